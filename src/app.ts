@@ -1,0 +1,166 @@
+// The app: every route with its handler, one line a route, the checks that come before any of them, and the one catch-all.
+
+import type { Clock, RandomBytes } from './clock.ts';
+import type { Config } from './config.ts';
+import { hostGuard, originGuard } from './guards/web.ts';
+import { allowOrigin, preflight } from './http/cors.ts';
+import { carriesCredential, readCredentials } from './http/credentials.ts';
+import type { Exchange, Peer } from './http/exchange.ts';
+import { problemResponse } from './http/problem-response.ts';
+import { allowedMethods, createRouter, type Handler, pathOf, type Route } from './http/router.ts';
+import type { KeyDomain } from './keys/index.ts';
+import type { Log } from './log.ts';
+import type { Problem } from './problem.ts';
+import { aboutRoute } from './routes/about.ts';
+import { createCallMaker } from './routes/call.ts';
+import { healthRoute } from './routes/health.ts';
+import { openapiRoute } from './routes/openapi.ts';
+import { toolsRoute } from './routes/tools.ts';
+import type { Tool } from './tools/tool.ts';
+
+export interface AppDeps {
+  readonly config: Config;
+  /** What clients see, without slash at the end; asked at each use, because the port may be chosen by the system. */
+  readonly publicUrl: () => string;
+  readonly keyDomain: KeyDomain;
+  readonly storeMode: string;
+  readonly tools: readonly Tool[];
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Log;
+}
+
+export interface App {
+  fetch(request: Request, peer: Peer): Promise<Response>;
+  /** From now on answers ask clients to close their connections. */
+  beginDrain(): void;
+  /** Resolves when no request is being handled. */
+  idle(): Promise<void>;
+}
+
+export function createApp(deps: AppDeps): App {
+  const { config, publicUrl, keyDomain, log, clock } = deps;
+  const { basePath } = config;
+  const startedAtMs = clock.monotonicMs();
+  const publicPart = (part: 'origin' | 'hostname') => () => new URL(publicUrl())[part];
+  const checkHost = hostGuard(config.allowedHosts, publicPart('hostname'));
+  const checkOrigin = originGuard(config.allowedOrigins, publicPart('origin'));
+  const tools = new Map(deps.tools.map((tool) => [tool.name, tool]));
+
+  const newCall = createCallMaker({
+    httpsOnly: config.production,
+    sourceOf: ({ request, peer }) => clientAddress(request, peer),
+  });
+  const about = aboutRoute(publicUrl);
+  const health = healthRoute({
+    storeMode: () => deps.storeMode,
+    storeOk: keyDomain.verifier.feed.probe,
+    lagMs: keyDomain.verifier.feed.lagMs,
+    sessions: () => 0,
+    protocolVersions: [],
+    uptimeMs: () => clock.monotonicMs() - startedAtMs,
+  });
+  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, metadataUrl: () => null });
+
+  const route = createRouter([
+    { path: `${basePath}/`, get: about, openToAnyOrigin: true },
+    { path: basePath, get: about, openToAnyOrigin: true },
+    { path: `${basePath}/tools/*`, post: callTools },
+    { path: `${basePath}/mcp/health`, get: health, openToAnyOrigin: true, anyHost: true },
+    { path: `${basePath}/openapi.json`, get: openapiRoute(deps.tools, publicUrl), openToAnyOrigin: true },
+  ]);
+
+  function clientAddress(request: Request, peer: Peer): string {
+    const forwarded = config.trustProxy ? request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
+    return forwarded || (peer.address(request) ?? 'unknown');
+  }
+
+  const isSecure = (headers: Headers) =>
+    config.tls !== null || (config.trustProxy && headers.get('x-forwarded-proto')?.toLowerCase() === 'https');
+
+  /** The checks before any handler, in the order of contract §3: host, origin, route, method, HTTPS. */
+  function admit(exchange: Exchange, found: Route | undefined, origin: string | null): Handler | Problem {
+    const { request, secure } = exchange;
+    if (found?.anyHost !== true) {
+      const host = checkHost(request.headers.get('host') ?? new URL(request.url).host);
+      if (!host.ok) return host.error;
+    }
+    if (origin !== null && found?.openToAnyOrigin !== true) {
+      const allowed = checkOrigin(origin);
+      if (!allowed.ok) return allowed.error;
+    }
+    if (found === undefined) return { code: 'not_found' };
+    if (request.method === 'OPTIONS') return () => preflight(request, allowedMethods(found));
+    const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
+    if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
+    if (config.production && !secure && carriesCredential(readCredentials(request.headers, null)))
+      return { code: 'https_required' };
+    return handler;
+  }
+
+  async function answer(request: Request, peer: Peer, requestId: string): Promise<Response> {
+    const exchange: Exchange = {
+      request,
+      path: pathOf(request.url),
+      requestId,
+      secure: isSecure(request.headers),
+      peer,
+    };
+    const origin = request.headers.get('origin');
+    const found = route(exchange.path);
+    const admitted = admit(exchange, found, origin);
+    const response = typeof admitted === 'function' ? await admitted(exchange) : problemResponse(admitted, requestId);
+    if (origin !== null && (typeof admitted === 'function' || admitted.code !== 'origin_denied')) {
+      allowOrigin(response.headers, origin, found?.openToAnyOrigin === true);
+    }
+    return request.method === 'HEAD' ? withoutBody(response) : response;
+  }
+
+  const newRequestId = requestIds(deps.random);
+  let active = 0;
+  let draining = false;
+  let whenIdle: (() => void) | undefined;
+
+  return {
+    async fetch(request, peer) {
+      const requestId = newRequestId();
+      active += 1;
+      let response: Response;
+      try {
+        response = await answer(request, peer, requestId);
+      } catch (bug) {
+        log.error('internal error', { requestId, error: bug });
+        response = problemResponse({ code: 'internal' }, requestId);
+      }
+      active -= 1;
+      if (active === 0) whenIdle?.();
+      if (draining) response.headers.set('Connection', 'close');
+      return response;
+    },
+    beginDrain() {
+      draining = true;
+    },
+    idle: () =>
+      new Promise((resolve) => {
+        if (active === 0) resolve();
+        else whenIdle = resolve;
+      }),
+  };
+}
+
+const isRead = (method: string) => method === 'GET' || method === 'HEAD';
+
+function withoutBody({ body, status, headers }: Response): Response {
+  void body?.cancel();
+  return new Response(null, { status, headers });
+}
+
+/** Ids that no two requests share, on this process or another, at the cost of a counter. */
+function requestIds(random: RandomBytes): () => string {
+  const prefix = Array.from(random(6), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  let count = 0;
+  return () => {
+    count += 1;
+    return `${prefix}-${count.toString(36)}`;
+  };
+}

@@ -1,0 +1,44 @@
+// The API key guard: finds the presented key, has it verified, adds the identity behind it.
+
+import type { Credentials } from '../http/credentials.ts';
+import type { KeyIdentity } from '../keys/verify.ts';
+import type { Log } from '../log.ts';
+import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
+import type { Guard } from './guard.ts';
+
+export interface KeyCall {
+  readonly requestId: string;
+  readonly credentials: Credentials;
+  readonly source: () => string;
+}
+
+/** What the guard adds. */
+export interface KeyAuth {
+  readonly auth: KeyIdentity;
+}
+
+export type VerifyKey = (token: string, source: () => string) => Awaitable<Result<KeyIdentity, Problem>>;
+
+/** The first place that holds a key decides, even when its key is wrong and a later one is right (service.md). */
+const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null => xApiKey ?? bearer ?? metaApiKey;
+
+export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth> {
+  return ({ requestId, credentials, source }) => {
+    const key = presentedKey(credentials);
+    if (key === null) {
+      log.warn('No API key provided', { requestId });
+      return err({ code: 'missing_api_key' });
+    }
+    return chain(verify(key, source), (verified): Result<KeyAuth, Problem> => {
+      if (verified.ok) {
+        const auth = verified.value;
+        log.info('API key authentication successful', { requestId, keyId: auth.keyId, userId: auth.subject });
+        return ok({ auth });
+      }
+      if (verified.error.code === 'invalid_api_key') {
+        log.warn('Invalid or expired API key', { requestId, reason: verified.error.reason });
+      }
+      return verified;
+    });
+  };
+}

@@ -1,0 +1,26 @@
+// A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never answers itself.
+
+import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
+
+/**
+ * A decision over a context. `In` is what must already be there, `Add` what the guard adds: because composition
+ * checks both, a scope guard before the key guard does not compile.
+ */
+export type Guard<In, Add extends object = object> = (context: In) => Awaitable<Result<Add, Problem>>;
+
+/** What two guards add, as one type. Mapped, so that where a guard is expected inference goes from the guards outward. */
+type Both<A, B> = { [K in keyof (A & B)]: (A & B)[K] };
+
+/** `first`, then `second` with what `first` added; the first refusal is the answer. */
+export function both<In extends object, A extends object, B extends object>(
+  first: Guard<In, A>,
+  second: Guard<In & A, B>,
+): Guard<In, Both<A, B>> {
+  return (context) =>
+    chain(first(context), (added): Awaitable<Result<Both<A, B>, Problem>> => {
+      if (!added.ok) return added;
+      return chain(second({ ...context, ...added.value }), (more) =>
+        more.ok ? { ok: true, value: { ...added.value, ...more.value } } : more,
+      );
+    });
+}

@@ -1,0 +1,70 @@
+// The rate limit guard: so many requests a window and bucket, counted in this process, in a window that begins with
+// the bucket's first use. What was decided is noted for the answer's headers (draft-ietf-httpapi-ratelimit-headers).
+
+import type { Clock } from '../clock.ts';
+import { err, ok } from '../problem.ts';
+import type { Guard } from './guard.ts';
+
+export interface RateLimitState {
+  readonly requests: number;
+  readonly windowS: number;
+  readonly remaining: number;
+  /** Whole seconds until the window ends, rounded up. */
+  readonly resetS: number;
+}
+
+export interface LimitedCall {
+  readonly answer: { rateLimit?: RateLimitState };
+}
+
+export interface RateLimitOptions<In> {
+  /** Requests a window; 0 switches the limit off. */
+  readonly requests: number;
+  readonly windowMs: number;
+  /** Picks the bucket of a call; without one the call counts in the bucket `unknown`. */
+  readonly key: (call: In) => string | undefined;
+  readonly clock: Clock;
+}
+
+interface Bucket {
+  used: number;
+  endsAtMs: number;
+}
+
+/** Buckets kept. Over it the ended ones go, then the oldest: a caller gains a new window, memory stays bounded. */
+const BUCKETS_MAX = 100_000;
+const ADDS_NOTHING = ok({});
+
+export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions<In>): Guard<In> {
+  const { requests, windowMs, key, clock } = options;
+  if (requests === 0) return () => ADDS_NOTHING;
+  const buckets = new Map<string, Bucket>();
+
+  function bucketOf(name: string, nowMs: number): Bucket {
+    const known = buckets.get(name);
+    if (known !== undefined && nowMs < known.endsAtMs) return known;
+    buckets.delete(name); // keeps the map in the order of window starts
+    if (buckets.size >= BUCKETS_MAX) makeRoom(nowMs);
+    const fresh = { used: 0, endsAtMs: nowMs + windowMs };
+    buckets.set(name, fresh);
+    return fresh;
+  }
+
+  // All windows are of one length, so the oldest entries are the first to end.
+  function makeRoom(nowMs: number): void {
+    for (const [name, bucket] of buckets) {
+      if (bucket.endsAtMs > nowMs && buckets.size < BUCKETS_MAX) return;
+      buckets.delete(name);
+    }
+  }
+
+  return (call) => {
+    const nowMs = clock.monotonicMs();
+    const bucket = bucketOf(key(call) ?? 'unknown', nowMs);
+    const resetS = Math.ceil((bucket.endsAtMs - nowMs) / 1000);
+    const admitted = bucket.used < requests;
+    if (admitted) bucket.used += 1;
+    call.answer.rateLimit = { requests, windowS: windowMs / 1000, remaining: requests - bucket.used, resetS };
+    return admitted ? ADDS_NOTHING : err({ code: 'rate_limited', retryAfterS: resetS });
+  };
+}

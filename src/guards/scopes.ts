@@ -1,0 +1,23 @@
+// The scope guard: every required scope must be held, by exact string. Comes after a guard that adds `auth`.
+
+import type { Log } from '../log.ts';
+import { err, ok } from '../problem.ts';
+import type { Guard } from './guard.ts';
+
+export interface ScopedCall {
+  readonly requestId: string;
+  /** A missing list counts as empty. */
+  readonly auth: { readonly scopes?: readonly string[] };
+}
+
+const ADDS_NOTHING = ok({});
+
+export function scopesGuard(log: Log) {
+  return (...required: readonly string[]): Guard<ScopedCall> =>
+    ({ requestId, auth }) => {
+      const held = auth.scopes ?? [];
+      if (required.every((scope) => held.includes(scope))) return ADDS_NOTHING;
+      log.warn('Insufficient scopes', { requestId, required, held });
+      return err({ code: 'insufficient_scope', required });
+    };
+}

@@ -1,0 +1,31 @@
+// The user JWT guard: only `Authorization: Bearer`, verified by what it is given; adds who the user is.
+
+import type { Credentials } from '../http/credentials.ts';
+import type { Log } from '../log.ts';
+import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
+import type { Guard } from './guard.ts';
+
+export interface UserCall {
+  readonly requestId: string;
+  readonly credentials: Credentials;
+}
+
+export interface UserAuth {
+  readonly auth: { readonly subject: string };
+}
+
+export type VerifyUserJwt = (token: string) => Awaitable<Result<{ readonly subject: string }, Problem>>;
+
+export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, UserAuth> {
+  return ({ requestId, credentials: { bearer } }) => {
+    if (bearer === null) {
+      log.warn('No user token provided', { requestId });
+      return err({ code: 'missing_token' });
+    }
+    return chain(verify(bearer), (verified): Result<UserAuth, Problem> => {
+      if (verified.ok) return ok({ auth: verified.value });
+      if ('reason' in verified.error) log.warn('Invalid user token', { requestId, reason: verified.error.reason });
+      return verified;
+    });
+  };
+}

@@ -1,0 +1,51 @@
+// Decisions about where a request comes from: host name, origin, transport security. Pure.
+
+import { isLoopback } from '../loopback.ts';
+import { err, ok, type Problem, type Result } from '../problem.ts';
+
+const ALLOWED: Result<void, Problem> = ok(undefined);
+const REMEMBERED_MAX = 1000;
+
+/**
+ * `Host` names this server answers to. Rebinding needs a name that an attacker controls (and lets resolve to us), so
+ * IP literals pass. `allowed` are lower-case names without port; null: loopback and the public host.
+ */
+export function hostGuard(allowed: readonly string[] | null, publicHost: () => string) {
+  return remembering((host: string): Result<void, Problem> => {
+    const url = URL.canParse(`http://${host}`) ? new URL(`http://${host}`) : null;
+    if (url === null || url.host === '' || url.pathname !== '/' || url.username !== '')
+      return err({ code: 'host_denied' });
+    const name = url.hostname.toLowerCase();
+    const known = allowed === null ? isLoopback(name) || name === publicHost() : allowed.includes(name);
+    return known || isAddress(name) ? ALLOWED : err({ code: 'host_denied' });
+  });
+}
+
+/** Origins whose pages may call. `null` (sandboxed pages, files) never may. */
+export function originGuard(allowed: readonly string[] | null, publicOrigin: () => string) {
+  return remembering((origin: string): Result<void, Problem> => {
+    const url = URL.canParse(origin) ? new URL(origin) : null;
+    const web =
+      url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.origin === origin.toLowerCase();
+    const known =
+      web &&
+      (allowed === null ? isLoopback(url.hostname) || url.origin === publicOrigin() : allowed.includes(url.origin));
+    return known ? ALLOWED : err({ code: 'origin_denied' });
+  });
+}
+
+// `URL.hostname` has normalized every spelling of an address already.
+const isAddress = (name: string) => name.startsWith('[') || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);
+
+// The same few values come with every request; parsing a URL each time would cost more than the whole decision.
+function remembering(decide: (value: string) => Result<void, Problem>): (value: string) => Result<void, Problem> {
+  const decided = new Map<string, Result<void, Problem>>();
+  return (value) => {
+    const known = decided.get(value);
+    if (known !== undefined) return known;
+    const decision = decide(value);
+    if (decided.size >= REMEMBERED_MAX) decided.clear();
+    if (value.length < 256) decided.set(value, decision);
+    return decision;
+  };
+}

@@ -1,0 +1,44 @@
+// Reading a JSON body within bounds: media type, size, syntax, in this order (contract §3, §4).
+
+import { err, ok, type Problem, type Result } from '../problem.ts';
+
+export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input, far below what hurts
+
+const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
+
+/** The parsed body; undefined when there is none. */
+export async function readJson(request: Request): Promise<Result<unknown, Problem>> {
+  const { headers } = request;
+  const length = headers.get('content-length');
+  // Neither a length nor chunks: no body (RFC 9112 §6.3). `request.body` is asked last: touching it costs the fast path.
+  if (length === '0' || (length === null && request.body === null)) return ok(undefined);
+  const type = headers.get('content-type');
+  if (type !== 'application/json' && (type === null || !JSON_TYPE.test(type))) {
+    return err({ code: 'unsupported_media_type' });
+  }
+  if (length === null) return readUnmeasured(request);
+  if (Number(length) > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
+  try {
+    return ok(await request.json());
+  } catch {
+    return err({ code: 'invalid_json' }); // not JSON, or cut off by the client
+  }
+}
+
+// No length announced: count while reading, and stop reading at the limit.
+async function readUnmeasured(request: Request): Promise<Result<unknown, Problem>> {
+  const decoder = new TextDecoder();
+  let bytes = 0;
+  let text = '';
+  try {
+    for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
+      bytes += chunk.byteLength;
+      if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
+      text += decoder.decode(chunk, { stream: true });
+    }
+    text += decoder.decode();
+    return ok(text === '' ? undefined : JSON.parse(text));
+  } catch {
+    return err({ code: 'invalid_json' });
+  }
+}

@@ -1,0 +1,33 @@
+// Where credentials stand in a request (contract §5). Reads them; judges none.
+
+/** As sent. A missing or empty one is null. */
+export interface Credentials {
+  readonly xApiKey: string | null;
+  /** What follows `Bearer ` in Authorization; another scheme counts as absent. */
+  readonly bearer: string | null;
+  /** `_meta.api_key` of the body. */
+  readonly metaApiKey: string | null;
+}
+
+// RFC 9110 §11.1: the scheme's name is case-insensitive. What follows the one space is the credential, spaces included.
+const BEARER = /^Bearer (?=.)/i;
+const BEARER_LENGTH = 'Bearer '.length;
+
+export function readCredentials(headers: Headers, metaApiKey: string | null): Credentials {
+  const authorization = headers.get('authorization');
+  return {
+    xApiKey: headers.get('x-api-key') || null,
+    bearer: authorization !== null && BEARER.test(authorization) ? authorization.slice(BEARER_LENGTH) : null,
+    metaApiKey,
+  };
+}
+
+/** `api_key` of a `_meta` value of any shape; null unless it is a non-empty string. */
+export function metaApiKey(meta: unknown): string | null {
+  if (typeof meta !== 'object' || meta === null || !Object.hasOwn(meta, 'api_key')) return null;
+  const { api_key } = meta as { api_key: unknown };
+  return typeof api_key === 'string' && api_key !== '' ? api_key : null;
+}
+
+export const carriesCredential = (credentials: Credentials): boolean =>
+  credentials.xApiKey !== null || credentials.bearer !== null || credentials.metaApiKey !== null;

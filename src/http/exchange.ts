@@ -1,0 +1,20 @@
+// One HTTP request on its way through the server, with what every step needs to know about it.
+
+/** What only the runtime knows of a connection. One object per server: nothing is allocated per request. */
+export interface Peer {
+  /** The client's address as the socket has it, or null when it is gone. Costs a system call on Bun: ask late. */
+  address(request: Request): string | null;
+  /** Switches the idle timeout of the request's connection off, or (false) on again. */
+  holdOpen(request: Request, hold: boolean): void;
+}
+
+export interface Exchange {
+  readonly request: Request;
+  /** The path below BASE_PATH, without query. */
+  readonly path: string;
+  /** Unique in the log; shown to callers in every problem. */
+  readonly requestId: string;
+  /** True when the request came over this server's TLS, or over a trusted proxy's. */
+  readonly secure: boolean;
+  readonly peer: Peer;
+}

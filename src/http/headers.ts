@@ -1,0 +1,23 @@
+// Headers that many answers share.
+
+import type { RateLimitState } from '../guards/rate-limit.ts';
+
+/** On every answer: no sniffing, and nothing in it is a page to run or frame. The preview page brings its own policy. */
+export const SECURITY_HEADERS = {
+  'X-Content-Type-Options': 'nosniff',
+  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
+  'Referrer-Policy': 'no-referrer',
+} as const;
+
+/** A JSON answer that belongs to one caller. */
+export const PRIVATE_JSON_HEADERS = {
+  'Content-Type': 'application/json',
+  'Cache-Control': 'no-store',
+  ...SECURITY_HEADERS,
+} as const;
+
+/** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
+export const rateLimitHeaders = ({ requests, windowS, remaining, resetS }: RateLimitState) => ({
+  'RateLimit-Policy': `"key";q=${requests};w=${windowS}`,
+  RateLimit: `"key";r=${remaining};t=${resetS}`,
+});

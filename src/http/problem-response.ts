@@ -1,0 +1,47 @@
+// A problem as an HTTP answer: application/problem+json (RFC 9457), with the headers its kind asks for.
+
+import { type Problem, problemText, retryAfterSeconds } from '../problem.ts';
+import { SECURITY_HEADERS } from './headers.ts';
+
+/** RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). */
+const TITLES: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  409: 'Conflict',
+  413: 'Content Too Large',
+  415: 'Unsupported Media Type',
+  429: 'Too Many Requests',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+};
+
+/** `challenge` is the WWW-Authenticate value, if any. */
+export function problemResponse(problem: Problem, requestId: string, challenge?: string | null): Response {
+  const { status, detail } = problemText(problem.code);
+  const headers = problemHeaders(problem, challenge);
+  headers.set('Content-Type', 'application/problem+json');
+  const body = {
+    type: 'about:blank',
+    title: TITLES[status],
+    status,
+    detail,
+    code: problem.code,
+    requestId,
+    ...(problem.code === 'invalid_input' && { issues: problem.issues }),
+  };
+  return new Response(JSON.stringify(body), { status, headers });
+}
+
+/** The headers of a problem without its body: for transports that have a body of their own. */
+export function problemHeaders(problem: Problem, challenge?: string | null): Headers {
+  const headers = new Headers({ ...SECURITY_HEADERS, 'Cache-Control': 'no-store' });
+  const retryAfterS = retryAfterSeconds(problem);
+  if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
+  if (problem.code === 'method_not_allowed') headers.set('Allow', problem.allow);
+  if (challenge) headers.set('WWW-Authenticate', challenge);
+  return headers;
+}

@@ -1,0 +1,36 @@
+// The key domain put together over a store.
+
+import type { Clock, RandomBytes } from '../clock.ts';
+import type { Log } from '../log.ts';
+import { createKeys, type Keys } from './keys.ts';
+import { createLastUsed } from './last-used.ts';
+import type { KeyStore } from './record.ts';
+import { createVerifier, type Verifier } from './verify.ts';
+
+export interface KeyDomain {
+  readonly keys: Keys;
+  readonly verifier: Verifier;
+  /** Stops polling and writes what is pending. The store stays open. */
+  stop(): Promise<void>;
+}
+
+export function createKeyDomain(options: {
+  store: KeyStore;
+  clock: Clock;
+  random: RandomBytes;
+  log: Log;
+  production: boolean;
+  lagMaxMs: number;
+}): KeyDomain {
+  const lastUsed = createLastUsed(options);
+  const verifier = createVerifier({ ...options, lastUsed });
+  const keys = createKeys({ ...options, lastUsed, refresh: verifier.feed.refresh });
+  return {
+    keys,
+    verifier,
+    async stop() {
+      verifier.feed.stop();
+      await lastUsed.stop();
+    },
+  };
+}

@@ -1,0 +1,31 @@
+// API keys as strings: `<prefix>_<64 hex>`, their shape, their making, their hash. The plain key is never stored.
+
+import { hash } from 'node:crypto';
+import type { RandomBytes } from '../clock.ts';
+
+const KEY_RANDOM_BYTES = 32;
+const ID_RANDOM_BYTES = 16;
+
+const KEY_SHAPE = /^sk_(?:live|test)_[0-9a-f]{64}$/;
+const ID_SHAPE = /^[0-9a-f]{32}$/;
+
+/** A new plain key: `sk_live_…` in production, `sk_test_…` elsewhere. */
+export const mintKey = (production: boolean, random: RandomBytes): string =>
+  `${production ? 'sk_live' : 'sk_test'}_${hex(random(KEY_RANDOM_BYTES))}`;
+
+/** A new record id: 16 random bytes as 32 lowercase hex characters. */
+export const mintId = (random: RandomBytes): string => hex(random(ID_RANDOM_BYTES));
+
+/** True for text that could be a key. Either prefix passes: whether it is one, the record decides. */
+export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
+
+/** True for text that could be a record id, which is then safe to log. */
+export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
+
+/**
+ * SHA-256 of a key as 64 lowercase hex characters. A fast hash is right here: a key has 256 random bits, so there is
+ * nothing to guess that a slow hash (for passwords) would slow down.
+ */
+export const hashKey = (key: string): string => hash('sha256', key, 'hex');
+
+const hex = (bytes: Uint8Array) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');

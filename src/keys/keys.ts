@@ -1,0 +1,114 @@
+// What an owner does with keys: create, list, revoke, delete, and change name or scopes. Every operation is logged.
+
+import type { Clock, RandomBytes } from '../clock.ts';
+import type { Log } from '../log.ts';
+import { err, ok, type Problem, type Result, type StoreUnavailable } from '../problem.ts';
+import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
+import type { LastUsed } from './last-used.ts';
+import type { ApiKeyRecord, KeyStore } from './record.ts';
+
+/** Keys one user may hold, in any state: bounds the list, its answer, and what one account can fill. */
+export const KEYS_PER_USER_MAX = 1000;
+const MS_PER_DAY = 24 * 60 * 60 * 1000;
+
+export interface NewKey {
+  readonly name: string;
+  readonly scopes: readonly string[];
+  /** Days, fractions allowed; absent: never expires. */
+  readonly expiresInDays?: number | undefined;
+}
+
+/** Who asks, and for the log, in which request. */
+export interface Actor {
+  readonly userId: string;
+  readonly requestId: string;
+}
+
+export interface Keys {
+  /** The new record and its plain key, which is given out here and never again. */
+  create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
+  /** The actor's keys, newest first, with the last use that is not written yet. */
+  list(userId: string): Promise<Result<ApiKeyRecord[], StoreUnavailable>>;
+  /** Succeeds, and changes nothing, for a key that is not the actor's or does not exist (service.md, rule 1). */
+  revoke(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
+  /** As `revoke`, and the record is gone. */
+  delete(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
+  /** Changes the fields that are given and not empty (service.md, rule 3). No tool offers it. */
+  update(
+    actor: Actor,
+    keyId: string,
+    fields: { name?: string; scopes?: readonly string[] },
+  ): Promise<Result<void, StoreUnavailable>>;
+}
+
+export interface KeysOptions {
+  readonly store: KeyStore;
+  readonly lastUsed: LastUsed;
+  /** Makes a mutation known to this process before it is answered. */
+  readonly refresh: () => Promise<void>;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Log;
+  readonly production: boolean;
+}
+
+export function createKeys({ store, lastUsed, refresh, clock, random, log, production }: KeysOptions): Keys {
+  async function mutate(
+    event: string,
+    { userId, requestId }: Actor,
+    keyId: string,
+    change: () => Promise<Result<boolean, StoreUnavailable>>,
+  ): Promise<Result<void, StoreUnavailable>> {
+    const changed = await change();
+    if (!changed.ok) return changed;
+    await refresh();
+    // A keyId from a caller may be a key pasted into the wrong field: only what is shaped like an id is logged.
+    log.info(event, {
+      requestId,
+      ...(isIdShaped(keyId) && { keyId }),
+      userId,
+      ...(!changed.value && { changed: false }),
+    });
+    return ok(undefined);
+  }
+
+  return {
+    async create({ userId, requestId }, { name, scopes, expiresInDays }) {
+      const key = mintKey(production, random);
+      const createdAtMs = clock.nowMs();
+      const record: ApiKeyRecord = {
+        id: mintId(random),
+        userId,
+        name,
+        keyHash: hashKey(key),
+        scopes,
+        active: true,
+        createdAtMs,
+        expiresAtMs: expiresInDays === undefined ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
+        lastUsedAtMs: null,
+      };
+      const inserted = await store.insert(record, KEYS_PER_USER_MAX);
+      if (!inserted.ok) return inserted;
+      if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
+      log.info('API key created', { requestId, keyId: record.id, userId });
+      return ok({ record, key });
+    },
+
+    async list(userId) {
+      const records = await store.listByUser(userId);
+      return records.ok
+        ? ok(records.value.map((record) => ({ ...record, lastUsedAtMs: lastUsed.of(record) })))
+        : records;
+    },
+
+    revoke: (actor, keyId) => mutate('API key revoked', actor, keyId, () => store.deactivate(actor.userId, keyId)),
+
+    delete: (actor, keyId) => mutate('API key deleted', actor, keyId, () => store.remove(actor.userId, keyId)),
+
+    async update(actor, keyId, { name, scopes }) {
+      const fields = { ...(name && { name }), ...(scopes && scopes.length > 0 && { scopes }) };
+      if (Object.keys(fields).length === 0) return ok(undefined);
+      return mutate('API key updated', actor, keyId, () => store.update(actor.userId, keyId, fields));
+    },
+  };
+}

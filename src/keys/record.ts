@@ -1,0 +1,71 @@
+// The API key record and the store it lives in, as the domain needs them. src/store implements the interface.
+
+import type { Awaitable, Result, StoreUnavailable } from '../problem.ts';
+
+export interface ApiKeyRecord {
+  /** 32 lowercase hex characters. */
+  readonly id: string;
+  readonly userId: string;
+  readonly name: string;
+  /** SHA-256 of the key, 64 lowercase hex characters. Never leaves the server. */
+  readonly keyHash: string;
+  readonly scopes: readonly string[];
+  readonly active: boolean;
+  readonly createdAtMs: number;
+  /** Null: never. */
+  readonly expiresAtMs: number | null;
+  /** Null: never used. */
+  readonly lastUsedAtMs: number | null;
+}
+
+/** A point in the change feed of one database. A reader at a position has seen every change up to and with `seq`. */
+export interface FeedPosition {
+  /** Made once with the database; another one means the database was replaced. */
+  readonly databaseId: string;
+  readonly seq: number;
+}
+
+/** What one poll of the change feed brought. */
+export interface FeedPage {
+  readonly databaseId: string;
+  /** Changes up to and with this seq are no longer listed. */
+  readonly prunedSeq: number;
+  /** The newest seq there is. */
+  readonly newestSeq: number;
+  /** Changes after the seq asked for, oldest first, at most `FEED_PAGE_MAX`. */
+  readonly changes: readonly { readonly seq: number; readonly keyHash: string }[];
+}
+
+/** Changes fetched by one poll; a full page is followed by another poll at once. */
+export const FEED_PAGE_MAX = 500;
+
+export interface Found {
+  readonly record: ApiKeyRecord | null;
+  /** Where the change feed stood when the record was read, in the same statement. */
+  readonly position: FeedPosition;
+}
+
+export type Stored<T> = Promise<Result<T, StoreUnavailable>>;
+
+/** Every write is durable once it resolves, and harmless when repeated. */
+export interface KeyStore {
+  /** Adds the record unless its owner already has `keysPerUserMax`, decided in the inserting statement itself. */
+  insert(record: ApiKeyRecord, keysPerUserMax: number): Stored<'created' | 'limit_reached'>;
+  /** Newest first; of equal age, the later inserted first. */
+  listByUser(userId: string): Stored<ApiKeyRecord[]>;
+  /** Sets active = false on the owner's key. False: no such key, or inactive already. */
+  deactivate(userId: string, keyId: string): Stored<boolean>;
+  /** False: no such key of this owner. */
+  remove(userId: string, keyId: string): Stored<boolean>;
+  /** Changes the given fields. False: no such key of this owner. */
+  update(userId: string, keyId: string, fields: { name?: string; scopes?: readonly string[] }): Stored<boolean>;
+  /**
+   * The record of a hash. A read that could be older than `atLeast` is not returned: a lagging replica is passed
+   * over for the primary.
+   */
+  findByHash(keyHash: string, atLeast: FeedPosition): Awaitable<Result<Found, StoreUnavailable>>;
+  /** The change feed after `seq`, from the primary. */
+  changesAfter(seq: number): Stored<FeedPage>;
+  /** Raises lastUsedAt of each key to the given time, never lowers it. */
+  recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): Stored<void>;
+}

@@ -1,0 +1,127 @@
+// Verifying a presented key: shape, hash, record (from memory where it may be believed), status, last use.
+
+import type { Clock } from '../clock.ts';
+import type { Log } from '../log.ts';
+import { type Awaitable, chain, err, ok, type Problem, type Result, type StoreUnavailable } from '../problem.ts';
+import { createFeed, type Feed } from './feed.ts';
+import { hashKey, isKeyShaped } from './key-format.ts';
+import type { LastUsed } from './last-used.ts';
+import type { ApiKeyRecord, KeyStore } from './record.ts';
+import { createRecordCache } from './record-cache.ts';
+import { refusalAt } from './status.ts';
+
+/** Who is behind a verified key: the authentication context of service.md. */
+export interface KeyIdentity {
+  readonly subject: string;
+  readonly keyId: string;
+  readonly keyName: string;
+  readonly scopes: readonly string[];
+  readonly token: string;
+}
+
+/** How long an unknown hash is refused from memory. Short: a record could be restored from a backup. */
+const UNKNOWN_FOR_MS = 1000;
+/** Unknown hashes remembered; beyond it all are forgotten, which costs one read each and nothing else. */
+const UNKNOWN_MAX = 20_000;
+
+export interface Verifier {
+  /** Decides over a presented key, and notes its use. No read and no write for a known key while the feed is current. */
+  verify(token: string): Awaitable<Result<KeyIdentity, Problem>>;
+  readonly feed: Feed;
+  /** How often memory answered, and how often the store was read. */
+  readonly counts: { hits: number; unknownHits: number; reads: number };
+}
+
+export interface VerifierOptions {
+  readonly store: KeyStore;
+  readonly lastUsed: LastUsed;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly lagMaxMs: number;
+}
+
+export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: VerifierOptions): Verifier {
+  const cache = createRecordCache();
+  const unknownUntilMs = new Map<string, number>(); // by hash, monotonic
+  const reading = new Map<string, Promise<Result<ApiKeyRecord | null, StoreUnavailable>>>();
+  const counts = { hits: 0, unknownHits: 0, reads: 0 };
+
+  const feed = createFeed({
+    store,
+    clock,
+    log,
+    lagMaxMs,
+    onChange(keyHash) {
+      cache.delete(keyHash);
+      unknownUntilMs.delete(keyHash);
+      reading.delete(keyHash); // a read under way may predate the change: who asks from now on reads anew
+    },
+    onReset() {
+      cache.clear();
+      unknownUntilMs.clear();
+      reading.clear();
+    },
+  });
+
+  function verify(token: string): Awaitable<Result<KeyIdentity, Problem>> {
+    if (!isKeyShaped(token)) return err({ code: 'invalid_api_key', reason: 'malformed' });
+    const keyHash = hashKey(token);
+    if (feed.current()) return decide(token, keyHash);
+    return feed.ensureCurrent().then((current) => (current.ok ? decide(token, keyHash) : current));
+  }
+
+  function decide(token: string, keyHash: string): Awaitable<Result<KeyIdentity, Problem>> {
+    const cached = cache.get(keyHash);
+    if (cached !== undefined) {
+      counts.hits += 1;
+      return judge(token, cached);
+    }
+    return chain(lookUp(keyHash), (found) => (found.ok ? judge(token, found.value) : found));
+  }
+
+  function judge(token: string, record: ApiKeyRecord | null): Result<KeyIdentity, Problem> {
+    if (record === null) return err({ code: 'invalid_api_key', reason: 'unknown' });
+    const nowMs = clock.nowMs();
+    const refusal = refusalAt(record, nowMs);
+    if (refusal !== null) return err({ code: 'invalid_api_key', reason: refusal });
+    lastUsed.note(record.id, nowMs);
+    const { userId, id, name, scopes } = record;
+    return ok({ subject: userId, keyId: id, keyName: name, scopes, token });
+  }
+
+  function lookUp(keyHash: string): Awaitable<Result<ApiKeyRecord | null, StoreUnavailable>> {
+    const untilMs = unknownUntilMs.get(keyHash);
+    if (untilMs !== undefined) {
+      if (clock.monotonicMs() < untilMs) {
+        counts.unknownHits += 1;
+        return ok(null);
+      }
+      unknownUntilMs.delete(keyHash);
+    }
+    const shared = reading.get(keyHash);
+    if (shared !== undefined) return shared;
+    const read = readRecord(keyHash).finally(() => {
+      if (reading.get(keyHash) === read) reading.delete(keyHash);
+    });
+    reading.set(keyHash, read);
+    return read;
+  }
+
+  async function readRecord(keyHash: string): Promise<Result<ApiKeyRecord | null, StoreUnavailable>> {
+    counts.reads += 1;
+    const found = await store.findByHash(keyHash, feed.position);
+    if (!found.ok) return found;
+    const { record, position } = found.value;
+    // The answer is right for whoever asked before it came. It is kept only if the feed will still tell of
+    // everything that happens to it: when the feed is ahead of the read, a change may have passed between the two.
+    const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
+    if (record !== null && keeps) cache.set(record);
+    if (record === null) {
+      if (unknownUntilMs.size >= UNKNOWN_MAX) unknownUntilMs.clear();
+      unknownUntilMs.set(keyHash, clock.monotonicMs() + UNKNOWN_FOR_MS);
+    }
+    return ok(record);
+  }
+
+  return { verify, feed, counts };
+}

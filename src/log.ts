@@ -1,0 +1,99 @@
+// The log: one JSON object a line, buffered, redacted. Where the lines go is the caller's `write`.
+
+import type { Clock } from './clock.ts';
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+export type LogFields = Readonly<Record<string, unknown>>;
+
+export interface Log {
+  debug(event: string, fields?: LogFields): void;
+  info(event: string, fields?: LogFields): void;
+  warn(event: string, fields?: LogFields): void;
+  error(event: string, fields?: LogFields): void;
+  /** True when lines of this level are written; spares callers the work of making fields nobody sees. */
+  enabled(level: LogLevel): boolean;
+  /** Hands everything buffered to `write` and resolves when it was taken. */
+  flush(): Promise<void>;
+}
+
+/** Takes a chunk of whole lines; resolves when the chunk has left the process. */
+export type LogWrite = (chunk: string) => Promise<void>;
+
+/** A line waits at most this long: short enough to watch, long enough to share one write among thousands. */
+const FLUSH_AFTER_MS = 50;
+/** Characters buffered before a write is started at once. */
+const FLUSH_AT_CHARS = 64 * 1024;
+/** Characters (for ASCII, bytes) kept for a reader that does not read. Beyond it lines are dropped, and counted. */
+const BUFFER_CHARS_MAX = 8 * 1024 * 1024;
+
+// The second net: no caller passes secrets, but an error of a library may quote one.
+const SECRETS = /sk_(?:live|test)_[0-9A-Za-z]{6,}|eyJ[\w-]{8,}\.[\w-]+\.?[\w-]*|\b[0-9a-f]{64}\b/g;
+const redact = (line: string) => line.replace(SECRETS, '[redacted]');
+
+export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
+  const least = LOG_LEVELS.indexOf(options.level);
+  let buffer = '';
+  let pendingChars = 0; // handed to `write`, not taken yet
+  let dropped = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let writing: Promise<void> = Promise.resolve();
+  let stampMs = -1;
+  let stamp = '';
+
+  function send(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    const chunk = buffer;
+    buffer = '';
+    if (chunk === '') return writing;
+    pendingChars += chunk.length;
+    writing = writing
+      .then(() => options.write(chunk))
+      .catch(() => {}) // a closed stdout: there is no place left to say so
+      .then(() => {
+        pendingChars -= chunk.length;
+        if (dropped > 0 && pendingChars === 0) {
+          const lost = dropped;
+          dropped = 0;
+          line('warn', 'log lines dropped', { count: lost });
+        }
+      });
+    return writing;
+  }
+
+  function line(level: LogLevel, event: string, fields?: LogFields): void {
+    if (LOG_LEVELS.indexOf(level) < least) return;
+    if (buffer.length + pendingChars > BUFFER_CHARS_MAX) {
+      dropped += 1;
+      return;
+    }
+    const nowMs = options.clock.nowMs();
+    if (nowMs !== stampMs) {
+      stampMs = nowMs;
+      stamp = new Date(nowMs).toISOString();
+    }
+    let text = `{"time":"${stamp}","level":"${level}","event":${JSON.stringify(event)}`;
+    if (fields !== undefined) {
+      const json = JSON.stringify(fields, errorsAsText);
+      if (json.length > 2) text += `,${json.slice(1, -1)}`;
+    }
+    buffer += `${level === 'error' || text.includes('sk_') || text.includes('eyJ') ? redact(text) : text}}\n`;
+    if (buffer.length >= FLUSH_AT_CHARS) void send();
+    else timer ??= setTimeout(send, FLUSH_AFTER_MS);
+  }
+
+  return {
+    debug: (event, fields) => line('debug', event, fields),
+    info: (event, fields) => line('info', event, fields),
+    warn: (event, fields) => line('warn', event, fields),
+    error: (event, fields) => line('error', event, fields),
+    enabled: (level) => LOG_LEVELS.indexOf(level) >= least,
+    flush: send,
+  };
+}
+
+// JSON prints an Error as {}: its stack is what a maintainer needs.
+function errorsAsText(_key: string, value: unknown): unknown {
+  return value instanceof Error ? (value.stack ?? String(value)) : value;
+}

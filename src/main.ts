@@ -1,0 +1,45 @@
+// The server on Bun.
+
+import { type Host, start } from './start.ts';
+
+/** A connection may be quiet this long; above what proxies keep idle connections (60 s), so they close first. */
+const IDLE_TIMEOUT_S = 75;
+/** A backstop behind the app's own limit, whose answer says more. */
+const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
+
+const host: Host = {
+  env: process.env,
+  writeOut: (chunk) =>
+    new Promise((resolve, reject) => {
+      process.stdout.write(chunk, (error) => (error ? reject(error) : resolve()));
+    }),
+  writeErr: (text) => {
+    process.stderr.write(text);
+  },
+  serve({ hostname, port, tls, fetch }) {
+    const server: Bun.Server<undefined> = Bun.serve({
+      hostname,
+      port,
+      ...(tls && { tls: { cert: Bun.file(tls.certFile), key: Bun.file(tls.keyFile) } }),
+      idleTimeout: IDLE_TIMEOUT_S,
+      maxRequestBodySize: REQUEST_BYTES_MAX,
+      fetch: (request) => fetch(request, peer),
+    });
+    const peer = {
+      address: (request: Request) => server.requestIP(request)?.address ?? null,
+      holdOpen: (request: Request, hold: boolean) => server.timeout(request, hold ? 0 : IDLE_TIMEOUT_S),
+    };
+    return {
+      port: server.port ?? port,
+      stop: () => server.stop(),
+      kill: () => void server.stop(true),
+    };
+  },
+  onSignal(handler) {
+    process.on('SIGTERM', handler);
+    process.on('SIGINT', handler);
+  },
+  exit: (code) => process.exit(code),
+};
+
+await start(host);

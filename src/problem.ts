@@ -1,0 +1,120 @@
+// Everything that can go wrong, as values: the Result type and the one union of expected failures.
+// What each looks like on the wire is decided elsewhere: http/problem-response.ts for REST, mcp/ for MCP.
+
+export type Result<T, E = Problem> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: E };
+export type Awaitable<T> = T | Promise<T>;
+
+export const ok = <T>(value: T): Result<T, never> => ({ ok: true, value });
+export const err = <E>(error: E): Result<never, E> => ({ ok: false, error });
+
+/** True for a promise (or thenable): lets code that is usually synchronous skip the microtask. */
+export const isPromise = <T>(value: Awaitable<T>): value is Promise<T> =>
+  typeof (value as { then?: unknown } | null)?.then === 'function';
+
+/** Applies `next` now, or when `value` arrives. */
+export const chain = <T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U> =>
+  isPromise(value) ? value.then(next) : next(value);
+
+/** One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the whole; neither quotes what was sent. */
+export interface InputIssue {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** Why a presented key was refused. Told apart in the log only; the caller reads one sentence for all. */
+export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired';
+
+/**
+ * An expected failure. `code` is what callers see (contract §7); the other fields are evidence,
+ * of which `reason` is for the log alone.
+ */
+export type Problem =
+  | { readonly code: 'invalid_json' }
+  | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[] }
+  | { readonly code: 'missing_token' }
+  | { readonly code: 'invalid_token'; readonly reason: string }
+  | { readonly code: 'missing_api_key' }
+  | { readonly code: 'invalid_api_key'; readonly reason: KeyRefusal }
+  | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
+  | { readonly code: 'origin_denied' }
+  | { readonly code: 'host_denied' }
+  | { readonly code: 'https_required' }
+  | { readonly code: 'not_found' }
+  | { readonly code: 'tool_not_found' }
+  | { readonly code: 'method_not_allowed'; readonly allow: string }
+  | { readonly code: 'payload_too_large' }
+  | { readonly code: 'unsupported_media_type' }
+  | { readonly code: 'key_limit_reached' }
+  | { readonly code: 'rate_limited'; readonly retryAfterS: number }
+  | { readonly code: 'tool_timeout' }
+  | { readonly code: 'internal' }
+  | { readonly code: 'store_unavailable'; readonly reason: string }
+  | { readonly code: 'auth_unavailable'; readonly reason: string }
+  | { readonly code: 'overloaded' };
+
+export type ProblemCode = Problem['code'];
+export type StoreUnavailable = Extract<Problem, { code: 'store_unavailable' }>;
+
+/** What a caller may read of a problem: the HTTP status, and one sentence that is the same on every transport. */
+export interface ProblemText {
+  readonly status: number;
+  readonly detail: string;
+}
+
+/** Seconds after which an unreachable store or key set is worth another try. */
+const RETRY_UNAVAILABLE_S = 1;
+
+const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
+  invalid_json: { status: 400, detail: 'The body must be one JSON object' },
+  invalid_input: { status: 400, detail: 'The input does not fit the schema of the tool' },
+  missing_token: { status: 401, detail: 'No user token provided' },
+  invalid_token: { status: 401, detail: 'Invalid or expired user token' },
+  missing_api_key: { status: 401, detail: 'No API key provided' },
+  invalid_api_key: { status: 401, detail: 'Invalid or expired API key' },
+  insufficient_scope: { status: 403, detail: 'Insufficient permissions' },
+  origin_denied: { status: 403, detail: 'This origin may not call the server' },
+  host_denied: { status: 403, detail: 'The server does not answer to this host name' },
+  https_required: { status: 403, detail: 'Credentials are accepted over HTTPS only' },
+  not_found: { status: 404, detail: 'There is nothing at this path' },
+  tool_not_found: { status: 404, detail: 'There is no tool of this name' },
+  method_not_allowed: { status: 405, detail: 'This path does not answer this method' },
+  payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB' },
+  unsupported_media_type: {
+    status: 415,
+
+    detail: 'Content-Type must be application/json',
+  },
+  key_limit_reached: {
+    status: 409,
+
+    detail: 'A user may hold at most 1000 API keys; delete one first',
+  },
+  rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },
+  tool_timeout: { status: 504, detail: 'The tool took too long and was stopped' },
+  internal: { status: 500, detail: 'Something went wrong on the server' },
+  store_unavailable: { status: 503, detail: 'The key store is out of reach; try again' },
+  auth_unavailable: {
+    status: 503,
+
+    detail: 'The key set of the token issuer is out of reach; try again',
+  },
+  overloaded: { status: 503, detail: 'The server is at its limit; try again' },
+};
+
+export const problemText = (code: ProblemCode): ProblemText => TEXTS[code];
+
+/** Seconds for `Retry-After` (RFC 9110 §10.2.3), or null where trying again changes nothing. */
+export function retryAfterSeconds(problem: Problem): number | null {
+  switch (problem.code) {
+    case 'rate_limited':
+      return problem.retryAfterS;
+    case 'store_unavailable':
+    case 'auth_unavailable':
+    case 'overloaded':
+      return RETRY_UNAVAILABLE_S;
+    default:
+      return null;
+  }
+}

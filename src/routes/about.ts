@@ -1,0 +1,25 @@
+// GET /: what this is, in plain text. It never touches the store: a liveness probe may ask it.
+
+import { SECURITY_HEADERS } from '../http/headers.ts';
+import type { Handler } from '../http/router.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
+
+export function aboutRoute(base: () => string): Handler {
+  return () => {
+    const url = base();
+    const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
+
+This is not a website. Connect to it with an MCP client.
+
+  ${url}/mcp               MCP, Streamable HTTP
+  ${url}/sse               MCP, HTTP+SSE (2024-11-05)
+  ${url}/tools/<tool_name> the same tools over plain HTTP (POST, JSON)
+  ${url}/openapi.json      their description
+  ${url}/mcp/health        health
+  ${url}/widgets/preview   preview of the widgets
+`;
+    return new Response(text, {
+      headers: { ...SECURITY_HEADERS, 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' },
+    });
+  };
+}

@@ -1,0 +1,46 @@
+// What every transport needs to turn an HTTP request into a tool call.
+
+import { type Credentials, carriesCredential, readCredentials } from '../http/credentials.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { type Awaitable, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
+import type { Call, Tool } from '../tools/tool.ts';
+
+/** Makes the call of one request; refuses credentials that came over plain HTTP where that is not allowed. */
+export type CallMaker = (
+  exchange: Exchange,
+  metaApiKey: string | null,
+  extra?: Partial<Pick<Call, 'progress' | 'clientCapabilities'>>,
+) => Result<Call, Problem>;
+
+const NO_PROGRESS = () => {};
+const NO_CAPABILITIES = {};
+
+export function createCallMaker(options: {
+  readonly httpsOnly: boolean;
+  readonly sourceOf: (exchange: Exchange) => string;
+}): CallMaker {
+  const { httpsOnly, sourceOf } = options;
+  return (exchange, metaApiKey, extra) => {
+    const credentials: Credentials = readCredentials(exchange.request.headers, metaApiKey);
+    // The header's credentials were refused before the body was read; those of the body are seen only now.
+    if (httpsOnly && !exchange.secure && carriesCredential(credentials)) return err({ code: 'https_required' });
+    return ok({
+      requestId: exchange.requestId,
+      credentials,
+      source: () => sourceOf(exchange),
+      progress: extra?.progress ?? NO_PROGRESS,
+      clientCapabilities: extra?.clientCapabilities ?? NO_CAPABILITIES,
+      answer: {},
+    });
+  };
+}
+
+/** Longer than a tool may be quiet on a connection before the runtime's idle timeout ends it (contract §8: 75 s). */
+const QUIET_CALL_MS_MAX = 60_000;
+
+/** Keeps the connection open while a tool runs that may take longer than the idle timeout. */
+export function holdingOpen<T>({ peer, request }: Exchange, tool: Tool, answer: Awaitable<T>): Awaitable<T> {
+  if (!isPromise(answer) || tool.timeoutMs <= QUIET_CALL_MS_MAX) return answer;
+  peer.holdOpen(request, true);
+  return answer.finally(() => peer.holdOpen(request, false));
+}

@@ -1,0 +1,34 @@
+// GET /mcp/health: whether this process can do its work (readiness), 200 or 503.
+
+import { PRIVATE_JSON_HEADERS } from '../http/headers.ts';
+import type { Handler } from '../http/router.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
+
+export interface HealthOptions {
+  readonly storeMode: () => string;
+  /** Asks the store now. */
+  readonly storeOk: () => Promise<boolean>;
+  readonly lagMs: () => number | null;
+  readonly sessions: () => number;
+  readonly protocolVersions: readonly string[];
+  readonly uptimeMs: () => number;
+}
+
+export function healthRoute(options: HealthOptions): Handler {
+  return async () => {
+    const storeOk = await options.storeOk();
+    const body = {
+      status: storeOk ? 'ok' : 'unavailable',
+      name: SERVER_NAME,
+      version: SERVER_VERSION,
+      uptimeSeconds: Math.floor(options.uptimeMs() / 1000),
+      protocolVersions: options.protocolVersions,
+      store: { mode: options.storeMode(), ok: storeOk, lagMs: options.lagMs() },
+      sessions: options.sessions(),
+    };
+    return new Response(JSON.stringify(body), {
+      status: storeOk ? 200 : 503,
+      headers: storeOk ? PRIVATE_JSON_HEADERS : { ...PRIVATE_JSON_HEADERS, 'Retry-After': '1' },
+    });
+  };
+}

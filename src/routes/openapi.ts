@@ -1,0 +1,83 @@
+// GET /openapi.json: OpenAPI 3.1 of /tools/*, made from the schemas the tools validate with.
+
+import { SECURITY_HEADERS } from '../http/headers.ts';
+import type { Handler } from '../http/router.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
+import type { Tool } from '../tools/tool.ts';
+
+const SECURITY = {
+  user_jwt: [{ userJwt: [] }],
+  api_key: [{ apiKeyHeader: [] }, { apiKeyBearer: [] }],
+  none: [],
+} as const;
+
+const PROBLEM_SCHEMA = {
+  type: 'object',
+  description: 'Problem details, RFC 9457',
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    code: { type: 'string' },
+    requestId: { type: 'string' },
+    issues: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: { path: { type: 'string' }, message: { type: 'string' } },
+        required: ['path', 'message'],
+      },
+    },
+  },
+  required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
+} as const;
+
+const CONTENT_SCHEMA = {
+  type: 'object',
+  properties: { content: { type: 'array', items: { type: 'object' } }, isError: { type: 'boolean' } },
+  required: ['content'],
+} as const;
+
+export function openapiRoute(tools: readonly Tool[], base: () => string): Handler {
+  let json: string | undefined;
+  return () => {
+    json ??= JSON.stringify(describe(tools, base()));
+    return new Response(json, { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
+  };
+}
+
+function describe(tools: readonly Tool[], url: string) {
+  return {
+    openapi: '3.1.0',
+    info: { title: SERVER_NAME, version: SERVER_VERSION, license: { name: 'MIT', identifier: 'MIT' } },
+    servers: [{ url }],
+    paths: Object.fromEntries(tools.map((tool) => [`/tools/${tool.name}`, { post: operation(tool) }])),
+    components: {
+      securitySchemes: {
+        userJwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'A signed-in user' },
+        apiKeyHeader: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+        apiKeyBearer: { type: 'http', scheme: 'bearer', description: 'An API key' },
+      },
+      schemas: { Problem: PROBLEM_SCHEMA },
+    },
+  };
+}
+
+const operation = (tool: Tool) => ({
+  operationId: tool.name,
+  summary: tool.title,
+  description: tool.description,
+  security: SECURITY[tool.credential],
+  requestBody: { required: false, content: { 'application/json': { schema: tool.inputSchema() } } },
+  responses: {
+    '200': {
+      description: 'Success',
+      content: { 'application/json': { schema: tool.outputSchema?.() ?? CONTENT_SCHEMA } },
+    },
+    default: {
+      description: 'A problem',
+      content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+    },
+  },
+});

@@ -1,0 +1,86 @@
+// The service put together from a configuration: store, key domain, token verifier, tools, app. No listening here.
+
+import { type App, createApp } from './app.ts';
+import type { Clock, RandomBytes } from './clock.ts';
+import type { Config } from './config.ts';
+import { developmentSecret, prepareDataFolder } from './data-folder.ts';
+import { createJwtVerifier, type JwtVerifier } from './guards/jwt.ts';
+import { discoveredKeySet, discoverKeySetUrl, remoteKeySet } from './guards/key-set.ts';
+import { createKeyDomain, type KeyDomain } from './keys/index.ts';
+import type { Log } from './log.ts';
+import { openStore } from './store/index.ts';
+import { createToolDeps, type ToolDeps } from './tools/deps.ts';
+import { createTools } from './tools/index.ts';
+import type { Tool } from './tools/tool.ts';
+
+export interface ServiceOptions {
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Log;
+  /** What clients see; asked at each use, because the port may be chosen by the system. */
+  readonly publicUrl: () => string;
+  /** The tools to offer; those of tools/index.ts unless given. */
+  readonly tools?: (deps: ToolDeps) => readonly Tool[];
+}
+
+export interface Service {
+  readonly app: App;
+  readonly keyDomain: KeyDomain;
+  /** Writes what is pending and closes the store. */
+  close(): Promise<void>;
+}
+
+/** Throws an Error whose message is the line to show: a folder, database or issuer that can't be used. */
+export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
+  const { clock, random, log, publicUrl, tools: offered = createTools } = options;
+  prepareDataFolder(config.database);
+  const jwt = await jwtVerifier(config, clock, publicUrl);
+  const store = await openStore(config.database, log);
+  const { production, revocationLagMaxMs: lagMaxMs, rateLimit } = config;
+  const keyDomain = createKeyDomain({ store, clock, random, log, production, lagMaxMs });
+  const { keys, verifier } = keyDomain;
+  const tools = offered(
+    createToolDeps({ verifyKey: verifier.verify, verifyUserJwt: jwt.verify, keys, rateLimit, clock, log }),
+  );
+  return {
+    app: createApp({ config, publicUrl, keyDomain, storeMode: store.mode, tools, clock, random, log }),
+    keyDomain,
+    async close() {
+      await keyDomain.stop();
+      store.close();
+    },
+  };
+}
+
+async function jwtVerifier(config: Config, clock: Clock, publicUrl: () => string): Promise<JwtVerifier> {
+  const { jwt, jwtIssuer: issuer, jwtAudience } = config;
+  if (jwt.kind === 'secret' || jwt.kind === 'dev-secret') {
+    const secret = jwt.kind === 'secret' ? jwt.secret : developmentSecret(config.database);
+    const audiences = () => (jwtAudience === null ? null : [jwtAudience]);
+    return createJwtVerifier({ key: new TextEncoder().encode(secret), issuer, audiences, clock });
+  }
+  // In production a wrong issuer is found out now, not by the first user.
+  if (jwt.kind === 'discovery' && config.production && issuer !== null) {
+    await discoverKeySetUrl(issuer).catch((error: Error) => {
+      throw new Error(`JWT_ISSUER: expected an issuer whose metadata can be read, but ${error.message}`);
+    });
+  }
+  const forget = () => verifier.forget();
+  const key = jwt.kind === 'jwks' ? remoteKeySet(jwt.url, forget) : discoveredKeySet(issuer ?? '', forget);
+  const verifier = createJwtVerifier({
+    key,
+    issuer,
+    audiences: () => (jwtAudience === null ? ownAudiences(publicUrl()) : [jwtAudience]),
+    clock,
+  });
+  return verifier;
+}
+
+/** What a token for this server may be made out to (RFC 8707): the origin, or the resource a client was given. */
+const ownAudiences = (publicUrl: string) => [
+  new URL(publicUrl).origin,
+  `${new URL(publicUrl).origin}/`,
+  publicUrl,
+  `${publicUrl}/mcp`,
+  `${publicUrl}/sse`,
+];

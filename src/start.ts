@@ -1,0 +1,112 @@
+// Start and stop, the same on every runtime: environment → config → service → serve, and the orderly way down.
+// What differs between Bun and Deno comes in as `Host`.
+
+import { systemClock, systemRandom } from './clock.ts';
+import { type Config, type Env, parseConfig, shownDatabaseUrl } from './config.ts';
+import type { Peer } from './http/exchange.ts';
+import { createLog } from './log.ts';
+import { SERVER_NAME, SERVER_VERSION } from './server-info.ts';
+import { createService } from './service.ts';
+
+/** What a runtime provides. */
+export interface Host {
+  readonly env: Env;
+  /** Takes a chunk of log lines; resolves when it has left the process. */
+  writeOut(chunk: string): Promise<void>;
+  writeErr(text: string): void;
+  serve(options: ServeOptions): RunningServer;
+  onSignal(handler: (signal: string) => void): void;
+  exit(code: number): never;
+}
+
+export interface ServeOptions {
+  readonly hostname: string;
+  readonly port: number;
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
+  fetch(request: Request, peer: Peer): Promise<Response>;
+}
+
+export interface RunningServer {
+  readonly port: number;
+  /** Stops accepting; resolves when every connection has finished what it was at. */
+  stop(): Promise<void>;
+  /** Ends every connection now. */
+  kill(): void;
+}
+
+/** Answers say `Connection: close` for this long before the listener goes: clients on keep-alive reconnect elsewhere. */
+const DRAIN_NOTICE_MS = 300;
+/** Requests may take this long to finish after that. */
+const DRAIN_MS_MAX = 10_000;
+/** Under a package runner one Ctrl-C arrives twice; only a later second one means "now". */
+const SECOND_SIGNAL_AFTER_MS = 1000;
+
+export async function start(host: Host): Promise<void> {
+  const parsed = parseConfig(host.env);
+  if (!parsed.ok) return fail(host, parsed.error);
+  try {
+    await run(host, parsed.value);
+  } catch (error) {
+    fail(host, [error instanceof Error ? error.message : String(error)]);
+  }
+}
+
+function fail(host: Host, lines: readonly string[]): never {
+  for (const line of lines) host.writeErr(`${SERVER_NAME}: ${line}\n`);
+  return host.exit(1);
+}
+
+async function run(host: Host, config: Config): Promise<void> {
+  const clock = systemClock;
+  const log = createLog({ level: config.logLevel, clock, write: host.writeOut });
+  let publicUrl = config.publicUrl ?? '';
+
+  const service = await createService(config, { clock, random: systemRandom, log, publicUrl: () => publicUrl });
+  const server = host.serve({ hostname: config.host, port: config.port, tls: config.tls, fetch: service.app.fetch });
+  const listening = addressOf(config, server.port);
+  publicUrl ||= listening + config.basePath;
+  announce(host, config, listening, publicUrl);
+
+  let stoppingSinceMs: number | undefined;
+  host.onSignal((signal) => {
+    if (stoppingSinceMs !== undefined) {
+      if (clock.monotonicMs() - stoppingSinceMs >= SECOND_SIGNAL_AFTER_MS) host.exit(1);
+      return;
+    }
+    stoppingSinceMs = clock.monotonicMs();
+    log.info('stopping', { signal });
+    void stop().then(
+      () => host.exit(0),
+      (error) => fail(host, [String(error)]),
+    );
+  });
+
+  async function stop(): Promise<void> {
+    service.app.beginDrain();
+    await sleep(DRAIN_NOTICE_MS);
+    await Promise.race([server.stop(), sleep(DRAIN_MS_MAX)]);
+    server.kill();
+    await service.close();
+    log.info('stopped');
+    await log.flush();
+  }
+}
+
+function addressOf({ host, tls }: Config, port: number): string {
+  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+function announce(host: Host, config: Config, listening: string, publicUrl: string): void {
+  const { database, jwt } = config;
+  const where = database.mode === 'embedded' ? `file:${database.path}` : shownDatabaseUrl(database.url);
+  host.writeErr(`${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}\n`);
+  host.writeErr(`  MCP clients connect to   ${publicUrl}/mcp\n`);
+  host.writeErr(`  keys are kept in         ${where}\n`);
+  if (jwt.kind === 'secret' || jwt.kind === 'dev-secret') {
+    host.writeErr('  sign in (mint a token)   bun run token --sub alice\n');
+  } else {
+    host.writeErr(`  users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}\n`);
+  }
+}
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

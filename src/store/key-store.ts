@@ -1,0 +1,159 @@
+// The queries: KeyStore over a Database. Every write is harmless when it is sent twice.
+
+import { type ApiKeyRecord, FEED_PAGE_MAX, type FeedPage, type Found, type KeyStore } from '../keys/record.ts';
+import { type Awaitable, chain, ok, type Result, type StoreUnavailable } from '../problem.ts';
+import type { Database, Row, Statement } from './database.ts';
+
+const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
+
+const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
+
+const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
+SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
+WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
+ON CONFLICT DO NOTHING RETURNING id`;
+
+const CHANGES = `SELECT f.database_id, f.pruned_seq, ${NEWEST_SEQ} AS newest_seq, c.seq, c.key_hash
+FROM feed f LEFT JOIN (SELECT seq, key_hash FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ${FEED_PAGE_MAX}) c ON true
+ORDER BY c.seq`;
+
+const RECORD_USE = `UPDATE api_keys SET last_used_at_ms = max(coalesce(last_used_at_ms, 0), use.value ->> 1)
+FROM json_each(?1) AS use WHERE api_keys.id = use.value ->> 0`;
+
+/** Changes are kept this long: a process that polls again within it needn't forget what it knows. */
+const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
+/** Changes removed by one statement. */
+const PRUNE_ROWS = 1000;
+
+const PRUNE: readonly Statement[] = [
+  {
+    sql: `UPDATE feed SET pruned_seq = max(pruned_seq, coalesce((SELECT max(seq) FROM (
+SELECT seq FROM changes WHERE changed_at_ms < unixepoch('subsec') * 1000 - ? ORDER BY seq LIMIT ?)), 0))`,
+    args: [CHANGES_KEPT_MS, PRUNE_ROWS],
+  },
+  { sql: 'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)', args: [] },
+];
+
+export interface KeyStoreOptions {
+  readonly primary: Database;
+  /** Reads one statement close by; null when there is nothing close that answers. */
+  readonly readNear?: (statement: Statement) => Promise<readonly Row[] | null>;
+}
+
+/** A KeyStore and the upkeep of its change feed. */
+export function createKeyStore({ primary, readNear }: KeyStoreOptions): KeyStore & {
+  /** Removes changes older than a day, a slice at a time. */
+  prune(): Promise<Result<void, StoreUnavailable>>;
+} {
+  const changed = (statement: Statement): Promise<Result<boolean, StoreUnavailable>> =>
+    primary.write(statement).then((rows) => (rows.ok ? ok(rows.value.length > 0) : rows));
+
+  return {
+    async insert(record, keysPerUserMax) {
+      const inserted = await primary.write({
+        sql: INSERT,
+        args: [
+          record.id,
+          record.userId,
+          record.name,
+          record.keyHash,
+          JSON.stringify(record.scopes),
+          record.createdAtMs,
+          record.expiresAtMs,
+          keysPerUserMax,
+        ],
+      });
+      if (!inserted.ok || inserted.value.length > 0) return inserted.ok ? ok('created') : inserted;
+      // Nothing inserted: the user is at the limit, or an earlier try of this very statement had been carried out.
+      const mine = await primary.read({
+        sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?',
+        args: [record.id, record.keyHash],
+      });
+      return mine.ok ? ok(mine.value.length > 0 ? 'created' : 'limit_reached') : mine;
+    },
+
+    async listByUser(userId) {
+      const rows = await primary.read({
+        sql: 'SELECT * FROM api_keys WHERE user_id = ? ORDER BY created_at_ms DESC, row DESC',
+        args: [userId],
+      });
+      return rows.ok ? ok(rows.value.map(recordOf)) : rows;
+    },
+
+    deactivate: (userId, keyId) =>
+      changed({
+        sql: 'UPDATE api_keys SET active = 0 WHERE id = ? AND user_id = ? AND active = 1 RETURNING id',
+        args: [keyId, userId],
+      }),
+
+    remove: (userId, keyId) =>
+      changed({ sql: 'DELETE FROM api_keys WHERE id = ? AND user_id = ? RETURNING id', args: [keyId, userId] }),
+
+    update: (userId, keyId, { name, scopes }) =>
+      changed({
+        sql: 'UPDATE api_keys SET name = coalesce(?, name), scopes = coalesce(?, scopes) WHERE id = ? AND user_id = ? RETURNING id',
+        args: [name ?? null, scopes === undefined ? null : JSON.stringify(scopes), keyId, userId],
+      }),
+
+    findByHash(keyHash, atLeast): Awaitable<Result<Found, StoreUnavailable>> {
+      const statement: Statement = { sql: FIND, args: [keyHash] };
+      const fromPrimary = () => primary.read(statement).then((rows) => (rows.ok ? ok(foundOf(rows.value)) : rows));
+      if (readNear === undefined) return fromPrimary();
+      return chain(readNear(statement), (rows) => {
+        const near = rows === null ? null : foundOf(rows);
+        const believable =
+          near?.record != null && near.position.databaseId === atLeast.databaseId && near.position.seq >= atLeast.seq;
+        return believable ? ok(near) : fromPrimary();
+      });
+    },
+
+    async changesAfter(seq) {
+      const rows = await primary.read({ sql: CHANGES, args: [seq] });
+      return rows.ok ? ok(pageOf(rows.value)) : rows;
+    },
+
+    async recordUse(uses) {
+      const written = await primary.write({ sql: RECORD_USE, args: [JSON.stringify(uses)] });
+      return written.ok ? ok(undefined) : written;
+    },
+
+    prune: () => primary.writeAll(PRUNE),
+  };
+}
+
+// The columns are STRICT and CHECKed in db/, so their types are known here.
+
+function recordOf(row: Row): ApiKeyRecord {
+  return {
+    id: String(row.id),
+    userId: String(row.user_id),
+    name: String(row.name),
+    keyHash: String(row.key_hash),
+    scopes: JSON.parse(String(row.scopes)) as string[],
+    active: row.active === 1,
+    createdAtMs: Number(row.created_at_ms),
+    expiresAtMs: row.expires_at_ms as number | null,
+    lastUsedAtMs: row.last_used_at_ms as number | null,
+  };
+}
+
+function foundOf([row]: readonly Row[]): Found {
+  if (row === undefined) throw new Error('the feed table has lost its row');
+  return {
+    record: row.id === null ? null : recordOf(row),
+    position: { databaseId: String(row.database_id), seq: Number(row.newest_seq) },
+  };
+}
+
+function pageOf(rows: readonly Row[]): FeedPage {
+  const [first] = rows;
+  if (first === undefined) throw new Error('the feed table has lost its row');
+  return {
+    databaseId: String(first.database_id),
+    prunedSeq: Number(first.pruned_seq),
+    newestSeq: Number(first.newest_seq),
+    changes: rows
+      .filter((row) => row.seq !== null)
+      .map((row) => ({ seq: Number(row.seq), keyHash: String(row.key_hash) })),
+  };
+}

@@ -1,0 +1,26 @@
+// Opening a libSQL file: is it ours, then WAL, then migrations. Every step waits for other processes that do the same.
+
+import { UnusableDatabase } from './database.ts';
+import { embeddedDatabase } from './embedded.ts';
+import { createKeyStore } from './key-store.ts';
+import { inspect, migrate, unwrap } from './schema.ts';
+
+const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
+
+export async function openEmbedded(path: string) {
+  const db = embeddedDatabase(path);
+  try {
+    await inspect(db); // before WAL, which writes to the file
+    unwrap(await db.write({ sql: 'PRAGMA journal_mode = WAL', args: [] }));
+    await migrate(db);
+  } catch (error) {
+    db.close();
+    if (DAMAGED.test(String(error))) {
+      throw new UnusableDatabase(
+        'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty',
+      );
+    }
+    throw error;
+  }
+  return { store: createKeyStore({ primary: db }), close: db.close };
+}

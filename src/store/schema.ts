@@ -1,0 +1,99 @@
+// The schema: which migrations there are, whether a database is ours, and bringing it up to date.
+
+import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
+import type { Result, StoreUnavailable } from '../problem.ts';
+import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
+
+/** In order. A file is never edited after it has landed; see db/README.md. */
+const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
+  { name: '0001_keys', sql: migration0001 },
+];
+
+const plain = (sql: string): Statement => ({ sql, args: [] });
+
+// The driver's and the server's own tables are not somebody's data.
+const TABLES = plain(
+  "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'",
+);
+const APPLIED = plain('SELECT version, name FROM schema_migrations ORDER BY version');
+const CREATE_LEDGER = plain(
+  'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
+);
+/** Fails to compile where a table or column is missing. */
+const SHAPE = [
+  'SELECT row, id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, last_used_at_ms FROM api_keys LIMIT 0',
+  'SELECT seq, key_hash, changed_at_ms FROM changes LIMIT 0',
+  'SELECT database_id, pruned_seq FROM feed LIMIT 0',
+].map(plain);
+
+const NOT_OURS =
+  'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
+
+/** How many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or empty. */
+export async function inspect(db: Pick<Database, 'read'>): Promise<number> {
+  const tables = (await rowsOf(db.read(TABLES))).map((row) => row.name);
+  if (tables.length === 0) return 0;
+  if (!tables.includes('schema_migrations')) throw new UnusableDatabase(NOT_OURS);
+  let applied: readonly Row[];
+  try {
+    applied = await rowsOf(db.read(APPLIED));
+  } catch {
+    throw new UnusableDatabase(NOT_OURS);
+  }
+  if (applied.some((row, index) => index < MIGRATIONS.length && row.name !== MIGRATIONS[index]?.name)) {
+    throw new UnusableDatabase(NOT_OURS);
+  }
+  if (applied.length > MIGRATIONS.length) {
+    throw new UnusableDatabase(
+      `DATABASE_URL: this database was written by a newer version of this program (${applied.length} migrations, this one knows ${MIGRATIONS.length}). Start that version`,
+    );
+  }
+  return applied.length;
+}
+
+/** Applies what is missing, one transaction a migration. Several processes may do so at once. */
+export async function migrate(db: Database): Promise<void> {
+  let applied = await inspect(db);
+  while (applied < MIGRATIONS.length) {
+    const migration = MIGRATIONS[applied];
+    if (migration === undefined) break;
+    // The version's row comes first: where another process was faster its uniqueness undoes this whole transaction.
+    const claim: Statement = {
+      sql: "INSERT INTO schema_migrations (version, name, applied_at_ms) VALUES (?, ?, CAST(unixepoch('subsec') * 1000 AS INTEGER))",
+      args: [applied + 1, migration.name],
+    };
+    try {
+      unwrap(await db.writeAll([CREATE_LEDGER, claim, ...statementsOf(migration.sql).map(plain)]));
+    } catch (error) {
+      if ((await inspect(db)) <= applied) throw error;
+    }
+    applied = await inspect(db);
+  }
+  await checkShape(db);
+}
+
+async function checkShape(db: Database): Promise<void> {
+  for (const statement of SHAPE) {
+    try {
+      await rowsOf(db.read(statement));
+    } catch (error) {
+      if (/no such (table|column)/i.test(String(error))) throw new UnusableDatabase(NOT_OURS);
+      throw error;
+    }
+  }
+}
+
+/** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */
+export const statementsOf = (sql: string): string[] =>
+  sql
+    .split(/;[ \t]*(?:--[^\n]*)?\n(?:[ \t]*\n|$)/)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement.replace(/^--.*$/gm, '').trim() !== '');
+
+/** The value, or an Error with the reason: at start-up there is nobody to return a problem to. */
+export function unwrap<T>(result: Result<T, StoreUnavailable>): T {
+  if (!result.ok) throw new Error(result.error.reason);
+  return result.value;
+}
+
+const rowsOf = async (stored: ReturnType<Database['read']>) => unwrap(await stored);

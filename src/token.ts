@@ -1,0 +1,53 @@
+// `bun run token --sub alice [--expires 24h]`: mints a user JWT with the secret, issuer and audience the server uses.
+
+import { SignJWT } from 'jose';
+import { type Env, parseConfig, parseWindow } from './config.ts';
+import { developmentSecret } from './data-folder.ts';
+
+const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d]';
+
+/** The JWT, or an Error that says what to do. */
+export async function mintToken(args: readonly string[], env: Env): Promise<string> {
+  const options = parseArguments(args);
+  const parsed = parseConfig(env);
+  if (!parsed.ok) throw new Error(parsed.error.join('\n'));
+  const { jwt, jwtIssuer, jwtAudience, database } = parsed.value;
+  if (jwt.kind === 'jwks' || jwt.kind === 'discovery') {
+    throw new Error('tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set');
+  }
+  const secret = jwt.kind === 'secret' ? jwt.secret : developmentSecret(database);
+  const nowS = Math.floor(Date.now() / 1000);
+  const token = new SignJWT()
+    .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+    .setSubject(options.sub)
+    .setIssuedAt(nowS)
+    .setExpirationTime(nowS + options.expiresMs / 1000);
+  if (jwtIssuer !== null) token.setIssuer(jwtIssuer);
+  if (jwtAudience !== null) token.setAudience(jwtAudience);
+  return token.sign(new TextEncoder().encode(secret));
+}
+
+function parseArguments(args: readonly string[]): { sub: string; expiresMs: number } {
+  let sub = '';
+  let expires = '24h';
+  for (let index = 0; index < args.length; index += 2) {
+    const value = args[index + 1];
+    if (value === undefined) throw new Error(USAGE);
+    if (args[index] === '--sub') sub = value;
+    else if (args[index] === '--expires') expires = value;
+    else throw new Error(USAGE);
+  }
+  if (sub === '') throw new Error(USAGE);
+  const expiresMs = parseWindow(expires);
+  if (expiresMs === null) throw new Error(`--expires: expected a time like 30s, 15m, 24h or 7d\n${USAGE}`);
+  return { sub, expiresMs };
+}
+
+if (import.meta.main) {
+  try {
+    process.stdout.write(`${await mintToken(process.argv.slice(2), process.env)}\n`);
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n`);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,82 @@
+// The tool that creates a key and gives it out, once.
+
+import * as v from 'valibot';
+import { ok } from '../problem.ts';
+import type { ToolDeps } from './deps.ts';
+import { text } from './schema.ts';
+import { defineTool } from './tool.ts';
+
+const SCOPES_MAX = 100;
+const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years: also keeps expiresAt an exact integer
+
+// RFC 6749 §3.3 scope-token: printable ASCII but space, quote and backslash.
+const SCOPE = '^[\\x21\\x23-\\x5B\\x5D-\\x7E]{1,100}$';
+const SCOPE_TOKEN = new RegExp(SCOPE);
+
+const scope = v.pipe(
+  v.string(),
+  v.check(
+    (value) => SCOPE_TOKEN.test(value),
+    'Expected 1 to 100 printable ASCII characters without space, quote or backslash',
+  ),
+  v.metadata({ pattern: SCOPE }),
+);
+
+const input = v.strictObject({
+  name: v.pipe(
+    text(1, 200),
+    v.check((value) => value.trim() !== '', 'Expected a name that is not blank'),
+    v.description('What the key is for, to recognize it by: "billing export", "CI".'),
+  ),
+  scopes: v.pipe(
+    v.array(scope),
+    v.maxLength(SCOPES_MAX, `Expected at most ${SCOPES_MAX} scopes`),
+    v.description('What the key may do, for example ["read"]. Give as few as possible; may be empty.'),
+  ),
+  expiresInDays: v.optional(
+    v.pipe(
+      v.number(),
+      v.check(
+        (days) => days > 0 && days <= EXPIRES_IN_DAYS_MAX,
+        `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`,
+      ),
+      v.metadata({ exclusiveMinimum: 0, maximum: EXPIRES_IN_DAYS_MAX }),
+      v.description('Days until the key expires, fractions allowed. Without it the key never expires.'),
+    ),
+  ),
+});
+
+const output = v.strictObject({
+  id: v.pipe(v.string(), v.description('The id to revoke or delete the key by.')),
+  key: v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.')),
+  name: v.string(),
+  scopes: v.array(v.string()),
+  expiresAt: v.pipe(v.nullable(v.number()), v.description('Milliseconds since the Unix epoch, or null: never.')),
+  warning: v.string(),
+});
+
+export const createApiKey = ({ guards, keys }: ToolDeps) =>
+  defineTool(guards.userJwt, {
+    name: 'create_api_key',
+    title: 'Create an API key',
+    description:
+      'Creates an API key for the signed-in user and returns it. The key is shown only in this answer and cannot be read again, so pass it on or have it stored at once. Prefer few scopes and an expiry.',
+    annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
+    credential: 'user_jwt',
+    widget: 'ui://widget/api-key-created.html',
+    input,
+    output,
+    async run(newKey, { auth, requestId }) {
+      const created = await keys.create({ userId: auth.subject, requestId }, newKey);
+      if (!created.ok) return created;
+      const { record, key } = created.value;
+      return ok({
+        id: record.id,
+        key,
+        name: record.name,
+        scopes: [...record.scopes],
+        expiresAt: record.expiresAtMs,
+        warning: 'Save this key now - it will not be shown again',
+      });
+    },
+  });

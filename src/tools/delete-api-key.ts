@@ -1,0 +1,22 @@
+// The tool that deletes a key of the caller's for good.
+
+import { ok } from '../problem.ts';
+import type { ToolDeps } from './deps.ts';
+import { endAnnotations, endOutput, keyIdInput } from './end-api-key.ts';
+import { defineTool } from './tool.ts';
+
+export const deleteApiKey = ({ guards, keys }: ToolDeps) =>
+  defineTool(guards.userJwt, {
+    name: 'delete_api_key',
+    title: 'Delete an API key',
+    description:
+      "Deletes one of the signed-in user's API keys permanently: it stops working at once and leaves the list. This cannot be undone. Succeeds also when there is no such key.",
+    annotations: endAnnotations,
+    credential: 'user_jwt',
+    input: keyIdInput,
+    output: endOutput,
+    async run({ keyId }, { auth, requestId }) {
+      const deleted = await keys.delete({ userId: auth.subject, requestId }, keyId);
+      return deleted.ok ? ok({ success: true as const, message: 'API key deleted permanently' }) : deleted;
+    },
+  });

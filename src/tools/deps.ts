@@ -1,0 +1,47 @@
+// What tools are made of: the guards ready to use, and the key domain.
+
+import type { Clock } from '../clock.ts';
+import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../guards/api-key.ts';
+import { both, type Guard } from '../guards/guard.ts';
+import { rateLimitGuard } from '../guards/rate-limit.ts';
+import { type ScopedCall, scopesGuard } from '../guards/scopes.ts';
+import { type UserAuth, userJwtGuard, type VerifyUserJwt } from '../guards/user-jwt.ts';
+import type { Keys } from '../keys/keys.ts';
+import type { Log } from '../log.ts';
+import type { Call } from './tool.ts';
+
+export interface ToolDeps {
+  readonly guards: {
+    /** A signed-in person: adds `auth.subject`. */
+    readonly userJwt: Guard<Call, UserAuth>;
+    /** A program with an API key, within the configured rate limit: adds `auth` with the key's identity and scopes. */
+    readonly apiKey: Guard<Call, KeyAuth>;
+    /** Every scope named must be held; comes after `apiKey`. */
+    readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
+  };
+  readonly keys: Keys;
+  readonly clock: Clock;
+}
+
+export interface ToolDepsOptions {
+  readonly verifyKey: VerifyKey;
+  readonly verifyUserJwt: VerifyUserJwt;
+  readonly keys: Keys;
+  readonly rateLimit: { readonly requests: number; readonly windowMs: number };
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, clock, log }: ToolDepsOptions): ToolDeps {
+  // One limiter for all tools: the limit is per key, not per key and tool.
+  const perKey = rateLimitGuard<Call & KeyAuth>({ ...rateLimit, clock, key: ({ auth }) => auth.keyId });
+  return {
+    guards: {
+      userJwt: userJwtGuard(verifyUserJwt, log),
+      apiKey: both<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey),
+      scopes: scopesGuard(log),
+    },
+    keys,
+    clock,
+  };
+}

@@ -1,0 +1,37 @@
+// The sample tool for programs: an API key, the rate limit, the scope `read`. A model for tools of one's own.
+
+import * as v from 'valibot';
+import { both } from '../guards/guard.ts';
+import { ok } from '../problem.ts';
+import type { ToolDeps } from './deps.ts';
+import { defineTool } from './tool.ts';
+
+const row = v.strictObject({ id: v.string(), title: v.string(), amount: v.number() });
+
+const SAMPLE_ROWS: v.InferOutput<typeof row>[] = [
+  { id: 'sample-1', title: 'First sample row', amount: 10 },
+  { id: 'sample-2', title: 'Second sample row', amount: 20 },
+];
+
+export const getData = ({ guards }: ToolDeps) =>
+  defineTool(both(guards.apiKey, guards.scopes('read')), {
+    name: 'get_data',
+    title: 'Get data',
+    description:
+      "Returns sample data of the API key's owner. Needs an API key with the scope `read` (header X-API-Key, or Authorization: Bearer).",
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    credential: 'api_key',
+    scopes: ['read'],
+    input: v.strictObject({}),
+    output: v.strictObject({
+      owner: v.pipe(v.string(), v.description("The user id of the key's owner.")),
+      key: v.strictObject({ id: v.string(), name: v.string(), scopes: v.array(v.string()) }),
+      data: v.array(row),
+    }),
+    run: (_input, { auth }) =>
+      ok({
+        owner: auth.subject,
+        key: { id: auth.keyId, name: auth.keyName, scopes: [...auth.scopes] },
+        data: SAMPLE_ROWS,
+      }),
+  });

@@ -1,0 +1,20 @@
+// The tools this server offers, in the order clients see them.
+
+import { createApiKey } from './create-api-key.ts';
+import { deleteApiKey } from './delete-api-key.ts';
+import type { ToolDeps } from './deps.ts';
+import { getData } from './get-data.ts';
+import { listApiKeys } from './list-api-keys.ts';
+import { revokeApiKey } from './revoke-api-key.ts';
+import type { Tool } from './tool.ts';
+
+const OFFERED = [
+  createApiKey,
+  listApiKeys,
+  revokeApiKey,
+  deleteApiKey,
+  getData,
+  // a tool of your own: one line here
+];
+
+export const createTools = (deps: ToolDeps): readonly Tool[] => OFFERED.map((make) => make(deps));

@@ -1,0 +1,22 @@
+// The tool that revokes a key of the caller's.
+
+import { ok } from '../problem.ts';
+import type { ToolDeps } from './deps.ts';
+import { endAnnotations, endOutput, keyIdInput } from './end-api-key.ts';
+import { defineTool } from './tool.ts';
+
+export const revokeApiKey = ({ guards, keys }: ToolDeps) =>
+  defineTool(guards.userJwt, {
+    name: 'revoke_api_key',
+    title: 'Revoke an API key',
+    description:
+      "Revokes one of the signed-in user's API keys: it stops working at once. Its record stays in the list and could be reactivated, though no tool does that. Succeeds also when there is no such key.",
+    annotations: endAnnotations,
+    credential: 'user_jwt',
+    input: keyIdInput,
+    output: endOutput,
+    async run({ keyId }, { auth, requestId }) {
+      const revoked = await keys.revoke({ userId: auth.subject, requestId }, keyId);
+      return revoked.ok ? ok({ success: true as const, message: 'API key revoked successfully' }) : revoked;
+    },
+  });

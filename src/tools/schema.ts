@@ -1,0 +1,67 @@
+// The schemas tools share, the way valibot's findings become ours, and JSON Schema for those who ask.
+
+import { toJsonSchema } from '@valibot/to-json-schema';
+import * as v from 'valibot';
+import { err, type InputIssue, ok, type Problem, type Result } from '../problem.ts';
+import { hasLength, isStorable } from '../text.ts';
+
+export type Schema = v.GenericSchema;
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+/** Issues reported at once: enough to fix a call, not enough to make a large answer out of a hostile one. */
+const ISSUES_MAX = 10;
+
+/**
+ * Parses `input`. The issues say what was expected and where, never what was sent: a key pasted into the wrong field
+ * must not come back. For the same reason an unknown field is not named.
+ */
+export function parseInput<S extends Schema>(schema: S, input: unknown): Result<v.InferOutput<S>, Problem> {
+  const parsed = v.safeParse(schema, input, { message: expectation });
+  if (parsed.success) return ok(parsed.output);
+  return err({
+    code: 'invalid_input',
+    issues: parsed.issues.slice(0, ISSUES_MAX).map((issue) => issueOf(schema, issue)),
+  });
+}
+
+const expectation = (issue: v.BaseIssue<unknown>) => `Expected ${issue.expected ?? 'another value'}`;
+
+function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
+  const keys = (issue.path ?? []).map((item) => String(item.key));
+  if (issue.type !== 'strict_object' || issue.path === undefined)
+    return { path: keys.join('.'), message: issue.message };
+  if (issue.expected !== 'never') return { path: keys.join('.'), message: 'This field is required' };
+  const known = keys.length === 1 && 'entries' in schema ? Object.keys(schema.entries as object) : [];
+  const hint = known.length > 0 ? `the fields are ${known.join(', ')}` : 'it takes no fields';
+  return { path: keys.slice(0, -1).join('.'), message: `Unknown field; ${hint}` };
+}
+
+/** Text of `min` to `max` characters (code points) without control characters. */
+export const text = (min: number, max: number) =>
+  v.pipe(
+    v.string(),
+    v.check((value) => hasLength(value, min, max), `Expected ${min} to ${max} characters`),
+    v.check(isStorable, 'Expected text without control characters or lone surrogates'),
+    v.metadata({ minLength: min, maxLength: max }),
+  );
+
+// Checks are functions; what JSON Schema can say of them stands beside them as metadata.
+const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'exclusiveMinimum'];
+
+/** The JSON Schema (2020-12) of what a schema accepts. */
+export function jsonSchemaOf(schema: Schema): JsonSchema {
+  const { $schema: _, ...json } = toJsonSchema(schema, {
+    target: 'draft-2020-12',
+    typeMode: 'input',
+    ignoreActions: ['check', 'check_items'],
+    overrideAction: ({ valibotAction, jsonSchema }) => {
+      if (valibotAction.type !== 'metadata') return undefined;
+      const { metadata } = valibotAction as unknown as { metadata: Record<string, unknown> };
+      return {
+        ...jsonSchema,
+        ...Object.fromEntries(METADATA_KEYS.filter((key) => key in metadata).map((key) => [key, metadata[key]])),
+      };
+    },
+  });
+  return json;
+}

@@ -1,0 +1,146 @@
+// What a tool is (data plus one function), and the one way to call one. REST and every MCP era come through `callTool`.
+
+import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
+import type * as v from 'valibot';
+import type { Guard } from '../guards/guard.ts';
+import type { RateLimitState } from '../guards/rate-limit.ts';
+import type { Credentials } from '../http/credentials.ts';
+import { type Awaitable, chain, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
+import { type JsonSchema, jsonSchemaOf, parseInput, type Schema } from './schema.ts';
+
+/** One call of a tool, before any guard has seen it. */
+export interface Call {
+  readonly requestId: string;
+  readonly credentials: Credentials;
+  /** Where the call comes from, for budgets per source. Costs a system call. */
+  readonly source: () => string;
+  /** Tells the client how far the tool is, where the transport can and the client asked; else does nothing. */
+  readonly progress: (progress: number, total?: number, message?: string) => void;
+  /** What the client said it can do (MCP 2026-07-28); empty elsewhere. */
+  readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  /** Receives what the rate limit decided, for the answer's headers. */
+  readonly answer: { rateLimit?: RateLimitState };
+}
+
+/** What `run` gets beside its input: the call, what the guards added, and a signal for cancellation and timeout. */
+export type ToolContext<Added> = Call & Added & { readonly signal: AbortSignal };
+
+/** Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool itself. */
+export type ToolContent = Pick<CallToolResult, 'content' | 'isError'>;
+
+/** A successful call: the output as JSON text (encoded once, used by every transport), or content blocks. */
+export type ToolAnswer = { readonly json: string } | { readonly content: ToolContent };
+
+export interface ToolFacts {
+  readonly name: string;
+  readonly title: string;
+  /** Written for an agent: what it does, when to use it, what it needs. */
+  readonly description: string;
+  readonly annotations: Required<
+    Pick<ToolAnnotations, 'readOnlyHint' | 'destructiveHint' | 'idempotentHint' | 'openWorldHint'>
+  >;
+  /** Which credential the guards ask for; decides what a refusal challenges the caller to bring. */
+  readonly credential: 'user_jwt' | 'api_key' | 'none';
+  /** Scopes named in a challenge. */
+  readonly scopes?: readonly string[];
+  /** The resource (`ui://…`) of the widget that shows the output. */
+  readonly widget?: string;
+  /** Capabilities the client must have declared (MCP 2026-07-28). */
+  readonly requiresClient?: Readonly<Record<string, object>>;
+  /** Milliseconds a call may take; TOOL_TIMEOUT_MS unless given. */
+  readonly timeoutMs?: number;
+}
+
+export interface Tool extends ToolFacts {
+  readonly inputSchema: () => JsonSchema;
+  /** Null: the tool answers with content blocks. */
+  readonly outputSchema: (() => JsonSchema) | null;
+  readonly timeoutMs: number;
+  /** Guards, then input, then run, then output check. Use `callTool`. */
+  readonly invoke: (input: unknown, call: Call, signal: AbortSignal) => Awaitable<Result<ToolAnswer, Problem>>;
+}
+
+export const TOOL_TIMEOUT_MS = 60_000; // contract §8
+
+interface WithOutput<Added extends object, I extends Schema, O extends Schema> extends ToolFacts {
+  readonly input: I;
+  readonly output: O;
+  readonly run: (input: v.InferOutput<I>, context: ToolContext<Added>) => Awaitable<Result<v.InferInput<O>, Problem>>;
+}
+
+interface WithContent<Added extends object, I extends Schema> extends ToolFacts {
+  readonly input: I;
+  readonly output?: undefined;
+  readonly run: (input: v.InferOutput<I>, context: ToolContext<Added>) => Awaitable<Result<ToolContent, Problem>>;
+}
+
+/**
+ * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks.
+ * (The guard is an argument of its own because TypeScript infers from left to right: `run` then knows what it adds.)
+ */
+export function defineTool<Added extends object, I extends Schema, O extends Schema>(
+  guard: Guard<Call, Added>,
+  definition: WithOutput<Added, I, O>,
+): Tool;
+export function defineTool<Added extends object, I extends Schema>(
+  guard: Guard<Call, Added>,
+  definition: WithContent<Added, I>,
+): Tool;
+export function defineTool<Added extends object, I extends Schema, O extends Schema>(
+  guard: Guard<Call, Added>,
+  definition: WithOutput<Added, I, O> | WithContent<Added, I>,
+): Tool {
+  const { input, output, run, ...facts } = definition as WithOutput<Added, I, O>;
+
+  function encode(result: Result<unknown, Problem>): Result<ToolAnswer, Problem> {
+    if (!result.ok) return result;
+    if (output === undefined) return ok({ content: result.value as ToolContent });
+    const checked = parseInput(output, result.value);
+    if (!checked.ok) throw new Error(`tool ${facts.name}: its output does not fit its output schema`);
+    return ok({ json: JSON.stringify(checked.value) });
+  }
+
+  return {
+    ...facts,
+    timeoutMs: facts.timeoutMs ?? TOOL_TIMEOUT_MS,
+    inputSchema: once(() => jsonSchemaOf(input)),
+    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(output)),
+    invoke: (raw, call, signal) =>
+      chain(guard(call), (guarded) => {
+        if (!guarded.ok) return guarded;
+        const parsed = parseInput(input, raw);
+        if (!parsed.ok) return parsed;
+        return chain(run(parsed.value, { ...call, ...guarded.value, signal }), encode);
+      }),
+  };
+}
+
+/** Calls a tool within its time. `cancelled` aborts it early; what it then answers is nobody's. */
+export function callTool(
+  tool: Tool,
+  input: unknown,
+  call: Call,
+  cancelled?: AbortSignal,
+): Awaitable<Result<ToolAnswer, Problem>> {
+  const lifetime = new AbortController();
+  const answer = tool.invoke(input, call, lifetime.signal);
+  if (!isPromise(answer)) return answer;
+  return new Promise((resolve, reject) => {
+    const cancel = () => lifetime.abort(cancelled?.reason);
+    const timer = setTimeout(() => {
+      lifetime.abort(new Error('tool timeout'));
+      resolve(err({ code: 'tool_timeout' }));
+    }, tool.timeoutMs);
+    if (cancelled?.aborted) cancel();
+    cancelled?.addEventListener('abort', cancel, { once: true });
+    answer.then(resolve, reject).finally(() => {
+      clearTimeout(timer);
+      cancelled?.removeEventListener('abort', cancel);
+    });
+  });
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}

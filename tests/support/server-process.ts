@@ -1,0 +1,107 @@
+// The server as people run it: a process of its own, with an environment of its own.
+
+import { join } from 'node:path';
+import { temporaryFolder } from './folder.ts';
+
+const ROOT = join(import.meta.dir, '../..');
+
+export interface ServerProcess extends AsyncDisposable {
+  readonly url: string;
+  readonly pid: number;
+  /** Working folder: ./data of the defaults is in here. */
+  readonly folder: string;
+  /** What it has written to stdout so far. */
+  stdout(): string;
+  stderr(): string;
+  /** SIGTERM, then the exit code. */
+  stop(): Promise<number>;
+  /** SIGKILL, then gone. */
+  kill(): Promise<void>;
+  signal(name: NodeJS.Signals): void;
+  readonly exited: Promise<number>;
+}
+
+export interface ServerOptions {
+  readonly env?: Record<string, string>;
+  readonly folder?: string;
+}
+
+/** Starts `bun src/main.ts` on a free port and resolves once it listens. Throws with its stderr if it doesn't. */
+export async function startServer({
+  env = {},
+  folder = temporaryFolder(),
+}: ServerOptions = {}): Promise<ServerProcess> {
+  const server = spawnServer({ env, folder });
+  const url = await Promise.race([
+    server.listening,
+    server.exited.then((code) => {
+      throw new Error(`the server ended with ${code}: ${server.stderr()}`);
+    }),
+  ]);
+  return {
+    url: url + (env.BASE_PATH ?? ''),
+    pid: server.process.pid,
+    folder,
+    stdout: server.stdout,
+    stderr: server.stderr,
+    exited: server.exited,
+    async stop() {
+      server.process.kill('SIGTERM');
+      return server.exited;
+    },
+    async kill() {
+      server.process.kill('SIGKILL');
+      await server.exited;
+    },
+    signal: (name) => server.process.kill(name),
+    async [Symbol.asyncDispose]() {
+      server.process.kill('SIGKILL');
+      await server.exited;
+    },
+  };
+}
+
+/** Runs the server until it ends by itself, for starts that must fail. */
+export async function runToExit(options: ServerOptions): Promise<{ code: number; stderr: string; stdout: string }> {
+  const server = spawnServer({ env: options.env ?? {}, folder: options.folder ?? temporaryFolder() });
+  const code = await Promise.race([server.exited, server.listening.then(() => 'listening' as const)]);
+  if (code === 'listening') {
+    server.process.kill('SIGKILL');
+    await server.exited;
+    throw new Error('the server started');
+  }
+  return { code, stderr: server.stderr(), stdout: server.stdout() };
+}
+
+function spawnServer({ env, folder }: Required<ServerOptions>) {
+  const child = Bun.spawn([process.execPath, join(ROOT, 'src/main.ts')], {
+    cwd: folder, // no .env there
+    env: { PATH: process.env.PATH ?? '', PORT: '0', ...env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  });
+  const stdout = collect(child.stdout);
+  let found: (url: string) => void = () => {};
+  const listening = new Promise<string>((resolve) => {
+    found = resolve;
+  });
+  const stderr = collect(child.stderr, (text) => {
+    const url = /listening on (\S+)\n/.exec(text)?.[1];
+    if (url) found(url);
+  });
+  const exited = Promise.all([child.exited, stdout.done, stderr.done]).then(([code]) => code);
+  return { process: child, stdout: stdout.text, stderr: stderr.text, listening, exited };
+}
+
+function collect(stream: ReadableStream<Uint8Array>, onText: (all: string) => void = () => {}) {
+  let all = '';
+  const done = (async () => {
+    const decoder = new TextDecoder();
+    for await (const chunk of stream) {
+      all += decoder.decode(chunk, { stream: true });
+      onText(all);
+    }
+  })();
+  return { text: () => all, done };
+}

@@ -1,0 +1,136 @@
+// The real service on a real libSQL file behind a real socket, in this process, with a clock moved by hand.
+
+import { join } from 'node:path';
+import { SignJWT } from 'jose';
+import { systemRandom } from '../../src/clock.ts';
+import { type Env, parseConfig } from '../../src/config.ts';
+import { createLog } from '../../src/log.ts';
+import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
+import { type TestClock, testClock } from './clock.ts';
+import { temporaryFolder } from './folder.ts';
+
+export const TEST_SECRET = 'a secret for tests, of more than 32 bytes';
+
+export interface LogLine {
+  time: string;
+  level: string;
+  event: string;
+  requestId?: string;
+  [field: string]: unknown;
+}
+
+export interface TestApp extends AsyncDisposable {
+  /** Without slash at the end; BASE_PATH included. */
+  readonly url: string;
+  readonly clock: TestClock;
+  readonly service: Service;
+  readonly folder: string;
+  /** A user token that is good for an hour of the test clock, unless `claims` say otherwise. */
+  token(sub: string, claims?: Record<string, unknown>): Promise<string>;
+  /** POST /tools/<tool> with a JSON body. */
+  call(tool: string, input?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  /** Creates a key for `sub` and returns the tool's output. */
+  createKey(
+    sub: string,
+    input?: Record<string, unknown>,
+  ): Promise<{ id: string; key: string; expiresAt: number | null }>;
+  /** Everything logged so far. */
+  log(): Promise<LogLine[]>;
+  /** The same, as it was written. */
+  logText(): Promise<string>;
+  close(): Promise<void>;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+  readonly body: any;
+}
+
+export async function answerOf(response: Response): Promise<Answer> {
+  const text = await response.text();
+  const json = response.headers.get('content-type')?.includes('json');
+  return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text };
+}
+
+export async function createTestApp(
+  options: { env?: Env; tools?: ServiceOptions['tools']; folder?: string; clock?: TestClock } = {},
+): Promise<TestApp> {
+  const folder = options.folder ?? temporaryFolder();
+  const env = { DATABASE_URL: `file:${join(folder, 'keys.db')}`, JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env };
+  const config = parseConfig(env);
+  if (!config.ok) throw new Error(config.error.join('\n'));
+  const clock = options.clock ?? testClock();
+  let logged = '';
+  const log = createLog({
+    level: config.value.logLevel,
+    clock,
+    write: async (chunk) => {
+      logged += chunk;
+    },
+  });
+  let publicUrl = config.value.publicUrl ?? '';
+  const service = await createService(config.value, {
+    clock,
+    random: systemRandom,
+    log,
+    publicUrl: () => publicUrl,
+    ...(options.tools && { tools: options.tools }),
+  });
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => service.app.fetch(request, peer) });
+  const peer = {
+    address: (request: Request) => server.requestIP(request)?.address ?? null,
+    holdOpen: (request: Request, hold: boolean) => server.timeout(request, hold ? 0 : 75),
+  };
+  const url = `http://127.0.0.1:${server.port}${config.value.basePath}`;
+  publicUrl ||= url;
+
+  const app: TestApp = {
+    url,
+    clock,
+    service,
+    folder,
+    token(sub, claims = {}) {
+      const nowS = Math.floor(clock.nowMs() / 1000);
+      const all = { sub, iat: nowS, exp: nowS + 3600, ...claims };
+      return new SignJWT(all).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(TEST_SECRET));
+    },
+    async call(tool, input = {}, headers = {}) {
+      const response = await fetch(`${url}/tools/${tool}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(input),
+      });
+      return answerOf(response);
+    },
+    async createKey(sub, input = {}) {
+      const answer = await app.call(
+        'create_api_key',
+        { name: 'test key', scopes: ['read'], ...input },
+        await bearer(app, sub),
+      );
+      if (answer.status !== 200) throw new Error(`create_api_key answered ${answer.status}`);
+      return answer.body;
+    },
+    async log() {
+      return (await app.logText())
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as LogLine);
+    },
+    async logText() {
+      await log.flush();
+      return logged;
+    },
+    async close() {
+      await server.stop(true);
+      await service.close();
+    },
+    [Symbol.asyncDispose]: () => app.close(),
+  };
+  return app;
+}
+
+/** Headers that carry a user token of `sub`. */
+export const bearer = async (app: TestApp, sub: string) => ({ authorization: `Bearer ${await app.token(sub)}` });
