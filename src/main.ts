@@ -1,11 +1,32 @@
 // The server on Bun.
 
-import { type Host, start } from './start.ts';
+import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
 
 /** A connection may be quiet this long; above what proxies keep idle connections (60 s), so they close first. */
 const IDLE_TIMEOUT_S = 75;
 /** A backstop behind the app's own limit, whose answer says more. */
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
+
+/** Serves `fetch` with Bun.serve. */
+export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
+  const server: Bun.Server<undefined> = Bun.serve({
+    hostname,
+    port,
+    ...(tls && { tls: { cert: Bun.file(tls.certFile), key: Bun.file(tls.keyFile) } }),
+    idleTimeout: IDLE_TIMEOUT_S,
+    maxRequestBodySize: REQUEST_BYTES_MAX,
+    fetch: (request) => fetch(request, peer),
+  });
+  const peer = {
+    address: (request: Request) => server.requestIP(request)?.address ?? null,
+    holdOpen: (request: Request, hold: boolean) => server.timeout(request, hold ? 0 : IDLE_TIMEOUT_S),
+  };
+  return {
+    port: server.port ?? port,
+    stop: () => server.stop(),
+    kill: () => void server.stop(true),
+  };
+}
 
 const host: Host = {
   env: process.env,
@@ -16,25 +37,7 @@ const host: Host = {
   writeErr: (text) => {
     process.stderr.write(text);
   },
-  serve({ hostname, port, tls, fetch }) {
-    const server: Bun.Server<undefined> = Bun.serve({
-      hostname,
-      port,
-      ...(tls && { tls: { cert: Bun.file(tls.certFile), key: Bun.file(tls.keyFile) } }),
-      idleTimeout: IDLE_TIMEOUT_S,
-      maxRequestBodySize: REQUEST_BYTES_MAX,
-      fetch: (request) => fetch(request, peer),
-    });
-    const peer = {
-      address: (request: Request) => server.requestIP(request)?.address ?? null,
-      holdOpen: (request: Request, hold: boolean) => server.timeout(request, hold ? 0 : IDLE_TIMEOUT_S),
-    };
-    return {
-      port: server.port ?? port,
-      stop: () => server.stop(),
-      kill: () => void server.stop(true),
-    };
-  },
+  serve,
   onSignal(handler) {
     process.on('SIGTERM', handler);
     process.on('SIGINT', handler);
@@ -42,4 +45,4 @@ const host: Host = {
   exit: (code) => process.exit(code),
 };
 
-await start(host);
+if (import.meta.main) await start(host);

@@ -5,6 +5,7 @@ import { SignJWT } from 'jose';
 import { systemRandom } from '../../src/clock.ts';
 import { type Env, parseConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
+import { serve } from '../../src/main.ts';
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
@@ -78,11 +79,7 @@ export async function createTestApp(
     publicUrl: () => publicUrl,
     ...(options.tools && { tools: options.tools }),
   });
-  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: (request) => service.app.fetch(request, peer) });
-  const peer = {
-    address: (request: Request) => server.requestIP(request)?.address ?? null,
-    holdOpen: (request: Request, hold: boolean) => server.timeout(request, hold ? 0 : 75),
-  };
+  const server = serve({ hostname: '127.0.0.1', port: 0, tls: null, fetch: service.app.fetch });
   const url = `http://127.0.0.1:${server.port}${config.value.basePath}`;
   publicUrl ||= url;
 
@@ -124,7 +121,7 @@ export async function createTestApp(
       return logged;
     },
     async close() {
-      await server.stop(true);
+      server.kill();
       await service.close();
     },
     [Symbol.asyncDispose]: () => app.close(),
