@@ -75,7 +75,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     }
     let text = `{"time":"${stamp}","level":"${level}","event":${JSON.stringify(event)}`;
     if (fields !== undefined) {
-      const json = JSON.stringify(fields, errorsAsText);
+      const json = level === 'error' ? JSON.stringify(fields, errorsAsText) : JSON.stringify(fields);
       if (json.length > 2) text += `,${json.slice(1, -1)}`;
     }
     buffer += `${level === 'error' || text.includes('sk_') || text.includes('eyJ') ? redact(text) : text}}\n`;

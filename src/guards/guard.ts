@@ -1,6 +1,6 @@
 // A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never answers itself.
 
-import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, ok, type Problem, type Result } from '../problem.ts';
 
 /**
  * A decision over a context. `In` is what must already be there, `Add` what the guard adds: because composition
@@ -8,10 +8,22 @@ import { type Awaitable, chain, type Problem, type Result } from '../problem.ts'
  */
 export type Guard<In, Add extends object = object> = (context: In) => Awaitable<Result<Add, Problem>>;
 
+/** What a guard returns that allows and adds nothing. */
+export const ADDS_NOTHING: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
+
+/** `context` with what a guard added. A composed guard has put it there already and returns the context itself. */
+export function extend<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
+  if ((added as object) === context || added === ADDS_NOTHING.value) return context as Context & Add;
+  return Object.assign(context, added);
+}
+
 /** What two guards add, as one type. Mapped, so that where a guard is expected inference goes from the guards outward. */
 type Both<A, B> = { [K in keyof (A & B)]: (A & B)[K] };
 
-/** `first`, then `second` with what `first` added; the first refusal is the answer. */
+/**
+ * `first`, then `second` with what `first` added; the first refusal is the answer. The context is the call's own, so
+ * what guards add is put into it rather than into a copy.
+ */
 export function both<In extends object, A extends object, B extends object>(
   first: Guard<In, A>,
   second: Guard<In & A, B>,
@@ -19,8 +31,7 @@ export function both<In extends object, A extends object, B extends object>(
   return (context) =>
     chain(first(context), (added): Awaitable<Result<Both<A, B>, Problem>> => {
       if (!added.ok) return added;
-      return chain(second({ ...context, ...added.value }), (more) =>
-        more.ok ? { ok: true, value: { ...added.value, ...more.value } } : more,
-      );
+      const extended = extend(context, added.value);
+      return chain(second(extended), (more) => (more.ok ? ok(extend(extended, more.value)) : more));
     });
 }

@@ -2,8 +2,8 @@
 // the bucket's first use. What was decided is noted for the answer's headers (draft-ietf-httpapi-ratelimit-headers).
 
 import type { Clock } from '../clock.ts';
-import { err, ok } from '../problem.ts';
-import type { Guard } from './guard.ts';
+import { err } from '../problem.ts';
+import { ADDS_NOTHING, type Guard } from './guard.ts';
 
 export interface RateLimitState {
   readonly requests: number;
@@ -14,7 +14,8 @@ export interface RateLimitState {
 }
 
 export interface LimitedCall {
-  readonly answer: { rateLimit?: RateLimitState };
+  /** Written here, for the answer's headers. */
+  rateLimit: RateLimitState | undefined;
 }
 
 export interface RateLimitOptions<In> {
@@ -33,7 +34,6 @@ interface Bucket {
 
 /** Buckets kept. Over it the ended ones go, then the oldest: a caller gains a new window, memory stays bounded. */
 const BUCKETS_MAX = 100_000;
-const ADDS_NOTHING = ok({});
 
 export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions<In>): Guard<In> {
   const { requests, windowMs, key, clock } = options;
@@ -64,7 +64,7 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
     const resetS = Math.ceil((bucket.endsAtMs - nowMs) / 1000);
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;
-    call.answer.rateLimit = { requests, windowS: windowMs / 1000, remaining: requests - bucket.used, resetS };
+    call.rateLimit = { requests, windowS: windowMs / 1000, remaining: requests - bucket.used, resetS };
     return admitted ? ADDS_NOTHING : err({ code: 'rate_limited', retryAfterS: resetS });
   };
 }

@@ -1,16 +1,14 @@
 // The scope guard: every required scope must be held, by exact string. Comes after a guard that adds `auth`.
 
 import type { Log } from '../log.ts';
-import { err, ok } from '../problem.ts';
-import type { Guard } from './guard.ts';
+import { err } from '../problem.ts';
+import { ADDS_NOTHING, type Guard } from './guard.ts';
 
 export interface ScopedCall {
   readonly requestId: string;
   /** A missing list counts as empty. */
   readonly auth: { readonly scopes?: readonly string[] };
 }
-
-const ADDS_NOTHING = ok({});
 
 export function scopesGuard(log: Log) {
   return (...required: readonly string[]): Guard<ScopedCall> =>

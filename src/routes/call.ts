@@ -3,17 +3,14 @@
 import { type Credentials, carriesCredential, readCredentials } from '../http/credentials.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type Awaitable, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
-import type { Call, Tool } from '../tools/tool.ts';
+import { Call, type CallFacts, type Tool } from '../tools/tool.ts';
 
 /** Makes the call of one request; refuses credentials that came over plain HTTP where that is not allowed. */
 export type CallMaker = (
   exchange: Exchange,
   metaApiKey: string | null,
-  extra?: Partial<Pick<Call, 'progress' | 'clientCapabilities'>>,
+  extra?: Pick<CallFacts, 'progress' | 'clientCapabilities'>,
 ) => Result<Call, Problem>;
-
-const NO_PROGRESS = () => {};
-const NO_CAPABILITIES = {};
 
 export function createCallMaker(options: {
   readonly httpsOnly: boolean;
@@ -24,14 +21,7 @@ export function createCallMaker(options: {
     const credentials: Credentials = readCredentials(exchange.request.headers, metaApiKey);
     // The header's credentials were refused before the body was read; those of the body are seen only now.
     if (httpsOnly && !exchange.secure && carriesCredential(credentials)) return err({ code: 'https_required' });
-    return ok({
-      requestId: exchange.requestId,
-      credentials,
-      source: () => sourceOf(exchange),
-      progress: extra?.progress ?? NO_PROGRESS,
-      clientCapabilities: extra?.clientCapabilities ?? NO_CAPABILITIES,
-      answer: {},
-    });
+    return ok(new Call({ requestId: exchange.requestId, credentials, source: () => sourceOf(exchange), ...extra }));
   };
 }
 

@@ -32,19 +32,18 @@ export function toolsRoute({ tools, prefix, newCall, metadataUrl }: ToolsRouteOp
     const made = newCall(exchange, metaApiKey(input.value.meta));
     if (!made.ok) return refuse(exchange, made.error);
     const call = made.value;
-    const answered = holdingOpen(exchange, tool, callTool(tool, input.value.fields, call, exchange.request.signal));
+    const answered = holdingOpen(exchange, tool, callTool(tool, input.value.fields, call));
     return chain(answered, (answer) => {
       const response = answer.ok ? success(answer.value, call) : refuse(exchange, answer.error);
-      if (!answer.ok && call.answer.rateLimit !== undefined) {
-        for (const [name, value] of Object.entries(rateLimitHeaders(call.answer.rateLimit)))
-          response.headers.set(name, value);
+      if (!answer.ok && call.rateLimit !== undefined) {
+        for (const [name, value] of Object.entries(rateLimitHeaders(call.rateLimit))) response.headers.set(name, value);
       }
       return response;
     });
   };
 }
 
-function success(answer: ToolAnswer, { answer: { rateLimit } }: Call): Response {
+function success(answer: ToolAnswer, { rateLimit }: Call): Response {
   const body = 'json' in answer ? answer.json : JSON.stringify(answer.content);
   const headers =
     rateLimit === undefined ? PRIVATE_JSON_HEADERS : { ...PRIVATE_JSON_HEADERS, ...rateLimitHeaders(rateLimit) };

@@ -2,28 +2,57 @@
 
 import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
 import type * as v from 'valibot';
-import type { Guard } from '../guards/guard.ts';
+import { extend, type Guard } from '../guards/guard.ts';
 import type { RateLimitState } from '../guards/rate-limit.ts';
 import type { Credentials } from '../http/credentials.ts';
 import { type Awaitable, chain, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
 import { type JsonSchema, jsonSchemaOf, parseInput, type Schema } from './schema.ts';
 
-/** One call of a tool, before any guard has seen it. */
-export interface Call {
+/** What a transport knows of a call. */
+export interface CallFacts {
   readonly requestId: string;
   readonly credentials: Credentials;
   /** Where the call comes from, for budgets per source. Costs a system call. */
   readonly source: () => string;
   /** Tells the client how far the tool is, where the transport can and the client asked; else does nothing. */
-  readonly progress: (progress: number, total?: number, message?: string) => void;
+  readonly progress?: (progress: number, total?: number, message?: string) => void;
   /** What the client said it can do (MCP 2026-07-28); empty elsewhere. */
-  readonly clientCapabilities: Readonly<Record<string, unknown>>;
-  /** Receives what the rate limit decided, for the answer's headers. */
-  readonly answer: { rateLimit?: RateLimitState };
+  readonly clientCapabilities?: Readonly<Record<string, unknown>>;
 }
 
-/** What `run` gets beside its input: the call, what the guards added, and a signal for cancellation and timeout. */
-export type ToolContext<Added> = Call & Added & { readonly signal: AbortSignal };
+const NO_PROGRESS = () => {};
+const NO_CAPABILITIES = {};
+
+/** One call of a tool: made by a transport, extended by guards with what they add, given to the tool as its context. */
+export class Call {
+  readonly requestId: string;
+  readonly credentials: Credentials;
+  readonly source: () => string;
+  readonly progress: (progress: number, total?: number, message?: string) => void;
+  readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  /** What the rate limit decided, for the answer's headers. */
+  rateLimit: RateLimitState | undefined = undefined;
+  #lifetime: AbortController | undefined;
+
+  constructor(facts: CallFacts) {
+    this.requestId = facts.requestId;
+    this.credentials = facts.credentials;
+    this.source = facts.source;
+    this.progress = facts.progress ?? NO_PROGRESS;
+    this.clientCapabilities = facts.clientCapabilities ?? NO_CAPABILITIES;
+  }
+
+  /** Aborted when the call is cancelled or out of time. Made when first asked for: most tools never do. */
+  get signal(): AbortSignal {
+    this.#lifetime ??= new AbortController();
+    return this.#lifetime.signal;
+  }
+
+  abort(reason: unknown): void {
+    this.#lifetime ??= new AbortController();
+    this.#lifetime.abort(reason);
+  }
+}
 
 /** Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool itself. */
 export type ToolContent = Pick<CallToolResult, 'content' | 'isError'>;
@@ -57,7 +86,7 @@ export interface Tool extends ToolFacts {
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
   /** Guards, then input, then run, then output check. Use `callTool`. */
-  readonly invoke: (input: unknown, call: Call, signal: AbortSignal) => Awaitable<Result<ToolAnswer, Problem>>;
+  readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolAnswer, Problem>>;
 }
 
 export const TOOL_TIMEOUT_MS = 60_000; // contract §8
@@ -65,13 +94,13 @@ export const TOOL_TIMEOUT_MS = 60_000; // contract §8
 interface WithOutput<Added extends object, I extends Schema, O extends Schema> extends ToolFacts {
   readonly input: I;
   readonly output: O;
-  readonly run: (input: v.InferOutput<I>, context: ToolContext<Added>) => Awaitable<Result<v.InferInput<O>, Problem>>;
+  readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<v.InferInput<O>, Problem>>;
 }
 
 interface WithContent<Added extends object, I extends Schema> extends ToolFacts {
   readonly input: I;
   readonly output?: undefined;
-  readonly run: (input: v.InferOutput<I>, context: ToolContext<Added>) => Awaitable<Result<ToolContent, Problem>>;
+  readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<ToolContent, Problem>>;
 }
 
 /**
@@ -105,12 +134,12 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
     timeoutMs: facts.timeoutMs ?? TOOL_TIMEOUT_MS,
     inputSchema: once(() => jsonSchemaOf(input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(output)),
-    invoke: (raw, call, signal) =>
+    invoke: (raw, call) =>
       chain(guard(call), (guarded) => {
         if (!guarded.ok) return guarded;
         const parsed = parseInput(input, raw);
         if (!parsed.ok) return parsed;
-        return chain(run(parsed.value, { ...call, ...guarded.value, signal }), encode);
+        return chain(run(parsed.value, extend(call, guarded.value)), encode);
       }),
   };
 }
@@ -122,13 +151,12 @@ export function callTool(
   call: Call,
   cancelled?: AbortSignal,
 ): Awaitable<Result<ToolAnswer, Problem>> {
-  const lifetime = new AbortController();
-  const answer = tool.invoke(input, call, lifetime.signal);
+  const answer = tool.invoke(input, call);
   if (!isPromise(answer)) return answer;
   return new Promise((resolve, reject) => {
-    const cancel = () => lifetime.abort(cancelled?.reason);
+    const cancel = () => call.abort(cancelled?.reason);
     const timer = setTimeout(() => {
-      lifetime.abort(new Error('tool timeout'));
+      call.abort(new Error('tool timeout'));
       resolve(err({ code: 'tool_timeout' }));
     }, tool.timeoutMs);
     if (cancelled?.aborted) cancel();
