@@ -56,6 +56,8 @@ export interface Tool extends ToolFacts {
   /** Null: the tool answers with content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
+  /** What answers say of the rate limit when the call did not come to it; null: the tool has none. */
+  readonly unusedLimit: RateLimitState | null;
   /** Guards, then input, then run, then output check. Use `callTool`. */
   readonly invoke: (input: unknown, call: Call, signal: AbortSignal) => Awaitable<Result<ToolAnswer, Problem>>;
 }
@@ -103,6 +105,7 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
   return {
     ...facts,
     timeoutMs: facts.timeoutMs ?? TOOL_TIMEOUT_MS,
+    unusedLimit: guard.unusedLimit ?? null,
     inputSchema: once(() => jsonSchemaOf(input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(output)),
     invoke: (raw, call, signal) =>
@@ -122,6 +125,7 @@ export function callTool(
   call: Call,
   cancelled?: AbortSignal,
 ): Awaitable<Result<ToolAnswer, Problem>> {
+  if (tool.unusedLimit !== null) call.answer.rateLimit = tool.unusedLimit;
   const lifetime = new AbortController();
   const answer = tool.invoke(input, call, lifetime.signal);
   if (!isPromise(answer)) return answer;
