@@ -218,7 +218,7 @@ for (const { name, read, accepted, refused, expected } of BOUNDS) {
       expect(read(parsed({ [name]: value }))).toEqual(meaning);
     });
 
-    const shown = refused.map((value) => (typeof value === 'string' ? [value, value] : value));
+    const shown = refused.map((value): [string, string] => (typeof value === 'string' ? [value, value] : [...value]));
     test.each(shown)('refuses "%s" with its name, the value and what was expected', (value, echoed) => {
       expect(faults({ [name]: value })).toEqual([`${name}: expected ${expected}, got ${JSON.stringify(echoed)}`]);
     });
