@@ -65,7 +65,7 @@ export function createApp(deps: AppDeps): App {
   const route = createRouter([
     { path: `${basePath}/`, get: about, openToAnyOrigin: true },
     { path: basePath, get: about, openToAnyOrigin: true },
-    { path: `${basePath}/tools/*`, post: callTools },
+    { path: `${basePath}/tools/*`, ...callTools },
     { path: `${basePath}/mcp/health`, get: health, openToAnyOrigin: true, anyHost: true },
     { path: `${basePath}/openapi.json`, get: openapiRoute(deps.tools, publicUrl), openToAnyOrigin: true },
   ]);
@@ -109,11 +109,14 @@ export function createApp(deps: AppDeps): App {
     const origin = request.headers.get('origin');
     const found = route(exchange.path);
     const admitted = admit(exchange, found, origin);
-    const response = typeof admitted === 'function' ? await admitted(exchange) : problemResponse(admitted, requestId);
-    if (origin !== null && (typeof admitted === 'function' || admitted.code !== 'origin_denied')) {
+    const response =
+      typeof admitted === 'function'
+        ? await admitted(exchange)
+        : (found?.refuse?.(exchange, admitted) ?? problemResponse(admitted, requestId));
+    if (origin !== null && (typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code))) {
       allowOrigin(response.headers, origin, found?.openToAnyOrigin === true);
     }
-    return request.method === 'HEAD' ? withoutBody(response) : response;
+    return response; // to a HEAD too: the runtime keeps the body back, and knows its length
   }
 
   const newRequestId = requestIds(deps.random);
@@ -150,10 +153,8 @@ export function createApp(deps: AppDeps): App {
 
 const isRead = (method: string) => method === 'GET' || method === 'HEAD';
 
-function withoutBody({ body, status, headers }: Response): Response {
-  void body?.cancel();
-  return new Response(null, { status, headers });
-}
+/** Refusals that the page of an unchecked origin may not read. */
+const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];
 
 /** Ids that no two requests share, on this process or another, at the cost of a counter. */
 function requestIds(random: RandomBytes): () => string {

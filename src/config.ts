@@ -4,6 +4,7 @@
 import { LOG_LEVELS, type LogLevel } from './log.ts';
 import { isLoopback } from './loopback.ts';
 import { err, ok, type Result } from './problem.ts';
+import { parseWindow } from './window.ts';
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
@@ -37,6 +38,7 @@ export interface Config {
   readonly jwtAudience: string | null;
   /** The issuer, where OAuth clients are sent; null: they are never challenged. */
   readonly authorizationServer: string | null;
+  /** `eager` says something only where there is an authorization server. */
   readonly mcpAuth: 'lazy' | 'eager';
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   /** Null: loopback origins and the public one. */
@@ -53,15 +55,21 @@ export const JWT_SECRET_BYTES_MIN = 32; // HS256 wants a key of the hash's size 
 /** Reads every variable; on failure returns one sentence a bad one: its name, what was expected, what was found. */
 export function parseConfig(env: Env): Result<Config, readonly string[]> {
   const faults: string[] = [];
-  const fault = (name: string, expected: string, value?: string) => {
+  const fault: Fault = (name, expected, value) => {
     faults.push(`${name}: expected ${expected}${value === undefined ? '' : `, got ${JSON.stringify(value)}`}`);
     return null;
   };
   const text = (name: string): string | null => env[name] || null;
-  const parsed = <T>(name: string, fallback: T, expected: string, parse: (value: string) => T | null): T => {
+  const parsed = <T>(
+    name: string,
+    fallback: T,
+    expected: string,
+    parse: (value: string) => T | null,
+    shown: (value: string) => string = (value) => value,
+  ): T => {
     const value = text(name);
     if (value === null) return fallback;
-    return parse(value) ?? (fault(name, expected, value) as null) ?? fallback;
+    return parse(value) ?? fault(name, expected, shown(value)) ?? fallback;
   };
   const integer = (name: string, fallback: number, min: number, max: number) =>
     parsed(name, fallback, `${min}-${max}`, (value) =>
@@ -81,8 +89,11 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     'an http or https URL without query, user or fragment',
     (v) => {
       const url = webUrl(v);
-      return url && !url.search && !url.hash && !url.username && !url.password ? trimSlash(url.href) : null;
+      return url && !url.search && !url.hash && !url.username && !url.password
+        ? trimSlash(url.origin + url.pathname)
+        : null;
     },
+    shownUrl,
   );
 
   const tls = tlsFiles(text('TLS_CERT_FILE'), text('TLS_KEY_FILE'), fault);
@@ -90,12 +101,22 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
   if (secret !== null && new TextEncoder().encode(secret).length < JWT_SECRET_BYTES_MIN) {
     fault('JWT_SECRET', `at least ${JWT_SECRET_BYTES_MIN} bytes (the value is not shown)`);
   }
-  const jwksUrl = parsed<URL | null>('JWT_JWKS_URL', null, 'an https URL (http on loopback only)', trustedUrl);
+  const jwksUrl = parsed<URL | null>(
+    'JWT_JWKS_URL',
+    null,
+    'an https URL (http on loopback only)',
+    trustedUrl,
+    shownUrl,
+  );
   // Compared by its exact text later, so the text is kept and not the normalized URL (RFC 8414 §3.3).
   const issuer =
     secret === null
-      ? parsed<string | null>('JWT_ISSUER', null, 'an https URL (http on loopback only)', (v) =>
-          trustedUrl(v) ? v : null,
+      ? parsed<string | null>(
+          'JWT_ISSUER',
+          null,
+          'an https URL (http on loopback only)',
+          (v) => (trustedUrl(v) ? v : null),
+          shownUrl,
         )
       : text('JWT_ISSUER');
   if (secret !== null && text('JWT_JWKS_URL') !== null) {
@@ -106,10 +127,6 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     fault('JWT_SECRET', 'JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in production');
   }
   const authorizationServer = secret === null ? issuer : null;
-  const mcpAuth = oneOf('MCP_AUTH', 'lazy', ['lazy', 'eager'] as const);
-  if (mcpAuth === 'eager' && authorizationServer === null) {
-    fault('MCP_AUTH', 'lazy where no authorization server is configured (JWT_ISSUER, without JWT_SECRET)', mcpAuth);
-  }
 
   const config: Config = {
     production,
@@ -123,7 +140,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     jwtIssuer: issuer,
     jwtAudience: text('JWT_AUDIENCE'),
     authorizationServer,
-    mcpAuth,
+    mcpAuth: oneOf('MCP_AUTH', 'lazy', ['lazy', 'eager'] as const),
     rateLimit: {
       requests: integer('RATE_LIMIT_REQUESTS', 1000, 0, 1_000_000_000),
       windowMs: parsed('RATE_LIMIT_WINDOW', 3_600_000, 'a window like 30s, 5m, 1h or 1d', parseWindow),
@@ -144,16 +161,11 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
   return faults.length > 0 ? err(faults) : ok(config);
 }
 
-/** `<n>s`, `m`, `h` or `d` in milliseconds; null for anything else, zero included. */
-export function parseWindow(window: string): number | null {
-  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(window) ?? [];
-  const ms = Number(count) * ({ s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit ?? ''] ?? 0);
-  return ms > 0 ? ms : null;
-}
-
-/** `DATABASE_URL` as it may be shown: without user-info and query. */
-export function shownDatabaseUrl(url: string): string {
-  return url.replace(/\?.*$/s, '').replace(/^([a-z+]+:\/\/)[^/]*@/i, '$1');
+/** A URL as it may be shown: without user-info and query, however badly it is formed. */
+export function shownUrl(url: string): string {
+  // Up to the last @: a password may hold any character, ? and / included. A file has no user.
+  const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1');
+  return withoutUser.replace(/[?#].*$/s, '');
 }
 
 const trimSlash = (url: string) => url.replace(/\/+$/, '');
@@ -200,7 +212,7 @@ function databaseConfig(
     return { mode: 'remote', url, authToken, replicaFile };
   const path = filePath(url);
   if (path === null) {
-    fault('DATABASE_URL', 'file:<path>, http(s)://… or libsql://…', shownDatabaseUrl(url));
+    fault('DATABASE_URL', 'file:<path>, http(s)://… or libsql://…', shownUrl(url));
   } else if (replicaFile !== null) {
     fault('DATABASE_REPLICA_FILE', 'a remote DATABASE_URL beside it');
   }

@@ -12,7 +12,7 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
   const server: Bun.Server<undefined> = Bun.serve({
     hostname,
     port,
-    ...(tls && { tls: { cert: Bun.file(tls.certFile), key: Bun.file(tls.keyFile) } }),
+    ...(tls && { tls }),
     idleTimeout: IDLE_TIMEOUT_S,
     maxRequestBodySize: REQUEST_BYTES_MAX,
     fetch: (request) => fetch(request, peer),

@@ -1,12 +1,14 @@
 // Start and stop, the same on every runtime: environment → config → service → serve, and the orderly way down.
 // What differs between Bun and Deno comes in as `Host`.
 
+import { readFileSync } from 'node:fs';
 import { systemClock, systemRandom } from './clock.ts';
-import { type Config, type Env, parseConfig, shownDatabaseUrl } from './config.ts';
+import { type Config, type Env, parseConfig, shownUrl } from './config.ts';
 import type { Peer } from './http/exchange.ts';
 import { createLog } from './log.ts';
+import { isLoopback } from './loopback.ts';
 import { SERVER_NAME, SERVER_VERSION } from './server-info.ts';
-import { createService } from './service.ts';
+import { createService, type Service } from './service.ts';
 
 /** What a runtime provides. */
 export interface Host {
@@ -22,7 +24,8 @@ export interface Host {
 export interface ServeOptions {
   readonly hostname: string;
   readonly port: number;
-  readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
+  /** Certificate and key, PEM. */
+  readonly tls: { readonly cert: string; readonly key: string } | null;
   fetch(request: Request, peer: Peer): Promise<Response>;
 }
 
@@ -38,6 +41,8 @@ export interface RunningServer {
 const DRAIN_NOTICE_MS = 300;
 /** Requests may take this long to finish after that. */
 const DRAIN_MS_MAX = 10_000;
+/** An answer has this long to leave once its request is handled. */
+const ANSWER_LEAVES_MS = 1000;
 /** Under a package runner one Ctrl-C arrives twice; only a later second one means "now". */
 const SECOND_SIGNAL_AFTER_MS = 1000;
 
@@ -59,10 +64,15 @@ function fail(host: Host, lines: readonly string[]): never {
 async function run(host: Host, config: Config): Promise<void> {
   const clock = systemClock;
   const log = createLog({ level: config.logLevel, clock, write: host.writeOut });
+  const tls = readTls(config.tls);
   let publicUrl = config.publicUrl ?? '';
 
   const service = await createService(config, { clock, random: systemRandom, log, publicUrl: () => publicUrl });
-  const server = host.serve({ hostname: config.host, port: config.port, tls: config.tls, fetch: service.app.fetch });
+  const server = await listen(
+    host,
+    { hostname: config.host, port: config.port, tls, fetch: service.app.fetch },
+    service,
+  );
   const listening = addressOf(config, server.port);
   publicUrl ||= listening + config.basePath;
   announce(host, config, listening, publicUrl);
@@ -84,12 +94,43 @@ async function run(host: Host, config: Config): Promise<void> {
   async function stop(): Promise<void> {
     service.app.beginDrain();
     await sleep(DRAIN_NOTICE_MS);
-    await Promise.race([server.stop(), sleep(DRAIN_MS_MAX)]);
+    // The runtime's own stop waits for half-sent requests too, which nobody handles yet: those are not waited for.
+    const answered = service.app.idle().then(() => sleep(ANSWER_LEAVES_MS));
+    await Promise.race([server.stop(), answered, sleep(DRAIN_MS_MAX)]);
     server.kill();
     await service.close();
     log.info('stopped');
     await log.flush();
   }
+}
+
+/** Begins to listen. What was opened is closed again where that is not possible. */
+async function listen(host: Host, options: ServeOptions, service: Service): Promise<RunningServer> {
+  try {
+    return host.serve(options);
+  } catch (error) {
+    await service.close();
+    const { code, message } = error as { code?: unknown; message?: unknown };
+    if (String(code).startsWith('ERR_OSSL')) {
+      throw new Error('TLS_CERT_FILE, TLS_KEY_FILE: expected a certificate and its private key, both PEM');
+    }
+    const where =
+      code === 'EADDRINUSE'
+        ? `port ${options.port} of ${options.hostname} is in use`
+        : `${code ?? ''} ${message}`.trim();
+    throw new Error(`HOST, PORT: expected an address to listen on, but ${where}`);
+  }
+}
+
+function readTls(files: Config['tls']): ServeOptions['tls'] {
+  const read = (variable: string, file: string) => {
+    try {
+      return readFileSync(file, 'utf8');
+    } catch (error) {
+      throw new Error(`${variable}: expected a file that can be read, but ${(error as Error).message}`);
+    }
+  };
+  return files && { cert: read('TLS_CERT_FILE', files.certFile), key: read('TLS_KEY_FILE', files.keyFile) };
 }
 
 function addressOf({ host, tls }: Config, port: number): string {
@@ -98,7 +139,7 @@ function addressOf({ host, tls }: Config, port: number): string {
 
 function announce(host: Host, config: Config, listening: string, publicUrl: string): void {
   const { database, jwt } = config;
-  const where = database.mode === 'embedded' ? `file:${database.path}` : shownDatabaseUrl(database.url);
+  const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
   host.writeErr(`${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}\n`);
   host.writeErr(`  MCP clients connect to   ${publicUrl}/mcp\n`);
   host.writeErr(`  keys are kept in         ${where}\n`);
@@ -106,6 +147,11 @@ function announce(host: Host, config: Config, listening: string, publicUrl: stri
     host.writeErr('  sign in (mint a token)   bun run token --sub alice\n');
   } else {
     host.writeErr(`  users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}\n`);
+  }
+  if (!isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null) {
+    host.writeErr(
+      '  warning: HOST is open to the network, but only loopback names are answered; set PUBLIC_URL or ALLOWED_HOSTS\n',
+    );
   }
 }
 

@@ -1,8 +1,9 @@
 // `bun run token --sub alice [--expires 24h]`: mints a user JWT with the secret, issuer and audience the server uses.
 
 import { SignJWT } from 'jose';
-import { type Env, parseConfig, parseWindow } from './config.ts';
+import { type Env, parseConfig } from './config.ts';
 import { developmentSecret } from './data-folder.ts';
+import { parseWindow } from './window.ts';
 
 const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d]';
 

@@ -1,12 +1,17 @@
 // A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never answers itself.
 
 import { type Awaitable, chain, ok, type Problem, type Result } from '../problem.ts';
+import type { RateLimitState } from './rate-limit.ts';
 
 /**
  * A decision over a context. `In` is what must already be there, `Add` what the guard adds: because composition
  * checks both, a scope guard before the key guard does not compile.
  */
-export type Guard<In, Add extends object = object> = (context: In) => Awaitable<Result<Add, Problem>>;
+export interface Guard<In, Add extends object = object> {
+  (context: In): Awaitable<Result<Add, Problem>>;
+  /** What a rate limit among the guards says of a bucket not yet used: for answers to calls that never got so far. */
+  readonly unusedLimit?: RateLimitState | undefined;
+}
 
 /** What a guard returns that allows and adds nothing. */
 export const ADDS_NOTHING: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
@@ -28,10 +33,11 @@ export function both<In extends object, A extends object, B extends object>(
   first: Guard<In, A>,
   second: Guard<In & A, B>,
 ): Guard<In, Both<A, B>> {
-  return (context) =>
+  const decide = (context: In) =>
     chain(first(context), (added): Awaitable<Result<Both<A, B>, Problem>> => {
       if (!added.ok) return added;
       const extended = extend(context, added.value);
       return chain(second(extended), (more) => (more.ok ? ok(extend(extended, more.value)) : more));
     });
+  return Object.assign(decide, { unusedLimit: second.unusedLimit ?? first.unusedLimit });
 }

@@ -23,6 +23,8 @@ const ASYMMETRIC = [
   'EdDSA',
   'Ed25519',
 ];
+/** RFC 7515 §7.1. The library would also take padding and white space: one token would have many spellings. */
+const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const CLOCK_TOLERANCE_S = 5;
 const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
 const SUBJECT_CHARS_MAX = 255; // as OpenID Connect Core §2 has it
@@ -105,6 +107,7 @@ export function createJwtVerifier({ key, issuer, audiences, clock }: JwtVerifier
 
   return {
     verify(token) {
+      if (!COMPACT_JWS.test(token)) return err({ code: 'invalid_token', reason: 'malformed' });
       if (token.length > TOKEN_CHARS_MAX) return err({ code: 'invalid_token', reason: 'too long' });
       const tokenHash = hash('sha256', token, 'base64url');
       const verdict = known(tokenHash);

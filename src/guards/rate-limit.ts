@@ -39,6 +39,7 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
   const { requests, windowMs, key, clock } = options;
   if (requests === 0) return () => ADDS_NOTHING;
   const buckets = new Map<string, Bucket>();
+  const windowS = windowMs / 1000;
 
   function bucketOf(name: string, nowMs: number): Bucket {
     const known = buckets.get(name);
@@ -58,13 +59,14 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
     }
   }
 
-  return (call) => {
+  const decide: Guard<In> = (call) => {
     const nowMs = clock.monotonicMs();
     const bucket = bucketOf(key(call) ?? 'unknown', nowMs);
     const resetS = Math.ceil((bucket.endsAtMs - nowMs) / 1000);
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;
-    call.rateLimit = { requests, windowS: windowMs / 1000, remaining: requests - bucket.used, resetS };
+    call.rateLimit = { requests, windowS, remaining: requests - bucket.used, resetS };
     return admitted ? ADDS_NOTHING : err({ code: 'rate_limited', retryAfterS: resetS });
   };
+  return Object.assign(decide, { unusedLimit: { requests, windowS, remaining: requests, resetS: windowS } });
 }

@@ -1,14 +1,19 @@
 // Which route a path belongs to. Exact paths in a Map; a route whose path ends in `*` takes what begins like it.
 
-import type { Awaitable } from '../problem.ts';
+import type { Awaitable, Problem } from '../problem.ts';
 import type { Exchange } from './exchange.ts';
 
 export type Handler = (exchange: Exchange) => Awaitable<Response>;
+
+/** How a route says no. */
+export type Refuse = (exchange: Exchange, problem: Problem) => Response;
 
 export interface Route {
   readonly path: string;
   readonly get?: Handler;
   readonly post?: Handler;
+  /** For refusals before the handler; problemResponse unless given. */
+  readonly refuse?: Refuse;
   /** Any web page may read it: it says the same to everyone. */
   readonly openToAnyOrigin?: boolean;
   /** Probes reach it by whatever name they know. */

@@ -59,16 +59,16 @@ export function createKeys({ store, lastUsed, refresh, clock, random, log, produ
     keyId: string,
     change: () => Promise<Result<boolean, StoreUnavailable>>,
   ): Promise<Result<void, StoreUnavailable>> {
+    // What is not shaped like an id names no key, and never gets near the store or the log: it may be text that the
+    // store would cut to an id, or a key pasted into the wrong field.
+    if (!isIdShaped(keyId)) {
+      log.info(event, { requestId, userId, changed: false });
+      return ok(undefined);
+    }
     const changed = await change();
     if (!changed.ok) return changed;
     await refresh();
-    // A keyId from a caller may be a key pasted into the wrong field: only what is shaped like an id is logged.
-    log.info(event, {
-      requestId,
-      ...(isIdShaped(keyId) && { keyId }),
-      userId,
-      ...(!changed.value && { changed: false }),
-    });
+    log.info(event, { requestId, keyId, userId, ...(!changed.value && { changed: false }) });
     return ok(undefined);
   }
 

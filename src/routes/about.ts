@@ -7,16 +7,19 @@ import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
 export function aboutRoute(base: () => string): Handler {
   return () => {
     const url = base();
+    const { origin, pathname } = new URL(url);
     const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
 
 This is not a website. Connect to it with an MCP client.
 
   ${url}/mcp               MCP, Streamable HTTP
-  ${url}/sse               MCP, HTTP+SSE (2024-11-05)
+  ${url}/sse               MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)
   ${url}/tools/<tool_name> the same tools over plain HTTP (POST, JSON)
   ${url}/openapi.json      their description
   ${url}/mcp/health        health
   ${url}/widgets/preview   preview of the widgets
+  ${origin}/.well-known/oauth-protected-resource${pathname === '/' ? '' : pathname}
+                           where users sign in, if that is with an authorization server
 `;
     return new Response(text, {
       headers: { ...SECURITY_HEADERS, 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' },

@@ -5,7 +5,7 @@ import { metaApiKey } from '../http/credentials.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { PRIVATE_JSON_HEADERS, rateLimitHeaders } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
-import type { Handler } from '../http/router.ts';
+import type { Handler, Refuse } from '../http/router.ts';
 import { chain, err, ok, type Problem, type Result } from '../problem.ts';
 import { type Call, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen } from './call.ts';
@@ -18,12 +18,19 @@ export interface ToolsRouteOptions {
   readonly metadataUrl: () => string | null;
 }
 
-export function toolsRoute({ tools, prefix, newCall, metadataUrl }: ToolsRouteOptions): Handler {
-  const refuse = (exchange: Exchange, problem: Problem) =>
-    problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()));
+export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler; readonly refuse: Refuse } {
+  const { tools, prefix, newCall, metadataUrl } = options;
+  const toolOf = ({ path }: Exchange) => tools.get(path.slice(prefix.length));
 
-  return async (exchange) => {
-    const tool = tools.get(exchange.path.slice(prefix.length));
+  /** Every answer of a limited tool says what its limit is (contract §7), a refusal before any guard too. */
+  function refuse(exchange: Exchange, problem: Problem, limit = toolOf(exchange)?.unusedLimit): Response {
+    const response = problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()));
+    for (const [name, value] of Object.entries(limit ? rateLimitHeaders(limit) : {})) response.headers.set(name, value);
+    return response;
+  }
+
+  const post: Handler = async (exchange) => {
+    const tool = toolOf(exchange);
     if (tool === undefined) return refuse(exchange, { code: 'tool_not_found' });
     const body = await readJson(exchange.request);
     if (!body.ok) return refuse(exchange, body.error);
@@ -33,14 +40,12 @@ export function toolsRoute({ tools, prefix, newCall, metadataUrl }: ToolsRouteOp
     if (!made.ok) return refuse(exchange, made.error);
     const call = made.value;
     const answered = holdingOpen(exchange, tool, callTool(tool, input.value.fields, call));
-    return chain(answered, (answer) => {
-      const response = answer.ok ? success(answer.value, call) : refuse(exchange, answer.error);
-      if (!answer.ok && call.rateLimit !== undefined) {
-        for (const [name, value] of Object.entries(rateLimitHeaders(call.rateLimit))) response.headers.set(name, value);
-      }
-      return response;
-    });
+    return chain(answered, (answer) =>
+      answer.ok ? success(answer.value, call) : refuse(exchange, answer.error, call.rateLimit),
+    );
   };
+
+  return { post, refuse };
 }
 
 function success(answer: ToolAnswer, { rateLimit }: Call): Response {

@@ -8,6 +8,7 @@ import { type ScopedCall, scopesGuard } from '../guards/scopes.ts';
 import { type UserAuth, userJwtGuard, type VerifyUserJwt } from '../guards/user-jwt.ts';
 import type { Keys } from '../keys/keys.ts';
 import type { Log } from '../log.ts';
+import { parseWindow } from '../window.ts';
 import type { Call } from './tool.ts';
 
 export interface ToolDeps {
@@ -18,9 +19,18 @@ export interface ToolDeps {
     readonly apiKey: Guard<Call, KeyAuth>;
     /** Every scope named must be held; comes after `apiKey`. */
     readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
+    /** A limit of a tool's own: so many requests a window (`30s`, `5m`, `1h`, `1d`) and bucket. */
+    readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In>;
   };
   readonly keys: Keys;
   readonly clock: Clock;
+}
+
+export interface ToolLimit<In> {
+  readonly requests: number;
+  readonly window: string;
+  /** Picks the bucket; calls without one share the bucket `unknown`. */
+  readonly key: (call: In) => string | undefined;
 }
 
 export interface ToolDepsOptions {
@@ -40,6 +50,11 @@ export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, cloc
       userJwt: userJwtGuard(verifyUserJwt, log),
       apiKey: both<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey),
       scopes: scopesGuard(log),
+      rateLimit({ requests, window, key }) {
+        const windowMs = parseWindow(window);
+        if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
+        return rateLimitGuard({ requests, windowMs, key, clock });
+      },
     },
     keys,
     clock,

@@ -1,13 +1,15 @@
 // What the tools that revoke and delete a key share: input, output, and that both succeed for a key that isn't there.
 
 import * as v from 'valibot';
-import { text } from './schema.ts';
+import { hasLength } from '../text.ts';
 
 const KEY_ID_CHARS_MAX = 200; // any shape is accepted: one that is no id is a key that doesn't exist
 
 export const keyIdInput = v.strictObject({
   keyId: v.pipe(
-    text(0, KEY_ID_CHARS_MAX),
+    v.string(),
+    v.check((value) => hasLength(value, 0, KEY_ID_CHARS_MAX), `Expected at most ${KEY_ID_CHARS_MAX} characters`),
+    v.metadata({ maxLength: KEY_ID_CHARS_MAX }),
     v.description('The id of the key, as list_api_keys gives it. Not the key itself.'),
   ),
 });

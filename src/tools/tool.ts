@@ -85,6 +85,8 @@ export interface Tool extends ToolFacts {
   /** Null: the tool answers with content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
+  /** What answers say of the rate limit when the call did not come to it; null: the tool has none. */
+  readonly unusedLimit: RateLimitState | null;
   /** Guards, then input, then run, then output check. Use `callTool`. */
   readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolAnswer, Problem>>;
 }
@@ -132,6 +134,7 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
   return {
     ...facts,
     timeoutMs: facts.timeoutMs ?? TOOL_TIMEOUT_MS,
+    unusedLimit: guard.unusedLimit ?? null,
     inputSchema: once(() => jsonSchemaOf(input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(output)),
     invoke: (raw, call) =>
@@ -151,6 +154,7 @@ export function callTool(
   call: Call,
   cancelled?: AbortSignal,
 ): Awaitable<Result<ToolAnswer, Problem>> {
+  if (tool.unusedLimit !== null) call.rateLimit = tool.unusedLimit;
   const answer = tool.invoke(input, call);
   if (!isPromise(answer)) return answer;
   return new Promise((resolve, reject) => {

@@ -52,7 +52,7 @@ export interface Answer {
 export async function answerOf(response: Response): Promise<Answer> {
   const text = await response.text();
   const json = response.headers.get('content-type')?.includes('json');
-  return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text };
+  return { status: response.status, headers: response.headers, body: json && text !== '' ? JSON.parse(text) : text };
 }
 
 export async function createTestApp(

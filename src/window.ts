@@ -1,0 +1,15 @@
+// Spans of time as people write them: `30s`, `5m`, `1h`, `7d`.
+
+const UNITS_MS = new Map([
+  ['s', 1000],
+  ['m', 60_000],
+  ['h', 3_600_000],
+  ['d', 86_400_000],
+]);
+
+/** `<n>s`, `m`, `h` or `d` in milliseconds; null for anything else, zero included. */
+export function parseWindow(window: string): number | null {
+  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(window) ?? [];
+  const ms = Number(count) * (UNITS_MS.get(unit ?? '') ?? 0);
+  return ms > 0 ? ms : null;
+}

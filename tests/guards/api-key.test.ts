@@ -1,0 +1,169 @@
+// Contract §5: where a key is found, which one decides, and what is refused.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { rawPost, sendRaw } from '../support/raw.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+let app: TestApp;
+let good: string; // alice's
+let other: string; // bob's
+const BAD = `sk_test_${'0'.repeat(64)}`;
+beforeAll(async () => {
+  app = await createTestApp();
+  good = (await app.createKey('alice')).key;
+  other = (await app.createKey('bob')).key;
+});
+afterAll(() => app.close());
+
+/** The owner of the data, or the code of the refusal. */
+async function owner(at: { x?: string; auth?: string; meta?: unknown }): Promise<string> {
+  const { body } = await app.call('get_data', at.meta === undefined ? {} : { _meta: { api_key: at.meta } }, {
+    ...(at.x !== undefined && { 'x-api-key': at.x }),
+    ...(at.auth !== undefined && { authorization: at.auth }),
+  });
+  return body.owner ?? body.code;
+}
+
+test("get_data answers with the owner, the key and sample rows, never the key's text", async () => {
+  const { id, key } = await app.createKey('carol', { name: 'mine', scopes: ['read', 'x'] });
+  const { status, body } = await app.call('get_data', {}, { 'x-api-key': key });
+  expect(status).toBe(200);
+  expect(body).toEqual({ owner: 'carol', key: { id, name: 'mine', scopes: ['read', 'x'] }, data: expect.any(Array) });
+  expect(body.data.length).toBeGreaterThan(0);
+  expect(JSON.stringify(body)).not.toContain(key);
+});
+
+describe('the places', () => {
+  test('X-API-Key', async () => expect(await owner({ x: good })).toBe('alice'));
+  test('Authorization: Bearer', async () => expect(await owner({ auth: `Bearer ${good}` })).toBe('alice'));
+  test('the scheme in any case', async () => expect(await owner({ auth: `bearer ${good}` })).toBe('alice'));
+  test('_meta.api_key', async () => expect(await owner({ meta: good })).toBe('alice'));
+  test('not the query string', async () => {
+    const response = await fetch(`${app.url}/tools/get_data?api_key=${good}&x-api-key=${good}`, { method: 'POST' });
+    expect((await response.json()).code).toBe('missing_api_key');
+  });
+  test('not a field of the input', async () => {
+    expect((await app.call('get_data', { api_key: good })).body.code).toBe('missing_api_key');
+  });
+});
+
+describe('the first present decides', () => {
+  test.each([
+    ['X-API-Key before Authorization', () => ({ x: good, auth: `Bearer ${other}` }), 'alice'],
+    ['X-API-Key before _meta', () => ({ x: good, meta: other }), 'alice'],
+    ['Authorization before _meta', () => ({ auth: `Bearer ${good}`, meta: other }), 'alice'],
+    ['a wrong X-API-Key before a right Authorization', () => ({ x: BAD, auth: `Bearer ${good}` }), 'invalid_api_key'],
+    ['a wrong X-API-Key before a right _meta', () => ({ x: 'x', meta: good }), 'invalid_api_key'],
+    ['a wrong Authorization before a right _meta', () => ({ auth: `Bearer ${BAD}`, meta: good }), 'invalid_api_key'],
+    ['a right X-API-Key before a wrong rest', () => ({ x: good, auth: `Bearer ${BAD}`, meta: BAD }), 'alice'],
+  ])('%s', async (_what, at, expected) => {
+    expect(await owner(at())).toBe(expected);
+  });
+});
+
+describe('present means a non-empty string', () => {
+  test.each([
+    ['an empty X-API-Key', () => ({ x: '', auth: `Bearer ${good}` }), 'alice'],
+    ['an X-API-Key of spaces', () => ({ x: '  ', meta: good }), 'alice'],
+    ['Authorization of another scheme', () => ({ auth: 'Basic YTpi', meta: good }), 'alice'],
+    ['Bearer without a value', () => ({ auth: 'Bearer', meta: good }), 'alice'],
+    ['Bearer and a space', () => ({ auth: 'Bearer ', meta: good }), 'alice'],
+    ['a key without scheme', () => ({ auth: good }), 'missing_api_key'],
+    ['an empty _meta.api_key', () => ({ meta: '' }), 'missing_api_key'],
+    ['a number in _meta.api_key', () => ({ meta: 1 }), 'missing_api_key'],
+    ['a list in _meta.api_key', () => ({ meta: [good] }), 'missing_api_key'],
+    ['null in _meta.api_key', () => ({ meta: null }), 'missing_api_key'],
+  ])('%s', async (_what, at, expected) => {
+    expect(await owner(at())).toBe(expected);
+  });
+
+  test('a _meta that is no object holds no key', async () => {
+    for (const _meta of [null, [], 'text', 1]) {
+      expect((await app.call('get_data', { _meta })).body.code).toBe('missing_api_key');
+    }
+  });
+
+  test('a key that _meta inherits is not there', async () => {
+    const body = `{"_meta":{"__proto__":{"api_key":"${good}"}}}`;
+    const answer = await sendRaw(app.url, rawPost('/tools/get_data', body));
+    expect(JSON.parse(answer.body).code).toBe('missing_api_key');
+  });
+});
+
+describe('a key changed in the slightest is refused', () => {
+  const flip = (key: string, at: number) => key.slice(0, at) + (key[at] === '0' ? '1' : '0') + key.slice(at + 1);
+  test.each([
+    ['first character of the random part', () => flip(good, 8)],
+    ['last character', () => flip(good, good.length - 1)],
+    ['upper-cased', () => good.toUpperCase()],
+    ['random part upper-cased', () => `sk_test_${good.slice(8).toUpperCase()}`],
+    ['truncated', () => good.slice(0, -1)],
+    ['a character too many', () => `${good}0`],
+    ['twice', () => `${good}${good}`],
+    ['a space inside', () => `${good.slice(0, 20)} ${good.slice(20)}`],
+    ['a space before (two after Bearer)', () => ` ${good}`],
+    ['a space after', () => `${good} `],
+    ['a newline after', () => `${good}\n`],
+    ['NUL after', () => `${good}\0`],
+    ['without prefix', () => good.slice(8)],
+    ['another prefix', () => good.replace('sk_test', 'pk_test')],
+    ['the prefix of the other environment', () => good.replace('sk_test', 'sk_live')],
+    ['a text of 100,000 characters', () => 'a'.repeat(100_000)],
+    ['a lone surrogate', () => `${good}\ud800`],
+  ])('%s', async (_what, key) => {
+    expect(await owner({ meta: key() })).toBe('invalid_api_key');
+  });
+
+  test('two X-API-Key headers are one wrong key', async () => {
+    const answer = await sendRaw(app.url, rawPost('/tools/get_data', '{}', { 'X-API-Key': good, 'x-api-key': good }));
+    expect(JSON.parse(answer.body).code).toBe('invalid_api_key');
+  });
+
+  test('the hash of a key is no key', async () => {
+    const hash = new Bun.CryptoHasher('sha256').update(good).digest('hex');
+    expect(await owner({ x: hash })).toBe('invalid_api_key');
+    expect(await owner({ x: `sk_test_${hash}` })).toBe('invalid_api_key');
+  });
+});
+
+test('a key of the other environment works where its record is', async () => {
+  await using first = await createTestApp();
+  const { key } = await first.createKey('alice');
+  await using second = await createTestApp({
+    folder: first.folder,
+    env: { NODE_ENV: 'production', TRUST_PROXY: '1' },
+  });
+  const headers = { 'x-api-key': key, 'x-forwarded-proto': 'https' };
+  expect((await second.call('get_data', {}, headers)).body.owner).toBe('alice');
+});
+
+describe('both kinds at once', () => {
+  test('a JWT in Authorization and a key in X-API-Key each serve their tool', async () => {
+    const headers = { ...(await bearer(app, 'bob')), 'x-api-key': good };
+    expect((await app.call('get_data', {}, headers)).body.owner).toBe('alice');
+    const { body } = await app.call('create_api_key', { name: 'from both', scopes: [] }, headers);
+    const bobs = await app.call('list_api_keys', {}, await bearer(app, 'bob'));
+    expect(bobs.body.keys[0].id).toBe(body.id);
+  });
+
+  test('management tools never accept a key, in any place', async () => {
+    for (const tool of ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key']) {
+      expect((await app.call(tool, {}, { 'x-api-key': good })).body.code).toBe('missing_token');
+      expect((await app.call(tool, { _meta: { api_key: good } })).body.code).toBe('missing_token');
+      expect((await app.call(tool, {}, { authorization: `Bearer ${good}` })).body.code).toBe('invalid_token');
+    }
+  });
+
+  test('a user token is no key', async () => {
+    expect(await owner({ auth: `Bearer ${await app.token('alice')}` })).toBe('invalid_api_key');
+    expect(await owner({ x: await app.token('alice') })).toBe('invalid_api_key');
+  });
+
+  test('a user token in X-API-Key or _meta is not read', async () => {
+    const token = await app.token('alice');
+    expect((await app.call('list_api_keys', {}, { 'x-api-key': token })).body.code).toBe('missing_token');
+    expect((await app.call('list_api_keys', { _meta: { api_key: token } })).body.code).toBe('missing_token');
+    const response = await fetch(`${app.url}/tools/list_api_keys?access_token=${token}`, { method: 'POST' });
+    expect((await response.json()).code).toBe('missing_token');
+  });
+});

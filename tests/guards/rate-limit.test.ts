@@ -1,0 +1,181 @@
+// Contract §2, §7: so many calls a window and key, and headers that say so on every answer of a limited tool.
+
+import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { both } from '../../src/guards/guard.ts';
+import { ok } from '../../src/problem.ts';
+import type { ToolDeps } from '../../src/tools/deps.ts';
+import { defineTool } from '../../src/tools/tool.ts';
+import { rawPost, sendRaw } from '../support/raw.ts';
+import { type Answer, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+const TWO_A_MINUTE = { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' };
+const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
+const said = ({ status, headers }: Answer) => ({
+  status,
+  policy: headers.get('ratelimit-policy'),
+  limit: headers.get('ratelimit'),
+  retry: headers.get('retry-after'),
+});
+
+test('by default 1,000 calls an hour and key', async () => {
+  await using app = await createTestApp();
+  const { key } = await app.createKey('alice');
+  expect(said(await use(app, key))).toEqual({
+    status: 200,
+    policy: '"key";q=1000;w=3600',
+    limit: '"key";r=999;t=3600',
+    retry: null,
+  });
+});
+
+test('a fixed window from first use: full, refused, and full again at the very millisecond of its end', async () => {
+  await using app = await createTestApp({ env: TWO_A_MINUTE });
+  const { key } = await app.createKey('alice');
+  const policy = '"key";q=2;w=60';
+  expect(said(await use(app, key))).toEqual({ status: 200, policy, limit: '"key";r=1;t=60', retry: null });
+  app.clock.advance(500);
+  expect(said(await use(app, key))).toEqual({ status: 200, policy, limit: '"key";r=0;t=60', retry: null });
+  app.clock.advance(500);
+  const refused = await use(app, key);
+  expect(said(refused)).toEqual({ status: 429, policy, limit: '"key";r=0;t=59', retry: '59' });
+  expect(refused.body).toMatchObject({ code: 'rate_limited', title: 'Too Many Requests' });
+  app.clock.advance(58_999);
+  expect(said(await use(app, key))).toEqual({ status: 429, policy, limit: '"key";r=0;t=1', retry: '1' });
+  app.clock.advance(1);
+  expect(said(await use(app, key))).toEqual({ status: 200, policy, limit: '"key";r=1;t=60', retry: null });
+});
+
+test('each key has its own bucket, two keys of one user too', async () => {
+  await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
+  const [first, second] = [await app.createKey('alice'), await app.createKey('alice')];
+  expect((await use(app, first.key)).status).toBe(200);
+  expect((await use(app, first.key)).status).toBe(429);
+  expect((await use(app, second.key)).status).toBe(200);
+});
+
+test('the wall clock set back or forward opens no window', async () => {
+  await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
+  const { key } = await app.createKey('alice');
+  await use(app, key);
+  app.clock.setNow(app.clock.nowMs() + 86_400_000);
+  expect((await use(app, key)).status).toBe(429);
+});
+
+test('0 requests switches the limit off, and no header speaks of it', async () => {
+  await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+  const { key } = await app.createKey('alice');
+  for (let call = 0; call < 5; call += 1) {
+    expect(said(await use(app, key))).toEqual({ status: 200, policy: null, limit: null, retry: null });
+  }
+  expect(said(await app.call('get_data')).policy).toBeNull();
+});
+
+describe('every answer of a limited tool carries the headers', () => {
+  const UNTOUCHED = { policy: '"key";q=2;w=60', limit: '"key";r=2;t=60' };
+
+  test('401 without a key and with a bad one: the full quota', async () => {
+    await using app = await createTestApp({ env: TWO_A_MINUTE });
+    expect(said(await app.call('get_data'))).toMatchObject({ status: 401, ...UNTOUCHED });
+    expect(said(await use(app, 'x'))).toMatchObject({ status: 401, ...UNTOUCHED });
+  });
+
+  test('403 and 400 behind the limiter: what is left', async () => {
+    await using app = await createTestApp({ env: TWO_A_MINUTE });
+    const { key } = await app.createKey('alice', { scopes: [] });
+    expect(said(await use(app, key))).toMatchObject({ status: 403, limit: '"key";r=1;t=60' });
+    const reader = await app.createKey('alice');
+    const wrong = await app.call('get_data', { x: 1 }, { 'x-api-key': reader.key });
+    expect(said(wrong)).toMatchObject({ status: 400, limit: '"key";r=1;t=60' });
+  });
+
+  test('400, 413, 415 and 405 before any guard: the full quota', async () => {
+    await using app = await createTestApp({ env: TWO_A_MINUTE });
+    for (const [status, raw] of [
+      [400, rawPost('/tools/get_data', '{')],
+      [413, rawPost('/tools/get_data', '', { 'Content-Length': '2000000' })],
+      [415, rawPost('/tools/get_data', 'x', { 'Content-Type': 'text/plain' })],
+      [405, 'GET /tools/get_data HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+      [403, rawPost('/tools/get_data', '{}', { Origin: 'https://evil.example' })],
+    ] as const) {
+      const answer = await sendRaw(app.url, raw);
+      expect(answer.status).toBe(status);
+      expect(answer.headers.get('ratelimit-policy')).toBe(UNTOUCHED.policy);
+      expect(answer.headers.get('ratelimit')).toBe(UNTOUCHED.limit);
+    }
+  });
+
+  test('403 https_required, the key in a header or in the body', async () => {
+    await using app = await createTestApp({ env: { ...TWO_A_MINUTE, NODE_ENV: 'production' } });
+    expect(said(await use(app, 'x'))).toMatchObject({ status: 403, ...UNTOUCHED });
+    expect(said(await app.call('get_data', { _meta: { api_key: 'x' } }))).toMatchObject({ status: 403, ...UNTOUCHED });
+  });
+
+  test('503 while the store is away', async () => {
+    await using app = await createTestApp({ env: TWO_A_MINUTE });
+    const { key } = await app.createKey('alice');
+    await app.service.close();
+    app.clock.advance(2000);
+    expect(said(await use(app, key))).toEqual({ status: 503, ...UNTOUCHED, retry: '1' });
+  });
+
+  test('answers of other tools carry none', async () => {
+    await using app = await createTestApp();
+    expect(said(await app.call('list_api_keys', {}, await bearer(app, 'alice'))).policy).toBeNull();
+    expect(said(await app.call('list_api_keys')).policy).toBeNull();
+    expect(said(await app.call('nope')).policy).toBeNull();
+  });
+});
+
+describe('a limit of a tool of its own', () => {
+  const facts = {
+    title: 'Limited',
+    description: 'Has a limit of its own.',
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({}),
+    output: v.strictObject({ ok: v.boolean() }),
+    run: () => ok({ ok: true }),
+  } as const;
+
+  const tools = ({ guards }: ToolDeps) => [
+    defineTool(guards.rateLimit({ requests: 2, window: '30s', key: () => undefined }), {
+      ...facts,
+      name: 'open',
+      credential: 'none',
+    }),
+    defineTool(both(guards.userJwt, guards.rateLimit({ requests: 1, window: '1h', key: ({ auth }) => auth.subject })), {
+      ...facts,
+      name: 'per_user',
+      credential: 'user_jwt',
+    }),
+  ];
+
+  test('calls without a bucket share the bucket `unknown`', async () => {
+    await using app = await createTestApp({ tools });
+    const statuses = [];
+    for (let call = 0; call < 3; call += 1) statuses.push((await app.call('open')).status);
+    expect(statuses).toEqual([200, 200, 429]);
+    app.clock.advance(30_000);
+    expect(said(await app.call('open'))).toMatchObject({ status: 200, policy: '"key";q=2;w=30' });
+  });
+
+  test('the bucket may be the user of a JWT', async () => {
+    await using app = await createTestApp({ tools });
+    const [alice, bob] = [await bearer(app, 'alice'), await bearer(app, 'bob')];
+    expect((await app.call('per_user', {}, alice)).status).toBe(200);
+    expect((await app.call('per_user', {}, alice)).status).toBe(429);
+    expect((await app.call('per_user', {}, bob)).status).toBe(200);
+    expect(said(await app.call('per_user'))).toMatchObject({ status: 401, limit: '"key";r=1;t=3600' });
+  });
+
+  test('a window that says nothing is a mistake found when the server starts', async () => {
+    const wrong = ({ guards }: ToolDeps) => [
+      defineTool(guards.rateLimit({ requests: 2, window: 'often', key: () => undefined }), {
+        ...facts,
+        name: 'wrong',
+        credential: 'none',
+      }),
+    ];
+    expect(createTestApp({ tools: wrong })).rejects.toThrow('expected a window like 30s, 5m, 1h or 1d, got "often"');
+  });
+});

@@ -1,0 +1,235 @@
+// Contract §5: user JWTs signed with the shared secret. Key sets are in jwks.test.ts.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { generateKeyPairSync } from 'node:crypto';
+import { exportSPKI, SignJWT } from 'jose';
+import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await createTestApp();
+});
+afterAll(() => app.close());
+
+const base64url = (value: unknown) =>
+  Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
+
+const nowS = (at = app) => Math.floor(at.clock.nowMs() / 1000);
+const claims = () => ({ sub: 'alice', exp: nowS() + 60 });
+
+/** Signed as given, with claims as given: nothing is filled in. */
+const signed = (payload: Record<string, unknown>, header: Record<string, unknown> = {}, secret = TEST_SECRET) =>
+  new SignJWT(payload)
+    .setProtectedHeader({ alg: 'HS256', ...header } as { alg: string })
+    .sign(new TextEncoder().encode(secret));
+
+async function outcome(token: string, at = app): Promise<string | number> {
+  const { status, body } = await at.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
+  return status === 200 ? 200 : body.code;
+}
+
+test('a good token is accepted', async () => {
+  expect(await outcome(await signed(claims()))).toBe(200);
+});
+
+test('the refusal is one sentence for all, and a challenge', async () => {
+  const { status, headers, body } = await app.call('list_api_keys', {}, { authorization: 'Bearer x' });
+  expect({ status, code: body.code, detail: body.detail }).toEqual({
+    status: 401,
+    code: 'invalid_token',
+    detail: 'Invalid or expired user token',
+  });
+  expect(headers.get('www-authenticate')).toStartWith('Bearer error="invalid_token"');
+});
+
+describe('signature', () => {
+  test('another secret', async () => {
+    expect(await outcome(await signed(claims(), {}, 'another secret of more than 32 bytes'))).toBe('invalid_token');
+  });
+
+  test('unsigned', async () => {
+    for (const alg of ['none', 'None', 'NONE', '']) {
+      const unsigned = `${base64url({ alg, typ: 'JWT' })}.${base64url(claims())}.`;
+      expect(await outcome(unsigned)).toBe('invalid_token');
+    }
+  });
+
+  test('a claim changed after signing', async () => {
+    const [head, , signature] = (await signed(claims())).split('.');
+    expect(await outcome(`${head}.${base64url({ ...claims(), sub: 'root' })}.${signature}`)).toBe('invalid_token');
+  });
+
+  test.each(['HS384', 'HS512'])('%s, though with the right secret', async (alg) => {
+    expect(await outcome(await signed(claims(), { alg }))).toBe('invalid_token');
+  });
+
+  test('RS256, with a key of the sender', async () => {
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const token = await new SignJWT(claims()).setProtectedHeader({ alg: 'RS256' }).sign(privateKey);
+    expect(await outcome(token)).toBe('invalid_token');
+  });
+
+  test('HS256 with a public key as the secret', async () => {
+    const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    expect(await outcome(await signed(claims(), {}, await exportSPKI(publicKey)))).toBe('invalid_token');
+  });
+
+  test('keys in the header are not used', async () => {
+    const k = base64url('a secret of the sender, 32 bytes long');
+    for (const header of [{ jwk: { kty: 'oct', k } }, { jku: 'http://127.0.0.1:9/keys' }, { kid: '../../dev/null' }]) {
+      const token = await signed(claims(), header, 'a secret of the sender, 32 bytes long');
+      expect(await outcome(token)).toBe('invalid_token');
+    }
+  });
+
+  test('an unknown critical header', async () => {
+    const token = await new SignJWT(claims())
+      .setProtectedHeader({ alg: 'HS256', crit: ['http://example.com/x'], 'http://example.com/x': true })
+      .sign(new TextEncoder().encode(TEST_SECRET), { crit: { 'http://example.com/x': true } });
+    expect(await outcome(token)).toBe('invalid_token');
+  });
+
+  test.each(['x', 'a.b.c', '..', 'eyJ.eyJ.x', 'a b', 'é', 'undefined'])('no token at all: %p', async (text) => {
+    expect(await outcome(encodeURI(text))).toBe('invalid_token');
+  });
+
+  test('a text as long as a header may be', async () => {
+    expect(await outcome('a'.repeat(15_000))).toBe('invalid_token');
+  });
+
+  test('a token with padding or spaces in it gets no 500', async () => {
+    const token = await signed(claims());
+    const [head, payload, signature] = token.split('.');
+    for (const odd of [
+      `${token}=`,
+      `${head}.${payload}==.${signature}`,
+      ` ${token}`,
+      `${head}. ${payload}.${signature}`,
+    ]) {
+      expect(await outcome(odd)).toBe('invalid_token');
+    }
+  });
+});
+
+describe('exp', () => {
+  test('missing', async () => {
+    expect(await outcome(await signed({ sub: 'alice' }))).toBe('invalid_token');
+  });
+
+  test.each([
+    ['a string', '9999999999'],
+    ['null', null],
+    ['an object', {}],
+  ])('%s', async (_what, exp) => {
+    expect(await outcome(await signed({ sub: 'alice', exp }))).toBe('invalid_token');
+  });
+
+  test('5 s of tolerance: accepted to the last millisecond of it, refused from then on', async () => {
+    await using own = await createTestApp();
+    const exp = nowS(own) + 10;
+    const token = await signed({ sub: 'alice', exp });
+    for (const [atMs, expected] of [
+      [exp * 1000 - 1, 200],
+      [exp * 1000, 200],
+      [exp * 1000 + 4999, 200],
+      [exp * 1000 + 5000, 'invalid_token'],
+    ] as const) {
+      own.clock.setNow(atMs);
+      expect({ atMs, outcome: await outcome(token, own) }).toEqual({ atMs, outcome: expected });
+    }
+  });
+
+  test('a verdict kept from before exp does not outlive it and its tolerance', async () => {
+    await using own = await createTestApp();
+    const token = await signed({ sub: 'alice', exp: nowS(own) + 60 });
+    expect(await outcome(token, own)).toBe(200); // kept from here on
+    own.clock.advance(64_999);
+    expect(await outcome(token, own)).toBe(200);
+    own.clock.advance(1);
+    expect(await outcome(token, own)).toBe('invalid_token');
+  });
+
+  test('not yet valid (nbf), and its tolerance', async () => {
+    const nbf = nowS() + 5;
+    expect(await outcome(await signed({ ...claims(), nbf }))).toBe(200);
+    expect(await outcome(await signed({ ...claims(), nbf: nbf + 1 }))).toBe('invalid_token');
+  });
+});
+
+describe('sub', () => {
+  test.each([
+    ['1 character', 'a'],
+    ['255 characters', 'a'.repeat(255)],
+    ['255 emoji are 255', '😀'.repeat(255)],
+    ['spaces', ' a b '],
+    ['prototype name', '__proto__'],
+  ])('%s', async (_what, sub) => {
+    expect(await outcome(await signed({ ...claims(), sub }))).toBe(200);
+  });
+
+  test.each([
+    ['empty', ''],
+    ['256 characters', 'a'.repeat(256)],
+    ['256 emoji', '😀'.repeat(256)],
+    ['NUL', 'bob\0x'],
+    ['newline', 'bob\n'],
+    ['DEL', 'bob\x7f'],
+    ['C1 control', 'bob\u0085'],
+    ['a number', 1],
+    ['null', null],
+    ['a list', ['bob']],
+    ['an object', { toString: 'bob' }],
+  ])('%s is refused', async (_what, sub) => {
+    expect(await outcome(await signed({ ...claims(), sub }))).toBe('invalid_token');
+  });
+
+  /** Signed over exactly these bytes, which no library would write. */
+  function handSigned(payload: string | Uint8Array): string {
+    const text = `${base64url({ alg: 'HS256' })}.${Buffer.from(payload).toString('base64url')}`;
+    return `${text}.${new Bun.CryptoHasher('sha256', TEST_SECRET).update(text).digest('base64url')}`;
+  }
+
+  test('missing', async () => {
+    expect(await outcome(handSigned(JSON.stringify({ exp: nowS() + 60 })))).toBe('invalid_token');
+  });
+
+  test('a lone surrogate, escaped', async () => {
+    expect(await outcome(handSigned(`{"sub":"bob\\ud800","exp":${nowS() + 60}}`))).toBe('invalid_token');
+  });
+
+  test('bytes that are not UTF-8', async () => {
+    const [before, after] = ['{"sub":"bob', `","exp":${nowS() + 60}}`];
+    expect(await outcome(handSigned(Buffer.concat([Buffer.from(before), Buffer.of(0xff), Buffer.from(after)])))).toBe(
+      'invalid_token',
+    );
+  });
+
+  test('claims that are no object', async () => {
+    for (const payload of ['[]', 'null', '"alice"', '', 'x']) {
+      expect(await outcome(handSigned(payload))).toBe('invalid_token');
+    }
+  });
+});
+
+describe('issuer and audience', () => {
+  test('without configuration neither is looked at', async () => {
+    expect(await outcome(await signed({ ...claims(), iss: 'x', aud: 'y' }))).toBe(200);
+  });
+
+  test('a configured issuer must be there and equal', async () => {
+    await using own = await createTestApp({ env: { JWT_ISSUER: 'https://id.example' } });
+    expect(await outcome(await signed({ ...claims(), iss: 'https://id.example' }), own)).toBe(200);
+    for (const iss of ['https://id.example/', 'https://evil.example', undefined, 1]) {
+      expect(await outcome(await signed({ ...claims(), iss }), own)).toBe('invalid_token');
+    }
+  });
+
+  test('a configured audience must be among those of the token', async () => {
+    await using own = await createTestApp({ env: { JWT_AUDIENCE: 'keys' } });
+    expect(await outcome(await signed({ ...claims(), aud: 'keys' }), own)).toBe(200);
+    expect(await outcome(await signed({ ...claims(), aud: ['x', 'keys'] }), own)).toBe(200);
+    for (const aud of ['Keys', 'keys/', ['x'], [], undefined]) {
+      expect(await outcome(await signed({ ...claims(), aud }), own)).toBe('invalid_token');
+    }
+  });
+});

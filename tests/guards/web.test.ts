@@ -1,0 +1,215 @@
+// Contract §2, §3: which hosts are answered, which pages may call, and when credentials need HTTPS.
+
+import { describe, expect, test } from 'bun:test';
+import { sendRaw } from '../support/raw.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
+
+const asked = (app: TestApp, host: string, path = '/') =>
+  sendRaw(app.url, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+
+const from = (app: TestApp, origin: string, init: RequestInit = {}, path = '/tools/get_data') =>
+  fetch(app.url + path, { method: 'POST', ...init, headers: { origin, ...init.headers } });
+
+describe('host', () => {
+  test('by default loopback names and IP literals are answered, other names are not', async () => {
+    await using app = await createTestApp();
+    for (const host of [
+      'localhost',
+      'LOCALHOST:3000',
+      'a.localhost',
+      '127.0.0.1',
+      '127.9.9.9:1',
+      '[::1]:3000',
+      '10.1.2.3',
+    ]) {
+      expect((await asked(app, host)).status).toBe(200);
+    }
+    for (const host of [
+      'evil.example',
+      'localhost.evil.example',
+      '127.0.0.1.evil.example',
+      'localhost.',
+      'a@localhost',
+      'a b',
+    ]) {
+      const { status, body } = await asked(app, host);
+      expect({ host, status }).toEqual({ host, status: expect.any(Number) });
+      // The runtime itself refuses what is no host at all.
+      if (body !== '') expect(JSON.parse(body)).toMatchObject({ status: 403, code: 'host_denied' });
+      expect(status).toBeGreaterThanOrEqual(400);
+    }
+  });
+
+  test("PUBLIC_URL's host is answered", async () => {
+    await using app = await createTestApp({ env: { PUBLIC_URL: 'https://keys.example' } });
+    expect((await asked(app, 'keys.example')).status).toBe(200);
+    expect((await asked(app, 'Keys.Example:443')).status).toBe(200);
+    expect((await asked(app, 'other.example')).status).toBe(403);
+  });
+
+  test('ALLOWED_HOSTS replaces the names, and IP literals still pass', async () => {
+    await using app = await createTestApp({ env: { ALLOWED_HOSTS: 'keys.example,b.example' } });
+    expect((await asked(app, 'keys.example')).status).toBe(200);
+    expect((await asked(app, 'B.example:8080')).status).toBe(200);
+    expect((await asked(app, 'localhost')).status).toBe(403);
+    expect((await asked(app, '192.0.2.1')).status).toBe(200);
+  });
+
+  test('health answers to any name', async () => {
+    await using app = await createTestApp();
+    expect((await asked(app, 'pod-17.cluster.internal', '/mcp/health')).status).toBe(200);
+  });
+
+  test('the page of a denied host may not even read the refusal', async () => {
+    await using app = await createTestApp();
+    const { status, headers } = await sendRaw(
+      app.url,
+      'GET /nope HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\n\r\n',
+    );
+    expect(status).toBe(403);
+    expect(headers.has('access-control-allow-origin')).toBe(false);
+  });
+});
+
+describe('origin', () => {
+  test('by default loopback origins and the public one may call', async () => {
+    await using app = await createTestApp({ env: { PUBLIC_URL: 'https://keys.example/base' } });
+    for (const origin of ['http://localhost:5173', 'https://127.0.0.1', 'http://[::1]:8080', 'https://keys.example']) {
+      const response = await from(app, origin);
+      expect(response.status).toBe(401);
+      expect(response.headers.get('access-control-allow-origin')).toBe(origin);
+      expect(response.headers.get('vary')).toContain('Origin');
+    }
+    for (const origin of [
+      'https://evil.example',
+      'null',
+      'http://keys.example',
+      'https://keys.example:8443',
+      'https://keys.example.evil.example',
+      'file://',
+      'https://keys.example/path',
+      'chrome-extension://abc',
+    ]) {
+      const response = await from(app, origin);
+      expect({ origin, status: response.status, code: (await response.json()).code }).toEqual({
+        origin,
+        status: 403,
+        code: 'origin_denied',
+      });
+      expect(response.headers.get('access-control-allow-origin')).toBeNull();
+    }
+  });
+
+  test('ALLOWED_ORIGINS replaces them', async () => {
+    await using app = await createTestApp({ env: { ALLOWED_ORIGINS: 'https://app.example' } });
+    expect((await from(app, 'https://app.example')).status).toBe(401);
+    expect((await from(app, 'http://localhost')).status).toBe(403);
+  });
+
+  test.each(['/', '/mcp/health', '/openapi.json'])('%s is open to any origin', async (path) => {
+    await using app = await createTestApp();
+    const response = await from(app, 'https://evil.example', { method: 'GET' }, path);
+    expect(response.status).toBe(200);
+    expect(response.headers.get('access-control-allow-origin')).toBe('*');
+  });
+});
+
+describe('CORS preflight', () => {
+  const ask = (app: TestApp, origin: string, headers: Record<string, string> = {}, path?: string) =>
+    from(app, origin, { method: 'OPTIONS', headers: { 'access-control-request-method': 'POST', ...headers } }, path);
+
+  test('an allowed origin may send credentials, JSON and MCP headers, and read the denials', async () => {
+    await using app = await createTestApp();
+    const { status, headers } = await ask(app, 'http://localhost:5173');
+    expect(status).toBe(204);
+    expect(headers.get('access-control-allow-origin')).toBe('http://localhost:5173');
+    expect(headers.get('access-control-allow-methods')).toContain('POST');
+    const allowed = headers.get('access-control-allow-headers')?.toLowerCase().split(', ');
+    for (const name of [
+      'authorization',
+      'content-type',
+      'x-api-key',
+      'accept',
+      'mcp-protocol-version',
+      'mcp-session-id',
+      'mcp-method',
+      'mcp-name',
+      'last-event-id',
+    ]) {
+      expect(allowed).toContain(name);
+    }
+    const exposed = (await from(app, 'http://localhost:5173')).headers.get('access-control-expose-headers');
+    expect(exposed?.split(', ')).toEqual(['WWW-Authenticate', 'Retry-After', 'RateLimit', 'RateLimit-Policy']);
+  });
+
+  test('Mcp-Param headers are allowed as they are asked for, others are not', async () => {
+    await using app = await createTestApp();
+    const { headers } = await ask(app, 'http://localhost', {
+      'access-control-request-headers': 'mcp-param-region, x-other',
+    });
+    expect(headers.get('access-control-allow-headers')).toContain('mcp-param-region');
+    expect(headers.get('access-control-allow-headers')).not.toContain('x-other');
+  });
+
+  test('a denied origin gets 403 and no permission', async () => {
+    await using app = await createTestApp();
+    const { status, headers } = await ask(app, 'https://evil.example');
+    expect(status).toBe(403);
+    expect(headers.get('access-control-allow-origin')).toBeNull();
+    expect(headers.get('access-control-allow-headers')).toBeNull();
+  });
+});
+
+describe('HTTPS in production', () => {
+  const PRODUCTION = { NODE_ENV: 'production' };
+  const get = { 'content-type': 'application/json' };
+
+  test.each([
+    ['X-API-Key', { 'x-api-key': 'x' }, '{}'],
+    ['Authorization', { authorization: 'Bearer x' }, '{}'],
+    ['_meta.api_key', {}, '{"_meta":{"api_key":"x"}}'],
+  ])('a credential in %s over plain HTTP is refused, from loopback too', async (_where, headers, body) => {
+    await using app = await createTestApp({ env: PRODUCTION });
+    const response = await fetch(`${app.url}/tools/get_data`, {
+      method: 'POST',
+      headers: { ...get, ...headers },
+      body,
+    });
+    expect(response.status).toBe(403);
+    expect((await response.json()).code).toBe('https_required');
+  });
+
+  test('without a credential the request goes on', async () => {
+    await using app = await createTestApp({ env: PRODUCTION });
+    expect((await app.call('get_data')).body.code).toBe('missing_api_key');
+    expect((await app.call('get_data', {}, { authorization: 'Basic eA==' })).body.code).toBe('missing_api_key');
+    expect((await fetch(`${app.url}/`)).status).toBe(200);
+  });
+
+  test('a trusted proxy that says https is believed, one that says http is not', async () => {
+    await using app = await createTestApp({ env: { ...PRODUCTION, TRUST_PROXY: '1' } });
+    const key = { 'x-api-key': 'x' };
+    expect((await app.call('get_data', {}, { ...key, 'x-forwarded-proto': 'https' })).body.code).toBe(
+      'invalid_api_key',
+    );
+    expect((await app.call('get_data', {}, { ...key, 'x-forwarded-proto': 'HTTPS' })).body.code).toBe(
+      'invalid_api_key',
+    );
+    expect((await app.call('get_data', {}, { ...key, 'x-forwarded-proto': 'http' })).body.code).toBe('https_required');
+    expect((await app.call('get_data', {}, { ...key, 'x-forwarded-proto': 'https, http' })).body.code).toBe(
+      'https_required',
+    );
+    expect((await app.call('get_data', {}, key)).body.code).toBe('https_required');
+  });
+
+  test('X-Forwarded-Proto from anybody else is not believed', async () => {
+    await using app = await createTestApp({ env: PRODUCTION });
+    const headers = { 'x-api-key': 'x', 'x-forwarded-proto': 'https' };
+    expect((await app.call('get_data', {}, headers)).body.code).toBe('https_required');
+  });
+
+  test('outside production plain HTTP will do', async () => {
+    await using app = await createTestApp();
+    expect((await app.call('get_data', {}, { 'x-api-key': 'x' })).body.code).toBe('invalid_api_key');
+  });
+});

@@ -1,0 +1,74 @@
+// The service-level update of name and scopes (service.md, rule 3). No tool offers it, so it is called as code calls it.
+
+import { describe, expect, test } from 'bun:test';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+const alice = { userId: 'alice', requestId: 'r' };
+const seen = async (app: TestApp) => {
+  const { body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
+  const [{ name, scopes }] = body.keys;
+  return { name, scopes };
+};
+
+describe('update', () => {
+  test.each([
+    [{ name: 'new' }, { name: 'new', scopes: ['read'] }],
+    [{ scopes: ['write'] }, { name: 'old', scopes: ['write'] }],
+    [
+      { name: 'new', scopes: ['write', 'x'] },
+      { name: 'new', scopes: ['write', 'x'] },
+    ],
+    [
+      { name: '', scopes: ['write'] },
+      { name: 'old', scopes: ['write'] },
+    ],
+    [
+      { name: 'new', scopes: [] },
+      { name: 'new', scopes: ['read'] },
+    ],
+    [
+      { name: '', scopes: [] },
+      { name: 'old', scopes: ['read'] },
+    ],
+    [{}, { name: 'old', scopes: ['read'] }],
+  ])('%j changes only what is given and not empty', async (fields, expected) => {
+    await using app = await createTestApp();
+    const { id } = await app.createKey('alice', { name: 'old' });
+    expect(await app.service.keyDomain.keys.update(alice, id, fields)).toEqual({ ok: true, value: undefined });
+    expect(await seen(app)).toEqual(expected);
+  });
+
+  test('nothing given: nothing happens, not even a line in the log', async () => {
+    await using app = await createTestApp();
+    const { id } = await app.createKey('alice');
+    await app.service.keyDomain.keys.update(alice, id, { name: '', scopes: [] });
+    expect((await app.log()).map(({ event }) => event)).not.toContain('API key updated');
+  });
+
+  test('it applies to the owner alone', async () => {
+    await using app = await createTestApp();
+    const { id } = await app.createKey('alice', { name: 'old' });
+    await app.service.keyDomain.keys.update({ userId: 'mallory', requestId: 'r' }, id, { name: 'mine' });
+    expect(await seen(app)).toEqual({ name: 'old', scopes: ['read'] });
+    expect((await app.log()).at(-1)).toMatchObject({ event: 'API key updated', userId: 'mallory', changed: false });
+  });
+
+  test('scopes given or taken count from the next request on', async () => {
+    await using app = await createTestApp();
+    const { id, key } = await app.createKey('alice', { scopes: ['read'] });
+    const use = async () => (await app.call('get_data', {}, { 'x-api-key': key })).status;
+    expect(await use()).toBe(200);
+    await app.service.keyDomain.keys.update(alice, id, { scopes: ['write'] });
+    expect(await use()).toBe(403);
+    await app.service.keyDomain.keys.update(alice, id, { scopes: ['read'] });
+    expect(await use()).toBe(200);
+  });
+
+  test('a revoked key stays revoked', async () => {
+    await using app = await createTestApp();
+    const { id, key } = await app.createKey('alice');
+    await app.service.keyDomain.keys.revoke(alice, id);
+    await app.service.keyDomain.keys.update(alice, id, { name: 'new', scopes: ['read'] });
+    expect((await app.call('get_data', {}, { 'x-api-key': key })).status).toBe(401);
+  });
+});

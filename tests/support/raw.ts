@@ -1,0 +1,101 @@
+// HTTP written by hand on a socket, for what fetch does not send.
+
+import { connect, type Socket } from 'node:net';
+
+export interface RawAnswer {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: string;
+}
+
+export interface RawConnection {
+  readonly socket: Socket;
+  /** Everything received so far. */
+  received(): string;
+  /** Resolves once what was received satisfies `condition`; rejects when the connection closes before. */
+  until(condition: (received: string) => boolean): Promise<string>;
+  readonly closed: Promise<void>;
+}
+
+export function rawConnection(url: string): Promise<RawConnection> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    let received = '';
+    let check = () => {};
+    let open = true;
+    const socket = connect(Number(port), hostname);
+    socket.once('error', reject);
+    const closed = new Promise<void>((done) => {
+      socket.once('close', () => {
+        open = false;
+        done();
+      });
+    });
+    socket.on('data', (chunk) => {
+      received += chunk.toString('utf8');
+      check();
+    });
+    socket.once('connect', () => {
+      socket.on('error', () => {}); // a reset shows as `closed`
+      resolve({
+        socket,
+        received: () => received,
+        until: (condition) =>
+          new Promise((found, lost) => {
+            check = () => {
+              if (condition(received)) found(received);
+              else if (!open) lost(new Error(`the connection closed after: ${received}`));
+            };
+            void closed.then(() => check());
+            check();
+          }),
+        closed,
+      });
+    });
+  });
+}
+
+/** Sends `chunks` on a connection of its own and returns the first whole answer. */
+export async function sendRaw(url: string, ...chunks: readonly (string | Uint8Array)[]): Promise<RawAnswer> {
+  const connection = await rawConnection(url);
+  try {
+    for (const chunk of chunks) connection.socket.write(chunk);
+    return parseAnswer(await connection.until(isWhole));
+  } finally {
+    connection.socket.destroy();
+  }
+}
+
+export function isWhole(received: string): boolean {
+  const end = received.indexOf('\r\n\r\n');
+  if (end === -1) return false;
+  const length = /^content-length: *(\d+)/im.exec(received.slice(0, end))?.[1];
+  return length !== undefined
+    ? Buffer.byteLength(received.slice(end + 4)) >= Number(length)
+    : received.endsWith('\r\n0\r\n\r\n') || !/^transfer-encoding:/im.test(received.slice(0, end));
+}
+
+export function parseAnswer(received: string): RawAnswer {
+  const end = received.indexOf('\r\n\r\n');
+  const [statusLine = '', ...lines] = received.slice(0, end).split('\r\n');
+  const headers = new Map(
+    lines.map((line) => {
+      const colon = line.indexOf(':');
+      return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
+    }),
+  );
+  return { status: Number(statusLine.split(' ')[1]), headers, body: received.slice(end + 4) };
+}
+
+/** A POST with a JSON body, as text. */
+export function rawPost(path: string, body: string, headers: Readonly<Record<string, string>> = {}): string {
+  const all = {
+    Host: 'localhost',
+    'Content-Type': 'application/json',
+    'Content-Length': String(Buffer.byteLength(body)),
+    ...headers,
+  };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+  return `POST ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n${body}`;
+}

@@ -1,0 +1,208 @@
+// Contract §4: what create_api_key takes, at, below and above each bound, and what it answers.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+let app: TestApp;
+let headers: { authorization: string };
+beforeAll(async () => {
+  app = await createTestApp();
+  headers = await bearer(app, 'alice');
+});
+afterAll(() => app.close());
+
+const create = (input: unknown) => app.call('create_api_key', input, headers);
+const GOOD = { name: 'n', scopes: ['read'] };
+const count = async () => (await app.call('list_api_keys', {}, headers)).body.keys.length as number;
+
+/** The paths of the issues of an input that must be refused, after seeing that it changed nothing. */
+async function issuePaths(input: unknown): Promise<string[]> {
+  const before = await count();
+  const { status, body } = await create(input);
+  expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
+  expect(await count()).toBe(before);
+  return body.issues.map((issue: { path: string }) => issue.path);
+}
+
+test('it answers with id, key, name, scopes, expiresAt and the warning, and nothing else', async () => {
+  const { status, headers: answered, body } = await create({ name: ' my key ', scopes: ['write', 'read'] });
+  expect(status).toBe(200);
+  expect(body).toEqual({
+    id: expect.stringMatching(/^[0-9a-f]{32}$/),
+    key: expect.stringMatching(/^sk_test_[0-9a-f]{64}$/),
+    name: ' my key ',
+    scopes: ['write', 'read'],
+    expiresAt: null,
+    warning: 'Save this key now - it will not be shown again',
+  });
+  expect(answered.get('content-type')).toBe('application/json');
+  expect(answered.get('cache-control')).toBe('no-store');
+});
+
+test('no two keys are alike', async () => {
+  const keys = await Promise.all(Array.from({ length: 20 }, () => create(GOOD)));
+  expect(new Set(keys.map(({ body }) => body.key)).size).toBe(20);
+  expect(new Set(keys.map(({ body }) => body.id)).size).toBe(20);
+});
+
+test('in production keys are live ones', async () => {
+  await using production = await createTestApp({ env: { NODE_ENV: 'production', TRUST_PROXY: '1' } });
+  const { body } = await production.call('create_api_key', GOOD, {
+    ...(await bearer(production, 'alice')),
+    'x-forwarded-proto': 'https',
+  });
+  expect(body.key).toMatch(/^sk_live_[0-9a-f]{64}$/);
+});
+
+describe('name', () => {
+  test.each([
+    ['1 character', 'a'],
+    ['200 characters', 'a'.repeat(200)],
+    ['150 emoji are 150', '😀'.repeat(150)],
+    ['200 emoji are 200', '😀'.repeat(200)],
+    ['spaces around it stay', '  a  '],
+    ['quotes, markup and other scripts', `"'<script>\\ü漢`],
+    ['combining characters are not normalized', 'e\u0301'],
+    ['a prototype name', '__proto__'],
+    ['looks like a statement', "'; DROP TABLE api_keys; --"],
+  ])('%s', async (_what, name) => {
+    const { status, body } = await create({ ...GOOD, name });
+    expect({ status, name: body.name }).toEqual({ status: 200, name });
+    const list = await app.call('list_api_keys', {}, headers);
+    expect(list.body.keys[0].name).toBe(name);
+  });
+
+  test.each([
+    ['empty', ''],
+    ['blank', '   '],
+    ['blank in Unicode', '\u00a0\u2003'],
+    ['201 characters', 'a'.repeat(201)],
+    ['201 emoji', '😀'.repeat(201)],
+    ['100,000 characters', 'a'.repeat(100_000)],
+    ['NUL', 'bob\0x'],
+    ['newline', 'a\nb'],
+    ['DEL', 'a\x7f'],
+    ['C1 control', 'a\u0085'],
+    ['lone high surrogate', 'a\ud800'],
+    ['lone low surrogate', '\udc00a'],
+    ['number', 1],
+    ['null', null],
+    ['array', ['a']],
+    ['object', { toString: 'a' }],
+  ])('%s is refused', async (_what, name) => {
+    expect(new Set(await issuePaths({ ...GOOD, name }))).toEqual(new Set(['name']));
+  });
+
+  test('missing is refused', async () => {
+    expect(await issuePaths({ scopes: [] })).toEqual(['name']);
+  });
+});
+
+describe('scopes', () => {
+  const hundred = Array.from({ length: 100 }, (_, index) => `scope:${index}`);
+  test.each([
+    ['none', []],
+    ['100', hundred],
+    ['a scope of 100 characters', ['a'.repeat(100)]],
+    ['every character a scope may have', ['!#$%&()*+,-./:;<=>?@[]^_`{|}~', "'"]],
+    ['outside the catalogue', ['anything:at-all']],
+    ['prototype names', ['__proto__', 'constructor']],
+    ['twice the same', ['read', 'read']],
+  ])('%s', async (_what, scopes) => {
+    const { status, body } = await create({ ...GOOD, scopes });
+    expect({ status, scopes: body.scopes }).toEqual({ status: 200, scopes });
+    expect((await app.call('list_api_keys', {}, headers)).body.keys[0].scopes).toEqual(scopes);
+  });
+
+  test.each([
+    ['101', [...hundred, 'x'], 'scopes'],
+    ['empty text', [''], 'scopes.0'],
+    ['101 characters', ['read', 'a'.repeat(101)], 'scopes.1'],
+    ['space', ['read write'], 'scopes.0'],
+    ['quote', ['a"b'], 'scopes.0'],
+    ['backslash', ['a\\b'], 'scopes.0'],
+    ['control', ['a\n'], 'scopes.0'],
+    ['not ASCII', ['lesé'], 'scopes.0'],
+    ['NUL', ['read\0'], 'scopes.0'],
+    ['number', [1], 'scopes.0'],
+    ['null', [null], 'scopes.0'],
+    ['a string', 'read', 'scopes'],
+    ['an object', { 0: 'read' }, 'scopes'],
+    ['null instead of a list', null, 'scopes'],
+  ])('%s is refused', async (_what, scopes, path) => {
+    expect(await issuePaths({ name: 'n', scopes })).toEqual([path]);
+  });
+
+  test('missing is refused', async () => {
+    expect(await issuePaths({ name: 'n' })).toEqual(['scopes']);
+  });
+
+  test('a flood of wrong ones is answered with ten issues', async () => {
+    expect(await issuePaths({ name: 'n', scopes: Array.from({ length: 90 }, () => '') })).toHaveLength(10);
+  });
+});
+
+describe('expiresInDays', () => {
+  test.each([1e-300, 0.001, 1, 36_500])('%p is taken', async (expiresInDays) => {
+    expect((await create({ ...GOOD, expiresInDays })).status).toBe(200);
+  });
+
+  const refused = [0, -0, -1, -1e-300, 36_500.000_001, 36_501, 1e9, '30', null, true, [1], {}];
+  test.each(refused.map((days) => ({ days })))('$days is refused', async ({ days }) => {
+    expect(await issuePaths({ ...GOOD, expiresInDays: days })).toEqual(['expiresInDays']);
+  });
+
+  test('a number beyond every number is refused', async () => {
+    const response = await fetch(`${app.url}/tools/create_api_key`, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: '{"name":"n","scopes":[],"expiresInDays":1e999}',
+    });
+    expect(response.status).toBe(400);
+  });
+});
+
+describe('other fields', () => {
+  test.each(['expiresInDay', 'userId', 'active', 'keyHash', 'constructor', 'toString', 'prototype', ''])(
+    '"%s" is refused, and the answer does not name it',
+    async (field) => {
+      expect(await issuePaths({ ...GOOD, [field]: 1 })).toEqual(['']);
+      const { body } = await create({ ...GOOD, [field]: 1 });
+      expect(body.issues[0].message).toBe('Unknown field; the fields are name, scopes, expiresInDays');
+    },
+  );
+
+  test('__proto__ as a field is refused, whatever it holds', async () => {
+    for (const value of ['1', 'null', '{"name":"n","scopes":[]}']) {
+      const response = await fetch(`${app.url}/tools/create_api_key`, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: `{"name":"n","scopes":[],"__proto__":${value}}`,
+      });
+      expect(response.status).toBe(400);
+    }
+  });
+
+  test('_meta is taken off, whatever it holds', async () => {
+    for (const _meta of [{}, { api_key: 1 }, { progressToken: 1 }, null, 'x', []]) {
+      expect((await create({ ...GOOD, _meta })).status).toBe(200);
+    }
+  });
+});
+
+test('no answer repeats what was sent', async () => {
+  const secret = `sk_live_${'5ec2e7'.repeat(11).slice(0, 64)}`;
+  for (const input of [
+    { ...GOOD, [secret]: 1 },
+    { name: { [secret]: secret }, scopes: [`${secret} `] },
+    { ...GOOD, expiresInDays: secret },
+    { ...GOOD, name: `${secret}\n` },
+    { ...GOOD, scopes: secret },
+    { keyId: secret },
+  ]) {
+    const answer = await create(input);
+    expect(answer.status).toBe(400);
+    expect(JSON.stringify(answer.body)).not.toContain(secret);
+  }
+  expect(await app.logText()).not.toContain(secret);
+});

@@ -1,0 +1,89 @@
+// Contract §4: list_api_keys, and the input of revoke_api_key and delete_api_key.
+
+import { describe, expect, test } from 'bun:test';
+import { bearer, createTestApp } from '../support/test-app.ts';
+
+test('the list is newest first, and of one millisecond the later created first', async () => {
+  await using app = await createTestApp();
+  const ids: string[] = [];
+  for (const step of [0, 0, 1, 0, 5]) {
+    app.clock.advance(step);
+    ids.unshift((await app.createKey('alice')).id);
+  }
+  app.clock.setNow(app.clock.nowMs() - 1000); // a clock set back: created later, but older by its time
+  const older = await app.createKey('alice');
+  const { body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
+  expect(body.keys.map(({ id }: { id: string }) => id)).toEqual([...ids, older.id]);
+});
+
+test('an item has the fields of the contract, never the key or its hash', async () => {
+  await using app = await createTestApp();
+  const { key } = await app.createKey('alice', { expiresInDays: 1 });
+  await app.call('get_data', {}, { 'x-api-key': key });
+  const { body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
+  expect(body).toEqual({
+    keys: [
+      {
+        id: expect.any(String),
+        name: 'test key',
+        scopes: ['read'],
+        active: true,
+        createdAt: app.clock.nowMs(),
+        expiresAt: app.clock.nowMs() + 86_400_000,
+        lastUsedAt: app.clock.nowMs(),
+      },
+    ],
+  });
+  expect(JSON.stringify(body)).not.toContain(key);
+  expect(JSON.stringify(body)).not.toContain(new Bun.CryptoHasher('sha256').update(key).digest('hex'));
+});
+
+test('a user sees their own keys only; names that look alike are different people', async () => {
+  await using app = await createTestApp();
+  const people = [
+    'alice',
+    'Alice',
+    'alice ',
+    'аlice',
+    'é',
+    'e\u0301',
+    '__proto__',
+    'constructor',
+    "a'--",
+    '😀'.repeat(200),
+  ];
+  for (const person of people) await app.createKey(person, { name: `of ${people.indexOf(person)}` });
+  for (const person of people) {
+    const { body } = await app.call('list_api_keys', {}, await bearer(app, person));
+    expect(body.keys.map(({ name }: { name: string }) => name)).toEqual([`of ${people.indexOf(person)}`]);
+  }
+});
+
+test('list_api_keys takes no input', async () => {
+  await using app = await createTestApp();
+  const { status, body } = await app.call('list_api_keys', { limit: 1 }, await bearer(app, 'alice'));
+  expect(status).toBe(400);
+  expect(body.issues).toEqual([{ path: '', message: 'Unknown field; it takes no fields' }]);
+});
+
+describe.each(['revoke_api_key', 'delete_api_key'])('%s', (tool) => {
+  test.each([
+    ['missing', {}],
+    ['null', { keyId: null }],
+    ['number', { keyId: 1 }],
+    ['array', { keyId: ['a'] }],
+    ['201 characters', { keyId: 'a'.repeat(201) }],
+    ['another field', { keyId: 'a', force: true }],
+  ])('%s is refused', async (_what, input) => {
+    await using app = await createTestApp();
+    const { status, body } = await app.call(tool, input, await bearer(app, 'alice'));
+    expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
+  });
+
+  test('any text of up to 200 characters is an id, if only of no key', async () => {
+    await using app = await createTestApp();
+    for (const keyId of ['', 'x', 'a'.repeat(200), '😀'.repeat(200)]) {
+      expect((await app.call(tool, { keyId }, await bearer(app, 'alice'))).status).toBe(200);
+    }
+  });
+});
