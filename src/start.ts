@@ -84,6 +84,7 @@ async function run(host: Host, config: Config): Promise<void> {
   async function stop(): Promise<void> {
     service.app.beginDrain();
     await sleep(DRAIN_NOTICE_MS);
+    service.app.endStreams();
     await Promise.race([server.stop(), sleep(DRAIN_MS_MAX)]);
     server.kill();
     await service.close();
