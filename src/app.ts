@@ -2,19 +2,28 @@
 
 import type { Clock, RandomBytes } from './clock.ts';
 import type { Config } from './config.ts';
+import type { Principals } from './guards/principal.ts';
 import { hostGuard, originGuard } from './guards/web.ts';
 import { allowOrigin, preflight } from './http/cors.ts';
 import { carriesCredential, readCredentials } from './http/credentials.ts';
+import { createEventStreams } from './http/event-streams.ts';
 import type { Exchange, Peer } from './http/exchange.ts';
 import { problemResponse } from './http/problem-response.ts';
 import { allowedMethods, createRouter, type Handler, pathOf, type Route } from './http/router.ts';
 import type { KeyDomain } from './keys/index.ts';
 import type { Log } from './log.ts';
+import { ALL_VERSIONS } from './mcp/era.ts';
+import { createMethods } from './mcp/methods.ts';
+import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import type { Problem } from './problem.ts';
 import { aboutRoute } from './routes/about.ts';
 import { createCallMaker } from './routes/call.ts';
 import { healthRoute } from './routes/health.ts';
+import { mcpRoute } from './routes/mcp.ts';
 import { openapiRoute } from './routes/openapi.ts';
+import { createSessions } from './routes/sessions.ts';
+import { sseRoutes } from './routes/sse.ts';
+import { createToolRunner } from './routes/tool-call.ts';
 import { toolsRoute } from './routes/tools.ts';
 import type { Tool } from './tools/tool.ts';
 
@@ -25,6 +34,9 @@ export interface AppDeps {
   readonly keyDomain: KeyDomain;
   readonly storeMode: string;
   readonly tools: readonly Tool[];
+  readonly resources: readonly Resource[];
+  readonly resourceTemplates: readonly ResourceTemplate[];
+  readonly principals: Principals;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Log;
@@ -34,6 +46,8 @@ export interface App {
   fetch(request: Request, peer: Peer): Promise<Response>;
   /** From now on answers ask clients to close their connections. */
   beginDrain(): void;
+  /** From now on event streams end as soon as their calls are done: the runtime's own stop would wait for them. */
+  endStreams(): void;
   /** Resolves when no request is being handled. */
   idle(): Promise<void>;
 }
@@ -56,16 +70,29 @@ export function createApp(deps: AppDeps): App {
     storeMode: () => deps.storeMode,
     storeOk: keyDomain.verifier.feed.probe,
     lagMs: keyDomain.verifier.feed.lagMs,
-    sessions: () => 0,
-    protocolVersions: [],
+    sessions: () => sessions.count,
+    protocolVersions: ALL_VERSIONS,
     uptimeMs: () => clock.monotonicMs() - startedAtMs,
   });
-  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, metadataUrl: () => null });
+  const metadataUrl = () => null;
+  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, metadataUrl });
+  const mcp = {
+    methods: createMethods(deps),
+    newCall,
+    runTool: createToolRunner(log),
+    streams: createEventStreams(clock),
+    metadataUrl,
+  };
+  const sessions = createSessions(deps.random);
+  const sse = sseRoutes({ ...mcp, sessions, principals: deps.principals, publicUrl });
 
   const route = createRouter([
     { path: `${basePath}/`, get: about, openToAnyOrigin: true },
     { path: basePath, get: about, openToAnyOrigin: true },
     { path: `${basePath}/tools/*`, ...callTools },
+    { path: `${basePath}/mcp`, post: mcpRoute(mcp) },
+    { path: `${basePath}/sse`, get: sse.open },
+    { path: `${basePath}/messages`, post: sse.post },
     { path: `${basePath}/mcp/health`, get: health, openToAnyOrigin: true, anyHost: true },
     { path: `${basePath}/openapi.json`, get: openapiRoute(deps.tools, publicUrl), openToAnyOrigin: true },
   ]);
@@ -143,6 +170,7 @@ export function createApp(deps: AppDeps): App {
     beginDrain() {
       draining = true;
     },
+    endStreams: sessions.drain,
     idle: () =>
       new Promise((resolve) => {
         if (active === 0) resolve();

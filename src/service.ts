@@ -6,12 +6,15 @@ import type { Config } from './config.ts';
 import { developmentSecret, prepareDataFolder } from './data-folder.ts';
 import { createJwtVerifier, type JwtVerifier } from './guards/jwt.ts';
 import { discoveredKeySet, discoverKeySetUrl, remoteKeySet } from './guards/key-set.ts';
+import { createPrincipals } from './guards/principal.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import type { Log } from './log.ts';
+import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { openStore } from './store/index.ts';
 import { createToolDeps, type ToolDeps } from './tools/deps.ts';
 import { createTools } from './tools/index.ts';
 import type { Tool } from './tools/tool.ts';
+import { widgetResources } from './widgets/index.ts';
 
 export interface ServiceOptions {
   readonly clock: Clock;
@@ -21,6 +24,9 @@ export interface ServiceOptions {
   readonly publicUrl: () => string;
   /** The tools to offer; those of tools/index.ts unless given. */
   readonly tools?: (deps: ToolDeps) => readonly Tool[];
+  /** The resources to offer; the widgets unless given. */
+  readonly resources?: readonly Resource[];
+  readonly resourceTemplates?: readonly ResourceTemplate[];
 }
 
 export interface Service {
@@ -33,6 +39,7 @@ export interface Service {
 /** Throws an Error whose message is the line to show: a folder, database or issuer that can't be used. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
   const { clock, random, log, publicUrl, tools: offered = createTools } = options;
+  const { resources = widgetResources, resourceTemplates = [] } = options;
   prepareDataFolder(config.database);
   const jwt = await jwtVerifier(config, clock, publicUrl);
   const store = await openStore(config.database, log);
@@ -43,7 +50,19 @@ export async function createService(config: Config, options: ServiceOptions): Pr
     createToolDeps({ verifyKey: verifier.verify, verifyUserJwt: jwt.verify, keys, rateLimit, clock, log }),
   );
   return {
-    app: createApp({ config, publicUrl, keyDomain, storeMode: store.mode, tools, clock, random, log }),
+    app: createApp({
+      config,
+      publicUrl,
+      keyDomain,
+      storeMode: store.mode,
+      tools,
+      resources,
+      resourceTemplates,
+      principals: createPrincipals(jwt.verify, verifier.verify),
+      clock,
+      random,
+      log,
+    }),
     keyDomain,
     async close() {
       await keyDomain.stop();

@@ -94,6 +94,7 @@ async function run(host: Host, config: Config): Promise<void> {
   async function stop(): Promise<void> {
     service.app.beginDrain();
     await sleep(DRAIN_NOTICE_MS);
+    service.app.endStreams();
     // The runtime's own stop waits for half-sent requests too, which nobody handles yet: those are not waited for.
     const answered = service.app.idle().then(() => sleep(ANSWER_LEAVES_MS));
     await Promise.race([server.stop(), answered, sleep(DRAIN_MS_MAX)]);

@@ -20,7 +20,8 @@ export interface KeyAuth {
 export type VerifyKey = (token: string, source: () => string) => Awaitable<Result<KeyIdentity, Problem>>;
 
 /** The first place that holds a key decides, even when its key is wrong and a later one is right (service.md). */
-const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null => xApiKey ?? bearer ?? metaApiKey;
+export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
+  xApiKey ?? bearer ?? metaApiKey;
 
 export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth> {
   return ({ requestId, credentials, source }) => {

@@ -21,3 +21,7 @@ export const rateLimitHeaders = ({ requests, windowS, remaining, resetS }: RateL
   'RateLimit-Policy': `"key";q=${requests};w=${windowS}`,
   RateLimit: `"key";r=${remaining};t=${resetS}`,
 });
+
+/** The headers of a tool's answer, with the rate limit where it has one. */
+export const privateJsonHeaders = (rateLimit: RateLimitState | undefined): Readonly<Record<string, string>> =>
+  rateLimit === undefined ? PRIVATE_JSON_HEADERS : { ...PRIVATE_JSON_HEADERS, ...rateLimitHeaders(rateLimit) };

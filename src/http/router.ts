@@ -28,9 +28,9 @@ export function createRouter(routes: readonly Route[]): (path: string) => Route 
   return (path) => exact.get(path) ?? prefixes.find(({ prefix }) => path.startsWith(prefix))?.route;
 }
 
-/** The methods of a route, for `Allow`. */
+/** The methods of a route, for `Allow`. OPTIONS is not named: it is CORS's, on every path, and no use of the resource. */
 export const allowedMethods = ({ get, post }: Route): string =>
-  [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : []), 'OPTIONS'].join(', ');
+  [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : [])].join(', ');
 
 /** The path of a request's URL as it was sent: no decoding, no normalizing, no query. */
 export function pathOf(url: string): string {

@@ -1,13 +1,25 @@
-// A resource that MCP clients can list and read. Public: the same for everyone, decided when the server starts.
+// Resources that MCP clients can list and read. Public: the same for everyone, decided when the server starts.
 
-export interface Resource {
-  readonly uri: string;
+/** The content: text, or base64 for binary ones. */
+export type ResourceContent = { readonly text: string } | { readonly blob: string };
+
+interface ResourceFacts {
   readonly name: string;
   readonly title: string;
   readonly description: string;
   readonly mimeType: string;
-  /** The content: text, or base64 for binary ones. */
-  readonly read: () => { readonly text: string } | { readonly blob: string };
   /** `_meta` of the listed item and of the content item. */
   readonly meta?: Readonly<Record<string, unknown>>;
+}
+
+export interface Resource extends ResourceFacts {
+  readonly uri: string;
+  readonly read: () => ResourceContent;
+}
+
+/** Resources of one form (RFC 6570), made when asked for. */
+export interface ResourceTemplate extends ResourceFacts {
+  readonly uriTemplate: string;
+  /** Undefined where there is none at this URI. */
+  readonly read: (uri: string) => ResourceContent | undefined;
 }

@@ -3,10 +3,11 @@
 import { readJson } from '../http/body.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { PRIVATE_JSON_HEADERS, rateLimitHeaders } from '../http/headers.ts';
+import { privateJsonHeaders, rateLimitHeaders } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
 import { chain, err, ok, type Problem, type Result } from '../problem.ts';
+import { type SplitInput, withoutMeta } from '../tools/input.ts';
 import { type Call, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen } from './call.ts';
 import { challengeFor } from './challenge.ts';
@@ -34,7 +35,7 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
     if (tool === undefined) return refuse(exchange, { code: 'tool_not_found' });
     const body = await readJson(exchange.request);
     if (!body.ok) return refuse(exchange, body.error);
-    const input = splitMeta(body.value);
+    const input = inputOf(body.value);
     if (!input.ok) return refuse(exchange, input.error);
     const made = newCall(exchange, metaApiKey(input.value.meta));
     if (!made.ok) return refuse(exchange, made.error);
@@ -50,16 +51,11 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
 
 function success(answer: ToolAnswer, { rateLimit }: Call): Response {
   const body = 'json' in answer ? answer.json : JSON.stringify(answer.content);
-  const headers =
-    rateLimit === undefined ? PRIVATE_JSON_HEADERS : { ...PRIVATE_JSON_HEADERS, ...rateLimitHeaders(rateLimit) };
-  return new Response(body, { headers });
+  return new Response(body, { headers: privateJsonHeaders(rateLimit) });
 }
 
-/** `_meta` is the one field that no tool declares: it is taken off before validation. */
-function splitMeta(body: unknown): Result<{ fields: Record<string, unknown>; meta: unknown }, Problem> {
+function inputOf(body: unknown): Result<SplitInput, Problem> {
   if (body === undefined) return ok({ fields: {}, meta: undefined });
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return err({ code: 'invalid_json' });
-  if (!Object.hasOwn(body, '_meta')) return ok({ fields: body as Record<string, unknown>, meta: undefined });
-  const { _meta: meta, ...fields } = body as Record<string, unknown>;
-  return ok({ fields, meta });
+  return ok(withoutMeta(body as Record<string, unknown>));
 }

@@ -46,7 +46,7 @@ export const text = (min: number, max: number) =>
   );
 
 // Checks are functions; what JSON Schema can say of them stands beside them as metadata.
-const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'exclusiveMinimum'];
+const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'exclusiveMinimum', 'maximum', 'x-mcp-header'];
 
 /** The JSON Schema (2020-12) of what a schema accepts. */
 export function jsonSchemaOf(schema: Schema): JsonSchema {

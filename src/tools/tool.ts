@@ -28,7 +28,7 @@ export class Call {
   readonly requestId: string;
   readonly credentials: Credentials;
   readonly source: () => string;
-  readonly progress: (progress: number, total?: number, message?: string) => void;
+  progress: (progress: number, total?: number, message?: string) => void;
   readonly clientCapabilities: Readonly<Record<string, unknown>>;
   /** What the rate limit decided, for the answer's headers. */
   rateLimit: RateLimitState | undefined = undefined;

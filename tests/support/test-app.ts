@@ -56,7 +56,11 @@ export async function answerOf(response: Response): Promise<Answer> {
 }
 
 export async function createTestApp(
-  options: { env?: Env; tools?: ServiceOptions['tools']; folder?: string; clock?: TestClock } = {},
+  options: Partial<Pick<ServiceOptions, 'tools' | 'resources' | 'resourceTemplates'>> & {
+    env?: Env;
+    folder?: string;
+    clock?: TestClock;
+  } = {},
 ): Promise<TestApp> {
   const folder = options.folder ?? temporaryFolder();
   const env = { DATABASE_URL: `file:${join(folder, 'keys.db')}`, JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env };
@@ -78,6 +82,8 @@ export async function createTestApp(
     log,
     publicUrl: () => publicUrl,
     ...(options.tools && { tools: options.tools }),
+    ...(options.resources && { resources: options.resources }),
+    ...(options.resourceTemplates && { resourceTemplates: options.resourceTemplates }),
   });
   const server = serve({ hostname: '127.0.0.1', port: 0, tls: null, fetch: service.app.fetch });
   const url = `http://127.0.0.1:${server.port}${config.value.basePath}`;

@@ -1,0 +1,170 @@
+// Which family of protocol revisions a POST belongs to, decided once from its body and headers, in a fixed order.
+// "Legacy" is every revision up to 2025-11-25; "modern" is 2026-07-28, in which each request says everything itself.
+
+import {
+  CODES,
+  type Id,
+  isObject,
+  type Message,
+  type Params,
+  type RequestMessage,
+  type RpcError,
+  readMessage,
+} from './message.ts';
+import { mirrors } from './mirrored-headers.ts';
+
+export const MODERN_VERSIONS: readonly string[] = ['2026-07-28'];
+export const LEGACY_VERSIONS: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
+export const LATEST_LEGACY_VERSION = '2025-11-25';
+export const ALL_VERSIONS: readonly string[] = [...MODERN_VERSIONS, ...LEGACY_VERSIONS];
+
+const FIRST_MODERN_VERSION = '2026-07-28';
+/** Batches came with 2025-03-26, which a request without the header counts as, and left again after it. */
+const BATCH_VERSIONS: readonly string[] = ['2025-03-26', '2024-11-05'];
+const BATCH_MAX = 100;
+
+export const META_VERSION = 'io.modelcontextprotocol/protocolVersion';
+export const META_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
+
+export type Era = 'legacy' | 'modern';
+export type HeaderReader = Pick<Headers, 'get'>;
+
+/** How a request came: its era, what its sender can do (known in the modern era only), and its headers. */
+export interface Origin {
+  readonly era: Era;
+  readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  readonly headers: HeaderReader;
+}
+
+export interface IncomingRequest extends Origin {
+  readonly kind: 'request';
+  readonly request: RequestMessage;
+}
+
+export type Classified =
+  | IncomingRequest
+  | { readonly kind: 'batch'; readonly messages: readonly Message[] }
+  /** A notification, or an answer to something this server never asked: taken, and nothing to say. */
+  | { readonly kind: 'accepted' }
+  | Refused;
+
+/** Wrong as a request: HTTP 400. */
+export interface Refused {
+  readonly kind: 'refused';
+  readonly id: Id | undefined;
+  readonly error: RpcError;
+}
+
+const NO_CAPABILITIES: Readonly<Record<string, unknown>> = {};
+
+const refuse = (id: Id | undefined, code: number, message: string, data?: unknown): Refused => ({
+  kind: 'refused',
+  id,
+  error: data === undefined ? { code, message } : { code, message, data },
+});
+
+export function classify(body: unknown, headers: HeaderReader): Classified {
+  if (Array.isArray(body)) return classifyBatch(body, headers);
+  const message = readMessage(body);
+  switch (message.kind) {
+    case 'response':
+      return { kind: 'accepted' };
+    case 'invalid':
+      return { kind: 'refused', id: message.id, error: message.error };
+    case 'notification':
+      return versionFault(headers, ALL_VERSIONS) ?? { kind: 'accepted' };
+    case 'request':
+      return classifyRequest(message, headers);
+  }
+}
+
+function classifyRequest(request: RequestMessage, headers: HeaderReader): Classified {
+  const { id, method, params } = request;
+  const meta = params._meta;
+  if (meta !== undefined && !isObject(meta)) return refuse(id, CODES.invalidParams, '_meta must be an object');
+  const claimed = meta?.[META_VERSION];
+  if (claimed !== undefined && !(method === 'initialize' && typeof claimed !== 'string')) {
+    return classifyModern(request, claimed, meta?.[META_CAPABILITIES], headers);
+  }
+  const version = headers.get('mcp-protocol-version');
+  const modernHeader = version !== null && version >= FIRST_MODERN_VERSION;
+  if (method === 'initialize') {
+    // Its header is not compared with what is known: the version is what it negotiates.
+    if (modernHeader) return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');
+  } else if (modernHeader) {
+    return refuse(id, CODES.invalidParams, `_meta must name ${META_VERSION} and ${META_CAPABILITIES}`);
+  } else if (version !== null && !LEGACY_VERSIONS.includes(version)) {
+    return refuse(id, CODES.invalidRequest, 'Unsupported protocol version');
+  }
+  return { kind: 'request', era: 'legacy', request, clientCapabilities: NO_CAPABILITIES, headers };
+}
+
+function classifyModern(
+  request: RequestMessage,
+  version: unknown,
+  clientCapabilities: unknown,
+  headers: HeaderReader,
+): Classified {
+  const { id, method, params } = request;
+  if (typeof version !== 'string') return refuse(id, CODES.invalidParams, `${META_VERSION} must be a string`);
+  if (!isObject(clientCapabilities)) return refuse(id, CODES.invalidParams, `${META_CAPABILITIES} must be an object`);
+  const versionHeader = headers.get('mcp-protocol-version');
+  const methodHeader = headers.get('mcp-method');
+  if (versionHeader !== null && versionHeader !== version) return mismatch(id, 'MCP-Protocol-Version');
+  if (methodHeader !== null && methodHeader !== method) return mismatch(id, 'Mcp-Method');
+  if (!MODERN_VERSIONS.includes(version)) {
+    const data = { supported: MODERN_VERSIONS, requested: version };
+    return refuse(id, CODES.unsupportedVersion, 'Unsupported protocol version', data);
+  }
+  if (versionHeader === null) return mismatch(id, 'MCP-Protocol-Version');
+  if (methodHeader === null) return mismatch(id, 'Mcp-Method');
+  const named = nameOf(method, params);
+  if (named !== undefined && !mirrors(headers.get('mcp-name'), named)) return mismatch(id, 'Mcp-Name');
+  return { kind: 'request', era: 'modern', request, clientCapabilities, headers };
+}
+
+const mismatch = (id: Id, header: string) =>
+  refuse(id, CODES.headerMismatch, `Header mismatch: ${header} is missing or differs from the body`);
+
+/** Which parameter Mcp-Name mirrors. One of a wrong type is left to the method to refuse. */
+const NAMED_BY: ReadonlyMap<string, string> = new Map([
+  ['tools/call', 'name'],
+  ['prompts/get', 'name'],
+  ['resources/read', 'uri'],
+]);
+
+function nameOf(method: string, params: Params): string | undefined {
+  const field = NAMED_BY.get(method);
+  const name = field === undefined ? undefined : params[field];
+  return typeof name === 'string' ? name : undefined;
+}
+
+function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classified {
+  const fault = versionFault(headers, BATCH_VERSIONS);
+  if (fault !== null) return fault;
+  if (items.length === 0) return refuse(undefined, CODES.invalidRequest, 'The batch is empty');
+  if (items.length > BATCH_MAX) {
+    return refuse(undefined, CODES.invalidRequest, `A batch may have at most ${BATCH_MAX} messages`);
+  }
+  const messages = items.map(readMessage);
+  const ids = new Set<Id>();
+  for (const message of messages) {
+    if (message.kind !== 'request') continue;
+    const { id, method, params } = message;
+    if (method === 'initialize') return refuse(undefined, CODES.invalidRequest, 'initialize may not be in a batch');
+    if (isObject(params._meta) && params._meta[META_VERSION] !== undefined) {
+      return refuse(undefined, CODES.invalidRequest, 'This revision has no batches');
+    }
+    // Refused before anything runs: the client could not tell the answers apart.
+    if (ids.has(id)) return refuse(undefined, CODES.invalidRequest, 'Two requests of the batch have the same id');
+    ids.add(id);
+  }
+  return { kind: 'batch', messages };
+}
+
+function versionFault(headers: HeaderReader, allowed: readonly string[]): Refused | null {
+  const version = headers.get('mcp-protocol-version');
+  if (version === null || allowed.includes(version)) return null;
+  const message = ALL_VERSIONS.includes(version) ? 'This revision has no batches' : 'Unsupported protocol version';
+  return refuse(undefined, CODES.invalidRequest, message);
+}

@@ -1,0 +1,57 @@
+// What the lists say: tools and resources as clients see them, and the server's own description.
+
+import type {
+  Implementation,
+  Resource as ListedResource,
+  ResourceTemplate as ListedTemplate,
+  Tool as ListedTool,
+  ServerCapabilities,
+} from '@modelcontextprotocol/sdk/types.js';
+import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { Resource, ResourceTemplate } from './resource.ts';
+
+export const SERVER_INFO: Implementation = { name: SERVER_NAME, version: SERVER_VERSION };
+
+export const CAPABILITIES: ServerCapabilities & { extensions: Record<string, object> } = {
+  tools: {},
+  resources: {},
+  extensions: { 'io.modelcontextprotocol/ui': {} },
+};
+
+export const INSTRUCTIONS =
+  'API keys for programs. create_api_key, list_api_keys, revoke_api_key and delete_api_key act for a signed-in user (Authorization: Bearer <JWT>). Other tools take an API key (X-API-Key, or Authorization: Bearer <key>). A new key is shown once: hand it to the user at once and do not repeat it later.';
+
+export const listedTool = ({ name, title, description, annotations, widget, ...tool }: Tool): ListedTool => ({
+  name,
+  title,
+  description,
+  inputSchema: tool.inputSchema() as ListedTool['inputSchema'], // root type object: a tool's input is one
+  ...(tool.outputSchema !== null && { outputSchema: tool.outputSchema() as NonNullable<ListedTool['outputSchema']> }),
+  annotations: { title, ...annotations },
+  // The flat key is how the first hosts with widgets find them.
+  ...(widget !== undefined && { _meta: { ui: { resourceUri: widget }, 'ui/resourceUri': widget } }),
+});
+
+export const listedResource = ({ uri, name, title, description, mimeType, meta }: Resource): ListedResource => ({
+  uri,
+  name,
+  title,
+  description,
+  mimeType,
+  ...(meta && { _meta: meta }),
+});
+
+export const listedTemplate = ({
+  uriTemplate,
+  name,
+  title,
+  description,
+  mimeType,
+}: ResourceTemplate): ListedTemplate => ({
+  uriTemplate,
+  name,
+  title,
+  description,
+  mimeType,
+});

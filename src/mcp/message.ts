@@ -1,0 +1,86 @@
+// JSON-RPC 2.0 as MCP uses it: reading one message, and writing answers. Checked by hand, field by field: this runs on
+// every call, and a schema library would cost more than the call.
+
+import type { JSONRPCNotification } from '@modelcontextprotocol/sdk/types.js';
+
+export type Id = string | number;
+export type Params = Readonly<Record<string, unknown>>;
+
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: unknown;
+}
+
+export interface RequestMessage {
+  readonly kind: 'request';
+  readonly id: Id;
+  readonly method: string;
+  readonly params: Params;
+}
+
+export interface NotificationMessage {
+  readonly kind: 'notification';
+  readonly method: string;
+  readonly params: Params;
+}
+
+/** One message as sent by a client. An invalid one keeps its id where that could be read. */
+export type Message =
+  | RequestMessage
+  | NotificationMessage
+  | { readonly kind: 'response' }
+  | { readonly kind: 'invalid'; readonly id: Id | undefined; readonly error: RpcError };
+
+/** JSON-RPC 2.0 §5.1, and what MCP adds (basic/index, "Error Codes"). */
+export const CODES = {
+  parse: -32700,
+  invalidRequest: -32600,
+  methodNotFound: -32601,
+  invalidParams: -32602,
+  internal: -32603,
+  /** Up to 2025-11-25; since then it is invalidParams. */
+  resourceNotFound: -32002,
+  headerMismatch: -32020,
+  missingClientCapability: -32021,
+  unsupportedVersion: -32022,
+} as const;
+
+export const PARSE_ERROR: RpcError = { code: CODES.parse, message: 'The body is not JSON' };
+
+const NOT_A_MESSAGE: RpcError = { code: CODES.invalidRequest, message: 'Not a JSON-RPC 2.0 message' };
+const BAD_ID: RpcError = { code: CODES.invalidRequest, message: 'The id must be a string or an integer' };
+const BAD_PARAMS: RpcError = { code: CODES.invalidParams, message: 'params must be an object' };
+const NO_PARAMS: Params = {};
+
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** MCP allows no null; an integer beyond 2^53 would be echoed as another one. */
+const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeInteger(id);
+
+export function readMessage(body: unknown): Message {
+  if (!isObject(body)) return { kind: 'invalid', id: undefined, error: NOT_A_MESSAGE };
+  const { jsonrpc, id, method, params } = body;
+  const readId = isId(id) ? id : undefined;
+  if (jsonrpc !== '2.0') return { kind: 'invalid', id: readId, error: NOT_A_MESSAGE };
+  if (typeof method !== 'string') {
+    const answers = method === undefined && (body.result !== undefined || body.error !== undefined);
+    return answers ? { kind: 'response' } : { kind: 'invalid', id: readId, error: NOT_A_MESSAGE };
+  }
+  if (id !== undefined && readId === undefined) return { kind: 'invalid', id: undefined, error: BAD_ID };
+  if (params !== undefined && !isObject(params)) return { kind: 'invalid', id: readId, error: BAD_PARAMS };
+  return readId === undefined
+    ? { kind: 'notification', method, params: params ?? NO_PARAMS }
+    : { kind: 'request', id: readId, method, params: params ?? NO_PARAMS };
+}
+
+/** `members` are those of the result object: JSON text without the braces around it. */
+export const resultText = (id: Id, members: string): string =>
+  `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{${members}}}`;
+
+/** Without an id that could be read there is none in the answer: MCP's schema has no `null` there. */
+export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });
+
+export const notificationText = (method: string, params: JSONRPCNotification['params']): string =>
+  JSON.stringify({ jsonrpc: '2.0', method, params });

@@ -1,0 +1,199 @@
+// What the server does for each method, as a pure step: a result, an error, or the tool call to make.
+// Making the call, and everything about HTTP, is left to the transports.
+
+import { metaApiKey } from '../http/credentials.ts';
+import { withoutMeta } from '../tools/input.ts';
+import type { Tool } from '../tools/tool.ts';
+import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS, type Origin } from './era.ts';
+import { CAPABILITIES, INSTRUCTIONS, listedResource, listedTemplate, listedTool, SERVER_INFO } from './listing.ts';
+import { CODES, isObject, type Params, type RequestMessage, type RpcError } from './message.ts';
+import { type MirroredParam, mirroredParams, mismatchedParam } from './mirrored-headers.ts';
+import type { Resource, ResourceTemplate } from './resource.ts';
+
+export type ProgressToken = string | number;
+
+/** A tool call to make: what the message asks for. */
+export interface ToolStep {
+  readonly kind: 'tool';
+  readonly tool: Tool;
+  readonly input: unknown;
+  readonly metaApiKey: string | null;
+  readonly progressToken: ProgressToken | undefined;
+  readonly clientCapabilities: Readonly<Record<string, unknown>>;
+}
+
+export type Step =
+  /** The members of the result object, as JSON text without the braces. */
+  | { readonly kind: 'result'; readonly members: string }
+  | { readonly kind: 'error'; readonly status: 200 | 400 | 404; readonly error: RpcError }
+  | ToolStep;
+
+export interface Methods {
+  step(request: RequestMessage, origin: Origin): Step;
+  /** The members of a tool's result with what the era adds to every result. */
+  framed(era: Era, members: string): string;
+}
+
+export interface MethodsOptions {
+  readonly tools: readonly Tool[];
+  readonly resources: readonly Resource[];
+  readonly resourceTemplates: readonly ResourceTemplate[];
+}
+
+/** Lists and resources change only with a new version of the server. */
+const CACHE_MS = 3_600_000;
+
+const MODERN_MEMBERS = `"resultType":"complete","_meta":${JSON.stringify({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO })},`;
+
+/** What differs between the eras, beside which methods there are. */
+const ERA_FACTS = {
+  legacy: { members: '', listMembers: '', unknownMethodStatus: 200, resourceNotFound: CODES.resourceNotFound },
+  modern: {
+    members: MODERN_MEMBERS,
+    listMembers: `${MODERN_MEMBERS}"ttlMs":${CACHE_MS},"cacheScope":"public",`,
+    unknownMethodStatus: 404,
+    resourceNotFound: CODES.invalidParams,
+  },
+} as const;
+
+type Method = (params: Params, origin: Origin) => Step;
+
+export function createMethods({ tools, resources, resourceTemplates }: MethodsOptions): Methods {
+  const toolsByName = new Map(tools.map((tool) => [tool.name, tool]));
+  const resourcesByUri = new Map(resources.map((resource) => [resource.uri, resource]));
+  const mirrored = new Map<Tool, readonly MirroredParam[]>();
+
+  // Made at first use: a start needs no schemas.
+  const toolsJson = once(() => membersOf({ tools: tools.map(listedTool) }));
+  const resourcesJson = once(() => membersOf({ resources: resources.map(listedResource) }));
+  const templatesJson = once(() => membersOf({ resourceTemplates: resourceTemplates.map(listedTemplate) }));
+
+  const list =
+    (members: () => string): Method =>
+    ({ cursor }, { era }) =>
+      cursor === undefined
+        ? result(ERA_FACTS[era].listMembers + members())
+        : invalidParams('Unknown cursor: this list has one page');
+
+  const initialize: Method = ({ protocolVersion }) => {
+    if (typeof protocolVersion !== 'string') return invalidParams('protocolVersion must be a string');
+    const known = LEGACY_VERSIONS.includes(protocolVersion);
+    const about = { capabilities: CAPABILITIES, serverInfo: SERVER_INFO, instructions: INSTRUCTIONS };
+    return result(membersOf({ protocolVersion: known ? protocolVersion : LATEST_LEGACY_VERSION, ...about }));
+  };
+
+  const discovered = membersOf({
+    supportedVersions: MODERN_VERSIONS,
+    capabilities: CAPABILITIES,
+    instructions: INSTRUCTIONS,
+  });
+
+  function mirroredBy(tool: Tool): readonly MirroredParam[] {
+    let params = mirrored.get(tool);
+    if (params === undefined) {
+      params = mirroredParams(tool.inputSchema());
+      mirrored.set(tool, params);
+    }
+    return params;
+  }
+
+  const callTool: Method = (params, { era, clientCapabilities, headers }) => {
+    const { name, arguments: given = {}, _meta: meta } = params;
+    if (typeof name !== 'string') return invalidParams('name must be a string');
+    if (!isObject(given)) return invalidParams('arguments must be an object');
+    const tool = toolsByName.get(name);
+    if (tool === undefined) return invalidParams('Unknown tool');
+    if (era === 'modern') {
+      const header = mismatchedParam(mirroredBy(tool), given, headers);
+      if (header !== undefined) {
+        return failed(400, CODES.headerMismatch, `Header mismatch: ${header} is missing or differs from the body`);
+      }
+      const requiredCapabilities = missingCapabilities(tool, clientCapabilities);
+      if (requiredCapabilities !== undefined) {
+        const message = 'The tool needs a capability that the client did not declare';
+        return failed(400, CODES.missingClientCapability, message, { requiredCapabilities });
+      }
+    }
+    const input = withoutMeta(given);
+    return {
+      kind: 'tool',
+      tool,
+      input: input.fields,
+      metaApiKey: metaApiKey(meta) ?? metaApiKey(input.meta),
+      progressToken: progressTokenOf(meta),
+      clientCapabilities,
+    };
+  };
+
+  const readResource: Method = ({ uri }, { era }) => {
+    if (typeof uri !== 'string') return invalidParams('uri must be a string');
+    const facts = ERA_FACTS[era];
+    const known = resourcesByUri.get(uri);
+    if (known !== undefined) return contents(facts.listMembers, uri, known, known.read());
+    for (const template of resourceTemplates) {
+      const content = template.read(uri);
+      if (content !== undefined) return contents(facts.listMembers, uri, template, content);
+    }
+    return failed(200, facts.resourceNotFound, 'Resource not found', { uri });
+  };
+
+  const common: readonly (readonly [string, Method])[] = [
+    ['tools/list', list(toolsJson)],
+    ['tools/call', callTool],
+    ['resources/list', list(resourcesJson)],
+    ['resources/templates/list', list(templatesJson)],
+    ['resources/read', readResource],
+  ];
+  const methods: Readonly<Record<Era, ReadonlyMap<string, Method>>> = {
+    legacy: new Map([...common, ['initialize', initialize], ['ping', () => result('')]]),
+    modern: new Map([...common, ['server/discover', list(() => discovered)]]),
+  };
+
+  return {
+    step({ method, params }, origin) {
+      const run = methods[origin.era].get(method);
+      if (run !== undefined) return run(params, origin);
+      return failed(ERA_FACTS[origin.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
+    },
+    framed: (era, members) => ERA_FACTS[era].members + members,
+  };
+}
+
+const result = (members: string): Step => ({ kind: 'result', members });
+const failed = (status: 200 | 400 | 404, code: number, message: string, data?: unknown): Step => ({
+  kind: 'error',
+  status,
+  error: data === undefined ? { code, message } : { code, message, data },
+});
+const invalidParams = (message: string) => failed(200, CODES.invalidParams, message);
+
+const membersOf = (value: object) => JSON.stringify(value).slice(1, -1);
+
+function contents(
+  members: string,
+  uri: string,
+  { mimeType, meta }: Pick<Resource, 'mimeType' | 'meta'>,
+  content: ReturnType<Resource['read']>,
+): Step {
+  return result(members + membersOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] }));
+}
+
+function progressTokenOf(meta: unknown): ProgressToken | undefined {
+  const token = isObject(meta) ? meta.progressToken : undefined;
+  return typeof token === 'string' || Number.isSafeInteger(token) ? (token as ProgressToken) : undefined;
+}
+
+/** The required capabilities the client lacks; undefined when it has all. */
+function missingCapabilities(
+  { requiresClient }: Tool,
+  declared: Readonly<Record<string, unknown>>,
+): Record<string, object> | undefined {
+  if (requiresClient === undefined) return undefined;
+  const missing = Object.entries(requiresClient).filter(([name]) => !isObject(declared[name]));
+  return missing.length === 0 ? undefined : Object.fromEntries(missing);
+}
+
+function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}

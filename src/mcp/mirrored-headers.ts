@@ -1,0 +1,71 @@
+// Headers that repeat what the body says (2026-07-28, Streamable HTTP, "Request Metadata"), so that proxies can route
+// without reading bodies. A server must refuse where the two differ.
+
+import type { JsonSchema } from '../tools/schema.ts';
+import type { HeaderReader } from './era.ts';
+import { isObject } from './message.ts';
+
+const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
+const LOOKS_ENCODED = /^=\?base64\?.*\?=$/s;
+// What an HTTP field value may consist of (RFC 9110 §5.5) without obs-text.
+const PLAIN = /^[\x20-\x7e\t]*$/;
+
+/** True when a header's value, decoded, is `value`. */
+export const mirrors = (header: string | null, value: string): boolean =>
+  header === value ? PLAIN.test(value) && !LOOKS_ENCODED.test(value) : header !== null && decode(header) === value;
+
+/** Null where the value is not one that a client may send. */
+function decode(header: string): string | null {
+  const trimmed = header.trim();
+  if (!LOOKS_ENCODED.test(trimmed)) return PLAIN.test(trimmed) ? trimmed : null;
+  const base64 = ENCODED.exec(trimmed)?.[1];
+  if (base64 === undefined || base64.length % 4 !== 0) return null;
+  try {
+    const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null; // bytes that are not UTF-8
+  }
+}
+
+/** A parameter of a tool that clients mirror: `x-mcp-header` in its schema. */
+export interface MirroredParam {
+  readonly header: string;
+  /** The property's names from the root. */
+  readonly path: readonly string[];
+}
+
+/** The parameters marked in an input schema: those reached through `properties` alone. */
+export function mirroredParams(schema: JsonSchema, path: readonly string[] = []): MirroredParam[] {
+  if (!isObject(schema.properties)) return [];
+  return Object.entries(schema.properties).flatMap(([name, property]) => {
+    if (!isObject(property)) return [];
+    const header = property['x-mcp-header'];
+    const own = typeof header === 'string' ? [{ header: `Mcp-Param-${header}`, path: [...path, name] }] : [];
+    return [...own, ...mirroredParams(property, [...path, name])];
+  });
+}
+
+/** The first header that is missing, unexpected or different; undefined when all are right. */
+export function mismatchedParam(
+  params: readonly MirroredParam[],
+  input: unknown,
+  headers: HeaderReader,
+): string | undefined {
+  return params.find(({ header, path }) => !agrees(headers.get(header), valueAt(input, path)))?.header;
+}
+
+const valueAt = (input: unknown, path: readonly string[]): unknown =>
+  path.reduce<unknown>(
+    (value, name) => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined),
+    input,
+  );
+
+function agrees(header: string | null, value: unknown): boolean {
+  if (value === undefined || value === null) return header === null;
+  if (typeof value === 'string') return mirrors(header, value);
+  if (typeof value === 'boolean') return mirrors(header, String(value));
+  // Numerically: 42.0 is 42.
+  if (typeof value === 'number') return header !== null && header.trim() !== '' && Number(decode(header)) === value;
+  return header === null; // not a primitive: the tool's schema will refuse it
+}

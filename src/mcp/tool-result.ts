@@ -1,0 +1,64 @@
+// The result of tools/call as JSON text, and what each problem becomes over MCP (contract §7).
+
+import { type Problem, type ProblemCode, problemText, type Result } from '../problem.ts';
+import type { ToolAnswer } from '../tools/tool.ts';
+import { CODES, type RpcError } from './message.ts';
+
+/**
+ * Where a problem is told. `tool`: in-band, as a result with `isError`, so that an agent reads it. `http`: what is wrong
+ * is the request, not the call. A number: the code of a JSON-RPC error.
+ */
+const TOLD: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
+  invalid_json: CODES.parse,
+  invalid_input: 'tool',
+  missing_token: 'tool',
+  invalid_token: 'tool',
+  missing_api_key: 'tool',
+  invalid_api_key: 'tool',
+  insufficient_scope: 'tool',
+  origin_denied: 'http',
+  host_denied: 'http',
+  https_required: 'http',
+  not_found: 'tool',
+  tool_not_found: 'tool',
+  method_not_allowed: 'http',
+  payload_too_large: 'http',
+  unsupported_media_type: 'http',
+  key_limit_reached: 'tool',
+  rate_limited: 'tool',
+  tool_timeout: 'tool',
+  internal: CODES.internal,
+  store_unavailable: 'tool',
+  auth_unavailable: 'tool',
+  overloaded: 'tool',
+};
+
+/** The JSON-RPC error of a problem, where it is one. */
+export function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
+  const code = TOLD[problem.code];
+  if (typeof code !== 'number') return undefined;
+  return { code, message: problemText(problem.code).detail, data: { requestId } };
+}
+
+/** The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded once, by the tool. */
+export function toolResultMembers(answer: Result<ToolAnswer, Problem>): string {
+  if (!answer.ok) {
+    return `"content":[{"type":"text","text":${JSON.stringify(sentenceOf(answer.error))}}],"isError":true`;
+  }
+  const { value } = answer;
+  if ('json' in value) {
+    return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
+  }
+  const { content, isError } = value.content;
+  return `"content":${JSON.stringify(content)}${isError === true ? ',"isError":true' : ''}`;
+}
+
+/** The sentence that REST has as `detail`; for bad input, with what is wrong and where. */
+function sentenceOf(problem: Problem): string {
+  const { detail } = problemText(problem.code);
+  if (problem.code !== 'invalid_input') return detail;
+  return [
+    `${detail}:`,
+    ...problem.issues.map(({ path, message }) => `- ${path === '' ? '' : `${path}: `}${message}`),
+  ].join('\n');
+}

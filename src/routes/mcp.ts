@@ -1,0 +1,152 @@
+// POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can answer any request.
+
+import type { RateLimitState } from '../guards/rate-limit.ts';
+import { readJson } from '../http/body.ts';
+import { EVENT_STREAM_HEADERS, type EventStream, eventText } from '../http/event-stream.ts';
+import type { EventStreams } from '../http/event-streams.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { privateJsonHeaders, SECURITY_HEADERS } from '../http/headers.ts';
+import { problemResponse } from '../http/problem-response.ts';
+import type { Handler } from '../http/router.ts';
+import { classify, type IncomingRequest } from '../mcp/era.ts';
+import { errorText, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
+import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
+import { type Awaitable, chain } from '../problem.ts';
+import type { CallMaker } from './call.ts';
+import { oauthChallenge, progressReporter, type RunTool, toolResultText } from './tool-call.ts';
+
+export interface McpRouteOptions {
+  readonly methods: Methods;
+  readonly newCall: CallMaker;
+  readonly runTool: RunTool;
+  readonly streams: EventStreams;
+  /** Where OAuth clients learn where to sign in; null: they are never challenged. */
+  readonly metadataUrl: () => string | null;
+}
+
+export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl }: McpRouteOptions): Handler {
+  function answerRequest(exchange: Exchange, incoming: IncomingRequest): Awaitable<Response> {
+    const { id } = incoming.request;
+    const step = methods.step(incoming.request, incoming);
+    switch (step.kind) {
+      case 'result':
+        return reply(exchange, resultText(id, step.members));
+      case 'error':
+        return reply(exchange, errorText(id, step.error), { status: step.status });
+      case 'tool':
+        return answerCall(exchange, incoming, step);
+    }
+  }
+
+  function answerCall(exchange: Exchange, { request, era }: IncomingRequest, step: ToolStep): Awaitable<Response> {
+    const { requestId } = exchange;
+    const { progressToken: token } = step;
+    const live = token === undefined || !takesEvents(exchange) ? null : liveAnswer(exchange, token);
+    const made = newCall(exchange, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
+    if (!made.ok) return problemResponse(made.error, requestId);
+    const call = made.value;
+    // Closing the answer's stream cancels the call, but only in the modern era.
+    const cancelled = era === 'modern' ? exchange.request.signal : undefined;
+    const answered = chain(runTool(exchange, step, call, cancelled), (result) => {
+      const challenge = oauthChallenge(step, result, metadataUrl());
+      if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
+      const text = toolResultText(methods, { id: request.id, era, requestId }, result);
+      return live?.finish(text) ?? reply(exchange, text, { rateLimit: call.rateLimit });
+    });
+    return live === null ? answered : Promise.race([live.opened, answered]);
+  }
+
+  /** An answer that becomes an event stream with the first progress, if there is any. */
+  function liveAnswer(exchange: Exchange, token: ProgressToken) {
+    const { promise: opened, resolve } = Promise.withResolvers<Response>();
+    let stream: EventStream | undefined;
+    const progress = progressReporter(token, (data) => {
+      if (stream === undefined) {
+        stream = streams.open(exchange);
+        resolve(stream.response);
+      }
+      stream.send({ event: 'message', data }); // progress that a slow client has no room for is left out
+    });
+    return {
+      report: progress.report,
+      opened,
+      /** Ends the stream with the answer; undefined when there is none. */
+      finish(data: string): Response | undefined {
+        progress.stop();
+        stream?.close({ event: 'message', data });
+        return stream?.response;
+      },
+    };
+  }
+
+  function answerBatch(exchange: Exchange, messages: readonly Message[]): Awaitable<Response> {
+    const { requestId } = exchange;
+    const { headers } = exchange.request;
+    const answers: (() => Awaitable<string>)[] = [];
+    for (const message of messages) {
+      if (message.kind === 'invalid') answers.push(() => errorText(message.id, message.error));
+      if (message.kind !== 'request') continue;
+      const { id } = message;
+      const step = methods.step(message, { era: 'legacy', clientCapabilities: {}, headers });
+      if (step.kind === 'result') answers.push(() => resultText(id, step.members));
+      else if (step.kind === 'error') answers.push(() => errorText(id, step.error));
+      else {
+        // Every call is made before the first runs: what is wrong with one is wrong with the request.
+        const made = newCall(exchange, step.metaApiKey);
+        if (!made.ok) return problemResponse(made.error, requestId);
+        answers.push(() =>
+          chain(runTool(exchange, step, made.value), (result) =>
+            toolResultText(methods, { id, era: 'legacy', requestId }, result),
+          ),
+        );
+      }
+    }
+    if (answers.length === 0) return accepted();
+    return Promise.all(answers.map((answer) => answer())).then((texts) => reply(exchange, `[${texts.join(',')}]`));
+  }
+
+  return async (exchange) => {
+    const body = await readJson(exchange.request);
+    if (!body.ok) {
+      if (body.error.code === 'invalid_json')
+        return reply(exchange, errorText(undefined, PARSE_ERROR), { status: 400 });
+      return problemResponse(body.error, exchange.requestId);
+    }
+    const classified = classify(body.value, exchange.request.headers);
+    switch (classified.kind) {
+      case 'request':
+        return answerRequest(exchange, classified);
+      case 'batch':
+        return answerBatch(exchange, classified.messages);
+      case 'accepted':
+        return accepted();
+      case 'refused':
+        return reply(exchange, errorText(classified.id, classified.error), { status: 400 });
+    }
+  };
+}
+
+const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
+
+interface ReplyOptions {
+  readonly status?: 200 | 400 | 404;
+  readonly rateLimit?: RateLimitState | undefined;
+}
+
+/** One JSON-RPC answer. As an event stream only for a client that takes nothing else. */
+function reply(exchange: Exchange, text: string, { status = 200, rateLimit }: ReplyOptions = {}): Response {
+  if (status === 200 && !takesJson(exchange)) {
+    return new Response(eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
+  }
+  return new Response(text, { status, headers: privateJsonHeaders(rateLimit) });
+}
+
+const EVENT_STREAM = 'text/event-stream';
+
+function takesJson({ request }: Exchange): boolean {
+  const accept = request.headers.get('accept');
+  return accept === null || !accept.includes(EVENT_STREAM) || /json|\*\/\*|application\/\*/i.test(accept);
+}
+
+const takesEvents = ({ request }: Exchange): boolean =>
+  request.headers.get('accept')?.toLowerCase().includes(EVENT_STREAM) ?? false;

@@ -1,0 +1,141 @@
+// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the answers to what is posted;
+// every POST is authenticated by its own headers, the session's id only says which stream.
+
+import type { Principals } from '../guards/principal.ts';
+import { readJson } from '../http/body.ts';
+import { EVENT_STREAM_HEADERS } from '../http/event-stream.ts';
+import type { EventStreams } from '../http/event-streams.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { PRIVATE_JSON_HEADERS, SECURITY_HEADERS } from '../http/headers.ts';
+import { problemResponse } from '../http/problem-response.ts';
+import type { Handler } from '../http/router.ts';
+import {
+  CODES,
+  errorText,
+  type Id,
+  type NotificationMessage,
+  PARSE_ERROR,
+  type RequestMessage,
+  type RpcError,
+  readMessage,
+  resultText,
+} from '../mcp/message.ts';
+import type { Methods, ToolStep } from '../mcp/methods.ts';
+import { type Awaitable, chain, type Problem } from '../problem.ts';
+import type { Call } from '../tools/tool.ts';
+import type { CallMaker } from './call.ts';
+import type { Session, Sessions } from './sessions.ts';
+import { oauthChallenge, progressReporter, type RunTool, toolResultText } from './tool-call.ts';
+
+export interface SseRouteOptions {
+  readonly methods: Methods;
+  readonly newCall: CallMaker;
+  readonly runTool: RunTool;
+  readonly streams: EventStreams;
+  readonly sessions: Sessions;
+  readonly principals: Principals;
+  readonly publicUrl: () => string;
+  readonly metadataUrl: () => string | null;
+}
+
+/** Calls under way in one session; clients wait for answers, so they have few. */
+const SESSION_CALLS_MAX = 256;
+
+const NO_SESSION_ID: Problem = {
+  code: 'invalid_input',
+  issues: [{ path: 'sessionId', message: 'Expected the session id that the stream began with' }],
+};
+const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
+
+export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: Handler } {
+  const { methods, newCall, runTool, streams, sessions, principals, publicUrl, metadataUrl } = options;
+
+  async function open(exchange: Exchange): Promise<Response> {
+    const { request, requestId } = exchange;
+    if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
+    const call = newCall(exchange, null);
+    if (!call.ok) return problemResponse(call.error, requestId);
+    const owners = await principals(call.value.credentials, call.value.source);
+    const session = sessions.open(() => streams.open(exchange), owners);
+    if (session === undefined) return problemResponse({ code: 'overloaded' }, requestId);
+    // A path, no origin: clients insist on the one they connected to.
+    const path = new URL(publicUrl()).pathname.replace(/\/$/, '');
+    session.stream.send({ event: 'endpoint', data: `${path}/messages?sessionId=${session.id}` });
+    return session.stream.response;
+  }
+
+  async function post(exchange: Exchange): Promise<Response> {
+    const { request, requestId } = exchange;
+    const sessionId = new URL(request.url).searchParams.get('sessionId');
+    if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
+    if (!sessions.has(sessionId)) return problemResponse({ code: 'not_found' }, requestId);
+    const body = await readJson(request);
+    if (!body.ok) {
+      if (body.error.code === 'invalid_json') return refusal(undefined, PARSE_ERROR);
+      return problemResponse(body.error, requestId);
+    }
+    const message = readMessage(body.value);
+    if (message.kind === 'invalid') return refusal(message.id, message.error);
+    const origin = { era: 'legacy', clientCapabilities: {}, headers: request.headers } as const;
+    const step = message.kind === 'request' ? methods.step(message, origin) : undefined;
+    const made = newCall(exchange, step?.kind === 'tool' ? step.metaApiKey : null);
+    if (!made.ok) return problemResponse(made.error, requestId);
+    const call = made.value;
+    const session = sessions.find(sessionId, await principals(call.credentials, call.source));
+    if (session === undefined) return problemResponse({ code: 'not_found' }, requestId);
+    if (message.kind === 'notification') noted(session, message);
+    if (message.kind !== 'request' || step === undefined) return accepted();
+    if (step.kind === 'tool') return takeCall(exchange, session, message, step, call);
+    if (message.method === 'initialize') session.initialized = true;
+    send(session, step.kind === 'result' ? resultText(message.id, step.members) : errorText(message.id, step.error));
+    return accepted();
+  }
+
+  function takeCall(
+    exchange: Exchange,
+    session: Session,
+    { id }: RequestMessage,
+    step: ToolStep,
+    call: Call,
+  ): Awaitable<Response> {
+    const { requestId } = exchange;
+    if (session.calls.has(id)) return refusal(id, ID_IN_USE);
+    if (session.calls.size >= SESSION_CALLS_MAX) return problemResponse({ code: 'overloaded' }, requestId);
+    const cancel = new AbortController();
+    session.calls.set(id, cancel);
+    const progress =
+      step.progressToken === undefined
+        ? undefined
+        : progressReporter(step.progressToken, (data) => session.stream.send({ event: 'message', data }));
+    if (progress !== undefined) call.progress = progress.report;
+
+    const answered = chain(runTool(exchange, step, call, cancel.signal), (result) => {
+      progress?.stop();
+      const challenge = oauthChallenge(step, result, metadataUrl());
+      // A cancelled request gets no answer (basic/utilities/cancellation).
+      if (challenge === null && !cancel.signal.aborted) {
+        send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));
+      }
+      sessions.callEnded(session, id);
+      return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
+    });
+    // Only a call that may be challenged keeps its POST waiting: the challenge is the answer to the POST.
+    return step.tool.credential === 'user_jwt' && metadataUrl() !== null ? answered : accepted();
+  }
+
+  return { open, post };
+}
+
+function noted(session: Session, { method, params }: NotificationMessage): void {
+  if (method === 'notifications/cancelled') session.calls.get(params.requestId as Id)?.abort();
+}
+
+/** A client that does not read is cut off, not buffered for. */
+function send(session: Session, data: string): void {
+  if (!session.stream.send({ event: 'message', data })) session.stream.cut();
+}
+
+const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
+
+const refusal = (id: Id | undefined, error: RpcError) =>
+  new Response(errorText(id, error), { status: 400, headers: PRIVATE_JSON_HEADERS });

@@ -1,0 +1,77 @@
+// Answering one MCP message, the same for /mcp and /sse: the tool call with its Call, and the text of the answer.
+
+import type { Exchange } from '../http/exchange.ts';
+import type { Log } from '../log.ts';
+import type { Era } from '../mcp/era.ts';
+import { errorText, type Id, notificationText, resultText } from '../mcp/message.ts';
+import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
+import { rpcErrorOf, toolResultMembers } from '../mcp/tool-result.ts';
+import { type Awaitable, err, isPromise, type Problem, type Result } from '../problem.ts';
+import { type Call, callTool, type ToolAnswer } from '../tools/tool.ts';
+import { holdingOpen } from './call.ts';
+import { challengeFor } from './challenge.ts';
+
+export type ToolResult = Result<ToolAnswer, Problem>;
+export type RunTool = (
+  exchange: Exchange,
+  step: ToolStep,
+  call: Call,
+  cancelled?: AbortSignal,
+) => Awaitable<ToolResult>;
+
+/** A bug in a tool is logged and becomes `internal`: it fails one message, not the batch or the stream that is in. */
+export function createToolRunner(log: Log): RunTool {
+  return (exchange, { tool, input }, call, cancelled) => {
+    const failed = (error: unknown): ToolResult => {
+      log.error('internal error', { requestId: exchange.requestId, tool: tool.name, error });
+      return err({ code: 'internal' });
+    };
+    try {
+      const answer = holdingOpen(exchange, tool, callTool(tool, input, call, cancelled));
+      return isPromise(answer) ? answer.catch(failed) : answer;
+    } catch (error) {
+      return failed(error);
+    }
+  };
+}
+
+/** The message that answers a tools/call. */
+export function toolResultText(
+  methods: Methods,
+  { id, era, requestId }: { readonly id: Id; readonly era: Era; readonly requestId: string },
+  result: ToolResult,
+): string {
+  const error = result.ok ? undefined : rpcErrorOf(result.error, requestId);
+  return error === undefined ? resultText(id, methods.framed(era, toolResultMembers(result))) : errorText(id, error);
+}
+
+/**
+ * `Call.progress` for a client that sent a token. What does not increase is left out (basic/patterns/progress: it must),
+ * and so is what comes after the answer.
+ */
+export function progressReporter(token: ProgressToken, send: (message: string) => void) {
+  let last = Number.NEGATIVE_INFINITY;
+  let over = false;
+  return {
+    report(progress: number, total?: number, message?: string): void {
+      if (over || !Number.isFinite(progress) || progress <= last) return;
+      last = progress;
+      send(notificationText('notifications/progress', { progressToken: token, progress, total, message }));
+    },
+    stop() {
+      over = true;
+    },
+  };
+}
+
+/** The challenge for a user's tool without a valid token: the one denial that a client can do something about itself. */
+export function oauthChallenge(
+  { tool }: ToolStep,
+  result: ToolResult,
+  metadataUrl: string | null,
+): { readonly problem: Problem; readonly header: string | null } | null {
+  if (result.ok || metadataUrl === null || tool.credential !== 'user_jwt') return null;
+  const { error: problem } = result;
+  if (problem.code !== 'missing_token' && problem.code !== 'invalid_token') return null;
+  return { problem, header: challengeFor(problem, metadataUrl) };
+}

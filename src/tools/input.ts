@@ -1,0 +1,12 @@
+// The one field that no tool declares: `_meta` (REST: of the body, MCP: of the arguments) is taken off before validation.
+
+export interface SplitInput {
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly meta: unknown;
+}
+
+export function withoutMeta(input: Readonly<Record<string, unknown>>): SplitInput {
+  if (!Object.hasOwn(input, '_meta')) return { fields: input, meta: undefined };
+  const { _meta: meta, ...fields } = input;
+  return { fields, meta };
+}

@@ -1,0 +1,161 @@
+// The tools and resources that the conformance suite asks a server for, made with this project's own defineTool.
+// Their names, texts and values are the suite's.
+
+import * as v from 'valibot';
+import type { Guard } from '../../src/guards/guard.ts';
+import type { Resource, ResourceTemplate } from '../../src/mcp/resource.ts';
+import { ok } from '../../src/problem.ts';
+import { type Call, defineTool, type Tool, type ToolContent, type ToolFacts } from '../../src/tools/tool.ts';
+
+// One red pixel, and 16 bytes of silence.
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==';
+const WAV = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
+
+const anyone: Guard<Call> = () => ok({});
+const nothing = v.strictObject({});
+
+const facts = (name: string, description: string): ToolFacts => ({
+  name,
+  title: name,
+  description,
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  credential: 'none',
+});
+
+const answering = (name: string, description: string, answer: ToolContent, more: Partial<ToolFacts> = {}): Tool =>
+  defineTool(anyone, { ...facts(name, description), ...more, input: nothing, run: () => ok(answer) });
+
+const text = (value: string) => ({ type: 'text' as const, text: value });
+const image = { type: 'image' as const, data: PNG, mimeType: 'image/png' };
+
+const withProgress = defineTool(anyone, {
+  ...facts('test_tool_with_progress', 'Reports 0, 50 and 100 of 100'),
+  input: nothing,
+  async run(_input, { progress }) {
+    for (const reached of [0, 50, 100]) {
+      progress(reached, 100);
+      await Bun.sleep(50);
+    }
+    return ok({ content: [text('done')] });
+  },
+});
+
+const withHeader = defineTool(anyone, {
+  ...facts('test_header_param', 'Has a parameter that clients repeat in a header'),
+  input: v.strictObject({ region: v.optional(v.pipe(v.string(), v.metadata({ 'x-mcp-header': 'Region' }))) }),
+  run: ({ region }) => ok({ content: [text(region ?? 'none')] }),
+});
+
+// Its schema is listed as it stands here: what is shown is that none of its keywords get lost.
+const withSchema: Tool = {
+  ...answering('json_schema_2020_12_tool', 'Has an input schema with keywords of 2020-12', { content: [text('ok')] }),
+  inputSchema: () => ({
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    type: 'object',
+    $defs: {
+      address: {
+        $anchor: 'addressDef',
+        type: 'object',
+        properties: { street: { type: 'string' }, city: { type: 'string' } },
+      },
+    },
+    properties: {
+      name: { type: 'string' },
+      address: { $ref: '#/$defs/address' },
+      contactMethod: { type: 'string', enum: ['phone', 'email'] },
+      phone: { type: 'string' },
+      email: { type: 'string' },
+    },
+    allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
+    if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
+    // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+    then: { required: ['phone'] },
+    else: { required: ['email'] },
+    additionalProperties: false,
+  }),
+};
+
+export const fixtureTools: readonly Tool[] = [
+  answering('test_simple_text', 'Answers with text', {
+    content: [text('This is a simple text response for testing.')],
+  }),
+  answering('test_image_content', 'Answers with an image', { content: [image] }),
+  answering('test_audio_content', 'Answers with audio', {
+    content: [{ type: 'audio', data: WAV, mimeType: 'audio/wav' }],
+  }),
+  answering('test_embedded_resource', 'Answers with a resource', {
+    content: [
+      {
+        type: 'resource',
+        resource: {
+          uri: 'test://embedded-resource',
+          mimeType: 'text/plain',
+          text: 'This is an embedded resource content.',
+        },
+      },
+    ],
+  }),
+  answering('test_multiple_content_types', 'Answers with content of several types', {
+    content: [
+      text('Multiple content types test:'),
+      image,
+      {
+        type: 'resource',
+        resource: {
+          uri: 'test://mixed-content-resource',
+          mimeType: 'application/json',
+          text: JSON.stringify({ test: 'data', value: 123 }),
+        },
+      },
+    ],
+  }),
+  answering('test_error_handling', 'Always fails', {
+    content: [text('This tool intentionally returns an error for testing')],
+    isError: true,
+  }),
+  withProgress,
+  withHeader,
+  withSchema,
+  answering(
+    'test_missing_capability',
+    'Needs a client that can sample',
+    { content: [text('sampled')] },
+    { requiresClient: { sampling: {} } },
+  ),
+  answering('test_streaming_elicitation', 'Asks nothing of the client on its stream', { content: [text('done')] }),
+  answering('test_logging_tool', 'Logs nothing to a client that did not ask', { content: [text('done')] }),
+];
+
+export const fixtureResources: readonly Resource[] = [
+  {
+    uri: 'test://static-text',
+    name: 'static-text',
+    title: 'Static text',
+    description: 'A text that never changes',
+    mimeType: 'text/plain',
+    read: () => ({ text: 'This is the content of the static text resource.' }),
+  },
+  {
+    uri: 'test://static-binary',
+    name: 'static-binary',
+    title: 'Static image',
+    description: 'An image that never changes',
+    mimeType: 'image/png',
+    read: () => ({ blob: PNG }),
+  },
+];
+
+export const fixtureTemplates: readonly ResourceTemplate[] = [
+  {
+    uriTemplate: 'test://template/{id}/data',
+    name: 'template-data',
+    title: 'Data by id',
+    description: 'Data made from the id in the URI',
+    mimeType: 'application/json',
+    read(uri) {
+      const id = /^test:\/\/template\/([^/]+)\/data$/.exec(uri)?.[1];
+      if (id === undefined) return undefined;
+      return { text: JSON.stringify({ id, templateTest: true, data: `Data for ID: ${id}` }) };
+    },
+  },
+];
