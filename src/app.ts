@@ -16,6 +16,7 @@ import { createCallMaker } from './routes/call.ts';
 import { healthRoute } from './routes/health.ts';
 import { openapiRoute } from './routes/openapi.ts';
 import { toolsRoute } from './routes/tools.ts';
+import { previewRoute } from './routes/widgets.ts';
 import type { Tool } from './tools/tool.ts';
 
 export interface AppDeps {
@@ -67,6 +68,7 @@ export function createApp(deps: AppDeps): App {
     { path: basePath, get: about, openToAnyOrigin: true },
     { path: `${basePath}/tools/*`, post: callTools },
     { path: `${basePath}/mcp/health`, get: health, openToAnyOrigin: true, anyHost: true },
+    { path: `${basePath}/widgets/preview`, get: previewRoute(clock) },
     { path: `${basePath}/openapi.json`, get: openapiRoute(deps.tools, publicUrl), openToAnyOrigin: true },
   ]);
 
