@@ -25,6 +25,7 @@ import { createSessions } from './routes/sessions.ts';
 import { sseRoutes } from './routes/sse.ts';
 import { createToolRunner } from './routes/tool-call.ts';
 import { toolsRoute } from './routes/tools.ts';
+import { previewRoute } from './routes/widgets.ts';
 import type { Tool } from './tools/tool.ts';
 
 export interface AppDeps {
@@ -94,6 +95,7 @@ export function createApp(deps: AppDeps): App {
     { path: `${basePath}/sse`, get: sse.open },
     { path: `${basePath}/messages`, post: sse.post },
     { path: `${basePath}/mcp/health`, get: health, openToAnyOrigin: true, anyHost: true },
+    { path: `${basePath}/widgets/preview`, get: previewRoute(clock) },
     { path: `${basePath}/openapi.json`, get: openapiRoute(deps.tools, publicUrl), openToAnyOrigin: true },
   ]);
 

@@ -1,5 +1,35 @@
 // The widgets as MCP resources (MCP Apps), in the order clients see them.
 
 import type { Resource } from '../mcp/resource.ts';
+import created from './api-key-created.html' with { type: 'text' };
+import list from './api-keys-list.html' with { type: 'text' };
+import bridge from './bridge.js' with { type: 'text' };
+import { selfContained } from './page.ts';
+import css from './shared.css' with { type: 'text' };
+import words from './words.js' with { type: 'text' };
 
-export const widgetResources: readonly Resource[] = [];
+const PARTS = { 'shared.css': css, 'bridge.js': bridge, 'words.js': words };
+
+const createdPage = selfContained(created, PARTS);
+const listPage = selfContained(list, PARTS);
+
+export const widgetResources: readonly Resource[] = [
+  {
+    uri: 'ui://widget/api-key-created.html',
+    name: 'api-key-created',
+    title: 'API key created',
+    description: 'Shows a new API key once, masked until asked for, with what it may do and when it expires.',
+    mimeType: 'text/html;profile=mcp-app',
+    read: () => ({ text: createdPage }),
+    meta: { ui: { prefersBorder: true, permissions: { clipboardWrite: {} } } },
+  },
+  {
+    uri: 'ui://widget/api-keys-list.html',
+    name: 'api-keys-list',
+    title: 'API keys',
+    description: 'Shows API keys with their state, to sort, filter, revoke and delete.',
+    mimeType: 'text/html;profile=mcp-app',
+    read: () => ({ text: listPage }),
+    meta: { ui: { prefersBorder: true } },
+  },
+];

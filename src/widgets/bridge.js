@@ -1,0 +1,116 @@
+// The widget's half of MCP Apps (protocol 2026-01-26): JSON-RPC 2.0 over postMessage with the window around this one.
+// It knows messages, theme and size; what a result means is the widget's.
+
+const INITIALIZE_MS = 5000; // a host answers at once; after this a person is told that none does
+const CALL_MS = 120_000; // a tool has 60 s, and a host may first ask the person
+
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/**
+ * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result)`, `say(sentence)` for what a
+ * person must be told instead, `ready()` once the host is known, and `close()`, after which nothing comes any more.
+ */
+export function connect(name, on) {
+  const host = window.parent;
+  const waiting = new Map(); // request id → what to do with the answer
+  const bridge = { canCallTools: false, locale: 'en', timeZone: undefined, callTool };
+  let lastId = 0;
+
+  const post = (message) => host.postMessage({ jsonrpc: '2.0', ...message }, '*'); // the host's origin is not known
+
+  function request(method, params, settle) {
+    lastId += 1;
+    waiting.set(lastId, settle);
+    post({ id: lastId, method, params });
+    return lastId;
+  }
+
+  /** Resolves to the tool's result, whatever it says; rejects with an Error whose message is for a person. */
+  function callTool(tool, args) {
+    return new Promise((resolve, reject) => {
+      const fail = (sentence) => reject(new Error(sentence));
+      const id = request('tools/call', { name: tool, arguments: args }, ({ result, error }) => {
+        clearTimeout(timer);
+        if (isObject(result)) resolve(result);
+        else fail(typeof error?.message === 'string' ? error.message : 'The answer could not be read.');
+      });
+      const timer = setTimeout(() => {
+        waiting.delete(id);
+        fail('No answer came. It may have worked all the same: list the keys again to see.');
+      }, CALL_MS);
+    });
+  }
+
+  function setContext({ theme, styles, locale, timeZone, containerDimensions: box }) {
+    const { style, dataset } = document.documentElement;
+    if (theme === 'light' || theme === 'dark') {
+      dataset.theme = theme;
+      style.colorScheme = theme;
+    }
+    for (const [key, value] of Object.entries(isObject(styles?.variables) ? styles.variables : {})) {
+      if (/^--(color|font|border|shadow)-/.test(key) && typeof value === 'string') style.setProperty(key, value);
+    }
+    const heightPx = box?.height ?? box?.maxHeight;
+    if (heightPx > 0) style.setProperty('--height-max', `${heightPx}px`);
+    if (typeof locale === 'string') bridge.locale = locale;
+    if (typeof timeZone === 'string') bridge.timeZone = timeZone;
+  }
+
+  function close() {
+    window.removeEventListener('message', receive);
+    resized.disconnect();
+    waiting.clear();
+    on.close();
+    return {};
+  }
+
+  const requests = new Map([
+    ['ping', () => ({})],
+    ['ui/resource-teardown', close],
+  ]);
+  const notifications = new Map([
+    ['ui/notifications/tool-input', ({ arguments: args }) => on.input(isObject(args) ? args : {})],
+    ['ui/notifications/tool-result', on.result],
+    ['ui/notifications/tool-cancelled', () => on.say('The call was cancelled, so there is nothing to show.')],
+    ['ui/notifications/host-context-changed', setContext],
+  ]);
+
+  function receive({ source, data }) {
+    if (source !== host || !isObject(data) || data.jsonrpc !== '2.0') return;
+    const { id, method } = data;
+    const params = isObject(data.params) ? data.params : {};
+    if (typeof method !== 'string') {
+      const settle = waiting.get(id);
+      waiting.delete(id);
+      settle?.(data);
+    } else if (id === undefined) {
+      notifications.get(method)?.(params);
+    } else {
+      const answer = requests.get(method);
+      post(answer ? { id, result: answer(params) } : { id, error: { code: -32601, message: 'Method not found' } });
+    }
+  }
+
+  let sent = '';
+  const resized = new ResizeObserver(() => {
+    const height = Math.ceil(document.documentElement.getBoundingClientRect().height);
+    const width = Math.ceil(window.innerWidth);
+    if (sent === `${width}x${height}`) return;
+    sent = `${width}x${height}`;
+    post({ method: 'ui/notifications/size-changed', params: { width, height } });
+  });
+
+  if (host === window) return on.say('This is a widget for chat apps that show MCP Apps: it has no host here.');
+  window.addEventListener('message', receive);
+  const silent = setTimeout(() => on.say('The chat app around this widget does not answer.'), INITIALIZE_MS);
+  const hello = { appInfo: { name, version: '1.0.0' }, appCapabilities: {}, protocolVersion: '2026-01-26' };
+  request('ui/initialize', hello, ({ result }) => {
+    clearTimeout(silent);
+    if (!isObject(result)) return on.say('The chat app around this widget refused to show it.');
+    bridge.canCallTools = isObject(result.hostCapabilities?.serverTools);
+    setContext(isObject(result.hostContext) ? result.hostContext : {});
+    on.ready(bridge);
+    post({ method: 'ui/notifications/initialized', params: {} });
+    resized.observe(document.documentElement);
+  });
+}

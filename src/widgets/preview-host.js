@@ -1,0 +1,150 @@
+// The host of the preview page: answers the widgets from sample data, and lists every message.
+
+const LOG_MAX = 200; // entries; the oldest go first
+const LOGGED_CHARS_MAX = 4000; // of one message
+const THINK_MS = 400; // what a tool call takes here, so that one sees the widget wait
+const HEIGHT_MAX = 640;
+
+const byId = (id) => document.getElementById(id);
+const setup = JSON.parse(byId('setup').textContent);
+const { chosen, samples, colours } = setup;
+const INSTANT = ['theme', 'width']; // choices that need no new page
+
+const context = (frame) => ({
+  theme: chosen.theme === 'dark' ? 'dark' : 'light',
+  styles: { variables: chosen.theme === 'sepia' ? colours : blank(colours) },
+  containerDimensions: { width: frame.clientWidth, maxHeight: HEIGHT_MAX },
+  displayMode: 'inline',
+  locale: navigator.language,
+  timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+});
+const blank = (variables) => Object.fromEntries(Object.keys(variables).map((name) => [name, '']));
+const frames = () => Array.from(document.querySelectorAll('iframe'));
+
+function send(frame, message) {
+  const whole = { jsonrpc: '2.0', ...message };
+  log(frame, '←', whole);
+  frame.contentWindow.postMessage(whole, '*'); // sandboxed frames have no origin to name
+}
+
+function callTool({ name }) {
+  const message = name === 'revoke_api_key' ? 'API key revoked successfully' : 'API key deleted permanently';
+  if (chosen.calls === 'fail') {
+    return { isError: true, content: [{ type: 'text', text: 'The key store is out of reach; try again' }] };
+  }
+  const output = { success: true, message };
+  return { content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output };
+}
+
+const requests = new Map([
+  [
+    'ui/initialize',
+    (frame) => ({
+      protocolVersion: '2026-01-26',
+      hostInfo: { name: 'widget-preview', version: '1.0.0' },
+      hostCapabilities: chosen.calls === 'off' ? {} : { serverTools: {} },
+      hostContext: context(frame),
+    }),
+  ],
+  ['tools/call', (_, params) => callTool(params)],
+  ['ping', () => ({})],
+]);
+
+const notifications = new Map([
+  [
+    'ui/notifications/initialized',
+    (frame) => {
+      const { input, result } = samples[frame.name];
+      send(frame, { method: 'ui/notifications/tool-input', params: { arguments: input } });
+      send(frame, { method: 'ui/notifications/tool-result', params: result });
+    },
+  ],
+  [
+    'ui/notifications/size-changed',
+    (frame, { height }) => {
+      frame.style.height = `${Math.min(height, 2 * HEIGHT_MAX) + 2}px`;
+      frame.parentElement.querySelector('output').textContent = `${frame.clientWidth} × ${height}`;
+    },
+  ],
+]);
+
+window.addEventListener('message', ({ source, data }) => {
+  const frame = frames().find(({ contentWindow }) => contentWindow === source);
+  if (frame === undefined || data?.jsonrpc !== '2.0') return;
+  log(frame, '→', data);
+  const { id, method, params } = data;
+  if (id === undefined) return notifications.get(method)?.(frame, params ?? {});
+  if (method === undefined || (method === 'tools/call' && chosen.calls === 'silent')) return;
+  const answer = requests.get(method);
+  const reply = answer
+    ? { id, result: answer(frame, params ?? {}) }
+    : { id, error: { code: -32601, message: 'Method not found' } };
+  setTimeout(() => send(frame, reply), method === 'tools/call' ? THINK_MS : 0);
+});
+
+function log(frame, arrow, message) {
+  const { method, id, error } = message;
+  const what = method ?? (error ? `error to #${id}` : `answer to #${id}`);
+  const who = document.createElement('i');
+  who.textContent = `${frame.name} ${arrow} host`;
+  const summary = document.createElement('summary');
+  summary.append(who, method !== undefined && id !== undefined ? `${what} #${id}` : what);
+  const json = JSON.stringify(message, null, 2);
+  const text = document.createElement('pre');
+  const rest = json.length - LOGGED_CHARS_MAX;
+  text.textContent = rest > 0 ? `${json.slice(0, LOGGED_CHARS_MAX)}\n… and ${rest} characters more` : json;
+  const details = document.createElement('details');
+  details.append(summary, text);
+  const item = document.createElement('li');
+  item.append(details);
+  const list = byId('log');
+  const atEnd = list.scrollTop + list.clientHeight >= list.scrollHeight - 8;
+  list.append(item);
+  while (list.children.length > LOG_MAX) list.firstElementChild.remove();
+  if (atEnd) list.scrollTop = list.scrollHeight;
+}
+
+function choose(param, value) {
+  chosen[param] = value;
+  const url = new URL(location.href);
+  url.searchParams.set(param, value);
+  history.replaceState(null, '', url);
+  show();
+  if (param === 'theme') {
+    for (const frame of frames()) {
+      const { theme, styles } = context(frame);
+      send(frame, { method: 'ui/notifications/host-context-changed', params: { theme, styles } });
+    }
+  }
+}
+
+function show() {
+  document.documentElement.dataset.theme = chosen.theme;
+  byId('frames').dataset.width = chosen.width;
+  for (const frame of frames()) {
+    frame.parentElement.style.flex = chosen.width === 'auto' ? '' : `0 0 ${Number(chosen.width) + 2}px`;
+  }
+  for (const link of document.querySelectorAll('nav a')) {
+    const { param, value } = link.dataset;
+    const url = new URL(location.href);
+    url.searchParams.set(param, value);
+    link.href = url.search;
+    if (chosen[param] === value) link.setAttribute('aria-current', 'true');
+    else link.removeAttribute('aria-current');
+  }
+}
+
+document.querySelector('nav').addEventListener('click', (event) => {
+  const { param, value } = event.target.dataset;
+  if (!INSTANT.includes(param) || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  choose(param, value);
+});
+byId('clear').addEventListener('click', () => byId('log').replaceChildren());
+byId('teardown').addEventListener('click', () => {
+  for (const frame of frames())
+    send(frame, { id: `teardown-${frame.name}`, method: 'ui/resource-teardown', params: {} });
+});
+
+byId('frames').append(byId('hosted').content); // only now: the first message is not to be missed
+show();

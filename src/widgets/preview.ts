@@ -1,0 +1,128 @@
+// The preview page: both widgets in sandboxed frames, hosted by the page's own script with sample data.
+// Frames made of `srcdoc` inherit the page's Content-Security-Policy (CSP3 §7.8), so it names the widgets' inline
+// scripts and styles by hash as well; each frame narrows it to its own. Nothing inline runs but these, nothing loads.
+
+import { createHash } from 'node:crypto';
+import { SECURITY_HEADERS } from '../http/headers.ts';
+import { err, type InputIssue, ok, type Result } from '../problem.ts';
+import { widgetResources } from './index.ts';
+import { inlineTexts, selfContained } from './page.ts';
+import css from './preview.css' with { type: 'text' };
+import html from './preview.html' with { type: 'text' };
+import js from './preview-host.js' with { type: 'text' };
+import { DATA_SETS, sampleOf } from './samples.ts';
+
+const WIDGETS = ['api-key-created', 'api-keys-list'] as const;
+
+/** Query parameter → what it may be; the first is what it is when not given. */
+const CHOICES = {
+  widget: ['both', ...WIDGETS],
+  theme: ['light', 'dark', 'sepia'],
+  width: ['auto', '320', '480', '720'],
+  data: DATA_SETS,
+  calls: ['work', 'fail', 'silent', 'off'],
+} as const;
+type Param = keyof typeof CHOICES;
+export type Chosen = { readonly [P in Param]: (typeof CHOICES)[P][number] };
+
+const LABELS: Readonly<Record<Param, string>> = {
+  widget: 'Widget',
+  theme: 'Theme',
+  width: 'Width',
+  data: 'Data',
+  calls: 'Tool calls',
+};
+
+const TOOLS = { 'api-key-created': 'create_api_key', 'api-keys-list': 'list_api_keys' } as const;
+
+/** Colours of a host that has some of its own. */
+const SEPIA = {
+  '--color-background-primary': '#fbf3e4',
+  '--color-background-secondary': '#f3e7d0',
+  '--color-text-primary': '#3b2a1a',
+  '--color-text-secondary': '#6b553d',
+  '--color-border-primary': '#dcc9a8',
+  '--font-sans': 'Georgia, serif',
+  '--border-radius-md': '3px',
+};
+
+/** What a query chooses, or what is wrong with it. */
+export function parseChoices(query: URLSearchParams): Result<Chosen, InputIssue[]> {
+  const issues: InputIssue[] = [];
+  const chosen: Record<string, string> = {};
+  for (const [param, choices] of Object.entries(CHOICES)) {
+    const value = query.get(param) ?? choices[0];
+    if (choices.some((choice) => choice === value)) chosen[param] = value;
+    else issues.push({ path: param, message: `Expected one of: ${choices.join(', ')}` });
+  }
+  return issues.length > 0 ? err(issues) : ok(chosen as unknown as Chosen); // every value is one of its choices
+}
+
+/** Made once: the page differs by query only in its data and links, which no hash covers. */
+export function createPreview(): {
+  headers: Readonly<Record<string, string>>;
+  render: (chosen: Chosen, nowMs: number) => string;
+} {
+  const page = selfContained(html, { 'preview.css': css, 'preview-host.js': js });
+  const widgets = new Map(WIDGETS.map((name) => [name, widgetPage(name)]));
+  const all = [page, ...widgets.values()];
+  const policy = [
+    contentPolicy(all),
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'", // no string becomes markup or code, here and in the frames
+    "trusted-types 'none'",
+  ];
+
+  return {
+    headers: {
+      ...SECURITY_HEADERS,
+      'Content-Security-Policy': policy.join('; '),
+      'Content-Type': 'text/html; charset=utf-8',
+      'Cache-Control': 'no-store',
+      'X-Frame-Options': 'DENY',
+      'Cross-Origin-Opener-Policy': 'same-origin',
+      'Cross-Origin-Resource-Policy': 'same-origin',
+    },
+    render(chosen, nowMs) {
+      const shown = WIDGETS.filter((name) => chosen.widget === 'both' || chosen.widget === name);
+      const samples = Object.fromEntries(shown.map((name) => [name, sampleOf(name, chosen.data, nowMs)]));
+      const filled: Record<string, string> = {
+        theme: chosen.theme,
+        setup: JSON.stringify({ chosen, samples, colours: SEPIA }).replaceAll('<', '\\u003c'),
+        controls: Object.entries(CHOICES)
+          .map(([param, choices]) => group(param as Param, choices))
+          .join(''),
+        frames: shown.map((name) => frame(name, widgets.get(name) ?? '')).join(''),
+      };
+      return page.replace(/"?\{(theme|setup|controls|frames)\}"?/g, (_, mark) => filled[mark] ?? '');
+    },
+  };
+}
+
+function widgetPage(name: string): string {
+  const content = widgetResources.find((resource) => resource.name === name)?.read();
+  if (content === undefined || !('text' in content)) throw new Error(`no widget ${name}`);
+  const meta = `<meta http-equiv="Content-Security-Policy" content="${contentPolicy([content.text])}">`;
+  return content.text.replace('<meta charset="utf-8">', (charset) => charset + meta);
+}
+
+function contentPolicy(pages: readonly string[]): string {
+  const hashes = (tag: 'script' | 'style') =>
+    [...new Set(pages.flatMap((page) => inlineTexts(page, tag)))]
+      .map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`)
+      .join(' ');
+  return `default-src 'none'; script-src ${hashes('script')}; style-src ${hashes('style')}; img-src data:; base-uri 'none'`;
+}
+
+/** A row of links; the page's script adds the rest of the query and marks what is chosen. */
+const group = (param: Param, choices: readonly string[]) =>
+  `<div role="group" aria-label="${LABELS[param]}"><span aria-hidden="true">${LABELS[param]}</span>${choices
+    .map((choice) => `<a href="?${param}=${choice}" data-param="${param}" data-value="${choice}">${choice}</a>`)
+    .join('')}</div>`;
+
+const frame = (name: (typeof WIDGETS)[number], page: string) =>
+  `<figure><figcaption><b>${name}</b> shows ${TOOLS[name]} <output></output></figcaption>
+<iframe name="${name}" title="${name}" sandbox="allow-scripts" allow="clipboard-write" srcdoc="${attribute(page)}"></iframe></figure>`;
+
+const attribute = (text: string) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');

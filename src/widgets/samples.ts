@@ -1,0 +1,139 @@
+// Sample data for the preview page: what the two tools answer, made up. None of these keys exists.
+
+export const DATA_SETS = ['few', 'empty', '1000', 'hostile', 'error'] as const;
+export type DataSet = (typeof DATA_SETS)[number];
+
+/** What a host hands to a widget: the arguments of the call, and its result. */
+export interface Sample {
+  readonly input: Readonly<Record<string, unknown>>;
+  readonly result: {
+    readonly content: readonly { readonly type: 'text'; readonly text: string }[];
+    readonly structuredContent?: object;
+    readonly isError?: true;
+  };
+}
+
+interface SampleKey {
+  readonly id: string;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly active: boolean;
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+  readonly lastUsedAt?: number;
+}
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const MANY = 1000; // what one user may hold
+
+// What people with bad intentions, or none at all, call a key.
+const HOSTILE_NAMES = [
+  '<script>alert("name")</script>',
+  '<img src=x onerror="alert(1)">',
+  '</template></script><script>alert(1)</script>',
+  'javascript:alert(1)',
+  'invoice \u202efdp.exe',
+  '\u2067\u202eright to left, never closed',
+  '\u200b\u200b\u200b',
+  'ad\u200bmin',
+  '🔑'.repeat(200),
+  'W'.repeat(200),
+  'Z\u0351\u0343\u0300\u0334a\u0300\u0301\u0302\u0303\u0304\u0305l\u0316\u0317\u0318\u0319go',
+  'مفتاح الفواتير',
+  '&lt;b&gt; {{7*7}} %3Cscript%3E',
+];
+const HOSTILE_SCOPES = [
+  '<script>alert(1)</script>',
+  '<img/src=x/onerror=alert(1)>',
+  'javascript:alert(1)',
+  ...Array.from({ length: 97 }, (_, index) => `${index}:${'x'.repeat(90)}`),
+];
+
+const NAMES = [
+  'billing export',
+  'CI',
+  'nightly backup',
+  'search indexer',
+  'mobile app',
+  'status page',
+  'data warehouse',
+];
+const SCOPES = [['read'], ['read', 'write'], ['read:products', 'read:orders'], ['admin:users'], []];
+
+/** `few`: one key of each kind a person may meet. `days` are counted from now. */
+const FEW: readonly (readonly [string, readonly string[], boolean, number, number | null, number | null])[] = [
+  ['billing export', ['read:orders', 'read:products'], true, -0.01, 30, null],
+  ['CI pipeline', ['read', 'write'], true, -24, 341, -0.0021],
+  ['nightly backup', ['read'], true, -83, 4, -0.4],
+  [
+    'partner integration',
+    ['read:products', 'write:products', 'read:orders', 'write:orders', 'admin'],
+    true,
+    -200,
+    null,
+    -3,
+  ],
+  ['old laptop', ['read'], true, -400, -35, -36],
+  ['leaked in a screenshot', ['admin', 'admin:users'], false, -500, null, -120],
+];
+
+export function sampleOf(widget: 'api-key-created' | 'api-keys-list', data: DataSet, nowMs: number): Sample {
+  const input = widget === 'api-key-created' ? { name: newName(data), scopes: newScopes(data), expiresInDays: 30 } : {};
+  if (data === 'error') {
+    const text = 'The key store is out of reach; try again';
+    return { input, result: { content: [{ type: 'text', text }], isError: true } };
+  }
+  const output = widget === 'api-key-created' ? created(data, nowMs) : { keys: keysOf(data, nowMs) };
+  return { input, result: { content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output } };
+}
+
+const newName = (data: DataSet) => (data === 'hostile' ? HOSTILE_NAMES.slice(0, 5).join(' ') : 'billing export');
+const newScopes = (data: DataSet) =>
+  data === 'hostile' ? HOSTILE_SCOPES : data === 'empty' ? [] : ['read:orders', 'read:products'];
+
+const created = (data: DataSet, nowMs: number) => ({
+  id: sampleId(0),
+  key: `sk_test_${'5a3b1ec0'.repeat(8)}`,
+  name: newName(data),
+  scopes: newScopes(data),
+  expiresAt: data === 'empty' ? null : nowMs + 30 * DAY_MS,
+  warning: 'Save this key now - it will not be shown again',
+});
+
+function keysOf(data: DataSet, nowMs: number): SampleKey[] {
+  if (data === 'empty') return [];
+  if (data === '1000') return Array.from({ length: MANY }, (_, index) => numbered(index, nowMs));
+  if (data === 'hostile') {
+    return HOSTILE_NAMES.map((name, index) => ({
+      ...numbered(index, nowMs),
+      name,
+      scopes: index === 0 ? HOSTILE_SCOPES : HOSTILE_SCOPES.slice(0, index % 4),
+    }));
+  }
+  return FEW.map(([name, scopes, active, createdDays, expiresDays, usedDays], index) => ({
+    id: sampleId(index),
+    name,
+    scopes,
+    active,
+    createdAt: Math.round(nowMs + createdDays * DAY_MS),
+    expiresAt: expiresDays === null ? null : nowMs + expiresDays * DAY_MS,
+    ...(usedDays !== null && { lastUsedAt: Math.round(nowMs + usedDays * DAY_MS) }),
+  }));
+}
+
+// Every state and column varies with the index, each at a pace of its own.
+function numbered(index: number, nowMs: number): SampleKey {
+  const createdAt = nowMs - (index + 1) * 9 * HOUR_MS;
+  return {
+    id: sampleId(index),
+    name: `${NAMES[index % NAMES.length]} ${index + 1}`,
+    scopes: SCOPES[index % SCOPES.length] ?? [],
+    active: index % 6 !== 5,
+    createdAt,
+    expiresAt: index % 3 === 0 ? null : nowMs + ((index % 41) - 8) * 3 * DAY_MS,
+    ...(index % 4 !== 3 && { lastUsedAt: Math.max(createdAt, nowMs - (index % 97) * 2 * HOUR_MS) }),
+  };
+}
+
+const sampleId = (index: number) => index.toString(16).padStart(4, '0').repeat(8);

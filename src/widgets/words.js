@@ -1,0 +1,102 @@
+// What both widgets say and how they put it on the page: always as text, never as markup.
+
+export const byId = (id) => document.getElementById(id);
+
+/** The object a tool answered with, or null: structuredContent, else the JSON of its first text. */
+export function outputOf({ structuredContent, content, isError }) {
+  if (isError === true) return null;
+  if (typeof structuredContent === 'object' && structuredContent !== null) return structuredContent;
+  try {
+    const parsed = JSON.parse(content[0].text);
+    return typeof parsed === 'object' ? parsed : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Why a tool failed, in its own words where it has any. */
+export function failureOf({ content, isError }) {
+  const text = Array.isArray(content) ? content.find((block) => block?.type === 'text')?.text : undefined;
+  return isError === true && typeof text === 'string' && text !== '' ? text : 'The answer could not be read.';
+}
+
+export function icon(name) {
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  const use = document.createElementNS('http://www.w3.org/2000/svg', 'use');
+  use.setAttribute('href', `#${name}`);
+  svg.setAttribute('aria-hidden', 'true');
+  svg.append(use);
+  return svg;
+}
+
+export function element(tag, className, ...children) {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.append(...children);
+  return made;
+}
+
+// Characters that don't show. Joiners, marks of direction, variation selectors and flag tags have honest uses.
+const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;
+const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800]*$/u;
+
+/** Shows a name that anyone may have chosen: isolated from the text around it, with a word where it hides something. */
+export function showName(target, name) {
+  const text = document.createElement('bdi');
+  text.textContent = name;
+  target.replaceChildren(text);
+  target.title = name;
+  const odd = BLANK.test(name) ? 'blank name' : UNSEEN.test(name) ? 'has hidden characters' : '';
+  if (odd) target.append(' ', element('span', 'odd', `(${odd})`));
+}
+
+/** Shows scopes as a list of at most `max` items: where there are more, the last is a button that shows them. */
+export function showScopes(list, scopes, max) {
+  const items = scopes.map((scope) => {
+    const text = document.createElement('bdi');
+    text.textContent = scope;
+    text.title = scope;
+    return element('li', '', text);
+  });
+  if (items.length === 0) items.push(element('li', 'rest', 'none'));
+  if (items.length <= max) return list.replaceChildren(...items);
+  const more = element('button', 'more', `${items.length - max + 1} more`);
+  more.type = 'button';
+  more.onclick = () => {
+    list.replaceChildren(...items);
+    items[max - 1].tabIndex = -1;
+    items[max - 1].focus();
+  };
+  list.replaceChildren(...items.slice(0, max - 1), element('li', 'rest', more));
+}
+
+// Unit, its length, and from which distance it is used: "in 30 days" says more than "in 1 month".
+const UNITS = [
+  ['year', 31_557_600_000, 700 * 86_400_000],
+  ['month', 2_629_800_000, 59.5 * 86_400_000],
+  ['day', 86_400_000, 23.5 * 3_600_000],
+  ['hour', 3_600_000, 59.5 * 60_000],
+  ['minute', 60_000, 45_000],
+];
+const relative = new Intl.RelativeTimeFormat('en');
+
+/** `3 days ago`, `in 5 months`. */
+export function relativeWords(atMs, nowMs) {
+  const ms = atMs - nowMs;
+  const found = UNITS.find(([, , fromMs]) => Math.abs(ms) >= fromMs);
+  if (found === undefined) return ms > 0 ? 'in under a minute' : 'just now';
+  const [unit, unitMs] = found;
+  return relative.format(Math.round(ms / unitMs), unit);
+}
+
+/** Writes times the host's way. The words are English, so only English locales are followed. */
+export function dateFormat({ locale, timeZone }, options) {
+  try {
+    return new Intl.DateTimeFormat(/^en\b/.test(locale) ? locale : 'en-GB', { ...options, timeZone });
+  } catch {
+    return new Intl.DateTimeFormat('en-GB', options);
+  }
+}
+
+/** True for milliseconds that are a time. */
+export const isTime = (value) => typeof value === 'number' && Math.abs(value) <= 8.64e15;
