@@ -47,7 +47,7 @@ export async function createService(config: Config, options: ServiceOptions): Pr
     keyDomain,
     async close() {
       await keyDomain.stop();
-      store.close();
+      await store.close();
     },
   };
 }
