@@ -66,7 +66,7 @@ export async function createService(config: Config, options: ServiceOptions): Pr
     keyDomain,
     async close() {
       await keyDomain.stop();
-      store.close();
+      await store.close();
     },
   };
 }

@@ -1,6 +1,6 @@
 // Knowing how current this process is: polls the store's change feed and tells the caches what to drop.
 //
-// Everything decided from memory counts only while the last complete poll *began* at most `lagMaxMs` ago: whatever
+// Everything decided from memory counts only while the last complete poll *began* less than `lagMaxMs` ago: whatever
 // another process acknowledged before that moment has been seen here. Past it, `ensureCurrent` polls at once or fails.
 
 import type { Clock } from '../clock.ts';
@@ -10,8 +10,15 @@ import { FEED_PAGE_MAX, type FeedPosition, type KeyStore } from './record.ts';
 
 /** Polls within the bound: one may be lost, and one slow, before verification has to wait for a poll of its own. */
 const POLLS_PER_LAG = 4;
+/** A question to the store takes at most this part of the bound, and this long, before the caller is told 503. */
+const ASK_PART_OF_LAG = 0.5;
+const ASK_MS_MAX = 2000;
+/** The way of an answer back to its caller, taken off the bound: a success must not arrive after it either. */
+const ANSWER_MS = 25;
 /** Without a verification for this long polling stops: hosted databases bill reads. */
 const IDLE_AFTER_MS = 60_000;
+/** Further behind than this, forgetting everything is quicker than reading what happened. */
+const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 
 export interface Feed {
   /** True while memory may be believed. Also tells the feed that somebody is verifying. */
@@ -23,6 +30,8 @@ export interface Feed {
   /** Asks the store now: does it answer? Does not count as verifying. */
   probe(): Promise<boolean>;
   readonly position: FeedPosition;
+  /** How long a question to the store may take for its answer to count. */
+  readonly askWithinMs: number;
   /** Age of what is known, milliseconds; null before the first poll. */
   lagMs(): number | null;
   stop(): void;
@@ -39,26 +48,29 @@ export interface FeedOptions {
   readonly onReset: () => void;
 }
 
+type Polled = Promise<Result<void, StoreUnavailable>>;
+
 export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: FeedOptions): Feed {
+  const askWithinMs = Math.min(lagMaxMs * ASK_PART_OF_LAG, ASK_MS_MAX);
   let position: FeedPosition = { databaseId: '', seq: 0 };
   let provenAtMs = Number.NEGATIVE_INFINITY; // start of the last complete poll
   let askedAtMs = Number.NEGATIVE_INFINITY; // the last verification
-  let running: { startedAtMs: number; done: Promise<Result<void, StoreUnavailable>> } | undefined;
+  let running: Polled | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let stopped = false;
   let failing = false;
 
-  const fresh = () => clock.monotonicMs() - provenAtMs <= lagMaxMs;
+  const isCurrentAt = (nowMs: number) => nowMs - provenAtMs <= lagMaxMs - ANSWER_MS;
 
-  async function pollOnce(): Promise<Result<void, StoreUnavailable>> {
+  async function pollOnce(): Polled {
     const startedAtMs = clock.monotonicMs();
     for (;;) {
       const asked = position;
-      const page = await store.changesAfter(asked.seq);
+      const page = await store.changesAfter(asked.seq, askWithinMs);
       if (!page.ok) return page;
       const { databaseId, prunedSeq, newestSeq, changes } = page.value;
-      if (databaseId !== asked.databaseId || newestSeq < asked.seq || prunedSeq > asked.seq) {
-        // Another database, or we slept past the pruned part: nothing known counts.
+      const replaced = databaseId !== asked.databaseId || newestSeq < asked.seq;
+      if (replaced || prunedSeq > asked.seq || newestSeq - asked.seq > BEHIND_MAX) {
         position = { databaseId, seq: newestSeq };
         onReset();
         break;
@@ -71,18 +83,18 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
     return ok(undefined);
   }
 
-  function poll(): Promise<Result<void, StoreUnavailable>> {
-    if (running === undefined) {
-      clearTimeout(timer);
-      const done = pollOnce().then((result) => {
-        running = undefined;
+  function poll(): Polled {
+    clearTimeout(timer);
+    running ??= pollOnce()
+      .then((result) => {
         report(result);
-        scheduleNext();
         return result;
+      })
+      .finally(() => {
+        running = undefined;
+        scheduleNext();
       });
-      running = { startedAtMs: clock.monotonicMs(), done };
-    }
-    return running.done;
+    return running;
   }
 
   function report(result: Result<void, StoreUnavailable>): void {
@@ -94,16 +106,18 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
   function scheduleNext(): void {
     clearTimeout(timer);
     if (stopped || clock.monotonicMs() - askedAtMs > IDLE_AFTER_MS) return; // the next verification polls first
-    timer = setTimeout(() => void poll(), lagMaxMs / POLLS_PER_LAG);
+    timer = setTimeout(() => {
+      poll().catch((bug) => log.error('change feed broken', { error: bug })); // whoever verifies meets it as well
+    }, lagMaxMs / POLLS_PER_LAG);
   }
 
-  async function ensureCurrent(): Promise<Result<void, StoreUnavailable>> {
+  async function ensureCurrent(): Polled {
     askedAtMs = clock.monotonicMs();
     // A poll that was already under way may have begun too long ago to prove anything: then one more.
     for (let tries = 0; tries < 2; tries += 1) {
       const polled = await poll();
       if (!polled.ok) return polled;
-      if (fresh()) return polled;
+      if (isCurrentAt(clock.monotonicMs())) return polled;
     }
     return err({ code: 'store_unavailable', reason: 'the change feed answers slower than the revocation bound' });
   }
@@ -111,18 +125,23 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
   return {
     current() {
       askedAtMs = clock.monotonicMs();
-      return askedAtMs - provenAtMs <= lagMaxMs;
+      return isCurrentAt(askedAtMs);
     },
     ensureCurrent,
     async refresh() {
-      await running?.done; // began before the change was made, so it may have missed it
-      const polled = await poll();
-      if (!polled.ok) provenAtMs = Number.NEGATIVE_INFINITY;
+      await running?.catch(() => {}); // began before the change was made, so it may have missed it
+      let seen = false;
+      try {
+        seen = (await poll()).ok;
+      } finally {
+        if (!seen) provenAtMs = Number.NEGATIVE_INFINITY;
+      }
     },
     probe: async () => (await poll()).ok,
     get position() {
       return position;
     },
+    askWithinMs,
     lagMs: () => (provenAtMs === Number.NEGATIVE_INFINITY ? null : Math.round(clock.monotonicMs() - provenAtMs)),
     stop() {
       stopped = true;

@@ -21,27 +21,32 @@ export interface LastUsed {
 }
 
 export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): LastUsed {
-  const pending = new Map<string, number>();
+  let pending = new Map<string, number>();
+  /** Taken from `pending`, and not known to be written yet. */
+  let leaving = new Map<string, number>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let flushing: Promise<void> | undefined;
   let forgotten = 0;
 
   const schedule = () => {
-    timer ??= setTimeout(() => void flush(), FLUSH_AFTER_MS);
+    timer ??= setTimeout(() => {
+      flush().catch((bug) => log.error('last uses not written', { error: bug }));
+    }, FLUSH_AFTER_MS);
   };
 
   function note(keyId: string, usedAtMs: number): void {
     const known = pending.get(keyId);
     if (known === undefined) {
-      if (pending.size >= PENDING_KEYS_MAX) forgetOldest();
+      if (pending.size + leaving.size >= PENDING_KEYS_MAX) forgetOldest();
       schedule();
     }
     if (known === undefined || known < usedAtMs) pending.set(keyId, usedAtMs);
   }
 
   function forgetOldest(): void {
-    const oldest = pending.keys().next();
-    if (!oldest.done) pending.delete(oldest.value);
+    const longest = pending.size > 0 ? pending : leaving;
+    const oldest = longest.keys().next();
+    if (!oldest.done) longest.delete(oldest.value);
     forgotten += 1;
   }
 
@@ -60,26 +65,32 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
       log.warn('last uses forgotten', { count: forgotten });
       forgotten = 0;
     }
-    const uses = [...pending];
-    for (let start = 0; start < uses.length; start += SLICE_KEYS) {
-      const slice = uses.slice(start, start + SLICE_KEYS);
-      const written = await store.recordUse(slice);
-      if (!written.ok) {
-        log.warn('last uses kept for later', { count: pending.size, reason: written.error.reason });
-        return;
+    leaving = pending;
+    pending = new Map();
+    try {
+      while (leaving.size > 0) {
+        const slice = firstOf(leaving, SLICE_KEYS);
+        const written = await store.recordUse(slice);
+        if (!written.ok) {
+          log.warn('last uses kept for later', { count: leaving.size + pending.size, reason: written.error.reason });
+          return;
+        }
+        for (const [keyId] of slice) leaving.delete(keyId);
+        await new Promise((resolve) => setTimeout(resolve, 0)); // let waiting requests in
       }
-      for (const [keyId, usedAtMs] of slice) {
-        if (pending.get(keyId) === usedAtMs) pending.delete(keyId); // used again meanwhile: stays
-      }
-      await new Promise((resolve) => setTimeout(resolve, 0)); // let waiting requests in
+    } finally {
+      // What wasn't written waits on, before what was noted meanwhile.
+      for (const [keyId, usedAtMs] of pending) leaving.set(keyId, Math.max(usedAtMs, leaving.get(keyId) ?? 0));
+      pending = leaving;
+      leaving = new Map();
     }
   }
 
   return {
     note,
-    of: (record) => {
-      const unwritten = pending.get(record.id);
-      return unwritten === undefined ? record.lastUsedAtMs : Math.max(unwritten, record.lastUsedAtMs ?? 0);
+    of: ({ id, lastUsedAtMs }) => {
+      const latest = Math.max(pending.get(id) ?? 0, leaving.get(id) ?? 0, lastUsedAtMs ?? 0);
+      return latest === 0 ? lastUsedAtMs : latest;
     },
     flush,
     async stop() {
@@ -88,4 +99,13 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
       clearTimeout(timer);
     },
   };
+}
+
+function firstOf<K, V>(map: ReadonlyMap<K, V>, count: number): (readonly [K, V])[] {
+  const first: (readonly [K, V])[] = [];
+  for (const entry of map) {
+    first.push(entry);
+    if (first.length === count) break;
+  }
+  return first;
 }

@@ -61,11 +61,11 @@ export interface KeyStore {
   update(userId: string, keyId: string, fields: { name?: string; scopes?: readonly string[] }): Stored<boolean>;
   /**
    * The record of a hash. A read that could be older than `atLeast` is not returned: a lagging replica is passed
-   * over for the primary.
+   * over for the primary. `withinMs`: an answer that took longer would be too old to count.
    */
-  findByHash(keyHash: string, atLeast: FeedPosition): Awaitable<Result<Found, StoreUnavailable>>;
-  /** The change feed after `seq`, from the primary. */
-  changesAfter(seq: number): Stored<FeedPage>;
+  findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
+  /** The change feed after `seq`, from the primary, within that time. */
+  changesAfter(seq: number, withinMs: number): Stored<FeedPage>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. */
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): Stored<void>;
 }

@@ -109,7 +109,7 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
 
   async function readRecord(keyHash: string): Promise<Result<ApiKeyRecord | null, StoreUnavailable>> {
     counts.reads += 1;
-    const found = await store.findByHash(keyHash, feed.position);
+    const found = await store.findByHash(keyHash, feed.position, feed.askWithinMs);
     if (!found.ok) return found;
     const { record, position } = found.value;
     // The answer is right for whoever asked before it came. It is kept only if the feed will still tell of

@@ -1,7 +1,7 @@
 // One libSQL database, wherever it is, as the queries see it. embedded.ts and remote.ts implement it.
 
 import type { InStatement, InValue, Row } from '@libsql/client';
-import type { Stored } from '../keys/record.ts';
+import type { Result, StoreUnavailable } from '../problem.ts';
 
 export type { Row };
 
@@ -10,16 +10,35 @@ export interface Statement {
   readonly args: readonly InValue[];
 }
 
+/** Why a database gave no answer. */
+export type Outage =
+  | 'unreachable' // it may answer the next time
+  | 'refused' // by credential, permission or address: somebody has to change something
+  | 'no_schema'; // it answers, and our tables or columns are not there
+
+export interface Unavailable extends StoreUnavailable {
+  readonly outage: Outage;
+}
+
+export type Answered<T> = Promise<Result<T, Unavailable>>;
+
+export interface Written {
+  /** Rows of the RETURNING clause, of the last try. */
+  readonly rows: readonly Row[];
+  /** An earlier try may have been carried out as well: what it changed, `rows` doesn't tell. */
+  readonly repeated: boolean;
+}
+
 export interface Database {
-  /** Reads from the primary. */
-  read(statement: Statement): Stored<readonly Row[]>;
+  /** Reads from the primary. `withinMs`: answer or give up by then; each database has its own patience otherwise. */
+  read(statement: Statement, withinMs?: number): Answered<readonly Row[]>;
   /**
-   * Runs one writing statement, durably, and returns the rows of its RETURNING clause. It may be sent more than once
-   * when the outcome of a try is unknown: the statement must be harmless when repeated.
+   * Runs one writing statement, durably. It may be sent more than once when the outcome of a try is unknown: the
+   * statement must be harmless when repeated.
    */
-  write(statement: Statement): Stored<readonly Row[]>;
+  write(statement: Statement): Answered<Written>;
   /** Runs statements in one transaction, all or none. May be sent more than once, like `write`. */
-  writeAll(statements: readonly Statement[]): Stored<void>;
+  writeAll(statements: readonly Statement[]): Answered<void>;
   close(): void;
 }
 
@@ -28,7 +47,25 @@ export class UnusableDatabase extends Error {
   override name = 'UnusableDatabase';
 }
 
+/** A failure while opening, where it travels as an exception. */
+export class DatabaseOutage extends Error {
+  override name = 'DatabaseOutage';
+  constructor(readonly failure: Unavailable) {
+    super(failure.reason);
+  }
+}
+
+export const unavailable = (outage: Outage, reason: string): Unavailable => ({
+  code: 'store_unavailable',
+  outage,
+  reason,
+});
+
 export const driverStatement = ({ sql, args }: Statement): InStatement => ({ sql, args: [...args] });
+
+/** Statements of ours fail so only where the schema is another one. SQLite's words, in every mode. */
+export const isSchemaMissing = (error: unknown): boolean =>
+  /no such (table|column)|has no column named/i.test(String(error));
 
 /** What an error of the driver says, in one line, for the log. Never the statement's arguments. */
 export function errorReason(error: unknown): string {

@@ -3,39 +3,56 @@
 import type { DatabaseConfig } from '../config.ts';
 import type { KeyStore } from '../keys/record.ts';
 import type { Log } from '../log.ts';
-import type { Result, StoreUnavailable } from '../problem.ts';
-
-export interface StoreHealth {
-  readonly mode: 'embedded' | 'remote' | 'replica';
-  readonly ok: boolean;
-}
+import type { Answered } from './database.ts';
 
 export interface Store extends KeyStore {
-  readonly mode: StoreHealth['mode'];
-  /** Writes pending upkeep and releases files and connections. */
-  close(): void;
+  readonly mode: 'embedded' | 'remote' | 'replica';
+  /** Stops the upkeep and releases files and connections. */
+  close(): Promise<void>;
 }
 
-/** How often old changes are removed; also done once at the start. */
+/** Old changes are removed a moment after the start, off its critical path, and then this often. */
+const PRUNE_FIRST_AFTER_MS = 2000;
 const PRUNE_EVERY_MS = 60 * 60 * 1000;
 
 /** Opens and migrates the database. Throws UnusableDatabase, or an Error that says why it can't be opened. */
 export async function openStore(config: DatabaseConfig, log: Log): Promise<Store> {
-  if (config.mode === 'remote') throw new Error('DATABASE_URL: remote databases are not served yet');
-  const { openEmbedded } = await import('./open-embedded.ts');
-  const { store, close } = await openEmbedded(config.path);
-  return { ...store, mode: config.mode, close: closing(store.prune, close, log) };
+  const { store, mode, close } = await open(config, log);
+  const stopPruning = pruneRegularly(store.prune, log);
+  return {
+    ...store,
+    mode,
+    async close() {
+      stopPruning();
+      await close();
+    },
+  };
 }
 
-function closing(prune: () => Promise<Result<void, StoreUnavailable>>, close: () => void, log: Log): () => void {
-  const run = () => {
-    void prune().then((pruned) => {
-      if (!pruned.ok) log.warn('old changes not removed', { reason: pruned.error.reason });
-    });
-  };
-  const timer = setInterval(run, PRUNE_EVERY_MS);
+async function open(config: DatabaseConfig, log: Log) {
+  if (config.mode === 'embedded') {
+    const { openEmbedded } = await import('./open-embedded.ts');
+    return { ...(await openEmbedded(config.path)), mode: 'embedded' as const };
+  }
+  const { openRemote } = await import('./open-remote.ts');
+  return openRemote(config, log);
+}
+
+function pruneRegularly(prune: () => Answered<void>, log: Log): () => void {
+  let stopped = false;
+  let timer = setTimeout(run, PRUNE_FIRST_AFTER_MS);
+  async function run(): Promise<void> {
+    try {
+      const pruned = await prune();
+      if (!pruned.ok && !stopped) log.warn('old changes not removed', { reason: pruned.error.reason });
+    } catch (bug) {
+      log.error('old changes not removed', { error: bug });
+    }
+    // Not all processes of a fleet at once.
+    if (!stopped) timer = setTimeout(run, PRUNE_EVERY_MS * (0.5 + Math.random()));
+  }
   return () => {
-    clearInterval(timer);
-    close();
+    stopped = true;
+    clearTimeout(timer);
   };
 }

@@ -1,8 +1,8 @@
 // The queries: KeyStore over a Database. Every write is harmless when it is sent twice.
 
 import { type ApiKeyRecord, FEED_PAGE_MAX, type FeedPage, type Found, type KeyStore } from '../keys/record.ts';
-import { type Awaitable, chain, ok, type Result, type StoreUnavailable } from '../problem.ts';
-import type { Database, Row, Statement } from './database.ts';
+import { type Awaitable, chain, ok, type Result } from '../problem.ts';
+import type { Answered, Database, Row, Statement, Unavailable } from './database.ts';
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
@@ -17,22 +17,26 @@ const CHANGES = `SELECT f.database_id, f.pruned_seq, ${NEWEST_SEQ} AS newest_seq
 FROM feed f LEFT JOIN (SELECT seq, key_hash FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ${FEED_PAGE_MAX}) c ON true
 ORDER BY c.seq`;
 
-const RECORD_USE = `UPDATE api_keys SET last_used_at_ms = max(coalesce(last_used_at_ms, 0), use.value ->> 1)
-FROM json_each(?1) AS use WHERE api_keys.id = use.value ->> 0`;
+// What another process wrote already is not written again.
+const RECORD_USE = `UPDATE api_keys SET last_used_at_ms = use.value ->> 1 FROM json_each(?1) AS use
+WHERE api_keys.id = use.value ->> 0 AND coalesce(last_used_at_ms, 0) < use.value ->> 1`;
 
 /** Changes are kept this long: a process that polls again within it needn't forget what it knows. */
 const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
 /** Changes removed by one statement. */
 const PRUNE_ROWS = 1000;
 
-const PRUNE: readonly Statement[] = [
-  {
-    sql: `UPDATE feed SET pruned_seq = max(pruned_seq, coalesce((SELECT max(seq) FROM (
-SELECT seq FROM changes WHERE changed_at_ms < unixepoch('subsec') * 1000 - ? ORDER BY seq LIMIT ?)), 0))`,
-    args: [CHANGES_KEPT_MS, PRUNE_ROWS],
-  },
-  { sql: 'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)', args: [] },
-];
+// First it is said, then done: a reader never takes a change that is gone for one that never was.
+const PRUNE_MARK: Statement = {
+  sql: `UPDATE feed SET pruned_seq = old.seq FROM (SELECT max(seq) AS seq FROM (
+SELECT seq FROM changes WHERE changed_at_ms < unixepoch('subsec') * 1000 - ? ORDER BY seq LIMIT ?)) AS old
+WHERE old.seq > pruned_seq RETURNING pruned_seq`,
+  args: [CHANGES_KEPT_MS, PRUNE_ROWS],
+};
+const PRUNE_MARKED: Statement = {
+  sql: 'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
+  args: [],
+};
 
 export interface KeyStoreOptions {
   readonly primary: Database;
@@ -43,10 +47,23 @@ export interface KeyStoreOptions {
 /** A KeyStore and the upkeep of its change feed. */
 export function createKeyStore({ primary, readNear }: KeyStoreOptions): KeyStore & {
   /** Removes changes older than a day, a slice at a time. */
-  prune(): Promise<Result<void, StoreUnavailable>>;
+  prune(): Answered<void>;
 } {
-  const changed = (statement: Statement): Promise<Result<boolean, StoreUnavailable>> =>
-    primary.write(statement).then((rows) => (rows.ok ? ok(rows.value.length > 0) : rows));
+  // After a try whose outcome is unknown the row may be missing because that try did the work.
+  const changed = (statement: Statement): Answered<boolean> =>
+    primary
+      .write(statement)
+      .then((written) => (written.ok ? ok(written.value.rows.length > 0 || written.value.repeated) : written));
+
+  async function prune(): Answered<void> {
+    for (;;) {
+      const marked = await primary.write(PRUNE_MARK);
+      if (!marked.ok) return marked;
+      const deleted = await primary.write(PRUNE_MARKED);
+      if (!deleted.ok) return deleted;
+      if (marked.value.rows.length === 0) return ok(undefined);
+    }
+  }
 
   return {
     async insert(record, keysPerUserMax) {
@@ -63,7 +80,7 @@ export function createKeyStore({ primary, readNear }: KeyStoreOptions): KeyStore
           keysPerUserMax,
         ],
       });
-      if (!inserted.ok || inserted.value.length > 0) return inserted.ok ? ok('created') : inserted;
+      if (!inserted.ok || inserted.value.rows.length > 0) return inserted.ok ? ok('created') : inserted;
       // Nothing inserted: the user is at the limit, or an earlier try of this very statement had been carried out.
       const mine = await primary.read({
         sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?',
@@ -95,9 +112,10 @@ export function createKeyStore({ primary, readNear }: KeyStoreOptions): KeyStore
         args: [name ?? null, scopes === undefined ? null : JSON.stringify(scopes), keyId, userId],
       }),
 
-    findByHash(keyHash, atLeast): Awaitable<Result<Found, StoreUnavailable>> {
+    findByHash(keyHash, atLeast, withinMs): Awaitable<Result<Found, Unavailable>> {
       const statement: Statement = { sql: FIND, args: [keyHash] };
-      const fromPrimary = () => primary.read(statement).then((rows) => (rows.ok ? ok(foundOf(rows.value)) : rows));
+      const fromPrimary = () =>
+        primary.read(statement, withinMs).then((rows) => (rows.ok ? ok(foundOf(rows.value)) : rows));
       if (readNear === undefined) return fromPrimary();
       return chain(readNear(statement), (rows) => {
         const near = rows === null ? null : foundOf(rows);
@@ -107,8 +125,8 @@ export function createKeyStore({ primary, readNear }: KeyStoreOptions): KeyStore
       });
     },
 
-    async changesAfter(seq) {
-      const rows = await primary.read({ sql: CHANGES, args: [seq] });
+    async changesAfter(seq, withinMs) {
+      const rows = await primary.read({ sql: CHANGES, args: [seq] }, withinMs);
       return rows.ok ? ok(pageOf(rows.value)) : rows;
     },
 
@@ -117,7 +135,7 @@ export function createKeyStore({ primary, readNear }: KeyStoreOptions): KeyStore
       return written.ok ? ok(undefined) : written;
     },
 
-    prune: () => primary.writeAll(PRUNE),
+    prune,
   };
 }
 

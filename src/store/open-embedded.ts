@@ -22,5 +22,5 @@ export async function openEmbedded(path: string) {
     }
     throw error;
   }
-  return { store: createKeyStore({ primary: db }), close: db.close };
+  return { store: createKeyStore({ primary: db }), close: async () => db.close() };
 }

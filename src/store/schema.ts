@@ -1,8 +1,15 @@
 // The schema: which migrations there are, whether a database is ours, and bringing it up to date.
 
 import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
-import type { Result, StoreUnavailable } from '../problem.ts';
-import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
+import type { Result } from '../problem.ts';
+import {
+  type Database,
+  DatabaseOutage,
+  type Row,
+  type Statement,
+  type Unavailable,
+  UnusableDatabase,
+} from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
 const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
@@ -25,6 +32,7 @@ const SHAPE = [
   'SELECT seq, key_hash, changed_at_ms FROM changes LIMIT 0',
   'SELECT database_id, pruned_seq FROM feed LIMIT 0',
 ].map(plain);
+const FEED_ROW = plain('SELECT one FROM feed');
 
 const NOT_OURS =
   'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
@@ -34,12 +42,7 @@ export async function inspect(db: Pick<Database, 'read'>): Promise<number> {
   const tables = (await rowsOf(db.read(TABLES))).map((row) => row.name);
   if (tables.length === 0) return 0;
   if (!tables.includes('schema_migrations')) throw new UnusableDatabase(NOT_OURS);
-  let applied: readonly Row[];
-  try {
-    applied = await rowsOf(db.read(APPLIED));
-  } catch {
-    throw new UnusableDatabase(NOT_OURS);
-  }
+  const applied = await oursOf(db.read(APPLIED));
   if (applied.some((row, index) => index < MIGRATIONS.length && row.name !== MIGRATIONS[index]?.name)) {
     throw new UnusableDatabase(NOT_OURS);
   }
@@ -73,14 +76,16 @@ export async function migrate(db: Database): Promise<void> {
 }
 
 async function checkShape(db: Database): Promise<void> {
-  for (const statement of SHAPE) {
-    try {
-      await rowsOf(db.read(statement));
-    } catch (error) {
-      if (/no such (table|column)/i.test(String(error))) throw new UnusableDatabase(NOT_OURS);
-      throw error;
-    }
-  }
+  for (const statement of SHAPE) await oursOf(db.read(statement));
+  const feeds = await rowsOf(db.read(FEED_ROW));
+  if (feeds.length !== 1) throw new UnusableDatabase(NOT_OURS);
+}
+
+/** Rows of a statement that every database of ours understands. */
+async function oursOf(answered: ReturnType<Database['read']>): Promise<readonly Row[]> {
+  const rows = await answered;
+  if (!rows.ok && rows.error.outage === 'no_schema') throw new UnusableDatabase(NOT_OURS);
+  return unwrap(rows);
 }
 
 /** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */
@@ -90,10 +95,10 @@ export const statementsOf = (sql: string): string[] =>
     .map((statement) => statement.trim())
     .filter((statement) => statement.replace(/^--.*$/gm, '').trim() !== '');
 
-/** The value, or an Error with the reason: at start-up there is nobody to return a problem to. */
-export function unwrap<T>(result: Result<T, StoreUnavailable>): T {
-  if (!result.ok) throw new Error(result.error.reason);
+/** The value, or the outage as an exception: while opening there is nobody to return it to. */
+export function unwrap<T>(result: Result<T, Unavailable>): T {
+  if (!result.ok) throw new DatabaseOutage(result.error);
   return result.value;
 }
 
-const rowsOf = async (stored: ReturnType<Database['read']>) => unwrap(await stored);
+const rowsOf = async (answered: ReturnType<Database['read']>) => unwrap(await answered);

@@ -1,6 +1,5 @@
 // The real service on a real libSQL file behind a real socket, in this process, with a clock moved by hand.
 
-import { join } from 'node:path';
 import { SignJWT } from 'jose';
 import { systemRandom } from '../../src/clock.ts';
 import { type Env, parseConfig } from '../../src/config.ts';
@@ -9,6 +8,7 @@ import { serve } from '../../src/main.ts';
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
+import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
 export const TEST_SECRET = 'a secret for tests, of more than 32 bytes';
 
@@ -55,15 +55,21 @@ export async function answerOf(response: Response): Promise<Answer> {
   return { status: response.status, headers: response.headers, body: json && text !== '' ? JSON.parse(text) : text };
 }
 
-export async function createTestApp(
-  options: Partial<Pick<ServiceOptions, 'tools' | 'resources' | 'resourceTemplates'>> & {
-    env?: Env;
-    folder?: string;
-    clock?: TestClock;
-  } = {},
-): Promise<TestApp> {
+export interface TestAppOptions extends Partial<Pick<ServiceOptions, 'tools' | 'resources' | 'resourceTemplates'>> {
+  readonly env?: Env;
+  /** Where its data is; an app made there later finds it again. */
+  readonly folder?: string;
+  readonly clock?: TestClock;
+  /** Where the keys are kept: a mode, with a database of its own, or a database that several apps share. */
+  readonly store?: StoreMode | TestStore;
+}
+
+export async function createTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const folder = options.folder ?? temporaryFolder();
-  const env = { DATABASE_URL: `file:${join(folder, 'keys.db')}`, JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env };
+  const { store = defaultStoreMode() } = options;
+  const ownStore = typeof store === 'string' ? await startStore(store, folder) : null;
+  const storeEnv = typeof store === 'string' ? ownStore?.env() : store.env();
+  const env = { ...storeEnv, JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env };
   const config = parseConfig(env);
   if (!config.ok) throw new Error(config.error.join('\n'));
   const clock = options.clock ?? testClock();
@@ -129,6 +135,7 @@ export async function createTestApp(
     async close() {
       server.kill();
       await service.close();
+      await ownStore?.[Symbol.asyncDispose]();
     },
     [Symbol.asyncDispose]: () => app.close(),
   };

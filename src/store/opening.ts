@@ -1,0 +1,94 @@
+// A database that is opened (looked at, and brought up to date) when it is first reached, and again after it was
+// replaced by an empty one. Until then every statement is answered with the reason why not.
+
+import type { Log } from '../log.ts';
+import { err, ok, type Result } from '../problem.ts';
+import {
+  type Answered,
+  type Database,
+  DatabaseOutage,
+  type Unavailable,
+  UnusableDatabase,
+  unavailable,
+} from './database.ts';
+
+export interface OpeningDatabase extends Database {
+  /** Opens now unless it is open. Throws UnusableDatabase. */
+  open(): Answered<void>;
+}
+
+export interface OpeningOptions {
+  readonly db: Database;
+  /** Throws DatabaseOutage or UnusableDatabase. */
+  readonly prepare: (db: Database) => Promise<void>;
+  /** Called each time it was opened. */
+  readonly onOpen?: () => void;
+  readonly log: Log;
+}
+
+export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): OpeningDatabase {
+  let opening: Answered<void> | undefined;
+  let isOpen = false;
+  let complained = '';
+
+  function open(): Answered<void> {
+    opening ??= prepare(db).then(
+      () => {
+        if (complained !== '') log.info('database opened');
+        complained = '';
+        isOpen = true;
+        onOpen?.();
+        return ok(undefined);
+      },
+      (error): Result<void, Unavailable> => {
+        opening = undefined;
+        if (error instanceof DatabaseOutage) return err(error.failure);
+        throw error;
+      },
+    );
+    return opening;
+  }
+
+  /** As `open`, once somebody waits for an answer: nothing is thrown, and the wait is bounded. */
+  function openWithin(withinMs: number | undefined): Answered<void> {
+    const opened = open().catch((error): Result<void, Unavailable> => {
+      if (error instanceof UnusableDatabase) return err(unavailable('refused', error.message));
+      throw error;
+    });
+    return withinMs === undefined ? opened : Promise.race([opened, notYet(withinMs)]);
+  }
+
+  function complain(reason: string): void {
+    if (reason !== complained) log.warn('database not opened', { reason });
+    complained = reason;
+  }
+
+  async function through<T>(run: () => Answered<T>, withinMs?: number): Answered<T> {
+    if (!isOpen) {
+      const opened = await openWithin(withinMs);
+      if (!opened.ok) {
+        complain(opened.error.reason);
+        return opened;
+      }
+    }
+    const answered = await run();
+    if (!answered.ok && answered.error.outage === 'no_schema') {
+      isOpen = false; // replaced under our feet
+      opening = undefined;
+    }
+    return answered;
+  }
+
+  return {
+    open,
+    read: (statement, withinMs) => through(() => db.read(statement, withinMs), withinMs),
+    write: (statement) => through(() => db.write(statement)),
+    writeAll: (statements) => through(() => db.writeAll(statements)),
+    close: db.close,
+  };
+}
+
+const notYet = (withinMs: number): Answered<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, withinMs, err(unavailable('unreachable', 'the database is not opened yet')));
+  });

@@ -1,0 +1,167 @@
+// A libSQL database over HTTP: Turso, or sqld on a machine of one's own.
+//
+// The driver has no deadline of its own and shares twenty places among all calls, so that a primary that hangs would
+// hang everything. Each try is therefore a client of its own (it holds no connection; making one costs microseconds)
+// with its own fetch, which gives up in time, and which alone knows what happened on the wire.
+
+import type { Client } from '@libsql/client/web';
+import type { DatabaseConfig } from '../config.ts';
+import { err, ok } from '../problem.ts';
+import {
+  type Answered,
+  type Database,
+  driverStatement,
+  errorReason,
+  isSchemaMissing,
+  type Statement,
+  type Unavailable,
+  unavailable,
+} from './database.ts';
+
+type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
+
+/** A statement is tried this often, */
+const TRIES_MAX = 3;
+/** each try for this long, and all of them together for */
+const TRY_MS_MAX = 1500;
+const CALL_MS_MAX = 3000;
+/** with a random pause of up to this before the second try, and twice as long before the third. */
+const PAUSE_MS_MAX = 150;
+
+export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<Database> {
+  // Only here: an embedded start loads no HTTP client, a remote one no native driver.
+  const { createClient } = await import('@libsql/client/web');
+  let closed = false;
+
+  async function attempt<T>(run: (client: Client) => Promise<T>, withinMs: number): Promise<Tried<T>> {
+    const wire: Wire = { status: null, failure: null };
+    const client = createClient({
+      url,
+      ...(authToken !== null && { authToken }),
+      fetch: (request: Request) => fetchWithin(request, withinMs, wire),
+    });
+    try {
+      return { ok: true, value: await run(client) };
+    } catch (error) {
+      return { ok: false, ...judge(error, wire) };
+    } finally {
+      client.close();
+    }
+  }
+
+  async function call<T>(
+    run: (client: Client) => Promise<T>,
+    withinMs = CALL_MS_MAX,
+  ): Answered<{ value: T; repeated: boolean }> {
+    const startedAtMs = performance.now();
+    let repeated = false;
+    for (let tries = 1; ; tries += 1) {
+      if (closed) return err(unavailable('unreachable', 'the store is closed'));
+      const leftMs = withinMs - (performance.now() - startedAtMs);
+      const tried = await attempt(run, Math.max(1, Math.min(TRY_MS_MAX, leftMs)));
+      if (tried.ok) return ok({ value: tried.value, repeated });
+      repeated ||= tried.outcomeUnknown;
+      const pauseMs = Math.random() * PAUSE_MS_MAX * tries;
+      const inTime = performance.now() - startedAtMs + pauseMs < withinMs;
+      if (!tried.again || tries === TRIES_MAX || !inTime) return err(tried.failure);
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+  }
+
+  const execute = (statement: Statement) => (client: Client) =>
+    client.execute(driverStatement(statement)).then(({ rows }) => rows);
+
+  return {
+    async read(statement, withinMs) {
+      const answered = await call(execute(statement), withinMs);
+      return answered.ok ? ok(answered.value.value) : answered;
+    },
+    async write(statement) {
+      const answered = await call(execute(statement));
+      return answered.ok ? ok({ rows: answered.value.value, repeated: answered.value.repeated }) : answered;
+    },
+    async writeAll(statements) {
+      const answered = await call((client) => client.batch(statements.map(driverStatement), 'write'));
+      return answered.ok ? ok(undefined) : answered;
+    },
+    close() {
+      closed = true;
+    },
+  };
+}
+
+/** What one try saw on the wire. */
+interface Wire {
+  status: number | null;
+  failure: unknown;
+}
+
+type Tried<T> = { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Verdict);
+
+interface Verdict {
+  readonly failure: Unavailable;
+  /** Another try may do better. */
+  readonly again: boolean;
+  /** The statement may have been carried out nevertheless. */
+  readonly outcomeUnknown: boolean;
+}
+
+async function fetchWithin(request: Request, withinMs: number, wire: Wire): Promise<Response> {
+  try {
+    const response = await fetch(request, { signal: AbortSignal.timeout(withinMs) });
+    const body = await response.arrayBuffer(); // within the deadline too
+    wire.status = response.status;
+    return new Response(body, { status: response.status, headers: response.headers });
+  } catch (error) {
+    wire.failure = error;
+    throw error;
+  }
+}
+
+/** Sorts a failed try. Throws what is a bug of this program: a statement that the database can't make sense of. */
+function judge(error: unknown, { status, failure }: Wire): Verdict {
+  if (failure !== null) {
+    const outcomeUnknown = !NOT_SENT.test(codeOf(failure));
+    return { failure: unavailable('unreachable', errorReason(failure)), again: true, outcomeUnknown };
+  }
+  if (status === null) throw error; // nothing was sent: an argument the driver refuses
+  if (status !== 200) return judgeStatus(status);
+  const never = (outage: Unavailable['outage']) => ({
+    failure: unavailable(outage, errorReason(error)),
+    again: false,
+    outcomeUnknown: false,
+  });
+  if (isSchemaMissing(error)) return never('no_schema');
+  const code = codeOf(error);
+  if (BUSY.test(code)) return { ...never('unreachable'), again: true };
+  if (OUT_OF_ORDER.test(code)) return never('unreachable');
+  if (/^SQL/.test(code)) throw error;
+  return never('unreachable'); // a proxy's page, a protocol of another time
+}
+
+function judgeStatus(status: number): Verdict {
+  if (status === 400) throw new Error('the database could not read a statement'); // text that text.ts should refuse
+  if (status === 401 || status === 403) {
+    const expected = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
+    const failure = unavailable('refused', `DATABASE_AUTH_TOKEN: expected ${expected}, but it answered ${status}`);
+    return { failure, again: false, outcomeUnknown: false };
+  }
+  if (status === 429 || status >= 500) {
+    const failure = unavailable('unreachable', `the database answered ${status}`);
+    return { failure, again: true, outcomeUnknown: status !== 429 };
+  }
+  const failure = unavailable('refused', `DATABASE_URL: expected a libSQL server, but it answered ${status}`);
+  return { failure, again: false, outcomeUnknown: false };
+}
+
+/** No connection came about, so nothing was carried out. */
+const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;
+/** The server's own file is held for a moment. */
+const BUSY = /^SQLITE_(BUSY|LOCKED)/;
+/** The server is there and can't do it: blocked by its operator, full, damaged. */
+const OUT_OF_ORDER = /^(BLOCKED|SQLITE_(FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|AUTH|PERM))/;
+
+const codeOf = (error: unknown): string => {
+  const { code, name } = error as { code?: unknown; name?: unknown };
+  return typeof code === 'string' ? code : String(name);
+};

