@@ -6,6 +6,7 @@ import { type Awaitable, chain, err, ok, type Problem, type Result, type StoreUn
 import { createFeed, type Feed } from './feed.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
+import { createMissBudget } from './miss-budget.ts';
 import type { ApiKeyRecord, KeyStore } from './record.ts';
 import { createRecordCache } from './record-cache.ts';
 import { refusalAt } from './status.ts';
@@ -25,8 +26,11 @@ const UNKNOWN_FOR_MS = 1000;
 const UNKNOWN_MAX = 20_000;
 
 export interface Verifier {
-  /** Decides over a presented key, and notes its use. No read and no write for a known key while the feed is current. */
-  verify(token: string): Awaitable<Result<KeyIdentity, Problem>>;
+  /**
+   * Decides over a presented key, and notes its use. No read and no write for a known key while the feed is current.
+   * `source`: the caller's address, asked for only when the store has to be.
+   */
+  verify(token: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>>;
   readonly feed: Feed;
   /** How often memory answered, and how often the store was read. */
   readonly counts: { hits: number; unknownHits: number; reads: number };
@@ -44,6 +48,7 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
   const cache = createRecordCache();
   const unknownUntilMs = new Map<string, number>(); // by hash, monotonic
   const reading = new Map<string, Promise<Result<ApiKeyRecord | null, StoreUnavailable>>>();
+  const budget = createMissBudget(clock);
   const counts = { hits: 0, unknownHits: 0, reads: 0 };
 
   const feed = createFeed({
@@ -63,20 +68,20 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
     },
   });
 
-  function verify(token: string): Awaitable<Result<KeyIdentity, Problem>> {
+  function verify(token: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>> {
     if (!isKeyShaped(token)) return err({ code: 'invalid_api_key', reason: 'malformed' });
     const keyHash = hashKey(token);
-    if (feed.current()) return decide(token, keyHash);
-    return feed.ensureCurrent().then((current) => (current.ok ? decide(token, keyHash) : current));
+    if (feed.current()) return decide(token, keyHash, source);
+    return feed.ensureCurrent().then((current) => (current.ok ? decide(token, keyHash, source) : current));
   }
 
-  function decide(token: string, keyHash: string): Awaitable<Result<KeyIdentity, Problem>> {
+  function decide(token: string, keyHash: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>> {
     const cached = cache.get(keyHash);
     if (cached !== undefined) {
       counts.hits += 1;
       return judge(token, cached);
     }
-    return chain(lookUp(keyHash), (found) => (found.ok ? judge(token, found.value) : found));
+    return chain(lookUp(keyHash, source), (found) => (found.ok ? judge(token, found.value) : found));
   }
 
   function judge(token: string, record: ApiKeyRecord | null): Result<KeyIdentity, Problem> {
@@ -89,7 +94,7 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
     return ok({ subject: userId, keyId: id, keyName: name, scopes, token });
   }
 
-  function lookUp(keyHash: string): Awaitable<Result<ApiKeyRecord | null, StoreUnavailable>> {
+  function lookUp(keyHash: string, source: () => string): Awaitable<Result<ApiKeyRecord | null, Problem>> {
     const untilMs = unknownUntilMs.get(keyHash);
     if (untilMs !== undefined) {
       if (clock.monotonicMs() < untilMs) {
@@ -98,6 +103,21 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
       }
       unknownUntilMs.delete(keyHash);
     }
+    return reading.get(keyHash) ?? readWithinBudget(keyHash, source());
+  }
+
+  function readWithinBudget(keyHash: string, address: string): Awaitable<Result<ApiKeyRecord | null, Problem>> {
+    return chain(budget.take(address, keyHash), (taken) => {
+      if (!taken.ok) return taken;
+      return readOnce(keyHash).then((found) => {
+        if (!found.ok || found.value !== null) budget.giveBack(address);
+        return found;
+      });
+    });
+  }
+
+  /** Concurrent look-ups of one hash share one read. */
+  function readOnce(keyHash: string): Promise<Result<ApiKeyRecord | null, StoreUnavailable>> {
     const shared = reading.get(keyHash);
     if (shared !== undefined) return shared;
     const read = readRecord(keyHash).finally(() => {

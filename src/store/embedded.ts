@@ -4,7 +4,7 @@
 // and commits nothing. So a client that met any error is closed and replaced before anything else is run; and because
 // the driver hands its connection from one waiting call to the next without asking us, nothing ever waits inside it.
 
-import { type Client, createClient, LibsqlError } from '@libsql/client';
+import { type Client, createClient, LibsqlError } from '@libsql/client/sqlite3';
 import { err, ok } from '../problem.ts';
 import {
   type Answered,

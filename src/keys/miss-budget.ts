@@ -1,0 +1,128 @@
+// How often one source may make the store be asked for keys nobody here knows: what a flood of guessed keys can cost.
+//
+// Only keys that turn out unknown use the budget up, so honest callers have it whole. Over it a caller waits a little,
+// then gets 429. Whoever comes back with the *same* key, as Retry-After asks, is served from a part of the budget of
+// its own: a flood of ever new keys can't use that, so an honest key gets through beside it from the same address.
+
+import type { Clock } from '../clock.ts';
+import { type Awaitable, err, ok, type Problem, type Result } from '../problem.ts';
+
+/** Unknown keys a source may present: at 40 µs a read, under 1 % of a core. */
+const MISSES_PER_S = 200;
+/** What a source may save up: a cold start of many honest callers behind one proxy asks for many keys at once. */
+const BURST = 1000;
+/** The part of it for keys that were told to come back. */
+const RETURNING_PER_S = 50;
+/** A refused key that comes back sooner than this did not wait as it was told. */
+const RETURN_AFTER_MS = 900;
+/** Sources remembered; beyond it the one longest quiet is forgotten, and starts with a full budget. */
+const SOURCES_MAX = 10_000;
+/** Callers waiting, of one source and in all, and how long. */
+const WAITING_PER_SOURCE = 16;
+const WAITING_MAX = 1000;
+const WAIT_MS_MAX = 500;
+/** Refused keys remembered, by hash: about 4 MB. */
+const REFUSED_MAX = 20_000;
+
+const ADMITTED: Result<void, Problem> = ok(undefined);
+const REFUSED: Result<never, Problem> = err({ code: 'rate_limited', retryAfterS: 1 });
+
+interface Source {
+  misses: number;
+  returning: number;
+  filledAtMs: number;
+  waiting: number;
+}
+
+export interface MissBudget {
+  /** Takes one read out of the source's budget, now or after a short wait, or refuses. */
+  take(address: string, keyHash: string): Awaitable<Result<void, Problem>>;
+  /** Gives it back: the key was known after all. */
+  giveBack(address: string): void;
+}
+
+export function createMissBudget(clock: Clock): MissBudget {
+  const sources = new Map<string, Source>();
+  const refusedAtMs = new Map<string, number>();
+  let waiting = 0;
+
+  function sourceAt(address: string, nowMs: number): Source {
+    const name = networkOf(address);
+    const source = sources.get(name) ?? { misses: BURST, returning: RETURNING_PER_S, filledAtMs: nowMs, waiting: 0 };
+    const elapsedS = (nowMs - source.filledAtMs) / 1000;
+    source.misses = Math.min(BURST, source.misses + elapsedS * MISSES_PER_S);
+    source.returning = Math.min(RETURNING_PER_S, source.returning + elapsedS * RETURNING_PER_S);
+    source.filledAtMs = nowMs;
+    sources.delete(name); // keeps the map in the order of last use
+    if (sources.size >= SOURCES_MAX) forgetOldest(sources);
+    sources.set(name, source);
+    return source;
+  }
+
+  function tryTake(source: Source): boolean {
+    if (source.misses < 1) return false;
+    source.misses -= 1;
+    return true;
+  }
+
+  function hasReturned(keyHash: string, nowMs: number): boolean {
+    const sinceMs = refusedAtMs.get(keyHash);
+    if (sinceMs === undefined || nowMs - sinceMs < RETURN_AFTER_MS) return false;
+    refusedAtMs.delete(keyHash);
+    return true;
+  }
+
+  async function wait(address: string, source: Source): Promise<boolean> {
+    if (source.waiting >= WAITING_PER_SOURCE || waiting >= WAITING_MAX) return false;
+    source.waiting += 1;
+    waiting += 1;
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * WAIT_MS_MAX));
+    source.waiting -= 1;
+    waiting -= 1;
+    return tryTake(sourceAt(address, clock.monotonicMs()));
+  }
+
+  function refuse(keyHash: string): Result<void, Problem> {
+    if (!refusedAtMs.has(keyHash)) {
+      if (refusedAtMs.size >= REFUSED_MAX) forgetOldest(refusedAtMs);
+      refusedAtMs.set(keyHash, clock.monotonicMs());
+    }
+    return REFUSED;
+  }
+
+  return {
+    take(address, keyHash) {
+      const nowMs = clock.monotonicMs();
+      const source = sourceAt(address, nowMs);
+      if (tryTake(source)) return ADMITTED;
+      if (source.returning >= 1 && hasReturned(keyHash, nowMs)) {
+        source.returning -= 1;
+        return ADMITTED;
+      }
+      return wait(address, source).then((admitted) => (admitted ? ADMITTED : refuse(keyHash)));
+    },
+    giveBack(address) {
+      sourceAt(address, clock.monotonicMs()).misses += 1;
+    },
+  };
+}
+
+function forgetOldest(map: Map<string, unknown>): void {
+  const oldest = map.keys().next();
+  if (!oldest.done) map.delete(oldest.value);
+}
+
+/** The network a budget belongs to: an IPv4 address, or the /64 of an IPv6 one, which one host has whole. */
+export function networkOf(address: string): string {
+  if (!address.includes(':')) return address;
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
+  if (mapped !== undefined) return mapped;
+  const [head = '', tail] = address.split('%', 1)[0]?.split('::') ?? [];
+  const groups = head === '' ? [] : head.split(':');
+  const zeros = tail === undefined ? 0 : 8 - groups.length - (tail === '' ? 0 : tail.split(':').length);
+  const all = [...groups, ...Array<string>(Math.max(0, zeros)).fill('0'), ...(tail ? tail.split(':') : [])];
+  return `${all
+    .slice(0, 4)
+    .map((group) => group.toLowerCase().replace(/^0+(?=.)/, ''))
+    .join(':')}::/64`;
+}

@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'bun:test';
+import { networkOf } from '../../src/keys/miss-budget.ts';
+import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+const BURST = 1000;
+const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
+const present = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
+
+/** Presents unknown keys until the budget of this address is gone. */
+async function flood(app: TestApp, from: number, count: number): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  for (let start = from; start < from + count; start += 50) {
+    answers.push(...(await Promise.all(Array.from({ length: 50 }, (_, i) => present(app, guess(start + i))))));
+  }
+  return answers;
+}
+
+describe('a flood of unknown keys from one address', () => {
+  test('is read from the store up to the budget, then told to come back in a second', async () => {
+    await using app = await createTestApp();
+    const within = await flood(app, 1, BURST);
+    expect(new Set(within.map(({ status }) => status))).toEqual(new Set([401]));
+    expect(app.service.keyDomain.verifier.counts.reads).toBe(BURST);
+    const over = await flood(app, BURST + 1, 50);
+    expect(over.map(({ status }) => status)).toEqual(Array(50).fill(429));
+    expect(over[0]?.body.code).toBe('rate_limited');
+    expect(over[0]?.headers.get('retry-after')).toBe('1');
+    expect(app.service.keyDomain.verifier.counts.reads).toBe(BURST);
+  });
+
+  test('leaves known keys served, and lets an unseen honest key in when it comes back as told', async () => {
+    await using app = await createTestApp();
+    const known = await app.createKey('alice');
+    const unseen = await app.createKey('bob');
+    expect((await present(app, known.key)).status).toBe(200);
+    await flood(app, 1, BURST + 50);
+    expect((await present(app, known.key)).status).toBe(200);
+    expect((await present(app, unseen.key)).status).toBe(429);
+    // The time it was told to wait, through which the flood goes on and uses up what comes in.
+    app.clock.advance(1000);
+    await flood(app, 5000, 250);
+    expect((await present(app, unseen.key)).status).toBe(200);
+  });
+
+  test('has a budget again after a while', async () => {
+    await using app = await createTestApp();
+    await flood(app, 1, BURST + 50);
+    app.clock.advance(1000);
+    const answers = await flood(app, 5000, 150);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401]));
+  });
+});
+
+test('many honest keys behind one address, all at once, use up no budget', async () => {
+  await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
+  const keys: string[] = [];
+  for (let user = 0; user < 12; user += 1) {
+    for (let n = 0; n < 100; n += 1) keys.push((await app.createKey(`user-${user}`)).key);
+  }
+  for (let start = 0; start < keys.length; start += 50) {
+    const answers = await Promise.all(keys.slice(start, start + 50).map((key) => present(app, key)));
+    expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
+  }
+});
+
+describe('networkOf', () => {
+  test.each([
+    ['192.0.2.7', '192.0.2.7'],
+    ['::ffff:192.0.2.7', '192.0.2.7'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:DB8:1:2::9', '2001:db8:1:2::/64'],
+    ['2001:db8::1', '2001:db8:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+  ])('%s belongs to %s', (address, network) => {
+    expect(networkOf(address)).toBe(network);
+  });
+});
