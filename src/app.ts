@@ -15,7 +15,7 @@ import type { Log } from './log.ts';
 import { ALL_VERSIONS } from './mcp/era.ts';
 import { createMethods } from './mcp/methods.ts';
 import type { Resource, ResourceTemplate } from './mcp/resource.ts';
-import type { Problem } from './problem.ts';
+import { type Awaitable, chain, isPromise, type Problem } from './problem.ts';
 import { aboutRoute } from './routes/about.ts';
 import { createCallMaker } from './routes/call.ts';
 import { healthRoute } from './routes/health.ts';
@@ -44,7 +44,7 @@ export interface AppDeps {
 }
 
 export interface App {
-  fetch(request: Request, peer: Peer): Promise<Response>;
+  fetch(request: Request, peer: Peer): Awaitable<Response>;
   /** From now on answers ask clients to close their connections. */
   beginDrain(): void;
   /** From now on event streams end as soon as their calls are done: the runtime's own stop would wait for them. */
@@ -127,7 +127,7 @@ export function createApp(deps: AppDeps): App {
     return handler;
   }
 
-  async function answer(request: Request, peer: Peer, requestId: string): Promise<Response> {
+  function answer(request: Request, peer: Peer, requestId: string): Awaitable<Response> {
     const exchange: Exchange = {
       request,
       path: pathOf(request.url),
@@ -140,12 +140,13 @@ export function createApp(deps: AppDeps): App {
     const admitted = admit(exchange, found, origin);
     const response =
       typeof admitted === 'function'
-        ? await admitted(exchange)
+        ? admitted(exchange)
         : (found?.refuse?.(exchange, admitted) ?? problemResponse(admitted, requestId));
-    if (origin !== null && (typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code))) {
-      allowOrigin(response.headers, origin, found?.openToAnyOrigin === true);
-    }
-    return response; // to a HEAD too: the runtime keeps the body back, and knows its length
+    if (origin === null || (typeof admitted !== 'function' && CROSS_SITE.includes(admitted.code))) return response;
+    return chain(response, (readable) => {
+      allowOrigin(readable.headers, origin, found?.openToAnyOrigin === true);
+      return readable; // to a HEAD too: the runtime keeps the body back, and knows its length
+    });
   }
 
   const newRequestId = requestIds(deps.random);
@@ -153,21 +154,27 @@ export function createApp(deps: AppDeps): App {
   let draining = false;
   let whenIdle: (() => void) | undefined;
 
+  function leave(response: Response): Response {
+    active -= 1;
+    if (active === 0) whenIdle?.();
+    if (draining) response.headers.set('Connection', 'close');
+    return response;
+  }
+
   return {
-    async fetch(request, peer) {
+    fetch(request, peer) {
       const requestId = newRequestId();
-      active += 1;
-      let response: Response;
-      try {
-        response = await answer(request, peer, requestId);
-      } catch (bug) {
+      const broken = (bug: unknown): Response => {
         log.error('internal error', { requestId, error: bug });
-        response = problemResponse({ code: 'internal' }, requestId);
+        return problemResponse({ code: 'internal' }, requestId);
+      };
+      active += 1;
+      try {
+        const answered = answer(request, peer, requestId);
+        return isPromise(answered) ? answered.then(leave, (bug) => leave(broken(bug))) : leave(answered);
+      } catch (bug) {
+        return leave(broken(bug));
       }
-      active -= 1;
-      if (active === 0) whenIdle?.();
-      if (draining) response.headers.set('Connection', 'close');
-      return response;
     },
     beginDrain() {
       draining = true;

@@ -7,6 +7,7 @@ import { type Config, type Env, parseConfig, shownUrl } from './config.ts';
 import type { Peer } from './http/exchange.ts';
 import { createLog } from './log.ts';
 import { isLoopback } from './loopback.ts';
+import type { Awaitable } from './problem.ts';
 import { SERVER_NAME, SERVER_VERSION } from './server-info.ts';
 import { createService, type Service } from './service.ts';
 
@@ -26,7 +27,7 @@ export interface ServeOptions {
   readonly port: number;
   /** Certificate and key, PEM. */
   readonly tls: { readonly cert: string; readonly key: string } | null;
-  fetch(request: Request, peer: Peer): Promise<Response>;
+  fetch(request: Request, peer: Peer): Awaitable<Response>;
 }
 
 export interface RunningServer {

@@ -1,13 +1,13 @@
 // Reading a JSON body within bounds: media type, size, syntax, in this order (contract §3, §4).
 
-import { err, ok, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, err, ok, type Problem, type Result } from '../problem.ts';
 
 export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input, far below what hurts
 
 const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
 
 /** The parsed body; undefined when there is none. */
-export async function readJson(request: Request): Promise<Result<unknown, Problem>> {
+export function readJson(request: Request): Awaitable<Result<unknown, Problem>> {
   const { headers } = request;
   const length = headers.get('content-length');
   // Neither a length nor chunks: no body (RFC 9112 §6.3). `request.body` is asked last: touching it costs the fast path.
@@ -18,12 +18,11 @@ export async function readJson(request: Request): Promise<Result<unknown, Proble
   }
   if (length === null) return readUnmeasured(request);
   if (Number(length) > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
-  try {
-    return ok(await request.json());
-  } catch {
-    return err({ code: 'invalid_json' }); // not JSON, or cut off by the client
-  }
+  return request.json().then(ok, invalid);
 }
+
+// Not JSON, or cut off by the client.
+const invalid = () => err({ code: 'invalid_json' } as const);
 
 // No length announced: count while reading, and stop reading at the limit.
 async function readUnmeasured(request: Request): Promise<Result<unknown, Problem>> {
@@ -39,6 +38,6 @@ async function readUnmeasured(request: Request): Promise<Result<unknown, Problem
     text += decoder.decode();
     return ok(text === '' ? undefined : JSON.parse(text));
   } catch {
-    return err({ code: 'invalid_json' });
+    return invalid();
   }
 }

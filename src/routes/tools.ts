@@ -6,7 +6,7 @@ import type { Exchange } from '../http/exchange.ts';
 import { privateJsonHeaders, rateLimitHeaders } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
-import { chain, err, ok, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 import { type SplitInput, withoutMeta } from '../tools/input.ts';
 import { type Call, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen } from './call.ts';
@@ -30,19 +30,22 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
     return response;
   }
 
-  const post: Handler = async (exchange) => {
-    const tool = toolOf(exchange);
-    if (tool === undefined) return refuse(exchange, { code: 'tool_not_found' });
-    const body = await readJson(exchange.request);
-    if (!body.ok) return refuse(exchange, body.error);
-    const input = inputOf(body.value);
+  function answer(exchange: Exchange, tool: Tool, body: unknown): Awaitable<Response> {
+    const input = inputOf(body);
     if (!input.ok) return refuse(exchange, input.error);
     const made = newCall(exchange, metaApiKey(input.value.meta));
     if (!made.ok) return refuse(exchange, made.error);
     const call = made.value;
-    const answered = holdingOpen(exchange, tool, callTool(tool, input.value.fields, call));
-    return chain(answered, (answer) =>
-      answer.ok ? success(answer.value, call) : refuse(exchange, answer.error, call.rateLimit),
+    return chain(holdingOpen(exchange, tool, callTool(tool, input.value.fields, call)), (answered) =>
+      answered.ok ? success(answered.value, call) : refuse(exchange, answered.error, call.rateLimit),
+    );
+  }
+
+  const post: Handler = (exchange) => {
+    const tool = toolOf(exchange);
+    if (tool === undefined) return refuse(exchange, { code: 'tool_not_found' });
+    return chain(readJson(exchange.request), (body) =>
+      body.ok ? answer(exchange, tool, body.value) : refuse(exchange, body.error),
     );
   };
 
