@@ -56,7 +56,7 @@ test('for 300 ms answers say Connection: close and new connections are taken; th
   expect(fresh.headers.get('connection')).toBe('close');
   expect(performance.now() - startedMs).toBeLessThan(300);
   await server.exited;
-  expect(fetch(server.url)).rejects.toThrow();
+  await expect(fetch(server.url)).rejects.toThrow();
 });
 
 test('a request whose handling began is answered, after the listener has gone', async () => {
