@@ -52,7 +52,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'guards/': [...BASE, 'http/', 'keys/'],
   'tools/': [...BASE, 'guards/', 'http/', 'keys/'],
   'mcp/': [...BASE, 'guards/', 'http/', 'tools/', 'widgets/'],
-  'widgets/': [...BASE, 'mcp/', 'tools/'],
+  'widgets/': [...BASE, 'http/', 'mcp/', 'tools/'],
   'routes/': [...BASE, 'guards/', 'http/', 'keys/', 'mcp/', 'tools/', 'widgets/'],
   'store/': [...BASE, 'config.ts', 'keys/'],
   'config.ts': BASE,

@@ -84,7 +84,7 @@ const PROBLEMS: readonly {
     status: 405,
     title: 'Method Not Allowed',
     ask: (app) => fetch(`${app.url}/tools/get_data`),
-    headers: { allow: 'POST, OPTIONS' },
+    headers: { allow: 'POST' },
   },
   {
     code: 'payload_too_large',
