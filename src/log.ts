@@ -27,7 +27,8 @@ const FLUSH_AT_CHARS = 64 * 1024;
 /** Characters (for ASCII, bytes) kept for a reader that does not read. Beyond it lines are dropped, and counted. */
 const BUFFER_CHARS_MAX = 8 * 1024 * 1024;
 
-// The second net: no caller passes secrets, but an error of a library may quote one.
+// The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one. On
+// the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make theirs so.
 const SECRETS = /sk_(?:live|test)_[0-9A-Za-z]{6,}|eyJ[\w-]{8,}\.[\w-]+\.?[\w-]*|\b[0-9a-f]{64}\b/g;
 const redact = (line: string) => line.replace(SECRETS, '[redacted]');
 
@@ -78,7 +79,8 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       const json = level === 'error' ? JSON.stringify(fields, errorsAsText) : JSON.stringify(fields);
       if (json.length > 2) text += `,${json.slice(1, -1)}`;
     }
-    buffer += `${level === 'error' || text.includes('sk_') || text.includes('eyJ') ? redact(text) : text}}\n`;
+    const suspect = level === 'warn' || level === 'error' || text.includes('sk_') || text.includes('eyJ');
+    buffer += `${suspect ? redact(text) : text}}\n`;
     if (buffer.length >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);
   }

@@ -76,7 +76,6 @@ async function run(host: Host, config: Config): Promise<void> {
   );
   const listening = addressOf(config, server.port);
   publicUrl ||= listening + config.basePath;
-  announce(host, config, listening, publicUrl);
 
   let stoppingSinceMs: number | undefined;
   host.onSignal((signal) => {
@@ -91,6 +90,7 @@ async function run(host: Host, config: Config): Promise<void> {
       (error) => fail(host, [String(error)]),
     );
   });
+  host.writeErr(banner(config, listening, publicUrl)); // last: who waits for it may send a signal at once
 
   async function stop(): Promise<void> {
     service.app.beginDrain();
@@ -139,22 +139,22 @@ function addressOf({ host, tls }: Config, port: number): string {
   return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-function announce(host: Host, config: Config, listening: string, publicUrl: string): void {
+function banner(config: Config, listening: string, publicUrl: string): string {
   const { database, jwt } = config;
   const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
-  host.writeErr(`${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}\n`);
-  host.writeErr(`  MCP clients connect to   ${publicUrl}/mcp\n`);
-  host.writeErr(`  keys are kept in         ${where}\n`);
-  if (jwt.kind === 'secret' || jwt.kind === 'dev-secret') {
-    host.writeErr('  sign in (mint a token)   bun run token --sub alice\n');
-  } else {
-    host.writeErr(`  users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}\n`);
-  }
-  if (!isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null) {
-    host.writeErr(
-      '  warning: HOST is open to the network, but only loopback names are answered; set PUBLIC_URL or ALLOWED_HOSTS\n',
-    );
-  }
+  const signIn =
+    jwt.kind === 'secret' || jwt.kind === 'dev-secret'
+      ? 'sign in (mint a token)   bun run token --sub alice'
+      : `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`;
+  const warning =
+    !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null
+      ? '  warning: HOST is open to the network, but of names only loopback ones are answered; set PUBLIC_URL or ALLOWED_HOSTS\n'
+      : '';
+  return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
+  MCP clients connect to   ${publicUrl}/mcp
+  keys are kept in         ${where}
+  ${signIn}
+${warning}`;
 }
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

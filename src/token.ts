@@ -3,6 +3,7 @@
 import { SignJWT } from 'jose';
 import { type Env, parseConfig } from './config.ts';
 import { developmentSecret } from './data-folder.ts';
+import { isSubject, SUBJECT_CHARS_MAX } from './subject.ts';
 import { parseWindow } from './window.ts';
 
 const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d]';
@@ -39,6 +40,8 @@ function parseArguments(args: readonly string[]): { sub: string; expiresMs: numb
     else throw new Error(USAGE);
   }
   if (sub === '') throw new Error(USAGE);
+  if (!isSubject(sub))
+    throw new Error(`--sub: expected 1 to ${SUBJECT_CHARS_MAX} characters without control characters`);
   const expiresMs = parseWindow(expires);
   if (expiresMs === null) throw new Error(`--expires: expected a time like 30s, 15m, 24h or 7d\n${USAGE}`);
   return { sub, expiresMs };

@@ -5,7 +5,7 @@ import { hash } from 'node:crypto';
 import { errors, type JWTPayload, type JWTVerifyGetKey, type JWTVerifyOptions, jwtVerify } from 'jose';
 import type { Clock } from '../clock.ts';
 import { err, ok, type Problem, type Result } from '../problem.ts';
-import { hasLength, isStorable } from '../text.ts';
+import { isSubject, SUBJECT_CHARS_MAX } from '../subject.ts';
 import { KeySetUnavailable } from './key-set.ts';
 import type { VerifyUserJwt } from './user-jwt.ts';
 
@@ -27,7 +27,6 @@ const ASYMMETRIC = [
 const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const CLOCK_TOLERANCE_S = 5;
 const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
-const SUBJECT_CHARS_MAX = 255; // as OpenID Connect Core §2 has it
 /** Keys tried for a token that names none (`kid`), each a signature check. */
 const KEYS_TRIED_MAX = 8;
 
@@ -89,8 +88,11 @@ export function createJwtVerifier({ key, issuer, audiences, clock }: JwtVerifier
       return err(problemOf(error));
     }
     const { sub: subject, exp } = payload;
-    if (typeof subject !== 'string' || !hasLength(subject, 1, SUBJECT_CHARS_MAX) || !isStorable(subject)) {
-      return err({ code: 'invalid_token', reason: 'sub must be 1 to 255 characters without controls' });
+    if (typeof subject !== 'string' || !isSubject(subject)) {
+      return err({
+        code: 'invalid_token',
+        reason: `sub must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`,
+      });
     }
     if (!isUtf8Payload(token)) return err({ code: 'invalid_token', reason: 'payload is not UTF-8' });
     if (generation === startedIn) {

@@ -1,6 +1,6 @@
 // Opening a libSQL file: is it ours, then WAL, then migrations. Every step waits for other processes that do the same.
 
-import { UnusableDatabase } from './database.ts';
+import { errorReason, UnusableDatabase } from './database.ts';
 import { embeddedDatabase } from './embedded.ts';
 import { createKeyStore } from './key-store.ts';
 import { inspect, migrate, unwrap } from './schema.ts';
@@ -20,7 +20,8 @@ export async function openEmbedded(path: string) {
         'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty',
       );
     }
-    throw error;
+    if (error instanceof UnusableDatabase) throw error;
+    throw new Error(`DATABASE_URL: expected a file that can be opened and written, but ${errorReason(error)}`);
   }
   return { store: createKeyStore({ primary: db }), close: async () => db.close() };
 }

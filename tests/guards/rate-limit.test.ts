@@ -176,6 +176,8 @@ describe('a limit of a tool of its own', () => {
         credential: 'none',
       }),
     ];
-    expect(createTestApp({ tools: wrong })).rejects.toThrow('expected a window like 30s, 5m, 1h or 1d, got "often"');
+    await expect(createTestApp({ tools: wrong })).rejects.toThrow(
+      'expected a window like 30s, 5m, 1h or 1d, got "often"',
+    );
   });
 });

@@ -1,0 +1,112 @@
+// Guards compose: order, first refusal, and a wrong order that does not compile (the type checker runs this file too).
+
+import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { systemClock } from '../../src/clock.ts';
+import { both, type Guard } from '../../src/guards/guard.ts';
+import { scopesGuard } from '../../src/guards/scopes.ts';
+import { createLog } from '../../src/log.ts';
+import { err, ok } from '../../src/problem.ts';
+import type { ToolDeps } from '../../src/tools/deps.ts';
+import { defineTool } from '../../src/tools/tool.ts';
+import { createTestApp } from '../support/test-app.ts';
+
+const facts = {
+  title: 'Tool',
+  description: 'A tool.',
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  credential: 'api_key',
+  input: v.strictObject({}),
+  output: v.strictObject({ who: v.string() }),
+} as const;
+
+const tools = ({ guards }: ToolDeps) => [
+  defineTool(both(guards.apiKey, guards.scopes('read', 'write')), {
+    ...facts,
+    name: 'right_order',
+    run: (_input, { auth }) => ok({ who: auth.subject }),
+  }),
+];
+
+/** Never called: it need not run, only be refused by the compiler. */
+export const wrong = ({ guards }: ToolDeps) => [
+  // @ts-expect-error: the scope guard needs what the key guard adds, so it can't come first
+  defineTool(both(guards.scopes('read'), guards.apiKey), {
+    ...facts,
+    name: 'scopes_first',
+    run: () => ok({ who: '' }),
+  }),
+  // @ts-expect-error: nor can it stand alone
+  defineTool(guards.scopes('read'), { ...facts, name: 'scopes_alone', run: () => ok({ who: '' }) }),
+  defineTool(guards.userJwt, {
+    ...facts,
+    name: 'no_key_id',
+    // @ts-expect-error: a user JWT says who, but there is no key
+    run: (_input, { auth }) => ok({ who: auth.keyId }),
+  }),
+];
+
+test('every required scope must be held, by exact string', async () => {
+  await using app = await createTestApp({ tools: (deps) => [...tools(deps)] });
+  const { service } = app;
+  const key = async (...scopes: string[]) => {
+    const made = await service.keyDomain.keys.create({ userId: 'alice', requestId: 'r' }, { name: 'n', scopes });
+    if (!made.ok) throw new Error(made.error.code);
+    return made.value.key;
+  };
+  const outcome = async (...scopes: string[]) =>
+    (await app.call('right_order', {}, { 'x-api-key': await key(...scopes) })).status;
+  expect(await outcome('read', 'write')).toBe(200);
+  expect(await outcome('x', 'write', 'read')).toBe(200);
+  expect(await outcome('read')).toBe(403);
+  expect(await outcome('write')).toBe(403);
+  expect(await outcome()).toBe(403);
+  expect(await outcome('admin')).toBe(403);
+  expect(await outcome('Read', 'write')).toBe(403);
+  expect(await outcome('read:all', 'write')).toBe(403);
+  expect(await outcome('read write')).toBe(403);
+});
+
+describe('scope guard', () => {
+  const guard = scopesGuard(createLog({ level: 'error', clock: systemClock, write: async () => {} }));
+
+  test('a missing list counts as empty', async () => {
+    expect(await guard('read')({ requestId: 'r', auth: {} })).toMatchObject({ ok: false });
+    expect(await guard()({ requestId: 'r', auth: {} })).toMatchObject({ ok: true });
+  });
+});
+
+describe('both', () => {
+  const adds =
+    <T extends object>(value: T): Guard<object, T> =>
+    () =>
+      ok(value);
+  const refuses: Guard<object> = () => err({ code: 'missing_api_key' });
+
+  test('gives what both add, the second seeing the first', async () => {
+    const second: Guard<{ a: number }, { b: number }> = ({ a }) => ok({ b: a + 1 });
+    expect(await both<object, { a: number }, { b: number }>(adds({ a: 1 }), second)({})).toEqual({
+      ok: true,
+      value: { a: 1, b: 2 },
+    });
+  });
+
+  test('the first refusal is the answer, and the rest is not asked', async () => {
+    let asked = false;
+    const spy: Guard<object> = () => {
+      asked = true;
+      return ok({});
+    };
+    expect(await both(refuses, spy)({})).toEqual({ ok: false, error: { code: 'missing_api_key' } });
+    expect(asked).toBe(false);
+    expect(await both(spy, refuses)({})).toEqual({ ok: false, error: { code: 'missing_api_key' } });
+  });
+
+  test('works for guards that answer later', async () => {
+    const later: Guard<object, { a: number }> = async () => ok({ a: 1 });
+    expect(await both<object, { a: number }, { b: number }>(later, adds({ b: 2 }))({})).toEqual({
+      ok: true,
+      value: { a: 1, b: 2 },
+    });
+  });
+});

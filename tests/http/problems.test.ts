@@ -1,0 +1,186 @@
+// Contract §7: what a refusal looks like. Which request gets which is shown where the request belongs.
+
+import { describe, expect, test } from 'bun:test';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+/** One way to each code, and what must come with it. */
+const PROBLEMS: readonly {
+  code: string;
+  status: number;
+  title: string;
+  ask: (app: TestApp) => Promise<Response>;
+  detail?: string;
+  headers?: Record<string, string | RegExp>;
+}[] = [
+  {
+    code: 'invalid_json',
+    status: 400,
+    title: 'Bad Request',
+    ask: (app) => post(app, 'get_data', '{', {}),
+  },
+  {
+    code: 'invalid_input',
+    status: 400,
+    title: 'Bad Request',
+    ask: async (app) => post(app, 'revoke_api_key', '{}', await bearer(app, 'alice')),
+  },
+  {
+    code: 'missing_token',
+    status: 401,
+    title: 'Unauthorized',
+    ask: (app) => post(app, 'list_api_keys', '{}', {}),
+    headers: { 'www-authenticate': 'Bearer realm="mcp-key-server"' },
+  },
+  {
+    code: 'invalid_token',
+    status: 401,
+    title: 'Unauthorized',
+    ask: (app) => post(app, 'list_api_keys', '{}', { authorization: 'Bearer x' }),
+    headers: { 'www-authenticate': /^Bearer error="invalid_token", error_description="[^"]+"$/ },
+  },
+  {
+    code: 'missing_api_key',
+    status: 401,
+    title: 'Unauthorized',
+    ask: (app) => post(app, 'get_data', '{}', {}),
+    headers: { 'www-authenticate': 'Bearer realm="mcp-key-server"' },
+  },
+  {
+    code: 'invalid_api_key',
+    status: 401,
+    title: 'Unauthorized',
+    ask: (app) => post(app, 'get_data', '{}', { 'x-api-key': 'x' }),
+    detail: 'Invalid or expired API key',
+    headers: { 'www-authenticate': /^Bearer error="invalid_token", error_description="[^"]+"$/ },
+  },
+  {
+    code: 'insufficient_scope',
+    status: 403,
+    title: 'Forbidden',
+    ask: async (app) =>
+      post(app, 'get_data', '{}', { 'x-api-key': (await app.createKey('alice', { scopes: ['admin', 'READ'] })).key }),
+    detail: 'Insufficient permissions',
+    headers: {
+      'www-authenticate':
+        'Bearer error="insufficient_scope", error_description="Insufficient permissions", scope="read"',
+    },
+  },
+  {
+    code: 'origin_denied',
+    status: 403,
+    title: 'Forbidden',
+    ask: (app) => post(app, 'get_data', '{}', { origin: 'https://evil.example' }),
+  },
+  {
+    code: 'host_denied',
+    status: 403,
+    title: 'Forbidden',
+    ask: (app) => post(app, 'get_data', '{}', { host: 'evil.example' }),
+  },
+  { code: 'not_found', status: 404, title: 'Not Found', ask: (app) => fetch(`${app.url}/nope`) },
+  { code: 'tool_not_found', status: 404, title: 'Not Found', ask: (app) => post(app, 'nope', '{}', {}) },
+  {
+    code: 'method_not_allowed',
+    status: 405,
+    title: 'Method Not Allowed',
+    ask: (app) => fetch(`${app.url}/tools/get_data`),
+    headers: { allow: 'POST' },
+  },
+  {
+    code: 'payload_too_large',
+    status: 413,
+    title: 'Content Too Large',
+    ask: (app) => post(app, 'get_data', ' '.repeat(1_048_577), {}),
+  },
+  {
+    code: 'unsupported_media_type',
+    status: 415,
+    title: 'Unsupported Media Type',
+    ask: (app) => post(app, 'get_data', '{}', { 'content-type': 'text/plain' }),
+  },
+  {
+    code: 'store_unavailable',
+    status: 503,
+    title: 'Service Unavailable',
+    ask: async (app) => {
+      const headers = await bearer(app, 'alice');
+      await app.service.close();
+      return post(app, 'list_api_keys', '{}', headers);
+    },
+    headers: { 'retry-after': /^[1-9]\d*$/ },
+  },
+];
+
+const post = (app: TestApp, tool: string, body: string, headers: Record<string, string>) =>
+  fetch(`${app.url}/tools/${tool}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body,
+  });
+
+describe.each([...PROBLEMS])('$code', ({ code, status, title, ask, detail, headers = {} }) => {
+  test(`is ${status} as problem+json, with a requestId`, async () => {
+    await using app = await createTestApp();
+    const response = await ask(app);
+    const body = (await response.json()) as Record<string, unknown>;
+    expect(response.status).toBe(status);
+    expect(response.headers.get('content-type')).toBe('application/problem+json');
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(body).toEqual({
+      type: 'about:blank',
+      title,
+      status,
+      detail: detail ?? expect.stringMatching(/./),
+      code,
+      requestId: expect.stringMatching(/./),
+      ...(code === 'invalid_input' && { issues: [{ path: 'keyId', message: expect.stringMatching(/./) }] }),
+    });
+    for (const [name, value] of Object.entries(headers)) expect(response.headers.get(name)).toMatch(value);
+    if (!('www-authenticate' in headers)) expect(response.headers.get('www-authenticate')).toBeNull();
+    if (!('retry-after' in headers)) expect(response.headers.get('retry-after')).toBeNull();
+  });
+});
+
+test('every answer has a requestId of its own', async () => {
+  await using app = await createTestApp();
+  const ids = await Promise.all(Array.from({ length: 50 }, async () => (await app.call('get_data')).body.requestId));
+  expect(new Set(ids).size).toBe(50);
+});
+
+test('unknown, revoked, expired and malformed keys read the same; the log tells them apart', async () => {
+  await using app = await createTestApp();
+  const revoked = await app.createKey('alice');
+  const expired = await app.createKey('alice', { expiresInDays: 1 });
+  await app.call('revoke_api_key', { keyId: revoked.id }, await bearer(app, 'alice'));
+  app.clock.advance(86_400_001);
+  const keys = [`sk_test_${'0'.repeat(64)}`, revoked.key, expired.key, 'nonsense'];
+  const answers = [];
+  for (const key of keys) {
+    const { headers, body } = await app.call('get_data', {}, { 'x-api-key': key });
+    const { requestId: _, ...said } = body;
+    answers.push(JSON.stringify([said, headers.get('www-authenticate'), headers.get('ratelimit')]));
+  }
+  expect(new Set(answers).size).toBe(1);
+  const reasons = (await app.log())
+    .filter(({ event }) => event === 'Invalid or expired API key')
+    .map(({ level, reason }) => ({ level, reason }));
+  expect(reasons).toEqual(['unknown', 'revoked', 'expired', 'malformed'].map((reason) => ({ level: 'warn', reason })));
+});
+
+test('a store that is away is 503 for every tool, never a bad credential, and never a lost answer', async () => {
+  await using app = await createTestApp();
+  const { key, id } = await app.createKey('alice');
+  const alice = await bearer(app, 'alice');
+  await app.service.close();
+  app.clock.advance(2000);
+  for (const [tool, input, headers] of [
+    ['create_api_key', { name: 'n', scopes: [] }, alice],
+    ['list_api_keys', {}, alice],
+    ['revoke_api_key', { keyId: id }, alice],
+    ['delete_api_key', { keyId: id }, alice],
+    ['get_data', {}, { 'x-api-key': key }],
+  ] as const) {
+    const { status, body } = await app.call(tool, input, headers);
+    expect({ tool, status, code: body.code }).toEqual({ tool, status: 503, code: 'store_unavailable' });
+  }
+});

@@ -1,0 +1,115 @@
+// Which part of the source may know which, and who may name a runtime. Reads the import statements; nothing is run.
+
+import { describe, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
+import { Glob } from 'bun';
+
+const SRC = join(import.meta.dir, '../src');
+const ENTRIES = ['main.ts', 'main.deno.ts', 'token.ts'];
+const files = [...new Glob('**/*.ts').scanSync(SRC)].filter((file) => !file.endsWith('.d.ts'));
+const source = (file: string) => readFileSync(join(SRC, file), 'utf8');
+
+/** The source without comments and without what stands in quotes. */
+const code = (file: string) =>
+  source(file)
+    .replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$|\s\/\/ .*$/gm, '')
+    .replace(/'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"/g, "''");
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
+  readonly typeOnly: boolean;
+}
+
+const imports: Import[] = files.flatMap((file) =>
+  [...source(file).matchAll(/^(?:import|export)\b([^;'"]*?)\bfrom '([^']+)'|\bimport\('([^']+)'\)/gm)]
+    .map(([, what = '', statically, dynamically]) => ({
+      typeOnly: what.trimStart().startsWith('type '),
+      path: statically ?? dynamically ?? '',
+    }))
+    .filter(({ path }) => path.startsWith('.'))
+    .map(({ path, typeOnly }) => ({ from: file, to: posix.join(posix.dirname(file), path), typeOnly }))
+    .filter(({ to }) => to.endsWith('.ts')),
+);
+
+const partOf = (file: string) => (file.includes('/') ? `${file.split('/')[0]}/` : file);
+
+/** What may be imported from each part: itself, and what is listed. Files at the top that import little are for all. */
+const BASE = [
+  'clock.ts',
+  'log.ts',
+  'loopback.ts',
+  'problem.ts',
+  'server-info.ts',
+  'subject.ts',
+  'text.ts',
+  'window.ts',
+];
+const ALLOWED: Readonly<Record<string, readonly string[]>> = {
+  'keys/': BASE,
+  'http/': [...BASE],
+  'guards/': [...BASE, 'http/', 'keys/'],
+  'tools/': [...BASE, 'guards/', 'http/', 'keys/'],
+  'mcp/': [...BASE, 'guards/', 'http/', 'tools/', 'widgets/'],
+  'widgets/': [...BASE, 'http/', 'mcp/', 'tools/'],
+  'routes/': [...BASE, 'guards/', 'http/', 'keys/', 'mcp/', 'tools/', 'widgets/'],
+  'store/': [...BASE, 'config.ts', 'keys/'],
+  'config.ts': BASE,
+  'data-folder.ts': [...BASE, 'config.ts'],
+  'token.ts': [...BASE, 'config.ts', 'data-folder.ts'],
+  'app.ts': [...BASE, 'config.ts', 'guards/', 'http/', 'keys/', 'mcp/', 'routes/', 'tools/', 'widgets/'],
+};
+
+/** Types that cross against the direction: erased before anything runs, and named here so that no more come unseen. */
+const TYPES_ACROSS = ['http/headers.ts → guards/rate-limit.ts'];
+
+describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
+  test(`imports only itself and ${allowed.length} other parts`, () => {
+    const others = imports
+      .filter(({ from, to }) => partOf(from) === part && partOf(to) !== part && !allowed.includes(partOf(to)))
+      .map(({ from, to, typeOnly }) => ({ edge: `${from} → ${to}`, typeOnly }))
+      .filter(({ edge, typeOnly }) => !(typeOnly && TYPES_ACROSS.includes(edge)));
+    expect(others).toEqual([]);
+  });
+});
+
+test('only service.ts imports the store, and only what starts a process imports service.ts', () => {
+  const importersOf = (part: string) => [
+    ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
+  ];
+  expect(importersOf('store/')).toEqual(['service.ts']);
+  expect(importersOf('service.ts')).toEqual(['start.ts']);
+});
+
+test('every part of the source is in the table, or puts the parts together', () => {
+  const together = ['service.ts', 'start.ts', 'main.ts', 'main.deno.ts', ...BASE];
+  const parts = new Set(files.map(partOf));
+  expect([...parts].filter((part) => !(part in ALLOWED) && !together.includes(part))).toEqual([]);
+});
+
+test('nothing goes round in a circle at run time', () => {
+  const edges = Map.groupBy(
+    imports.filter(({ typeOnly }) => !typeOnly),
+    ({ from }) => from,
+  );
+  const done = new Set<string>();
+  function visit(file: string, path: readonly string[]): void {
+    if (path.includes(file)) throw new Error(`a circle: ${[...path, file].join(' → ')}`);
+    if (done.has(file)) return;
+    for (const { to } of edges.get(file) ?? []) visit(to, [...path, file]);
+    done.add(file);
+  }
+  for (const file of files) visit(file, []);
+  expect(done.size).toBe(files.length);
+});
+
+test('only entry files name a runtime', () => {
+  const naming = files.filter((file) => /\b(Bun|Deno|process)\b(?!:)/.test(code(file)));
+  expect(naming.filter((file) => !ENTRIES.includes(file))).toEqual([]);
+  expect(naming).toContain('main.ts');
+});
+
+test('every file begins by saying what it does', () => {
+  expect(files.filter((file) => !source(file).startsWith('// '))).toEqual([]);
+});

@@ -1,0 +1,201 @@
+// Contract §8: the log, line by line, and what never stands in it.
+
+import { describe, expect, test } from 'bun:test';
+import { systemClock } from '../src/clock.ts';
+import { createLog } from '../src/log.ts';
+import { bearer, createTestApp, type LogLine, type TestApp } from './support/test-app.ts';
+
+const named = async (app: TestApp, event: string): Promise<LogLine[]> =>
+  (await app.log()).filter((line) => line.event === event);
+
+describe('events', () => {
+  test('created, used, revoked, deleted: with requestId, keyId and userId', async () => {
+    await using app = await createTestApp();
+    const alice = await bearer(app, 'alice');
+    const { id: keyId, key } = await app.createKey('alice');
+    await app.call('get_data', {}, { 'x-api-key': key });
+    await app.call('revoke_api_key', { keyId }, alice);
+    await app.call('delete_api_key', { keyId }, alice);
+    const events = ['API key created', 'API key authentication successful', 'API key revoked', 'API key deleted'];
+    const lines = await app.log();
+    expect(lines).toEqual(
+      events.map((event) => ({
+        time: new Date(app.clock.nowMs()).toISOString(),
+        level: 'info',
+        event,
+        requestId: expect.stringMatching(/./),
+        keyId,
+        userId: 'alice',
+      })),
+    );
+    expect(new Set(lines.map(({ requestId }) => requestId)).size).toBe(4);
+  });
+
+  test('a revoke or delete that touched nothing says so', async () => {
+    await using app = await createTestApp();
+    const { id: keyId } = await app.createKey('alice');
+    const mallory = await bearer(app, 'mallory');
+    await app.call('revoke_api_key', { keyId }, mallory);
+    await app.call('delete_api_key', { keyId }, mallory);
+    await app.call('revoke_api_key', { keyId }, await bearer(app, 'alice'));
+    await app.call('revoke_api_key', { keyId }, await bearer(app, 'alice'));
+    expect(await named(app, 'API key revoked')).toMatchObject([
+      { userId: 'mallory', keyId, changed: false },
+      { userId: 'alice', keyId },
+      { userId: 'alice', keyId, changed: false },
+    ]);
+    expect((await named(app, 'API key revoked'))[1]).not.toHaveProperty('changed');
+    expect(await named(app, 'API key deleted')).toMatchObject([{ userId: 'mallory', keyId, changed: false }]);
+  });
+
+  test('a keyId is logged only if it is 32 hex', async () => {
+    await using app = await createTestApp();
+    const { key } = await app.createKey('alice');
+    for (const keyId of [key, 'x', 'A'.repeat(32), '0'.repeat(33), ` ${'0'.repeat(32)}`]) {
+      await app.call('revoke_api_key', { keyId }, await bearer(app, 'alice'));
+    }
+    for (const line of await named(app, 'API key revoked')) {
+      expect(line).toMatchObject({ userId: 'alice', changed: false });
+      expect(line).not.toHaveProperty('keyId');
+    }
+  });
+
+  test('no key, a bad key and missing scopes are warnings, with the real reason, and required and held scopes', async () => {
+    await using app = await createTestApp();
+    const { key } = await app.createKey('alice', { scopes: ['write', 'admin'] });
+    const none = await app.call('get_data');
+    const bad = await app.call('get_data', {}, { 'x-api-key': 'x' });
+    const denied = await app.call('get_data', {}, { 'x-api-key': key });
+    expect((await app.log()).filter(({ level }) => level === 'warn')).toEqual([
+      expect.objectContaining({ event: 'No API key provided', requestId: none.body.requestId }),
+      expect.objectContaining({
+        event: 'Invalid or expired API key',
+        requestId: bad.body.requestId,
+        reason: 'malformed',
+      }),
+      expect.objectContaining({
+        event: 'Insufficient scopes',
+        requestId: denied.body.requestId,
+        required: ['read'],
+        held: ['write', 'admin'],
+      }),
+    ]);
+  });
+
+  test('LOG_LEVEL leaves out what is below it', async () => {
+    await using app = await createTestApp({ env: { LOG_LEVEL: 'warn' } });
+    await app.createKey('alice');
+    await app.call('get_data');
+    expect((await app.log()).map(({ event }) => event)).toEqual(['No API key provided']);
+  });
+});
+
+test('no line holds a key, a hash or a token, wherever they were put', async () => {
+  await using app = await createTestApp({ env: { LOG_LEVEL: 'debug' } });
+  const { id, key } = await app.createKey('alice');
+  const token = await app.token('alice');
+  const hash = new Bun.CryptoHasher('sha256').update(key).digest('hex');
+  const secrets = [key, token, hash];
+  const alice = await bearer(app, 'alice');
+  for (const secret of [...secrets]) {
+    await app.call('create_api_key', { name: secret, scopes: [secret] }, alice);
+    await app.call('create_api_key', { name: secret, scopes: secret, [secret]: secret }, alice);
+    await app.call('revoke_api_key', { keyId: secret }, alice);
+    await app.call('delete_api_key', { keyId: secret }, alice);
+    await app.call('get_data', { [secret]: secret, _meta: { api_key: secret } });
+    await app.call('get_data', {}, { 'x-api-key': secret, authorization: `Bearer ${secret}` });
+    await app.call('list_api_keys', {}, { authorization: `Bearer ${secret}` });
+    await app.call(secret);
+    await fetch(`${app.url}/${secret}?${secret}`, { headers: { 'user-agent': secret } });
+    await fetch(`${app.url}/tools/get_data`, { method: 'POST', headers: { origin: `http://${id}.example` } });
+    const holder = await app.createKey('alice', {
+      name: secret,
+      scopes: [secret].filter((text) => text.length <= 100),
+    });
+    await app.call('get_data', {}, { 'x-api-key': holder.key });
+    secrets.push(holder.key);
+  }
+  const text = await app.logText();
+  expect(text).toContain('Invalid or expired API key');
+  for (const secret of secrets) expect(text).not.toContain(secret);
+  expect(text).not.toMatch(/sk_(live|test)_[0-9a-f]{8}/);
+});
+
+describe('the writer', () => {
+  const collected = (level: 'debug' | 'info' = 'info') => {
+    const chunks: string[] = [];
+    const log = createLog({
+      level,
+      clock: systemClock,
+      write: async (chunk) => {
+        chunks.push(chunk);
+      },
+    });
+    return { log, chunks };
+  };
+
+  test('each line is one JSON object, whatever is in it, and many share one write', async () => {
+    const { log, chunks } = collected();
+    log.info('odd "event"\n', { text: 'a\nb\u2028\0', nested: { deep: [1] }, nothing: undefined });
+    log.warn('second');
+    await log.flush();
+    expect(chunks).toHaveLength(1);
+    const [first, second, rest] = chunks.join('').split('\n');
+    expect(JSON.parse(first ?? '')).toMatchObject({ level: 'info', event: 'odd "event"\n', text: 'a\nb\u2028\0' });
+    expect(JSON.parse(second ?? '')).toMatchObject({ level: 'warn', event: 'second' });
+    expect(rest).toBe('');
+  });
+
+  test('a secret that a library quotes is cut out, and the line stays JSON', async () => {
+    const { log, chunks } = collected();
+    const key = `sk_live_${'a1'.repeat(32)}`;
+    log.error('internal error', { error: new Error(`bad key "${key}" with hash ${'0f'.repeat(32)}`) });
+    log.info('scopes', { held: [key] });
+    await log.flush();
+    const lines = chunks.join('').trim().split('\n');
+    expect(lines).toHaveLength(2);
+    for (const line of lines) {
+      expect(line).not.toContain('a1a1');
+      expect(line).not.toContain('0f0f');
+      expect(JSON.parse(line)).toHaveProperty('event');
+    }
+  });
+
+  test('a reader that does not read costs bounded memory: lines are dropped, counted, and the count is told', async () => {
+    const written: string[] = [];
+    let release: () => void = () => {};
+    const stuck = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const log = createLog({
+      level: 'info',
+      clock: systemClock,
+      write: async (chunk) => {
+        await stuck;
+        written.push(chunk);
+      },
+    });
+    const text = 'x'.repeat(100_000);
+    for (let line = 0; line < 200; line += 1) log.info('large', { text });
+    release();
+    await log.flush();
+    await log.flush();
+    const bytes = written.reduce((sum, chunk) => sum + chunk.length, 0);
+    expect(bytes).toBeLessThan(9 * 1024 * 1024);
+    const lines = written.join('').trim().split('\n');
+    const told = lines.map((line) => JSON.parse(line)).find(({ event }) => event === 'log lines dropped');
+    expect(told.count + lines.length - 1).toBe(200);
+  });
+
+  test('a closed reader hurts nobody', async () => {
+    const log = createLog({
+      level: 'info',
+      clock: systemClock,
+      write: () => Promise.reject(new Error('EPIPE')),
+    });
+    log.info('a');
+    await log.flush();
+    log.info('b');
+    await log.flush();
+  });
+});

@@ -1,0 +1,220 @@
+// Starting: what is printed, what is made, and the one clear line of a start that cannot be.
+
+import { describe, expect, test } from 'bun:test';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { callOver, userHeaders } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { runToExit, startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const JWT = { JWT_SECRET: TEST_SECRET };
+
+describe('with no configuration at all', () => {
+  test('it serves on loopback, keeps keys in ./data, makes its secret, and says how to sign in', async () => {
+    await using server = await startServer();
+    expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    expect(server.stderr()).toContain('mcp-key-server 1.0.0 listening on ');
+    expect(server.stderr()).toContain(`${server.url}/mcp`);
+    expect(server.stderr()).toContain('bun run token --sub alice');
+    expect(server.stdout()).toBe('');
+    const secretFile = join(server.folder, 'data/jwt-secret');
+    expect(statSync(secretFile).mode & 0o777).toBe(0o600);
+    expect(existsSync(join(server.folder, 'data/keys.db'))).toBe(true);
+    const secret = readFileSync(secretFile, 'utf8').trim();
+    expect(secret.length).toBeGreaterThanOrEqual(32);
+    expect(server.stderr()).not.toContain(secret);
+    const created = await callOver(
+      server.url,
+      'create_api_key',
+      { name: 'n', scopes: [] },
+      await userHeaders('alice', secret),
+    );
+    expect(created.status).toBe(200);
+    expect(await server.stop()).toBe(0);
+    expect(server.stdout()).not.toContain(secret);
+  });
+
+  test('the second start reads the secret of the first', async () => {
+    const first = await startServer();
+    const secret = readFileSync(join(first.folder, 'data/jwt-secret'), 'utf8');
+    await first.stop();
+    await using second = await startServer({ folder: first.folder });
+    expect(readFileSync(join(second.folder, 'data/jwt-secret'), 'utf8')).toBe(secret);
+    const headers = await userHeaders('alice', secret.trim());
+    expect((await callOver(second.url, 'list_api_keys', {}, headers)).status).toBe(200);
+  });
+});
+
+test('the secret is kept beside the database file', async () => {
+  const folder = temporaryFolder();
+  await using _server = await startServer({ folder, env: { DATABASE_URL: 'file:./deep/er/my.db' } });
+  expect(readdirSync(join(folder, 'deep/er'))).toContain('jwt-secret');
+});
+
+test('with JWT_SECRET no secret is made, and none is shown', async () => {
+  await using server = await startServer({ env: JWT });
+  expect(existsSync(join(server.folder, 'data/jwt-secret'))).toBe(false);
+  await server.stop();
+  expect(server.stderr() + server.stdout()).not.toContain(TEST_SECRET);
+});
+
+test('BASE_PATH and PUBLIC_URL are in the banner and in the paths', async () => {
+  await using server = await startServer({
+    env: { ...JWT, BASE_PATH: '/keys', PUBLIC_URL: 'https://example.com/outside/' },
+  });
+  expect(server.stderr()).toContain('https://example.com/outside/mcp');
+  expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
+  await using plain = await startServer({ env: { ...JWT, BASE_PATH: '/keys' } });
+  expect(plain.stderr()).toContain(`${plain.url}/mcp`);
+});
+
+describe('a HOST open to the network', () => {
+  const WARNING = 'warning: HOST is open to the network';
+  test('warns without PUBLIC_URL and ALLOWED_HOSTS, and starts', async () => {
+    await using server = await startServer({ env: { ...JWT, HOST: '0.0.0.0' } });
+    expect(server.stderr()).toContain(WARNING);
+  });
+
+  test('does not warn with either, nor on loopback', async () => {
+    for (const env of [
+      { HOST: '0.0.0.0', PUBLIC_URL: 'https://keys.example' },
+      { HOST: '0.0.0.0', ALLOWED_HOSTS: 'a' },
+      {},
+    ]) {
+      await using server = await startServer({ env: { ...JWT, ...(env as Record<string, string>) } });
+      expect(server.stderr()).not.toContain(WARNING);
+    }
+  });
+});
+
+/** The one line of a start that failed. */
+async function failure(env: Record<string, string>, folder?: string): Promise<string> {
+  const { code, stderr, stdout } = await runToExit({ env, ...(folder !== undefined && { folder }) });
+  expect(code).toBe(1);
+  expect(stdout).toBe('');
+  expect(stderr.endsWith('\n')).toBe(true);
+  const lines = stderr.trimEnd().split('\n');
+  expect(lines).toHaveLength(1);
+  return lines[0] ?? '';
+}
+
+describe('a start that cannot be is one line and a non-zero exit', () => {
+  test('a bad value, and nothing is made', async () => {
+    const folder = temporaryFolder();
+    expect(await failure({ PORT: '80a' }, folder)).toBe('mcp-key-server: PORT: expected 0-65535, got "80a"');
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test('several bad values: a line each', async () => {
+    const { code, stderr } = await runToExit({ env: { PORT: 'x', LOG_LEVEL: 'y' } });
+    expect(code).toBe(1);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(2);
+  });
+
+  test('secrets are never echoed', async () => {
+    const { stderr } = await runToExit({
+      env: {
+        JWT_SECRET: 'hunter2-short',
+        DATABASE_URL: 'postgres://user:hunter2@db.example/x?password=hunter2',
+        DATABASE_AUTH_TOKEN: 'hunter2',
+        PUBLIC_URL: 'https://user:hunter2@keys.example',
+      },
+    });
+    expect(stderr).toContain('JWT_SECRET');
+    expect(stderr).toContain('DATABASE_URL');
+    expect(stderr).not.toContain('hunter2');
+  });
+
+  test('production without a way to verify users', async () => {
+    expect(await failure({ NODE_ENV: 'production' })).toContain('JWT_SECRET');
+  });
+
+  test('a port in use', async () => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', () => resolve()));
+    const { port } = taken.address() as { port: number };
+    expect(await failure({ ...JWT, PORT: String(port) })).toBe(
+      `mcp-key-server: HOST, PORT: expected an address to listen on, but port ${port} of 127.0.0.1 is in use`,
+    );
+    taken.close();
+  });
+
+  test('an address that is not of this machine', async () => {
+    expect(await failure({ ...JWT, HOST: '192.0.2.1' })).toStartWith('mcp-key-server: HOST, PORT: expected an address');
+  });
+
+  test('a certificate that is not there, and one that is none', async () => {
+    const folder = temporaryFolder();
+    const file = join(folder, 'cert.pem');
+    writeFileSync(file, 'no certificate');
+    expect(await failure({ ...JWT, TLS_CERT_FILE: join(folder, 'nope'), TLS_KEY_FILE: file })).toStartWith(
+      'mcp-key-server: TLS_CERT_FILE: expected a file that can be read, but ENOENT',
+    );
+    expect(await failure({ ...JWT, TLS_CERT_FILE: file, TLS_KEY_FILE: file })).toBe(
+      'mcp-key-server: TLS_CERT_FILE, TLS_KEY_FILE: expected a certificate and its private key, both PEM',
+    );
+  });
+
+  test('a folder that cannot be made', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'file'), '');
+    expect(await failure({ ...JWT, DATABASE_URL: 'file:./file/keys.db' }, folder)).toStartWith(
+      'mcp-key-server: DATABASE_URL: expected a folder that can be made and written, but ',
+    );
+  });
+
+  test('a secret that cannot be kept', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'data/jwt-secret'), { recursive: true });
+    expect(await failure({}, folder)).toStartWith('mcp-key-server: JWT_SECRET: not set, and the development secret');
+  });
+
+  test('a database that is a folder', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'keys.db'));
+    expect(await failure({ ...JWT, DATABASE_URL: 'file:./keys.db' }, folder)).toStartWith(
+      'mcp-key-server: DATABASE_URL',
+    );
+  });
+
+  test('a file that is no database, untouched', async () => {
+    const folder = temporaryFolder();
+    const file = join(folder, 'keys.db');
+    const content = 'this is my diary, and no database at all. '.repeat(500);
+    writeFileSync(file, content);
+    expect(await failure({ ...JWT, DATABASE_URL: `file:${file}` }, folder)).toContain(
+      'DATABASE_URL: the file is damaged or no database; nothing was changed',
+    );
+    expect(readFileSync(file, 'utf8')).toBe(content);
+  });
+
+  test('a database of another program, untouched', async () => {
+    const folder = temporaryFolder();
+    const file = join(folder, 'keys.db');
+    const other = createClient({ url: `file:${file}` });
+    await other.execute('CREATE TABLE songs (title TEXT)');
+    await other.execute("INSERT INTO songs VALUES ('Yesterday')");
+    other.close();
+    const before = readFileSync(file);
+    expect(await failure({ ...JWT, DATABASE_URL: `file:${file}` }, folder)).toContain(
+      'DATABASE_URL: this database belongs to another program',
+    );
+    expect(readFileSync(file).equals(before)).toBe(true);
+    expect(readdirSync(folder)).toEqual(['keys.db']);
+  });
+
+  test('a database of a newer version, untouched', async () => {
+    const server = await startServer({ env: JWT });
+    await server.stop();
+    const file = join(server.folder, 'data/keys.db');
+    const db = createClient({ url: `file:${file}` });
+    await db.execute("INSERT INTO schema_migrations VALUES (999, '0999_future', 0)");
+    db.close();
+    const before = readFileSync(file);
+    expect(await failure(JWT, server.folder)).toContain('written by a newer version of this program');
+    expect(readFileSync(file).equals(before)).toBe(true);
+  });
+});

@@ -1,0 +1,68 @@
+// Contract §3: GET /openapi.json describes /tools/* with the schemas the tools validate with.
+
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
+
+let app: TestApp;
+// biome-ignore lint/suspicious/noExplicitAny: a document read by paths
+let document: any;
+beforeAll(async () => {
+  app = await createTestApp();
+  document = (await answerOf(await fetch(`${app.url}/openapi.json`))).body;
+});
+afterAll(() => app.close());
+
+test('it is OpenAPI 3.1 of this server', () => {
+  expect(document).toMatchObject({
+    openapi: '3.1.0',
+    info: { title: 'mcp-key-server', version: '1.0.0' },
+    servers: [{ url: app.url }],
+  });
+});
+
+test('every tool is there, with its credential, and answers at its path', async () => {
+  const security = Object.fromEntries(
+    Object.entries(document.paths).map(([path, item]) => [
+      path,
+      (item as { post: { security: object[] } }).post.security.flatMap((scheme) => Object.keys(scheme)),
+    ]),
+  );
+  expect(security).toEqual({
+    '/tools/create_api_key': ['userJwt'],
+    '/tools/list_api_keys': ['userJwt'],
+    '/tools/revoke_api_key': ['userJwt'],
+    '/tools/delete_api_key': ['userJwt'],
+    '/tools/get_data': ['apiKeyHeader', 'apiKeyBearer'],
+  });
+  for (const path of Object.keys(document.paths)) {
+    expect((await fetch(app.url + path, { method: 'POST' })).status).toBe(401);
+  }
+});
+
+test('the bounds of create_api_key stand in its schema', () => {
+  const { schema } = document.paths['/tools/create_api_key'].post.requestBody.content['application/json'];
+  expect(schema).toMatchObject({
+    type: 'object',
+    required: ['name', 'scopes'],
+    additionalProperties: false,
+    properties: {
+      name: { type: 'string', minLength: 1, maxLength: 200 },
+      scopes: { type: 'array', maxItems: 100, items: { type: 'string', pattern: expect.any(String) } },
+      expiresInDays: { type: 'number', exclusiveMinimum: 0, maximum: 36_500 },
+    },
+  });
+  const { schema: keyId } = document.paths['/tools/revoke_api_key'].post.requestBody.content['application/json'];
+  expect(keyId).toMatchObject({ properties: { keyId: { type: 'string', maxLength: 200 } }, required: ['keyId'] });
+});
+
+test('the description of revoke_api_key says that it works at once, and that the record stays', () => {
+  const { description } = document.paths['/tools/revoke_api_key'].post;
+  expect(description).toContain('stops working at once');
+  expect(description).toContain('could be reactivated');
+});
+
+test('refusals are described as problem+json', () => {
+  const refusal = document.paths['/tools/get_data'].post.responses.default.content['application/problem+json'];
+  expect(refusal.schema).toEqual({ $ref: '#/components/schemas/Problem' });
+  expect(document.components.schemas.Problem.required).toContain('code');
+});

@@ -1,0 +1,28 @@
+// A client of a server in another process: user tokens by the wall clock, and tool calls.
+
+import { SignJWT } from 'jose';
+import { type Answer, answerOf, TEST_SECRET } from './test-app.ts';
+
+export const userToken = (sub: string, secret = TEST_SECRET): Promise<string> =>
+  new SignJWT({ sub })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1h')
+    .sign(new TextEncoder().encode(secret));
+
+export const userHeaders = async (sub: string, secret?: string) => ({
+  authorization: `Bearer ${await userToken(sub, secret)}`,
+});
+
+export async function callOver(
+  url: string,
+  tool: string,
+  input: unknown = {},
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const response = await fetch(`${url}/tools/${tool}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(input),
+  });
+  return answerOf(response);
+}
