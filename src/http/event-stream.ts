@@ -22,8 +22,6 @@ export interface EventStream {
   cut(): void;
   /** Monotonic time of the last thing sent. */
   readonly lastSentMs: number;
-  /** Resolves when the stream has ended, by whichever side. */
-  readonly ended: Promise<void>;
 }
 
 /** Waiting for the client at most, and one event over it. Above what bursts of answers need, small enough for 1,000 streams. */
@@ -45,9 +43,9 @@ export function eventText({ event, data }: ServerEvent): string {
   return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
-export function openEventStream(clock: Clock): EventStream {
+/** `onEnd` runs when the stream ends by whichever side, just before the last byte where that is this one. */
+export function openEventStream(clock: Clock, onEnd: () => void): EventStream {
   const encoder = new TextEncoder();
-  const { promise: ended, resolve: end } = Promise.withResolvers<void>();
   let lastSentMs = clock.monotonicMs();
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
 
@@ -62,10 +60,11 @@ export function openEventStream(clock: Clock): EventStream {
   );
 
   function finish(how: (open: ReadableStreamDefaultController<Uint8Array>) => void): void {
-    if (controller === undefined) return;
-    how(controller);
+    const open = controller;
+    if (open === undefined) return;
     controller = undefined;
-    end();
+    onEnd();
+    how(open);
   }
 
   function write(text: string): boolean {
@@ -88,6 +87,5 @@ export function openEventStream(clock: Clock): EventStream {
     get lastSentMs() {
       return lastSentMs;
     },
-    ended,
   };
 }

@@ -10,8 +10,8 @@ const QUIET_MS_MAX = 15_000; // contract §8; far below the 60 s after which pro
 const LOOK_EVERY_MS = 1000;
 
 export interface EventStreams {
-  /** Opens the stream that answers a request. */
-  open(exchange: Exchange): EventStream;
+  /** Opens the stream that answers a request. `onEnd` runs when it ends, by whichever side. */
+  open(exchange: Exchange, onEnd?: () => void): EventStream;
 }
 
 export function createEventStreams(clock: Clock): EventStreams {
@@ -26,17 +26,20 @@ export function createEventStreams(clock: Clock): EventStreams {
   }
 
   return {
-    open({ peer, request }) {
+    open({ peer, request }, onEnd) {
       peer.holdOpen(request, true);
-      const stream = openEventStream(clock);
+      const stream = openEventStream(clock, () => {
+        // Before the answer ends: after it, the connection would stay without an idle timeout for good.
+        peer.holdOpen(request, false);
+        streams.delete(stream);
+        if (streams.size === 0) {
+          clearInterval(timer);
+          timer = undefined;
+        }
+        onEnd?.();
+      });
       streams.add(stream);
       timer ??= setInterval(look, LOOK_EVERY_MS);
-      void stream.ended.then(() => {
-        streams.delete(stream);
-        if (streams.size > 0) return;
-        clearInterval(timer);
-        timer = undefined;
-      });
       return stream;
     },
   };

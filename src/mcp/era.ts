@@ -19,6 +19,7 @@ export const LATEST_LEGACY_VERSION = '2025-11-25';
 export const ALL_VERSIONS: readonly string[] = [...MODERN_VERSIONS, ...LEGACY_VERSIONS];
 
 const FIRST_MODERN_VERSION = '2026-07-28';
+const A_VERSION = /^\d{4}-\d\d-\d\d$/;
 /** Batches came with 2025-03-26, which a request without the header counts as, and left again after it. */
 const BATCH_VERSIONS: readonly string[] = ['2025-03-26', '2024-11-05'];
 const BATCH_MAX = 100;
@@ -87,7 +88,7 @@ function classifyRequest(request: RequestMessage, headers: HeaderReader): Classi
     return classifyModern(request, claimed, meta?.[META_CAPABILITIES], headers);
   }
   const version = headers.get('mcp-protocol-version');
-  const modernHeader = version !== null && version >= FIRST_MODERN_VERSION;
+  const modernHeader = version !== null && version >= FIRST_MODERN_VERSION && A_VERSION.test(version);
   if (method === 'initialize') {
     // Its header is not compared with what is known: the version is what it negotiates.
     if (modernHeader) return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');

@@ -59,7 +59,9 @@ export const isObject = (value: unknown): value is Readonly<Record<string, unkno
 /** MCP allows no null; an integer beyond 2^53 would be echoed as another one. */
 const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeInteger(id);
 
+/** `body` as parsed; undefined where there was none. */
 export function readMessage(body: unknown): Message {
+  if (body === undefined) return { kind: 'invalid', id: undefined, error: PARSE_ERROR };
   if (!isObject(body)) return { kind: 'invalid', id: undefined, error: NOT_A_MESSAGE };
   const { jsonrpc, id, method, params } = body;
   const readId = isId(id) ? id : undefined;

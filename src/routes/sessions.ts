@@ -21,7 +21,7 @@ export interface Session {
 
 export interface Sessions {
   /** Undefined where there is no room. */
-  open(openStream: () => EventStream, owners: readonly string[]): Session | undefined;
+  open(openStream: (onEnd: () => void) => EventStream, owners: readonly string[]): Session | undefined;
   has(id: string): boolean;
   /** The session, if it is this caller's. A caller nobody knows may post: what needs a credential asks for it anyway. */
   find(id: string, callers: readonly string[]): Session | undefined;
@@ -40,30 +40,25 @@ export function createSessions(random: RandomBytes): Sessions {
     if (sessions.size < SESSIONS_MAX) return;
     for (const session of sessions.values()) {
       if (session.initialized) continue;
-      end(session);
+      session.stream.close();
       return;
     }
   }
 
-  function end(session: Session): void {
-    sessions.delete(session.id);
-    session.stream.close();
-  }
-
   return {
     open(openStream, owners) {
+      if (draining) return undefined;
       makeRoom();
-      if (draining || sessions.size >= SESSIONS_MAX) return undefined;
-      const stream = openStream();
+      if (sessions.size >= SESSIONS_MAX) return undefined;
+      const id = uuid(random(16));
       const session: Session = {
-        id: uuid(random(16)),
-        stream,
+        id,
+        stream: openStream(() => sessions.delete(id)),
         calls: new Map(),
         initialized: false,
         owners,
       };
-      sessions.set(session.id, session);
-      void stream.ended.then(() => sessions.delete(session.id));
+      sessions.set(id, session);
       return session;
     },
     has: (id) => sessions.has(id),
@@ -75,11 +70,11 @@ export function createSessions(random: RandomBytes): Sessions {
     },
     callEnded(session, id) {
       session.calls.delete(id);
-      if (draining && session.calls.size === 0) end(session);
+      if (draining && session.calls.size === 0) session.stream.close();
     },
     drain() {
       draining = true;
-      for (const session of sessions.values()) if (session.calls.size === 0) end(session);
+      for (const session of sessions.values()) if (session.calls.size === 0) session.stream.close();
     },
     get count() {
       return sessions.size;

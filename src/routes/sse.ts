@@ -56,7 +56,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const call = newCall(exchange, null);
     if (!call.ok) return problemResponse(call.error, requestId);
     const owners = await principals(call.value.credentials, call.value.source);
-    const session = sessions.open(() => streams.open(exchange), owners);
+    const session = sessions.open((onEnd) => streams.open(exchange, onEnd), owners);
     if (session === undefined) return problemResponse({ code: 'overloaded' }, requestId);
     // A path, no origin: clients insist on the one they connected to.
     const path = new URL(publicUrl()).pathname.replace(/\/$/, '');

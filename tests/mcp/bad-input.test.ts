@@ -1,0 +1,232 @@
+// What is no message, or a broken one. Each answer is checked, and afterwards that the server still works.
+
+import { describe, expect, test } from 'bun:test';
+import { connect } from 'node:net';
+import { call, post, postModern, request, startApp } from './support.ts';
+
+const MiB = 1024 * 1024;
+
+describe('ids', () => {
+  test.each([
+    ['a string', 'abc'],
+    ['the empty string', ''],
+    ['text with quotes and a line break', 'a"b\\c\n\u2028'],
+    ['an integer', 42],
+    ['zero', 0],
+    ['a negative integer', -7],
+    ['the largest exact integer', Number.MAX_SAFE_INTEGER],
+  ])('%s comes back as it was', async (_what, id) => {
+    await using app = await startApp();
+    expect((await post(app, request('ping', undefined, id))).body).toEqual({ jsonrpc: '2.0', id, result: {} });
+    expect((await postModern(app, 'tools/list')).status).toBe(200);
+  });
+
+  test.each([
+    ['null', 'null'],
+    ['true', 'true'],
+    ['a fraction', '1.5'],
+    ['an object', '{"a":1}'],
+    ['an array', '[1]'],
+    ['an integer too large to be exact', '9007199254740993'],
+    ['a number too large to be one', '1e999'],
+  ])('%s is refused without an id in the answer', async (_what, id) => {
+    await using app = await startApp();
+    const { status, body } = await post(app, `{"jsonrpc":"2.0","id":${id},"method":"ping"}`);
+    expect([status, body.error.code, 'id' in body]).toEqual([400, -32600, false]);
+  });
+});
+
+describe('messages', () => {
+  test.each([
+    ['a number', '5'],
+    ['a string', '"ping"'],
+    ['null', 'null'],
+    ['true', 'true'],
+    ['an empty object', '{}'],
+    ['no method', '{"jsonrpc":"2.0","id":1}'],
+    ['a method that is no string', '{"jsonrpc":"2.0","id":1,"method":5}'],
+    ['a method null', '{"jsonrpc":"2.0","id":1,"method":null}'],
+    ['no jsonrpc', '{"id":1,"method":"ping"}'],
+    ['jsonrpc 1.0', '{"jsonrpc":"1.0","id":1,"method":"ping"}'],
+    ['jsonrpc as a number', '{"jsonrpc":2.0,"id":1,"method":"ping"}'],
+    ['a prototype', '{"__proto__":{"jsonrpc":"2.0","id":1,"method":"ping"}}'],
+  ])('%s is -32600', async (_what, body) => {
+    await using app = await startApp();
+    const answer = await post(app, body);
+    expect([answer.status, answer.body.error.code]).toEqual([400, -32600]);
+  });
+
+  test.each([
+    ['nothing', ''],
+    ['white space', '  \n'],
+    ['no JSON', 'ping'],
+    ['half a message', '{"jsonrpc":"2.0","id":1,"met'],
+    ['two messages', '{"jsonrpc":"2.0","id":1,"method":"ping"}{}'],
+    ['a byte order mark in the middle', '{"jsonrpc":"2.0",\ufeff"id":1}'],
+  ])('%s is -32700 without an id', async (_what, body) => {
+    await using app = await startApp();
+    const answer = await post(app, body);
+    expect([answer.status, answer.body]).toEqual([
+      400,
+      { jsonrpc: '2.0', error: { code: -32700, message: 'The body is not JSON' } },
+    ]);
+  });
+
+  test.each([
+    ['an array', []],
+    ['a string', 'x'],
+    ['null', null],
+    ['a number', 1],
+  ])('params as %s are -32602', async (_what, params) => {
+    await using app = await startApp();
+    const { body } = await post(app, request('tools/list', params));
+    expect([body.error.code, body.id]).toEqual([-32602, 1]);
+  });
+
+  test.each([
+    ['an array', []],
+    ['a string', 'x'],
+    ['null', null],
+    ['a number', 1],
+  ])('_meta as %s is -32602', async (_what, _meta) => {
+    await using app = await startApp();
+    const { status, body } = await post(app, request('tools/list', { _meta }));
+    expect([status, body.error.code]).toEqual([400, -32602]);
+  });
+
+  test.each([
+    ['no params', undefined],
+    ['no name', {}],
+    ['a name that is no string', { name: 5 }],
+    ['an unknown name', { name: 'nope' }],
+    ['the name of an object property', { name: 'constructor' }],
+    ['the name __proto__', { name: '__proto__' }],
+    ['arguments as an array', { name: 'get_data', arguments: [] }],
+    ['arguments as text', { name: 'get_data', arguments: '{}' }],
+    ['arguments null', { name: 'get_data', arguments: null }],
+  ])('tools/call with %s is -32602', async (_what, params) => {
+    await using app = await startApp();
+    const { status, body } = await post(app, request('tools/call', params));
+    expect([status, body.error.code, body.id]).toEqual([200, -32602, 1]);
+  });
+
+  test('10,000 levels deep is an answer, not a crash', async () => {
+    await using app = await startApp();
+    const { key } = await app.createKey('alice');
+    const deep = `${'['.repeat(10_000)}${']'.repeat(10_000)}`;
+    const objects = `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`;
+    for (const value of [deep, objects]) {
+      for (const body of [
+        value,
+        `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":${value}}}`,
+        `{"jsonrpc":"2.0","id":${value},"method":"ping"}`,
+        `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_data","arguments":{"x":${value}}}}`,
+        `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_data","_meta":{"x":${value}}}}`,
+      ]) {
+        const { status } = await post(app, body, { 'x-api-key': key });
+        expect(status).toBeLessThan(500);
+      }
+    }
+    expect((await post(app, request('ping'))).status).toBe(200);
+  });
+});
+
+describe('bodies', () => {
+  test.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/jsonp',
+  ])('of type %s is 415', async (type) => {
+    await using app = await startApp();
+    const { status, body } = await post(app, request('ping'), { 'content-type': type });
+    expect([status, body.code]).toEqual([415, 'unsupported_media_type']);
+  });
+
+  test('application/json with a charset is JSON', async () => {
+    await using app = await startApp();
+    expect((await post(app, request('ping'), { 'content-type': 'application/json; charset=UTF-8' })).status).toBe(200);
+  });
+
+  test('of 1 MiB is read, a byte more is 413', async () => {
+    await using app = await startApp();
+    const empty = JSON.stringify(request('ping', { x: '' }));
+    const filled = (bytes: number) => JSON.stringify(request('ping', { x: 'x'.repeat(bytes - empty.length) }));
+    expect((await post(app, filled(MiB))).status).toBe(200);
+    const { status, body } = await post(app, filled(MiB + 1));
+    expect([status, body.code]).toEqual([413, 'payload_too_large']);
+  });
+
+  test('cut in the middle by the client leaves the server as it was', async () => {
+    await using app = await startApp();
+    const { hostname, port } = new URL(app.url);
+    const head = `POST /mcp HTTP/1.1\r\nHost: ${hostname}:${port}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n`;
+    for (let count = 0; count < 20; count += 1) {
+      await new Promise<void>((resolve, reject) => {
+        const socket = connect(Number(port), hostname, () =>
+          socket.write(`${head}{"jsonrpc":`, () => socket.destroy()),
+        );
+        socket.on('close', () => resolve()).on('error', reject);
+      });
+    }
+    expect((await post(app, request('ping'))).status).toBe(200);
+    expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
+  });
+});
+
+describe('where a request comes from', () => {
+  test.each(['https://evil.example', 'null', 'http://localhost.evil.example'])('origin %s is 403', async (origin) => {
+    await using app = await startApp();
+    const { status, body } = await post(app, request('ping'), { origin });
+    expect([status, body.code]).toEqual([403, 'origin_denied']);
+  });
+
+  test('a page of this machine may call, and reads the answer', async () => {
+    await using app = await startApp();
+    const origin = 'http://localhost:5173';
+    const { status, headers } = await post(app, request('ping'), { origin });
+    expect([status, headers.get('access-control-allow-origin')]).toEqual([200, origin]);
+    const preflight = await fetch(`${app.url}/mcp`, {
+      method: 'OPTIONS',
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'mcp-protocol-version, mcp-param-region',
+      },
+    });
+    expect([preflight.status, preflight.headers.get('access-control-allow-methods')]).toEqual([204, 'POST']);
+    const allowed = preflight.headers.get('access-control-allow-headers')?.toLowerCase();
+    for (const name of [
+      'authorization',
+      'x-api-key',
+      'mcp-protocol-version',
+      'mcp-method',
+      'mcp-name',
+      'mcp-param-region',
+    ]) {
+      expect(allowed).toContain(name);
+    }
+  });
+
+  test('another host name is 403', async () => {
+    await using app = await startApp();
+    const { status, body } = await post(app, request('ping'), { host: 'evil.example' });
+    expect([status, body.code]).toEqual([403, 'host_denied']);
+  });
+});
+
+test('a key in a field where none belongs comes back in no answer and stands in no log', async () => {
+  await using app = await startApp();
+  const { key } = await app.createKey('alice');
+  const answers = [
+    await post(app, call('get_data', { [key]: key })),
+    await post(app, call(key)),
+    await post(app, request(key)),
+    await post(app, request('tools/list', { cursor: key })),
+    await post(app, request('resources/read', { uri: 5, key })),
+    await post(app, request('ping'), { 'mcp-protocol-version': key }),
+    await post(app, call('get_data', { key }, { _meta: { api_key: key } })),
+  ];
+  for (const { body } of answers) expect(JSON.stringify(body)).not.toContain(key);
+  expect(await app.logText()).not.toContain(key);
+});

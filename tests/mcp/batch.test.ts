@@ -1,0 +1,94 @@
+import { describe, expect, test } from 'bun:test';
+import { call, META, post, request, startApp } from './support.ts';
+
+const pings = (count: number) => Array.from({ length: count }, (_, index) => request('ping', undefined, index));
+
+describe('a batch', () => {
+  test.each([[{}], [{ 'mcp-protocol-version': '2025-03-26' }], [{ 'mcp-protocol-version': '2024-11-05' }]])(
+    'with %j is answered in its order',
+    async (headers) => {
+      await using app = await startApp();
+      const { key } = await app.createKey('alice');
+      const batch = [
+        request('ping', undefined, 'a'),
+        { jsonrpc: '2.0', method: 'notifications/x' },
+        call('get_data'),
+        request('nope', undefined, 3),
+        { jsonrpc: '2.0', id: 9, result: {} },
+      ];
+      const { status, body } = await post(app, batch, { 'x-api-key': key, ...headers });
+      expect(status).toBe(200);
+      expect(body.map(({ id }: { id: unknown }) => id)).toEqual(['a', 1, 3]);
+      expect(body[1].result.structuredContent.owner).toBe('alice');
+      expect(body[2].error.code).toBe(-32601);
+    },
+  );
+
+  test.each([1, 100])('of %d is answered', async (count) => {
+    await using app = await startApp();
+    const { status, body } = await post(app, pings(count));
+    expect([status, body.length]).toEqual([200, count]);
+  });
+
+  test.each([0, 101])('of %d is 400', async (count) => {
+    await using app = await startApp();
+    const { status, body } = await post(app, pings(count));
+    expect([status, body.error.code, 'id' in body]).toEqual([400, -32600, false]);
+  });
+
+  test.each(['2025-06-18', '2025-11-25', '2026-07-28'])('is 400 at %s', async (version) => {
+    await using app = await startApp();
+    const { status, body } = await post(app, pings(2), { 'mcp-protocol-version': version });
+    expect([status, body.error.code]).toEqual([400, -32600]);
+  });
+
+  test('of notifications and answers alone is 202', async () => {
+    await using app = await startApp();
+    const { status, body } = await post(app, [
+      { jsonrpc: '2.0', method: 'notifications/initialized' },
+      { jsonrpc: '2.0', id: 1, result: {} },
+    ]);
+    expect([status, body]).toEqual([202, '']);
+  });
+
+  test.each([
+    ['an initialize', request('initialize', { protocolVersion: '2025-03-26' }, 2)],
+    ['a request of 2026-07-28', request('tools/list', { _meta: META }, 2)],
+    ['an id twice', request('ping')],
+  ])('with %s is 400 and runs nothing', async (_what, bad) => {
+    await using app = await startApp();
+    const user = { authorization: `Bearer ${await app.token('alice')}` };
+    const { status, body } = await post(app, [call('create_api_key', { name: 'x', scopes: [] }), bad], user);
+    expect([status, body.error.code]).toEqual([400, -32600]);
+    expect((await app.call('list_api_keys', {}, user)).body.keys).toEqual([]);
+  });
+
+  test('answers each element that is no message by itself', async () => {
+    await using app = await startApp();
+    const { status, body } = await post(app, [
+      5,
+      request('ping', undefined, 'a'),
+      { jsonrpc: '2.0', id: 'b', method: 5 },
+    ]);
+    expect(status).toBe(200);
+    expect(body).toMatchObject([
+      { error: { code: -32600 } },
+      { id: 'a', result: {} },
+      { id: 'b', error: { code: -32600 } },
+    ]);
+    expect('id' in body[0]).toBe(false);
+  });
+
+  test('has denials in-band, and no rate limit headers', async () => {
+    await using app = await startApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
+    const { key } = await app.createKey('alice');
+    const batch = [1, 2].map((id) => ({ ...call('get_data'), id }));
+    const { status, body, headers } = await post(app, batch, { 'x-api-key': key });
+    expect([status, headers.get('ratelimit'), headers.get('retry-after')]).toEqual([200, null, null]);
+    expect(body[0].result.structuredContent.owner).toBe('alice');
+    expect(body[1].result).toEqual({
+      content: [{ type: 'text', text: 'Rate limit exceeded; try again later' }],
+      isError: true,
+    });
+  });
+});

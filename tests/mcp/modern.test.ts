@@ -1,0 +1,259 @@
+import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { ok } from '../../src/problem.ts';
+import { defineTool } from '../../src/tools/tool.ts';
+import { anyone, facts, MODERN, modern, post, postModern, request, startApp } from './support.ts';
+
+const VERSION = 'io.modelcontextprotocol/protocolVersion';
+const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
+
+describe('2026-07-28: results', () => {
+  test('server/discover says what there is', async () => {
+    await using app = await startApp();
+    const { status, body } = await postModern(app, 'server/discover');
+    expect(status).toBe(200);
+    expect(body.result).toMatchObject({
+      resultType: 'complete',
+      supportedVersions: [MODERN],
+      capabilities: { tools: {}, resources: {}, extensions: { 'io.modelcontextprotocol/ui': {} } },
+      ttlMs: 3_600_000,
+      cacheScope: 'public',
+      _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'mcp-key-server', version: '1.0.0' } },
+    });
+  });
+
+  test.each(['tools/list', 'resources/list', 'resources/templates/list'])('%s may be cached', async (method) => {
+    await using app = await startApp();
+    const { result } = (await postModern(app, method)).body;
+    expect(result).toMatchObject({ resultType: 'complete', ttlMs: 3_600_000, cacheScope: 'public' });
+    expect(result._meta['io.modelcontextprotocol/serverInfo'].name).toBe('mcp-key-server');
+  });
+
+  test('tools/call may not, and carries the same content as before', async () => {
+    await using app = await startApp();
+    const { key } = await app.createKey('alice');
+    const { body } = await postModern(app, 'tools/call', { name: 'get_data' }, { headers: { 'x-api-key': key } });
+    const { structuredContent, content, ...rest } = body.result;
+    expect(structuredContent.owner).toBe('alice');
+    expect(JSON.parse(content[0].text)).toEqual(structuredContent);
+    expect(Object.keys(rest).sort()).toEqual(['_meta', 'resultType']);
+  });
+
+  test('a denial is in-band, with the result type', async () => {
+    await using app = await startApp();
+    const { status, body } = await postModern(app, 'tools/call', { name: 'get_data' });
+    expect([status, body.result.resultType, body.result.isError]).toEqual([200, 'complete', true]);
+  });
+
+  test('a notification is accepted', async () => {
+    await using app = await startApp();
+    const { status } = await post(
+      app,
+      { jsonrpc: '2.0', method: 'notifications/x' },
+      { 'mcp-protocol-version': MODERN },
+    );
+    expect(status).toBe(202);
+  });
+});
+
+describe('2026-07-28: what is wrong with the envelope is 400/-32602', () => {
+  test.each([
+    ['no capabilities', { [CAPABILITIES]: undefined }],
+    ['capabilities that are no object', { [CAPABILITIES]: [] }],
+    ['capabilities null', { [CAPABILITIES]: null }],
+    ['a version that is no string', { [VERSION]: 20260728 }],
+    ['a version null', { [VERSION]: null }],
+  ])('%s', async (_what, meta) => {
+    await using app = await startApp();
+    const { status, body } = await postModern(app, 'tools/list', {}, { meta });
+    expect([status, body.error.code, body.id]).toEqual([400, -32602, 1]);
+  });
+
+  test.each([
+    ['no _meta', {}],
+    ['no version in it', { _meta: { [CAPABILITIES]: {} } }],
+    ['a _meta of a wrong type', { _meta: [] }],
+    ['a _meta null', { _meta: null }],
+  ])('%s', async (_what, params) => {
+    await using app = await startApp();
+    const { headers } = modern('tools/list');
+    const { status, body } = await post(app, request('tools/list', params), headers);
+    expect([status, body.error.code]).toEqual([400, -32602]);
+  });
+});
+
+describe('2026-07-28: headers that do not repeat the body are 400/-32020', () => {
+  const without = (name: string) => (headers: Record<string, string>) => {
+    const { [name]: _, ...rest } = headers;
+    return rest;
+  };
+  test.each<[string, string, Record<string, unknown>, (headers: Record<string, string>) => Record<string, string>]>([
+    ['no version', 'tools/list', {}, without('mcp-protocol-version')],
+    ['no method', 'tools/list', {}, without('mcp-method')],
+    ['no name', 'tools/call', { name: 'get_data' }, without('mcp-name')],
+    ['another version', 'tools/list', {}, (headers) => ({ ...headers, 'mcp-protocol-version': '2025-11-25' })],
+    ['two versions', 'tools/list', {}, (headers) => ({ ...headers, 'mcp-protocol-version': `${MODERN}, ${MODERN}` })],
+    ['another method', 'tools/list', {}, (headers) => ({ ...headers, 'mcp-method': 'tools/call' })],
+    ['a method in another case', 'tools/list', {}, (headers) => ({ ...headers, 'mcp-method': 'Tools/List' })],
+    ['another name', 'tools/call', { name: 'get_data' }, (headers) => ({ ...headers, 'mcp-name': 'list_api_keys' })],
+    ['another uri', 'resources/read', { uri: 'ui://a' }, (headers) => ({ ...headers, 'mcp-name': 'ui://b' })],
+    ['bad base64', 'tools/call', { name: 'a' }, (headers) => ({ ...headers, 'mcp-name': '=?base64?YQ?=' })],
+    [
+      'base64 of another name',
+      'tools/call',
+      { name: 'a' },
+      (headers) => ({ ...headers, 'mcp-name': '=?base64?Yg==?=' }),
+    ],
+    [
+      'base64 that is not UTF-8',
+      'tools/call',
+      { name: 'a' },
+      (headers) => ({ ...headers, 'mcp-name': '=?base64?/w==?=' }),
+    ],
+  ])('%s', async (_what, method, params, change) => {
+    await using app = await startApp();
+    const { body: message, headers } = modern(method, params);
+    const { status, body } = await post(app, message, change(headers));
+    expect([status, body.error.code, body.id]).toEqual([400, -32020, 1]);
+  });
+
+  test('a name in base64 is the name', async () => {
+    await using app = await startApp();
+    const { key } = await app.createKey('alice');
+    const headers = { 'mcp-name': `=?base64?${btoa('get_data')}?=`, 'x-api-key': key };
+    const { body } = await postModern(app, 'tools/call', { name: 'get_data' }, { headers });
+    expect(body.result.structuredContent.owner).toBe('alice');
+  });
+
+  test('a wrong version header comes before an unsupported version', async () => {
+    await using app = await startApp();
+    const meta = { [VERSION]: '1900-01-01' };
+    const mismatch = await postModern(app, 'tools/list', {}, { meta });
+    expect(mismatch.body.error.code).toBe(-32020);
+  });
+});
+
+describe('2026-07-28: versions, methods, tools', () => {
+  test.each(['1900-01-01', '2025-11-25', '2099-01-01', 'draft'])(
+    'version "%s" is 400/-32022 and says which',
+    async (version) => {
+      await using app = await startApp();
+      const { status, body } = await postModern(
+        app,
+        'tools/list',
+        {},
+        { meta: { [VERSION]: version }, headers: { 'mcp-protocol-version': version } },
+      );
+      expect([status, body.error.code]).toEqual([400, -32022]);
+      expect(body.error.data).toEqual({ supported: [MODERN], requested: version });
+    },
+  );
+
+  test.each([
+    'initialize',
+    'ping',
+    'logging/setLevel',
+    'resources/subscribe',
+    'resources/unsubscribe',
+    'subscriptions/listen',
+    'constructor',
+  ])('%s is 404/-32601', async (method) => {
+    await using app = await startApp();
+    const { status, body } = await postModern(app, method);
+    expect([status, body.error.code, body.id]).toEqual([404, -32601, 1]);
+  });
+
+  test('an initialize whose claim is not a version is an older client', async () => {
+    await using app = await startApp();
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, _meta: { [VERSION]: 5 } };
+    const { status, body } = await post(app, request('initialize', params));
+    expect([status, body.result.protocolVersion]).toEqual([200, '2025-11-25']);
+  });
+
+  test('an unknown tool and a missing resource are -32602 in a 200', async () => {
+    await using app = await startApp();
+    const tool = await postModern(app, 'tools/call', { name: 'nope' });
+    expect([tool.status, tool.body.error.code]).toEqual([200, -32602]);
+    const resource = await postModern(app, 'resources/read', { uri: 'ui://nope' });
+    expect([resource.status, resource.body.error.code]).toEqual([200, -32602]);
+    expect(resource.body.error.data).toEqual({ uri: 'ui://nope' });
+  });
+
+  test('a tool that needs a capability of the client is refused without it, and runs with it', async () => {
+    const sampler = defineTool(anyone, {
+      ...facts('sampler'),
+      requiresClient: { sampling: {}, elicitation: { form: {} } },
+      input: v.strictObject({}),
+      run: (_input, { clientCapabilities }) =>
+        ok({ content: [{ type: 'text', text: Object.keys(clientCapabilities).join() }] }),
+    });
+    await using app = await startApp({ tools: () => [sampler] });
+    const refused = await postModern(
+      app,
+      'tools/call',
+      { name: 'sampler' },
+      { meta: { [CAPABILITIES]: { elicitation: {} } } },
+    );
+    expect([refused.status, refused.body.error.code]).toEqual([400, -32021]);
+    expect(refused.body.error.data).toEqual({ requiredCapabilities: { sampling: {} } });
+    const meta = { [CAPABILITIES]: { elicitation: {}, sampling: {} } };
+    const allowed = await postModern(app, 'tools/call', { name: 'sampler' }, { meta });
+    expect(allowed.body.result.content[0].text).toBe('elicitation,sampling');
+  });
+});
+
+describe('2026-07-28: parameters that clients repeat in headers', () => {
+  const run = (input: object) => ok({ content: [{ type: 'text' as const, text: JSON.stringify(input) }] });
+  const tool = defineTool(anyone, {
+    ...facts('query'),
+    input: v.strictObject({
+      region: v.optional(v.pipe(v.string(), v.metadata({ 'x-mcp-header': 'Region' }))),
+      limit: v.optional(v.pipe(v.number(), v.metadata({ 'x-mcp-header': 'Limit' }))),
+      dry: v.optional(v.pipe(v.boolean(), v.metadata({ 'x-mcp-header': 'Dry' }))),
+      free: v.optional(v.string()),
+    }),
+    run,
+  });
+  const query = async (args: object, headers: Record<string, string>) => {
+    await using app = await startApp({ tools: () => [tool] });
+    return await postModern(app, 'tools/call', { name: 'query', arguments: args }, { headers });
+  };
+
+  test.each<[object, Record<string, string>]>([
+    [{}, {}],
+    [{ free: 'x' }, {}],
+    [{ region: 'eu' }, { 'mcp-param-region': 'eu' }],
+    [{ region: 'zürich' }, { 'mcp-param-region': '=?base64?esO8cmljaA==?=' }],
+    [{ region: '' }, { 'mcp-param-region': '' }],
+    [{ limit: 42 }, { 'mcp-param-limit': '42.0' }],
+    [{ dry: true }, { 'mcp-param-dry': 'true' }],
+  ])('%j with %j is right', async (args, headers) => {
+    const { status, body } = await query(args, headers);
+    expect([status, body.result?.isError]).toEqual([200, undefined]);
+  });
+
+  test.each<[object, Record<string, string>]>([
+    [{ region: 'eu' }, {}],
+    [{ region: 'eu' }, { 'mcp-param-region': 'us' }],
+    [{ region: 'eu' }, { 'mcp-param-region': 'EU' }],
+    [{}, { 'mcp-param-region': 'eu' }],
+    [{ limit: 42 }, { 'mcp-param-limit': '43' }],
+    [{ limit: 0 }, { 'mcp-param-limit': ' ' }],
+    [{ dry: true }, { 'mcp-param-dry': 'false' }],
+  ])('%j with %j is a mismatch', async (args, headers) => {
+    const { status, body } = await query(args, headers);
+    expect([status, body.error.code]).toEqual([400, -32020]);
+  });
+
+  test('older revisions know nothing of them', async () => {
+    await using app = await startApp({ tools: () => [tool] });
+    const { body } = await post(app, request('tools/call', { name: 'query', arguments: { region: 'eu' } }));
+    expect(body.result.isError).toBeUndefined();
+  });
+
+  test('the mark is in the listed schema', async () => {
+    await using app = await startApp({ tools: () => [tool] });
+    const { body } = await postModern(app, 'tools/list');
+    expect(body.result.tools[0].inputSchema.properties.limit['x-mcp-header']).toBe('Limit');
+  });
+});

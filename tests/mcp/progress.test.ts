@@ -1,0 +1,191 @@
+import { describe, expect, test } from 'bun:test';
+import { ACCEPT, call, eventReader, type Headers_, modern, postRaw, startApp } from './support.ts';
+import { steeredTool } from './tools.ts';
+
+const TOKEN = { _meta: { progressToken: 'p-1' } };
+
+async function startSteered(body: unknown = call('steered', {}, TOKEN), headers: Headers_ = {}) {
+  const steered = steeredTool();
+  const app = await startApp({ tools: () => [steered.tool] });
+  const leave = new AbortController();
+  const answer = postRaw(app, body, headers, leave.signal);
+  await steered.running;
+  return { app, steered, answer, leave, [Symbol.asyncDispose]: () => app.close() };
+}
+
+const eventsOf = (response: Response) => {
+  if (response.body === null) throw new Error('no body');
+  return eventReader(response.body);
+};
+
+describe('progress', () => {
+  test('makes the answer an event stream that ends with the result', async () => {
+    await using started = await startSteered();
+    const { steered, answer } = started;
+    steered.report(0, 100);
+    const response = await answer;
+    expect(response.headers.get('content-type')).toBe('text/event-stream');
+    expect(response.headers.get('cache-control')).toContain('no-cache');
+    expect(response.headers.get('x-accel-buffering')).toBe('no');
+    steered.report(50, 100, 'half of it');
+    steered.finish();
+    const messages = (await eventsOf(response).rest()).map(({ data }) => JSON.parse(data));
+    const notification = (params: object) => ({
+      jsonrpc: '2.0',
+      method: 'notifications/progress',
+      params: { progressToken: 'p-1', ...params },
+    });
+    expect(messages).toEqual([
+      notification({ progress: 0, total: 100 }),
+      notification({ progress: 50, total: 100, message: 'half of it' }),
+      { jsonrpc: '2.0', id: 1, result: { content: [{ type: 'text', text: 'done' }] } },
+    ]);
+  });
+
+  test('arrives as it is reported, not when the tool is done', async () => {
+    await using started = await startSteered();
+    const { steered, answer } = started;
+    steered.report(1);
+    const events = eventsOf(await answer);
+    expect(JSON.parse((await events.next())?.data ?? '').params.progress).toBe(1);
+    steered.report(2);
+    expect(JSON.parse((await events.next())?.data ?? '').params.progress).toBe(2);
+    steered.finish();
+    expect(JSON.parse((await events.next())?.data ?? '').result.content[0].text).toBe('done');
+    expect(await events.next()).toBeUndefined();
+  });
+
+  test('only increases, and what is no number is left out', async () => {
+    await using started = await startSteered();
+    const { steered, answer } = started;
+    for (const progress of [1, 1, 0, Number.NaN, Number.POSITIVE_INFINITY, 2]) steered.report(progress);
+    steered.finish();
+    const messages = (await eventsOf(await answer).rest()).map(({ data }) => JSON.parse(data));
+    expect(messages.map(({ params }) => params?.progress)).toEqual([1, 2, undefined]);
+  });
+
+  test('after the answer goes nowhere', async () => {
+    await using started = await startSteered();
+    const { steered, answer } = started;
+    steered.finish();
+    expect((await (await answer).json()).result.content[0].text).toBe('done');
+    steered.report(1);
+  });
+
+  test.each<[string, unknown, Headers_]>([
+    ['without a token', call('steered'), {}],
+    ['with a token of a wrong type', call('steered', {}, { _meta: { progressToken: { a: 1 } } }), {}],
+    ['for a client that takes no event stream', call('steered', {}, TOKEN), { accept: 'application/json' }],
+  ])('%s is not told, and the answer is JSON', async (_what, body, headers) => {
+    await using started = await startSteered(body, headers);
+    const { steered, answer } = started;
+    steered.report(1);
+    steered.finish();
+    const response = await answer;
+    expect(response.headers.get('content-type')).toBe('application/json');
+    expect((await response.json()).result.content[0].text).toBe('done');
+  });
+
+  test('with a token, but never reported, leaves the answer JSON', async () => {
+    await using started = await startSteered();
+    const { steered, answer } = started;
+    steered.finish();
+    expect((await answer).headers.get('content-type')).toBe('application/json');
+  });
+
+  test('of 2026-07-28 with a number as token', async () => {
+    const { body, headers } = modern('tools/call', { name: 'steered' }, { progressToken: 7 });
+    await using started = await startSteered(body, headers);
+    const { steered, answer } = started;
+    steered.report(1);
+    steered.finish();
+    const messages = (await eventsOf(await answer).rest()).map(({ data }) => JSON.parse(data));
+    expect(messages[0].params).toEqual({ progressToken: 7, progress: 1 });
+    expect(messages[1].result.resultType).toBe('complete');
+  });
+});
+
+describe('a client that goes away', () => {
+  const asModern = () => modern('tools/call', { name: 'steered' }, { progressToken: 1 });
+
+  test('2026-07-28: closing the stream cancels the call', async () => {
+    const { body, headers } = asModern();
+    await using started = await startSteered(body, headers);
+    const { steered, answer } = started;
+    steered.report(1);
+    const events = eventsOf(await answer);
+    await events.next();
+    await events.cancel();
+    started.leave.abort();
+    await steered.aborted;
+    steered.finish();
+  });
+
+  test('2026-07-28: hanging up before there is an answer cancels the call', async () => {
+    const { body, headers } = asModern();
+    await using started = await startSteered(body, headers);
+    started.leave.abort();
+    await expect(started.answer).rejects.toThrow();
+    await started.steered.aborted;
+    started.steered.finish();
+  });
+
+  test('before: it does not, the call runs to its end', async () => {
+    const older = steeredTool({ name: 'older' });
+    const newer = steeredTool({ name: 'newer' });
+    await using app = await startApp({ tools: () => [older.tool, newer.tool] });
+    const leave = new AbortController();
+    const first = postRaw(app, call('older', {}, TOKEN), {}, leave.signal);
+    await older.running;
+    const { body, headers } = modern('tools/call', { name: 'newer' });
+    const second = postRaw(app, body, headers, leave.signal);
+    await newer.running;
+    leave.abort();
+    await Promise.allSettled([first, second]);
+    await newer.aborted; // by now the server knows of both
+    expect(older.isAborted()).toBe(false);
+    older.report(1);
+    older.finish();
+    newer.finish();
+    expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
+  });
+
+  test('a call that was answered is not cancelled by the end of its connection', async () => {
+    const { body, headers } = asModern();
+    await using started = await startSteered(body, headers);
+    started.steered.finish();
+    await (await started.answer).text();
+    started.leave.abort();
+    await using other = await startApp();
+    await fetch(`${other.url}/`);
+    expect(started.steered.isAborted()).toBe(false);
+  });
+});
+
+test('a tool that takes too long is stopped, and the agent reads why', async () => {
+  const steered = steeredTool({ timeoutMs: 50 });
+  await using app = await startApp({ tools: () => [steered.tool] });
+  const response = await postRaw(app, call('steered'), { accept: ACCEPT });
+  expect((await response.json()).result).toEqual({
+    content: [{ type: 'text', text: 'The tool took too long and was stopped' }],
+    isError: true,
+  });
+  await steered.aborted;
+  steered.finish();
+});
+
+test('a client that never reads costs the progress it misses, and no memory', async () => {
+  const steered = steeredTool();
+  await using app = await startApp({ tools: () => [steered.tool] });
+  const response = postRaw(app, call('steered', {}, TOKEN));
+  await steered.running;
+  steered.report(1);
+  const unread = await response;
+  const padding = 'x'.repeat(10_000);
+  for (let progress = 2; progress < 20_000; progress += 1) steered.report(progress, undefined, padding);
+  steered.finish();
+  const events = await eventsOf(unread).rest();
+  expect(JSON.parse(events.at(-1)?.data ?? '').result.content[0].text).toBe('done');
+  // 200 MB were reported; what was kept is what the buffers hold, the kernel's among them.
+  expect(events.reduce((bytes, { data }) => bytes + data.length, 0)).toBeLessThan(8 * 1024 * 1024);
+});

@@ -1,0 +1,100 @@
+// SSE clients on bare sockets: as many as wanted (fetch keeps to 256), and as rude as wanted.
+
+import { connect } from 'node:net';
+import { request } from './support.ts';
+
+export interface RawStream {
+  /** Where to post. */
+  readonly postUrl: string;
+  /** Everything received. */
+  text(): string;
+  /** Resolves when this was received. */
+  contains(what: string): Promise<void>;
+  /** Resolves when the server has ended the stream. */
+  ended(): Promise<void>;
+  /** Reads no more. */
+  pause(): void;
+  /** Closes the connection in order. */
+  close(): void;
+  /** Drops it without a word. */
+  drop(): void;
+}
+
+/** Opens GET /sse and returns when the endpoint is known. */
+export async function rawStream(url: string): Promise<RawStream> {
+  const { hostname, port, pathname } = new URL(`${url}/sse`);
+  const socket = connect(Number(port), hostname);
+  let text = '';
+  let more = () => {};
+  socket.on('data', (chunk) => {
+    text += chunk;
+    more();
+  });
+  socket.on('error', () => {});
+  const contains = async (what: string) => {
+    while (!text.includes(what)) {
+      await new Promise<void>((resolve) => {
+        more = resolve;
+      });
+    }
+  };
+  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`);
+  await contains('sessionId=');
+  const path = /data: (\S+)/.exec(text)?.[1];
+  return {
+    postUrl: new URL(path ?? '', url).href,
+    text: () => text,
+    contains,
+    ended: () => contains('\r\n0\r\n\r\n'),
+    pause: () => socket.pause(),
+    close: () => socket.end(),
+    drop: () => socket.resetAndDestroy(),
+  };
+}
+
+export const postTo = (url: string, message: unknown) =>
+  fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(message) });
+
+/** Opens `count` streams, some at a time, and does something with each. */
+export async function manyStreams(
+  url: string,
+  count: number,
+  use: (stream: RawStream) => Promise<void> = async () => {},
+): Promise<RawStream[]> {
+  const streams: RawStream[] = [];
+  while (streams.length < count) {
+    const some = Array.from({ length: Math.min(50, count - streams.length) }, async () => {
+      const stream = await rawStream(url);
+      await use(stream);
+      return stream;
+    });
+    streams.push(...(await Promise.all(some)));
+  }
+  return streams;
+}
+
+export const sessionsOf = async (url: string) =>
+  ((await (await fetch(`${url}/mcp/health`)).json()) as { sessions: number }).sessions;
+
+/** What a server counts, and how large it is, after each round of streams opened, used, and left: half of them rudely. */
+export async function streamRounds(options: {
+  readonly url: string;
+  readonly streams: number;
+  readonly rounds: number;
+  readonly rssBytes: () => number;
+}): Promise<{ sessions: number; rssBytes: number }[]> {
+  const { url, streams, rounds, rssBytes } = options;
+  const measured = [];
+  for (let round = 0; round < rounds; round += 1) {
+    const open = await manyStreams(url, streams, async ({ postUrl, contains }) => {
+      await postTo(postUrl, request('ping'));
+      await contains('"result":{}');
+    });
+    const counted = await sessionsOf(url);
+    if (counted !== streams) throw new Error(`${counted} sessions of ${streams}`);
+    for (const [index, stream] of open.entries()) index % 2 === 0 ? stream.drop() : stream.close();
+    for (let tries = 0; tries < 1000 && (await sessionsOf(url)) > 0; tries += 1) await Bun.sleep(5);
+    measured.push({ sessions: await sessionsOf(url), rssBytes: rssBytes() });
+  }
+  return measured;
+}

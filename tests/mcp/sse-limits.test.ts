@@ -1,0 +1,123 @@
+// What many streams, quiet streams and streams that nobody reads do to the server.
+
+import { describe, expect, test } from 'bun:test';
+import { connect } from 'node:net';
+import { manyStreams, postTo, rawStream, sessionsOf, streamRounds } from './raw-sse.ts';
+import { call, openSse, request, startApp } from './support.ts';
+import { steeredTool } from './tools.ts';
+
+const SESSIONS_MAX = 1000;
+const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} });
+
+const until = async (holds: () => Promise<boolean>) => {
+  while (!(await holds())) await Bun.sleep(5);
+};
+
+describe('the number of streams', () => {
+  test('at the limit the oldest that never initialized makes room', async () => {
+    await using app = await startApp();
+    const first = await rawStream(app.url);
+    await postTo(first.postUrl, initialize);
+    const second = await rawStream(app.url);
+    await manyStreams(app.url, SESSIONS_MAX - 2);
+    expect(await sessionsOf(app.url)).toBe(SESSIONS_MAX);
+    const latest = await rawStream(app.url);
+    await second.ended();
+    expect(await sessionsOf(app.url)).toBe(SESSIONS_MAX);
+    expect((await postTo(second.postUrl, request('ping'))).status).toBe(404);
+    for (const { postUrl, contains } of [first, latest]) {
+      await postTo(postUrl, request('ping', undefined, 'here'));
+      await contains('"here"');
+    }
+  }, 30_000);
+
+  test('when all are in use a new one is 503, until one ends', async () => {
+    await using app = await startApp();
+    const open = await manyStreams(app.url, SESSIONS_MAX, async ({ postUrl }) => {
+      await postTo(postUrl, initialize);
+    });
+    const refused = await fetch(`${app.url}/sse`);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+    expect(((await refused.json()) as { code: string }).code).toBe('overloaded');
+    open[500]?.drop();
+    await until(async () => (await sessionsOf(app.url)) < SESSIONS_MAX);
+    await rawStream(app.url);
+  }, 30_000);
+
+  test('streams that were used and left, half of them rudely, leave no session behind', async () => {
+    await using app = await startApp();
+    const rounds = await streamRounds({ url: app.url, streams: 200, rounds: 2, rssBytes: () => 0 });
+    expect(rounds.map(({ sessions }) => sessions)).toEqual([0, 0]);
+  }, 30_000);
+});
+
+describe('a quiet stream', () => {
+  test('gets a comment when 15 seconds have passed, and again, for an hour', async () => {
+    await using app = await startApp();
+    const session = await openSse(app);
+    app.clock.advance(14_999);
+    await Bun.sleep(1100); // the longest the server may take to look
+    await session.post(request('ping'));
+    await session.nextMessage();
+    for (let minute = 0; minute < 3; minute += 1) {
+      app.clock.advance(20 * 60_000);
+      await session.events.comment();
+    }
+    await session.post(request('ping', undefined, 'an hour later'));
+    expect((await session.nextMessage()).id).toBe('an hour later');
+  }, 20_000);
+
+  test('of progress does, too', async () => {
+    const steered = steeredTool();
+    await using app = await startApp({ tools: () => [steered.tool] });
+    const { hostname, port } = new URL(app.url);
+    const body = JSON.stringify(call('steered', {}, { _meta: { progressToken: 1 } }));
+    const socket = connect(Number(port), hostname);
+    socket.write(
+      `POST /mcp HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk;
+    });
+    await steered.running;
+    steered.report(1);
+    app.clock.advance(15_000);
+    await until(async () => text.includes(': keepalive'));
+    steered.finish();
+    await until(async () => text.includes('"result"'));
+    socket.destroy();
+  }, 20_000);
+});
+
+describe('a stream that nobody reads', () => {
+  test('is cut off once its buffer is full, and its session with it', async () => {
+    await using app = await startApp();
+    const stream = await rawStream(app.url);
+    stream.pause();
+    let posts = 0;
+    for (; (await postTo(stream.postUrl, request('tools/list'))).status === 202; posts += 1) {
+      if (posts > 10_000) throw new Error('never cut off');
+    }
+    expect(await sessionsOf(app.url)).toBe(0);
+    stream.drop();
+  }, 30_000);
+});
+
+describe('an orderly stop', () => {
+  test('ends idle streams at once, and others when their calls are done', async () => {
+    const steered = steeredTool();
+    await using app = await startApp({ tools: () => [steered.tool] });
+    const [idle, busy] = [await openSse(app), await openSse(app)];
+    await busy.post(call('steered'));
+    await steered.running;
+    app.service.app.endStreams();
+    expect(await idle.events.next()).toBeUndefined();
+    expect((await fetch(`${app.url}/sse`)).status).toBe(503);
+    expect(await sessionsOf(app.url)).toBe(1);
+    steered.finish();
+    expect((await busy.nextMessage()).id).toBe(1);
+    expect(await busy.events.next()).toBeUndefined();
+    expect(await sessionsOf(app.url)).toBe(0);
+  });
+});

@@ -1,0 +1,171 @@
+// MCP as bytes: messages of both eras, and an SSE stream read event by event. What the tests of this folder share.
+
+import type { Env } from '../../src/config.ts';
+import type { Guard } from '../../src/guards/guard.ts';
+import { ok } from '../../src/problem.ts';
+import type { ServiceOptions } from '../../src/service.ts';
+import type { Call, ToolFacts } from '../../src/tools/tool.ts';
+import { type Answer, answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
+
+export interface AppOptions extends Partial<Pick<ServiceOptions, 'tools' | 'resources' | 'resourceTemplates'>> {
+  readonly env?: Env;
+}
+
+/** The one place where these tests get their app from. */
+export const startApp = (options: AppOptions = {}): Promise<TestApp> => createTestApp(options);
+
+export type Headers_ = Record<string, string>;
+export const ACCEPT = 'application/json, text/event-stream';
+export const MODERN = '2026-07-28';
+
+/** POST /mcp with a body as it is, or made into JSON. */
+export async function post(app: Pick<TestApp, 'url'>, body: unknown, headers: Headers_ = {}): Promise<Answer> {
+  return answerOf(await postRaw(app, body, headers));
+}
+
+export const postRaw = (app: Pick<TestApp, 'url'>, body: unknown, headers: Headers_ = {}, signal?: AbortSignal) =>
+  fetch(`${app.url}/mcp`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept: ACCEPT, ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+    ...(signal && { signal }),
+  });
+
+export const request = (method: string, params?: unknown, id: unknown = 1) => ({
+  jsonrpc: '2.0',
+  id,
+  method,
+  ...(params !== undefined && { params }),
+});
+
+export const call = (name: string, args: unknown = {}, more: object = {}) =>
+  request('tools/call', { name, arguments: args, ...more });
+
+export const META = {
+  'io.modelcontextprotocol/protocolVersion': MODERN,
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+
+/** A request of 2026-07-28 with the headers that belong to it. */
+export function modern(method: string, params: Record<string, unknown> = {}, meta: object = {}) {
+  const name = params.name ?? params.uri;
+  return {
+    body: request(method, { ...params, _meta: { ...META, ...meta } }),
+    headers: {
+      'mcp-protocol-version': MODERN,
+      'mcp-method': method,
+      ...(typeof name === 'string' && { 'mcp-name': name }),
+    } as Headers_,
+  };
+}
+
+/** Sends a modern request; `change` alters it first. */
+export function postModern(
+  app: TestApp,
+  method: string,
+  params: Record<string, unknown> = {},
+  { meta, headers }: { meta?: object; headers?: Headers_ } = {},
+): Promise<Answer> {
+  const made = modern(method, params, meta);
+  return post(app, made.body, { ...made.headers, ...headers });
+}
+
+export interface SseEvent {
+  readonly event: string;
+  readonly data: string;
+}
+
+/** Reads events, and counts comments, of a body. */
+export function eventReader(body: ReadableStream<Uint8Array>) {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  const events: SseEvent[] = [];
+  let text = '';
+  let comments = 0;
+
+  async function pull(): Promise<boolean> {
+    const { done, value } = await reader.read();
+    if (done) return false;
+    text += decoder.decode(value, { stream: true });
+    for (let end = text.indexOf('\n\n'); end !== -1; end = text.indexOf('\n\n')) {
+      const block = text.slice(0, end);
+      text = text.slice(end + 2);
+      if (block.startsWith(':')) {
+        comments += 1;
+        continue;
+      }
+      const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(block)?.[1];
+      events.push({ event: field('event') ?? 'message', data: field('data') ?? '' });
+    }
+    return true;
+  }
+
+  return {
+    /** The next event; undefined when the stream ended before one. */
+    async next(): Promise<SseEvent | undefined> {
+      while (events.length === 0) if (!(await pull())) return undefined;
+      return events.shift();
+    },
+    /** Reads until a comment came. */
+    async comment(): Promise<void> {
+      const seen = comments;
+      while (comments === seen) if (!(await pull())) throw new Error('the stream ended');
+    },
+    async rest(): Promise<SseEvent[]> {
+      while (await pull());
+      return events.splice(0);
+    },
+    /** Goes away without a word. */
+    cancel: () => reader.cancel(),
+  };
+}
+
+export interface SseSession {
+  /** Absolute URL to post to. */
+  readonly postUrl: string;
+  readonly endpoint: string;
+  post(message: unknown, headers?: Headers_): Promise<Answer>;
+  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+  nextMessage(): Promise<any>;
+  readonly events: ReturnType<typeof eventReader>;
+  drop(): Promise<void>;
+}
+
+/** Opens GET /sse and reads the endpoint event. */
+export async function openSse(app: Pick<TestApp, 'url'>, headers: Headers_ = {}): Promise<SseSession> {
+  const response = await fetch(`${app.url}/sse`, { headers: { accept: 'text/event-stream', ...headers } });
+  if (response.status !== 200 || response.body === null) throw new Error(`GET /sse answered ${response.status}`);
+  const events = eventReader(response.body);
+  const first = await events.next();
+  if (first?.event !== 'endpoint') throw new Error(`the first event was ${first?.event}`);
+  const postUrl = new URL(first.data, app.url).href;
+  return {
+    postUrl,
+    endpoint: first.data,
+    events,
+    async post(message, more = {}) {
+      const response = await fetch(postUrl, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers, ...more },
+        body: typeof message === 'string' ? message : JSON.stringify(message),
+      });
+      return answerOf(response);
+    },
+    async nextMessage() {
+      const event = await events.next();
+      return event === undefined ? undefined : JSON.parse(event.data);
+    },
+    drop: () => events.cancel(),
+  };
+}
+
+/** Lets anybody in. */
+export const anyone: Guard<Call> = () => ok({});
+
+export const facts = (name: string): ToolFacts => ({
+  name,
+  title: name,
+  description: name,
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  credential: 'none',
+});

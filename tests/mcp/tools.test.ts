@@ -1,0 +1,272 @@
+import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { ok } from '../../src/problem.ts';
+import { defineTool, type ToolContent } from '../../src/tools/tool.ts';
+import { bearer } from '../support/test-app.ts';
+import { anyone, call, facts, post, postModern, request, startApp } from './support.ts';
+
+const textOf = (body: { result: { content: { text: string }[] } }) => body.result.content[0]?.text;
+
+describe('tools/list', () => {
+  test('names the tools in a fixed order, the same for everyone', async () => {
+    await using app = await startApp();
+    const first = (await post(app, request('tools/list'))).body.result.tools;
+    const asAlice = (await post(app, request('tools/list'), await bearer(app, 'alice'))).body.result.tools;
+    const asModern = (await postModern(app, 'tools/list')).body.result.tools;
+    expect(first.map(({ name }: { name: string }) => name)).toEqual([
+      'create_api_key',
+      'list_api_keys',
+      'revoke_api_key',
+      'delete_api_key',
+      'get_data',
+    ]);
+    expect([asAlice, asModern]).toEqual([first, first]);
+  });
+
+  test('says of each what an agent and a client need', async () => {
+    await using app = await startApp();
+    const { tools } = (await post(app, request('tools/list'))).body.result;
+    for (const tool of tools) {
+      expect(tool.title.length).toBeGreaterThan(3);
+      expect(tool.description.length).toBeGreaterThan(40);
+      expect(tool.inputSchema).toMatchObject({ type: 'object', additionalProperties: false });
+      expect(tool.outputSchema.type).toBe('object');
+    }
+    const hints = (name: string) => {
+      const { annotations } = tools.find((tool: { name: string }) => tool.name === name);
+      const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = annotations;
+      return [readOnlyHint, destructiveHint, idempotentHint, openWorldHint];
+    };
+    expect(hints('create_api_key')).toEqual([false, false, false, false]);
+    expect(hints('list_api_keys')[0]).toBe(true);
+    expect(hints('revoke_api_key')).toEqual([false, true, true, false]);
+    expect(hints('delete_api_key')).toEqual([false, true, true, false]);
+    expect(hints('get_data')[0]).toBe(true);
+  });
+
+  test('links a widget under both names clients know', async () => {
+    await using app = await startApp();
+    const { tools } = (await post(app, request('tools/list'))).body.result;
+    const uri = 'ui://widget/api-key-created.html';
+    expect(tools[0]._meta).toEqual({ ui: { resourceUri: uri }, 'ui/resourceUri': uri });
+    expect(tools[4]._meta).toBeUndefined();
+  });
+});
+
+describe('credentials', () => {
+  test('the places of a key, in their order; the first present decides', async () => {
+    await using app = await startApp();
+    const key = async (owner: string) => (await app.createKey(owner)).key;
+    const [header, token, meta, args] = [await key('header'), await key('token'), await key('meta'), await key('args')];
+    const full = call('get_data', { _meta: { api_key: args } }, { _meta: { api_key: meta } });
+    const owner = async (body: unknown, headers = {}) =>
+      (await post(app, body, headers)).body.result.structuredContent?.owner;
+    expect(await owner(full, { 'x-api-key': header, authorization: `Bearer ${token}` })).toBe('header');
+    expect(await owner(full, { authorization: `Bearer ${token}` })).toBe('token');
+    expect(await owner(full, { authorization: 'Basic eDp5', 'x-api-key': '' })).toBe('meta');
+    expect(await owner(call('get_data', { _meta: { api_key: args } }))).toBe('args');
+    const refused = await post(app, full, { 'x-api-key': 'wrong' });
+    expect(textOf(refused.body)).toBe('Invalid or expired API key');
+  });
+
+  test('a management tool takes a user token in Authorization and no key anywhere', async () => {
+    await using app = await startApp();
+    const { key } = await app.createKey('alice');
+    const list = (headers: Record<string, string>, more = {}) => post(app, call('list_api_keys', {}, more), headers);
+    expect((await list(await bearer(app, 'alice'))).body.result.structuredContent.keys).toHaveLength(1);
+    expect(textOf((await list({ 'x-api-key': key })).body)).toBe('No user token provided');
+    expect(textOf((await list({ authorization: `Bearer ${key}` })).body)).toBe('Invalid or expired user token');
+    expect(textOf((await list({}, { _meta: { api_key: key } })).body)).toBe('No user token provided');
+  });
+
+  test('both kinds in one request serve both kinds of tools', async () => {
+    await using app = await startApp();
+    const { key } = await app.createKey('robot');
+    const headers = { ...(await bearer(app, 'alice')), 'x-api-key': key };
+    expect((await post(app, call('list_api_keys'), headers)).body.result.structuredContent.keys).toEqual([]);
+    expect((await post(app, call('get_data'), headers)).body.result.structuredContent.owner).toBe('robot');
+  });
+
+  test('in production a key in the body over plain HTTP is refused before the tool runs', async () => {
+    await using app = await startApp({
+      env: { NODE_ENV: 'production', TRUST_PROXY: '1', PUBLIC_URL: 'https://keys.example' },
+    });
+    const message = call('get_data', {}, { _meta: { api_key: `sk_live_${'0'.repeat(64)}` } });
+    for (const body of [message, [message]]) {
+      const { status, body: problem } = await post(app, body);
+      expect([status, problem.code]).toEqual([403, 'https_required']);
+    }
+    const { body } = await post(app, message, { 'x-forwarded-proto': 'https' });
+    expect(textOf(body)).toBe('Invalid or expired API key');
+  });
+});
+
+describe('denials are in-band, and no challenge', () => {
+  test.each<[string, string, (app: Awaited<ReturnType<typeof startApp>>) => Promise<Record<string, string>>]>([
+    ['No user token provided', 'list_api_keys', async () => ({})],
+    ['Invalid or expired user token', 'list_api_keys', async () => ({ authorization: 'Bearer x.y.z' })],
+    ['No API key provided', 'get_data', async () => ({})],
+    ['Invalid or expired API key', 'get_data', async () => ({ 'x-api-key': 'nonsense' })],
+    [
+      'Insufficient permissions',
+      'get_data',
+      async (app) => ({ 'x-api-key': (await app.createKey('alice', { scopes: ['write', 'admin'] })).key }),
+    ],
+  ])('%s', async (sentence, tool, headersFor) => {
+    await using app = await startApp();
+    const { status, body, headers } = await post(app, call(tool), await headersFor(app));
+    expect([status, body.result]).toEqual([200, { content: [{ type: 'text', text: sentence }], isError: true }]);
+    expect(headers.get('www-authenticate')).toBeNull();
+  });
+
+  test('bad input says what is wrong and where, never what was sent', async () => {
+    await using app = await startApp();
+    const input = { name: 7, scopes: ['read', 'no good'], expiresInDays: -1 };
+    const { status, body } = await post(app, call('create_api_key', input), await bearer(app, 'alice'));
+    expect([status, body.result.isError]).toEqual([200, true]);
+    const lines = textOf(body)?.split('\n') ?? [];
+    expect(lines[0]).toBe('The input does not fit the schema of the tool:');
+    expect(lines.slice(1).map((line) => line.split(':')[0])).toEqual(['- name', '- scopes.1', '- expiresInDays']);
+    expect(textOf(body)).not.toContain('no good');
+  });
+
+  test('a bug is -32603 and says nothing but the id to look for in the log', async () => {
+    const thrown = () => {
+      throw new Error('secret detail');
+    };
+    const tools = [
+      defineTool(anyone, { ...facts('sync'), input: v.strictObject({}), run: thrown }),
+      defineTool(anyone, { ...facts('async'), input: v.strictObject({}), run: async () => thrown() }),
+    ];
+    await using app = await startApp({ tools: () => tools });
+    for (const name of ['sync', 'async']) {
+      const { body } = await post(app, call(name));
+      expect(body).toEqual({
+        jsonrpc: '2.0',
+        id: 1,
+        error: {
+          code: -32603,
+          message: 'Something went wrong on the server',
+          data: { requestId: expect.any(String) },
+        },
+      });
+      const lines = (await app.log()).filter(({ requestId }) => requestId === body.error.data.requestId);
+      expect(lines).toMatchObject([{ level: 'error', event: 'internal error', tool: name }]);
+    }
+    const { body } = await post(app, [call('sync'), request('ping', undefined, 2)]);
+    expect(body).toMatchObject([
+      { id: 1, error: { code: -32603 } },
+      { id: 2, result: {} },
+    ]);
+  });
+});
+
+test('the rate limit stands in the headers of limited tools', async () => {
+  await using app = await startApp({ env: { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' } });
+  const key = { 'x-api-key': (await app.createKey('alice')).key };
+  const first = await post(app, call('get_data'), key);
+  expect([first.headers.get('ratelimit-policy'), first.headers.get('ratelimit')]).toEqual([
+    '"key";q=2;w=60',
+    '"key";r=1;t=60',
+  ]);
+  await postModern(app, 'tools/call', { name: 'get_data' }, { headers: key });
+  const over = await post(app, call('get_data'), key);
+  expect([over.status, textOf(over.body)]).toEqual([200, 'Rate limit exceeded; try again later']);
+  expect(over.headers.get('ratelimit')).toBe('"key";r=0;t=60');
+  expect((await post(app, request('tools/list'), key)).headers.get('ratelimit')).toBeNull();
+});
+
+describe('what a tool can answer with', () => {
+  test.each<[string, ToolContent]>([
+    ['text', { content: [{ type: 'text', text: 'a "quoted" line\nand another \u2028' }] }],
+    ['an image', { content: [{ type: 'image', data: 'AAAA', mimeType: 'image/png' }] }],
+    ['audio', { content: [{ type: 'audio', data: 'AAAA', mimeType: 'audio/wav' }] }],
+    ['a resource', { content: [{ type: 'resource', resource: { uri: 'x://y', mimeType: 'text/plain', text: 'z' } }] }],
+    ['a link', { content: [{ type: 'resource_link', uri: 'x://y', name: 'y' }] }],
+    ['nothing', { content: [] }],
+    ['a failure', { content: [{ type: 'text', text: 'no such city' }], isError: true }],
+  ])('%s', async (_what, content) => {
+    const tool = defineTool(anyone, { ...facts('answer'), input: v.strictObject({}), run: () => ok(content) });
+    await using app = await startApp({ tools: () => [tool] });
+    expect((await post(app, call('answer'))).body.result).toEqual(content);
+    const { _meta, resultType, ...rest } = (await postModern(app, 'tools/call', { name: 'answer' })).body.result;
+    expect([resultType, rest]).toEqual(['complete', content]);
+  });
+
+  test('an object: structured, and as text', async () => {
+    const value = { city: 'Zürich "centre"', degrees: -1.5, notes: [null, 'a\\b'] };
+    const tool = defineTool(anyone, {
+      ...facts('weather'),
+      input: v.strictObject({}),
+      output: v.strictObject({ city: v.string(), degrees: v.number(), notes: v.array(v.nullable(v.string())) }),
+      run: () => ok(value),
+    });
+    await using app = await startApp({ tools: () => [tool] });
+    const { result } = (await post(app, call('weather'))).body;
+    expect(result).toEqual({ content: [{ type: 'text', text: JSON.stringify(value) }], structuredContent: value });
+  });
+});
+
+describe('Accept', () => {
+  test.each([
+    undefined,
+    '*/*',
+    'application/json',
+    'application/*',
+    'text/html',
+    'text/event-stream, application/json',
+  ])('%s is answered with JSON', async (accept) => {
+    await using app = await startApp();
+    const { headers } = await post(app, request('ping'), { ...(accept !== undefined && { accept }) });
+    expect(headers.get('content-type')).toBe('application/json');
+  });
+
+  test('of event streams alone is answered with one event', async () => {
+    await using app = await startApp();
+    const { status, headers, body } = await post(app, request('ping'), { accept: 'text/event-stream' });
+    expect([status, headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+    expect(body).toBe('event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\n\n');
+  });
+});
+
+describe('resources', () => {
+  const resource = {
+    uri: 'ui://widget/x.html',
+    name: 'x',
+    title: 'X',
+    description: 'A page',
+    mimeType: 'text/html;profile=mcp-app',
+    meta: { ui: { prefersBorder: true } },
+    read: () => ({ text: '<p>x</p>' }),
+  };
+  const template = {
+    uriTemplate: 'data://{id}',
+    name: 'data',
+    title: 'Data',
+    description: 'By id',
+    mimeType: 'application/octet-stream',
+    read: (uri: string) => (uri === 'data://7' ? { blob: 'AAAA' } : undefined),
+  };
+
+  test('are listed and read, with their _meta', async () => {
+    await using app = await startApp({ resources: [resource], resourceTemplates: [template] });
+    const { read, meta, ...listed } = resource;
+    expect((await post(app, request('resources/list'))).body.result.resources).toEqual([{ ...listed, _meta: meta }]);
+    const { body } = await post(app, request('resources/read', { uri: resource.uri }));
+    expect(body.result.contents).toEqual([
+      { uri: resource.uri, mimeType: resource.mimeType, text: '<p>x</p>', _meta: meta },
+    ]);
+    const asModern = await postModern(app, 'resources/read', { uri: resource.uri });
+    expect(asModern.body.result).toMatchObject({ ...body.result, resultType: 'complete', cacheScope: 'public' });
+  });
+
+  test('of a template are read by what they match', async () => {
+    await using app = await startApp({ resources: [resource], resourceTemplates: [template] });
+    const { read, ...listed } = template;
+    const templates = (await post(app, request('resources/templates/list'))).body.result.resourceTemplates;
+    expect(templates).toEqual([listed]);
+    const { body } = await post(app, request('resources/read', { uri: 'data://7' }));
+    expect(body.result.contents).toEqual([{ uri: 'data://7', mimeType: template.mimeType, blob: 'AAAA' }]);
+    expect((await post(app, request('resources/read', { uri: 'data://8' }))).body.error.code).toBe(-32002);
+  });
+});

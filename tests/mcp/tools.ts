@@ -1,0 +1,49 @@
+// Tools that tests steer from outside: one that waits until told, reporting what it is told to.
+
+import * as v from 'valibot';
+import { ok } from '../../src/problem.ts';
+import { defineTool, type Tool } from '../../src/tools/tool.ts';
+import { anyone, facts } from './support.ts';
+
+export interface Steered {
+  readonly tool: Tool;
+  /** Resolves once the tool runs. */
+  readonly running: Promise<void>;
+  report(progress: number, total?: number, message?: string): void;
+  finish(text?: string): void;
+  /** Resolves with the reason when the tool's signal aborts. */
+  readonly aborted: Promise<unknown>;
+  /** True once its signal aborted. */
+  isAborted(): boolean;
+}
+
+/** A tool for one call. */
+export function steeredTool({ name = 'steered', timeoutMs }: { name?: string; timeoutMs?: number } = {}): Steered {
+  const running = Promise.withResolvers<void>();
+  const finished = Promise.withResolvers<string>();
+  const aborted = Promise.withResolvers<unknown>();
+  let report: Steered['report'] = () => {};
+  let isAborted = false;
+  const tool = defineTool(anyone, {
+    ...facts(name),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    input: v.strictObject({}),
+    async run(_input, { progress, signal }) {
+      report = progress;
+      signal.addEventListener('abort', () => {
+        isAborted = true;
+        aborted.resolve(signal.reason);
+      });
+      running.resolve();
+      return ok({ content: [{ type: 'text', text: await finished.promise }] });
+    },
+  });
+  return {
+    tool,
+    running: running.promise,
+    report: (...progress) => report(...progress),
+    finish: (text = 'done') => finished.resolve(text),
+    aborted: aborted.promise,
+    isAborted: () => isAborted,
+  };
+}
