@@ -23,7 +23,7 @@ export function failureOf({ content, isError }) {
 export function icon(name) {
   const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
   const use = document.createElementNS('http://www.w3.org/2000/svg', 'use');
-  use.setAttribute('href', `#${name}`);
+  use.setAttribute('href', `#i-${name}`);
   svg.setAttribute('aria-hidden', 'true');
   svg.append(use);
   return svg;

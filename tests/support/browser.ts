@@ -1,0 +1,41 @@
+// A real Chromium for tests, where there is one. Without it those tests are skipped, with a line that says so; in CI
+// (CI=true) its absence is a failure.
+
+import { afterAll, beforeAll, describe, test } from 'bun:test';
+import { existsSync } from 'node:fs';
+import { type Browser, chromium } from 'playwright-core';
+
+const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const LAUNCH_MS_MAX = 30_000;
+
+export const chromiumPath = [process.env.CHROMIUM_PATH ?? '', ...PLACES].find(existsSync) ?? null;
+
+export const launchBrowser = (executablePath: string): Promise<Browser> =>
+  chromium.launch({
+    executablePath,
+    args: ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-component-update', '--disable-sync'],
+  });
+
+/** A `describe` whose tests share one browser. */
+export function describeInBrowser(name: string, body: (browser: () => Browser) => void): void {
+  if (chromiumPath === null) {
+    if (process.env.CI === 'true') {
+      test(`${name}: Chromium is installed`, () => {
+        throw new Error(`expected Chromium at one of ${PLACES.join(', ')}, or at CHROMIUM_PATH`);
+      });
+      return;
+    }
+    console.warn(`skipped, no Chromium on this machine: ${name}`);
+  }
+  describe.skipIf(chromiumPath === null)(name, () => {
+    let launched: Browser | undefined;
+    beforeAll(async () => {
+      launched = await launchBrowser(chromiumPath ?? '');
+    }, LAUNCH_MS_MAX);
+    afterAll(() => launched?.close());
+    body(() => {
+      if (launched === undefined) throw new Error('the browser starts with the first test');
+      return launched;
+    });
+  });
+}

@@ -1,0 +1,136 @@
+import { expect, test } from 'bun:test';
+import type { CDPSession, FrameLocator, Page } from 'playwright-core';
+import { describeInBrowser } from '../support/browser.ts';
+import { type WithPreview, withPreview } from './preview-page.ts';
+
+const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
+const button = (widget: FrameLocator, name: string) => widget.getByRole('button', { name, exact: true });
+const html = (widget: FrameLocator) => widget.locator('html').evaluate((root) => root.outerHTML);
+const clipboard = (page: Page) => page.evaluate(() => navigator.clipboard.readText());
+
+describeInBrowser('the widget api-key-created', (browser) => {
+  const open = withPreview(browser);
+  const preview: WithPreview = (query, use) => open(`widget=api-key-created&${query}`, use);
+
+  test('shows name, scopes, expiry in words and date, and the warning', async () => {
+    await preview('theme=light', async ({ created }) => {
+      await created.getByRole('heading', { name: 'billing export' }).waitFor();
+      expect(await created.getByRole('list', { name: 'Scopes' }).getByRole('listitem').allTextContents()).toEqual([
+        'read:orders',
+        'read:products',
+      ]);
+      const expires = created.locator('#expires');
+      expect(await expires.textContent()).toMatch(/^in 30 days, on \w+ \d+, 20\d\d$/);
+      expect(await expires.locator('time').getAttribute('title')).toMatch(/\d:\d\d:\d\d/);
+      await created.getByText('Save this key now - it will not be shown again').waitFor();
+    });
+  });
+
+  test('says never of a key that does not expire, and none of no scopes', async () => {
+    await preview('data=empty', async ({ created }) => {
+      await created.getByRole('heading', { name: 'billing export' }).waitFor();
+      expect(await created.locator('#expires').textContent()).toBe('Never');
+      expect(await created.locator('#scopes').textContent()).toBe('none');
+    });
+  });
+
+  test('has the key nowhere in the page until it is asked for, and no more once hidden', async () => {
+    await preview('', async ({ created }) => {
+      await button(created, 'Show key').waitFor();
+      expect(await html(created)).not.toContain(KEY.slice(-8));
+      await button(created, 'Show key').click();
+      expect(await created.locator('#key-text').textContent()).toBe(KEY);
+      expect(await created.locator('#header-text').textContent()).toBe(`X-API-Key: ${KEY}`);
+      await button(created, 'Hide key').click();
+      expect(await html(created)).not.toContain(KEY.slice(-8));
+    });
+  });
+
+  test('copies the key, and the header, without showing them', async () => {
+    await preview('', async ({ page, created }) => {
+      await button(created, 'Copy').click();
+      await created.getByText('Copied. Paste it where it is kept safe.').waitFor();
+      expect(await clipboard(page)).toBe(KEY);
+      await button(created, 'Copy header').click();
+      await created.locator('#copy-header').getByText('Copied').waitFor();
+      expect(await clipboard(page)).toBe(`X-API-Key: ${KEY}`);
+      expect(await html(created)).not.toContain(KEY.slice(-8));
+    });
+  });
+
+  test('selects the whole key where the clipboard is refused, and says which keys copy it', async () => {
+    await preview('', async ({ created, frame }) => {
+      await button(created, 'Copy').waitFor();
+      const inside = await frame('api-key-created');
+      await inside.evaluate(() => {
+        Object.defineProperty(navigator, 'clipboard', { value: undefined });
+      });
+      await button(created, 'Copy').click();
+      await created.getByText('press Ctrl+C').waitFor();
+      expect(await inside.evaluate(() => String(getSelection()).trim())).toBe(KEY);
+    });
+  });
+
+  test('holds nothing of the key once torn down, in the page or in memory, and answers no more', async () => {
+    await preview('', async ({ page, created, frame }) => {
+      await button(created, 'Show key').click();
+      await button(created, 'Copy').click();
+      const inside = await frame('api-key-created');
+      const memory = await page.context().newCDPSession(inside);
+      expect(await isInMemory(memory, KEY)).toBe(true);
+      await page.getByRole('button', { name: 'Tear down' }).click();
+      await created.getByText('This widget is closed.').waitFor();
+      await page.getByText('answer to #teardown-api-key-created').waitFor();
+      expect(await html(created)).not.toContain(KEY.slice(-8));
+      expect(await isInMemory(memory, KEY.slice(-32))).toBe(false);
+      await page.evaluate((key) => {
+        const result = { content: [], structuredContent: { key, name: 'late', scopes: [], expiresAt: null } };
+        const message = { jsonrpc: '2.0', method: 'ui/notifications/tool-result', params: result };
+        document.querySelector('iframe')?.contentWindow?.postMessage(message, '*');
+      }, KEY);
+      await inside.evaluate(() => new Promise((resolve) => setTimeout(resolve)));
+      expect(await created.locator('#made').isVisible()).toBe(false);
+    });
+  });
+
+  test('says in a sentence that there is no key when the tool failed', async () => {
+    await preview('data=error', async ({ created }) => {
+      await created.getByText('No key to show. The key store is out of reach; try again').waitFor();
+      expect(await created.getByRole('button').count()).toBe(0);
+    });
+  });
+
+  test('is used with the keyboard alone, with a visible focus', async () => {
+    await preview('', async ({ page, created, frame }) => {
+      await button(created, 'Show key').waitFor();
+      await page.locator('nav a').last().focus();
+      await page.keyboard.press('Tab');
+      const inside = await frame('api-key-created');
+      const focused = () =>
+        inside.evaluate(() => [
+          document.activeElement?.id,
+          getComputedStyle(document.activeElement as Element).outlineStyle,
+        ]);
+      expect(await focused()).toEqual(['show', 'solid']);
+      await page.keyboard.press('Enter');
+      expect(await created.locator('#key-text').textContent()).toBe(KEY);
+      await page.keyboard.press('Tab');
+      expect(await focused()).toEqual(['copy', 'solid']);
+      await page.keyboard.press('Space');
+      await created.locator('#copy').getByText('Copied').waitFor();
+      await page.keyboard.press('Tab');
+      expect(await focused()).toEqual(['copy-header', 'solid']);
+    });
+  });
+});
+
+/** Whether a string alive in the window's heap contains `text`. */
+async function isInMemory(session: CDPSession, text: string): Promise<boolean> {
+  const chunks: string[] = [];
+  const collect = ({ chunk }: { chunk: string }) => chunks.push(chunk);
+  session.on('HeapProfiler.addHeapSnapshotChunk', collect);
+  await session.send('HeapProfiler.collectGarbage');
+  await session.send('HeapProfiler.takeHeapSnapshot', { reportProgress: false });
+  session.off('HeapProfiler.addHeapSnapshotChunk', collect);
+  return chunks.join('').includes(text);
+}

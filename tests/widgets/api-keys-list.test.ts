@@ -1,0 +1,200 @@
+import { expect, test } from 'bun:test';
+import type { FrameLocator } from 'playwright-core';
+import { describeInBrowser } from '../support/browser.ts';
+import { type WithPreview, withPreview } from './preview-page.ts';
+
+const FILTER_MS_MAX = 100;
+
+const button = (widget: FrameLocator, name: string) => widget.getByRole('button', { name, exact: true });
+/** Names of the rows a person sees, in order. */
+const names = (widget: FrameLocator) => widget.locator('tbody tr:visible .name').allTextContents();
+const stateOf = (widget: FrameLocator, name: string) =>
+  widget
+    .locator('tbody tr', { has: widget.getByText(name, { exact: true }) })
+    .locator('.state')
+    .textContent();
+
+describeInBrowser('the widget api-keys-list', (browser) => {
+  const open = withPreview(browser);
+  const preview: WithPreview = (query, use) => open(`widget=api-keys-list&${query}`, use);
+
+  test('shows each key with its state in words and with an icon, and times in words with the exact one on hover', async () => {
+    await preview('', async ({ list }) => {
+      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      const states = await list.locator('tbody .state').allTextContents();
+      expect(states).toEqual(['Active', 'Active', 'Expires soon', 'Active', 'Expired', 'Revoked']);
+      const icons = await list
+        .locator('tbody .state use')
+        .evaluateAll((all) => all.map((use) => use.getAttribute('href')));
+      expect(new Set(icons).size).toBe(4);
+      const times = list.getByRole('row', { name: /CI pipeline/ }).locator('time');
+      expect(await times.allTextContents()).toEqual(['24 days ago', 'in 11 months', '3 minutes ago']);
+      expect(await times.first().getAttribute('title')).toMatch(/20\d\d.*\d:\d\d:\d\d/);
+      expect(
+        await list
+          .getByRole('row', { name: /billing export/ })
+          .locator('.when')
+          .allTextContents(),
+      ).toEqual(['14 minutes ago', 'in 30 days', 'Never']);
+    });
+  });
+
+  test('says how to make the first key when there is none', async () => {
+    await preview('data=empty', async ({ list }) => {
+      await list.getByRole('heading', { name: 'No API keys yet' }).waitFor();
+      await list.getByText('Create an API key named').waitFor();
+    });
+  });
+
+  test('sorts by each column, both ways, and says which', async () => {
+    await preview('', async ({ list }) => {
+      const by = async (column: string) => {
+        await button(list, column).click();
+        const header = list.getByRole('columnheader', { name: column });
+        return [await header.getAttribute('aria-sort'), (await names(list))[0], (await names(list)).at(-1)];
+      };
+      expect(await by('Name')).toEqual(['ascending', 'billing export', 'partner integration']);
+      expect(await by('Name')).toEqual(['descending', 'partner integration', 'billing export']);
+      expect(await by('Expires')).toEqual(['ascending', 'old laptop', 'leaked in a screenshot']);
+      expect(await by('Last used')).toEqual(['descending', 'CI pipeline', 'billing export']);
+      expect(await by('State')).toEqual(['ascending', 'billing export', 'leaked in a screenshot']);
+      expect(await by('Created')).toEqual(['descending', 'billing export', 'leaked in a screenshot']);
+      expect(await list.locator('[aria-sort]').count()).toBe(1);
+    });
+  });
+
+  test('filters by state and by text in name, scope or id', async () => {
+    await preview('data=1000', async ({ list }) => {
+      const search = list.getByRole('searchbox');
+      await search.fill('CI 2');
+      await list.getByText(/^\d+ of 1,000 keys$/).waitFor();
+      expect(new Set((await names(list)).map((name) => name.slice(0, 4)))).toEqual(new Set(['CI 2']));
+      await search.fill('ADMIN:users');
+      await list.getByText('200 of 1,000 keys').waitFor();
+      await button(list, 'Revoked 166').click();
+      expect(new Set(await list.locator('tbody tr:visible .state').allTextContents())).toEqual(new Set(['Revoked']));
+      await search.fill('nothing like this');
+      await list.getByText('No key matches.').waitFor();
+    });
+  });
+
+  test('filters and sorts 1,000 keys within 100 ms', async () => {
+    await preview('data=1000', async ({ list, frame }) => {
+      await list.getByText('1,000 keys', { exact: true }).waitFor();
+      const times = await (await frame('api-keys-list')).evaluate(() => {
+        const search = document.querySelector('input') as HTMLInputElement;
+        const timed = (act: () => void) => {
+          const startMs = performance.now();
+          act();
+          document.querySelector('footer')?.getBoundingClientRect(); // lays out what the change made
+          return performance.now() - startMs;
+        };
+        const type = (text: string) =>
+          timed(() => {
+            search.value = text;
+            search.dispatchEvent(new Event('input'));
+          });
+        const order = timed(() => document.querySelector<HTMLElement>('#expires button')?.click());
+        return [type('b'), type('billing export 1'), type(''), type('zzz'), type(''), order];
+      });
+      expect(times.filter((ms) => ms > FILTER_MS_MAX)).toEqual([]);
+    });
+  });
+
+  test('revokes after a question in the row, and shows it there', async () => {
+    await preview('', async ({ page, list }) => {
+      await button(list, 'Revoke CI pipeline').click();
+      const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
+      await question.getByText('Programs that use it are refused at once.').waitFor();
+      await question.getByRole('button', { name: 'Revoke' }).click();
+      await list.getByText('API key revoked successfully').waitFor();
+      expect(await stateOf(list, 'CI pipeline')).toBe('Revoked');
+      expect(await button(list, 'Revoke CI pipeline').count()).toBe(0);
+      await button(list, 'Revoked 2').waitFor();
+      await page.getByText('tools/call #2').click();
+      await page.getByText('"name": "revoke_api_key"').waitFor();
+    });
+  });
+
+  test('deletes after a question in the row, which then leaves the list', async () => {
+    await preview('', async ({ list }) => {
+      await button(list, 'Delete old laptop').click();
+      const question = list.getByRole('group', { name: 'Delete old laptop?' });
+      await question.getByText('This cannot be undone.').waitFor();
+      await question.getByRole('button', { name: 'Delete' }).click();
+      await list.getByText('API key deleted permanently').waitFor();
+      await list.getByText('5 keys', { exact: true }).waitFor();
+      expect(await names(list)).not.toContain('old laptop');
+      expect(await button(list, 'Expired 1').count()).toBe(0);
+    });
+  });
+
+  test('shows a failure in the row it belongs to, and lets try again or leave it', async () => {
+    await preview('calls=fail', async ({ list }) => {
+      await button(list, 'Delete CI pipeline').click();
+      const question = list.getByRole('group', { name: 'Delete CI pipeline?' });
+      await question.getByRole('button', { name: 'Delete' }).click();
+      await question.getByRole('alert').getByText('The key store is out of reach; try again').waitFor();
+      await question.getByRole('button', { name: 'Try again' }).click();
+      await question.getByRole('button', { name: 'Deleting…' }).waitFor();
+      await question.getByRole('button', { name: 'Cancel' }).click();
+      expect(await stateOf(list, 'CI pipeline')).toBe('Active');
+      expect(await question.count()).toBe(0);
+    });
+  });
+
+  test('offers neither where the host does not let widgets call tools', async () => {
+    await preview('calls=off', async ({ list }) => {
+      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      expect(await list.getByRole('button', { name: /^(Revoke|Delete) / }).count()).toBe(0);
+    });
+  });
+
+  test('gives up on a host that never answers a call, in a sentence', async () => {
+    await preview('calls=silent', async ({ page, list }) => {
+      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      await page.clock.install();
+      await button(list, 'Revoke CI pipeline').click();
+      await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
+      await page.getByText('tools/call #2').waitFor();
+      await page.clock.fastForward('03:00');
+      await list.getByRole('alert').getByText('No answer came.').waitFor();
+    });
+  });
+
+  test('revokes with the keyboard alone: escape leaves, focus is seen and never lost', async () => {
+    await preview('', async ({ page, list, frame }) => {
+      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      const inside = await frame('api-keys-list');
+      const focused = () =>
+        inside.evaluate(() => {
+          const at = document.activeElement as HTMLElement;
+          return [at.ariaLabel ?? at.textContent, getComputedStyle(at).outlineStyle];
+        });
+      const tabTo = async (label: string) => {
+        for (let presses = 0; presses < 60; presses += 1) {
+          await page.keyboard.press('Tab');
+          if ((await focused())[0] === label) return;
+        }
+        throw new Error(`no way to ${label}`);
+      };
+      await page.locator('nav a').last().focus();
+      await tabTo('Revoke CI pipeline');
+      await page.keyboard.press('Enter');
+      expect(await focused()).toEqual(['Cancel', 'solid']);
+      await page.keyboard.press('Escape');
+      expect(await focused()).toEqual(['Revoke CI pipeline', 'solid']);
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('Shift+Tab');
+      expect(await focused()).toEqual(['Revoke', 'solid']);
+      await page.keyboard.press('Enter');
+      await list.getByText('API key revoked successfully').waitFor();
+      expect(await focused()).toEqual(['Delete CI pipeline', 'solid']);
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('Shift+Tab');
+      await page.keyboard.press('Enter');
+      await list.getByText('5 keys', { exact: true }).waitFor();
+      expect(await focused()).toEqual(['Delete nightly backup', 'solid']);
+    });
+  });
+});

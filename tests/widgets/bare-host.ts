@@ -1,0 +1,65 @@
+// The plainest possible host: a page with one widget in a sandboxed frame, which says only what a test has it say.
+
+import type { Browser, Frame, Page } from 'playwright-core';
+import { widgetResources } from '../../src/widgets/index.ts';
+import { watch } from './preview-page.ts';
+
+export interface BareHost {
+  readonly page: Page;
+  readonly frame: Frame;
+  /** Messages of the widget, in order. */
+  heard(): Promise<Record<string, unknown>[]>;
+  /** Posts `message` to the widget as it is. */
+  post(message: unknown): Promise<void>;
+  /** Answers `ui/initialize`. */
+  initialize(result?: object): Promise<void>;
+  /** What a person reads. */
+  text(): Promise<string>;
+  /** What must not have happened (see `watch`). */
+  readonly misdeeds: readonly string[];
+}
+
+export const INITIALIZED = { protocolVersion: '2026-01-26', hostInfo: {}, hostCapabilities: {}, hostContext: {} };
+
+export async function withBareHost(browser: Browser, widget: string, use: (host: BareHost) => Promise<void>) {
+  const content = widgetResources.find(({ name }) => name === widget)?.read();
+  const html = content !== undefined && 'text' in content ? content.text : '';
+  const context = await browser.newContext();
+  context.setDefaultTimeout(8000);
+  try {
+    const page = await context.newPage();
+    await page.clock.install();
+    const misdeeds = watch(page);
+    await page.setContent(
+      '<iframe sandbox="allow-scripts"></iframe><iframe id="other" sandbox="allow-scripts"></iframe>',
+    );
+    await page.evaluate((srcdoc) => {
+      const heard: unknown[] = [];
+      Object.assign(globalThis, { heard });
+      const frame = document.querySelector('iframe');
+      window.addEventListener('message', ({ source, data }) => {
+        if (source === frame?.contentWindow) heard.push(data);
+      });
+      if (frame) frame.srcdoc = srcdoc;
+    }, html);
+    const heard = () => page.evaluate(() => (globalThis as unknown as { heard: Record<string, unknown>[] }).heard);
+    await page.waitForFunction(() => (globalThis as unknown as { heard: unknown[] }).heard.length > 0);
+    const frame = await (await page.waitForSelector('iframe')).contentFrame();
+    if (frame === null) throw new Error('the widget has no window');
+    const post = (message: unknown) =>
+      page.evaluate(async (data) => {
+        document.querySelector('iframe')?.contentWindow?.postMessage(data, '*');
+      }, message);
+    await use({
+      page,
+      frame,
+      heard,
+      post,
+      initialize: (result = INITIALIZED) => post({ jsonrpc: '2.0', id: 1, result }),
+      text: () => frame.evaluate(() => document.body.innerText),
+      misdeeds,
+    });
+  } finally {
+    await context.close();
+  }
+}

@@ -1,0 +1,101 @@
+import { expect, test } from 'bun:test';
+import { createHash } from 'node:crypto';
+import { Glob } from 'bun';
+import { widgetResources } from '../../src/widgets/index.ts';
+import { createTestApp } from '../support/test-app.ts';
+
+const FILE_BYTES_MAX = 20_000;
+
+test('each file of the widgets is under 20 KB', async () => {
+  const folder = `${import.meta.dir}/../../src/widgets`;
+  for await (const name of new Glob('*').scan(folder)) {
+    expect({ name, small: Bun.file(`${folder}/${name}`).size < FILE_BYTES_MAX }).toEqual({ name, small: true });
+  }
+});
+
+test('the widgets are MCP Apps resources, complete in one text', () => {
+  expect(widgetResources.map(({ uri }) => uri)).toEqual([
+    'ui://widget/api-key-created.html',
+    'ui://widget/api-keys-list.html',
+  ]);
+  for (const resource of widgetResources) {
+    expect(resource.mimeType).toBe('text/html;profile=mcp-app');
+    expect(resource.meta?.ui).toBeObject();
+    const content = resource.read();
+    const html = 'text' in content ? content.text : '';
+    expect(html).toStartWith('<!doctype html>');
+    expect(html).toContain('ui/initialize');
+    expect(html).not.toMatch(/<link|^import |^export |\bsrc=|https?:(?!\/\/www\.w3\.org\/2000\/svg)|innerHTML/m);
+  }
+});
+
+test('the preview page allows the scripts and styles it has, by hash, and nothing else', async () => {
+  await using app = await createTestApp();
+  const response = await fetch(`${app.url}/widgets/preview?data=hostile`);
+  expect(response.status).toBe(200);
+  expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+  expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+  expect(response.headers.get('referrer-policy')).toBe('no-referrer');
+  expect(response.headers.get('x-frame-options')).toBe('DENY');
+  const policy = response.headers.get('content-security-policy') ?? '';
+  expect(policy).toStartWith("default-src 'none'; script-src 'sha256-");
+  expect(policy).toContain("frame-ancestors 'none'");
+  expect(policy).not.toMatch(/unsafe|\*|https?:|connect-src|frame-src/);
+  const html = await response.text();
+  const [, script = ''] = /<script type="module">(.*?)<\/script>\n<\/body>/s.exec(html) ?? [];
+  expect(policy).toContain(createHash('sha256').update(script).digest('base64'));
+  for (const [, frame = ''] of html.matchAll(/<iframe ([^>]*?) srcdoc=/g)) {
+    expect(frame).toContain('sandbox="allow-scripts"'); // not allow-same-origin: that would undo the sandbox
+  }
+});
+
+test('?widget= selects one', async () => {
+  await using app = await createTestApp();
+  const html = await (await fetch(`${app.url}/widgets/preview?widget=api-keys-list`)).text();
+  expect(html.match(/<iframe name="[^"]+"/g)).toEqual(['<iframe name="api-keys-list"']);
+});
+
+test.each([
+  ['widget', 'api-keys-lists', 'both, api-key-created, api-keys-list'],
+  ['theme', 'Dark', 'light, dark, sepia'],
+  ['theme', '', 'light, dark, sepia'],
+  ['width', '321', 'auto, 320, 480, 720'],
+  ['data', '<script>', 'few, empty, 1000, hostile, error'],
+  ['calls', 'constructor', 'work, fail, silent, off'],
+])('?%s=%s is 400 with the choices, without what was sent', async (param, value, choices) => {
+  await using app = await createTestApp();
+  const response = await fetch(`${app.url}/widgets/preview?${param}=${encodeURIComponent(value)}`);
+  expect(response.status).toBe(400);
+  expect(response.headers.get('content-type')).toBe('application/problem+json');
+  const text = await response.text();
+  expect(JSON.parse(text)).toMatchObject({
+    code: 'invalid_input',
+    issues: [{ path: param, message: `Expected one of: ${choices}` }],
+  });
+  if (value !== '') expect(text).not.toContain(value);
+});
+
+test('the preview page stands under the base path, answers HEAD, and refuses POST', async () => {
+  await using app = await createTestApp({ env: { BASE_PATH: '/keys' } });
+  const head = await fetch(`${app.url}/widgets/preview`, { method: 'HEAD' });
+  expect([head.status, await head.text()]).toEqual([200, '']);
+  const posted = await fetch(`${app.url}/widgets/preview`, { method: 'POST' });
+  expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS']);
+});
+
+test('the samples have the shape of the real answers', async () => {
+  await using app = await createTestApp();
+  const authorization = { authorization: `Bearer ${await app.token('alice')}` };
+  const input = { name: 'n', scopes: ['read'], expiresInDays: 1 };
+  const { body: created } = await app.call('create_api_key', input, authorization);
+  await app.call('get_data', {}, { 'x-api-key': created.key });
+  const { body: listed } = await app.call('list_api_keys', {}, authorization);
+  const html = await (await fetch(`${app.url}/widgets/preview`)).text();
+  const { samples } = JSON.parse(/id="setup">(.*?)<\/script>/s.exec(html)?.[1] ?? '');
+  const sample = samples['api-key-created'].result;
+  expect(Object.keys(sample.structuredContent)).toEqual(Object.keys(created));
+  expect(sample.structuredContent.warning).toBe(created.warning);
+  expect(JSON.parse(sample.content[0].text)).toEqual(sample.structuredContent);
+  const used = samples['api-keys-list'].result.structuredContent.keys.find((key: object) => 'lastUsedAt' in key);
+  expect(Object.keys(used)).toEqual(Object.keys(listed.keys[0]));
+});
