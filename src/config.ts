@@ -13,7 +13,7 @@ export type JwtConfig =
   | { readonly kind: 'secret'; readonly secret: string }
   | { readonly kind: 'dev-secret' } // made at first start, kept in a file
   | { readonly kind: 'jwks'; readonly url: URL }
-  | { readonly kind: 'discovery' }; // the issuer's metadata names the key set
+  | { readonly kind: 'discovery'; readonly issuer: string }; // the issuer's metadata names the key set
 
 export type DatabaseConfig =
   | { readonly mode: 'embedded'; readonly path: string }
@@ -114,8 +114,8 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
       ? parsed<string | null>(
           'JWT_ISSUER',
           null,
-          'an https URL (http on loopback only)',
-          (v) => (trustedUrl(v) ? v : null),
+          'an https URL (http on loopback only) without query and fragment',
+          (v) => (trustedUrl(v) && !/[?#]/.test(v) ? v : null),
           shownUrl,
         )
       : text('JWT_ISSUER');
@@ -198,7 +198,7 @@ function tlsFiles(certFile: string | null, keyFile: string | null, fault: Fault)
 function jwtConfig(secret: string | null, jwksUrl: URL | null, issuer: string | null): JwtConfig {
   if (secret !== null) return { kind: 'secret', secret };
   if (jwksUrl !== null) return { kind: 'jwks', url: jwksUrl };
-  return issuer !== null ? { kind: 'discovery' } : { kind: 'dev-secret' };
+  return issuer !== null ? { kind: 'discovery', issuer } : { kind: 'dev-secret' };
 }
 
 function databaseConfig(
