@@ -62,6 +62,10 @@ export function createJwtVerifier({ keys: signing, issuer, audiences, clock }: J
   }
 
   async function check(token: string, tokenHash: string): Promise<Result<{ subject: string }, Problem>> {
+    const alg = algorithmOf(token);
+    if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
+    // Also jose's check; made before it, so that what no key can help is refused without asking for keys.
+    if (!signing.algorithms.includes(alg)) return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
     const accepted = audiences();
     const options: JWTVerifyOptions = {
       algorithms: [...signing.algorithms],
@@ -101,6 +105,15 @@ export function createJwtVerifier({ keys: signing, issuer, audiences, clock }: J
     const verdict = known(tokenHash);
     return verdict !== undefined ? ok({ subject: verdict.subject }) : check(token, tokenHash);
   };
+}
+
+/** What the header says; null for what is no JWT. */
+function algorithmOf(token: string): string | null {
+  try {
+    return decodeProtectedHeader(token).alg ?? null;
+  } catch {
+    return null;
+  }
 }
 
 /** The claims of a valid token, or jose's error. */
