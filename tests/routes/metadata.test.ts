@@ -49,7 +49,7 @@ describe('with an authorization server', () => {
     const head = await metadataAt(app, '/mcp', { method: 'HEAD' });
     expect([head.status, head.body]).toEqual([200, '']);
     const post = await metadataAt(app, '/mcp', { method: 'POST' });
-    expect([post.status, post.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS']);
+    expect([post.status, post.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
     const preflight = await metadataAt(app, '/mcp', {
       method: 'OPTIONS',
       headers: {

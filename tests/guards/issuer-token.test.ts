@@ -1,4 +1,5 @@
-// What a user token must be, by a shared secret and by an issuer's key set, seen from outside.
+// User JWTs: those of an issuer, and odd ones put together by hand. The plain rules are in user-jwt.test.ts, the key
+// set's own in key-set.test.ts.
 
 import { describe, expect, test } from 'bun:test';
 import { createHmac } from 'node:crypto';
@@ -39,33 +40,18 @@ async function expectRefused(app: TestApp, token: string, reason?: string): Prom
 describe('signature and header', () => {
   const now = (app: TestApp) => claims(app);
   const REFUSED: [string, (app: TestApp) => string][] = [
-    ['alg none without signature', (app) => `${encode({ alg: 'none' })}.${encode(now(app))}.`],
-    ['alg None with a signature', (app) => handmade({ alg: 'None' }, now(app))],
-    ['alg HS512', (app) => handmade({ alg: 'HS512' }, now(app))],
-    ['alg RS256', (app) => handmade({ alg: 'RS256' }, now(app))],
     ['no alg', (app) => handmade({ typ: 'JWT' }, now(app))],
     ['alg of a wrong type', (app) => handmade({ alg: ['HS256'] }, now(app))],
     ['an alg that is a property name', (app) => handmade({ alg: 'constructor' }, now(app))],
-    ['another secret', (app) => handmade(HS256, now(app), 'another secret of more than thirty-two bytes')],
-    ['an unknown critical header', (app) => handmade({ ...HS256, crit: ['urn:new'], 'urn:new': 1 }, now(app))],
     ['an empty crit', (app) => handmade({ ...HS256, crit: [] }, now(app))],
     ['an unencoded payload', (app) => handmade({ ...HS256, crit: ['b64'], b64: false }, now(app))],
     ['a header that is no object', (app) => handmade('"HS256"', now(app))],
     ['a header that is no JSON', (app) => handmade('{', now(app))],
-    ['a payload that is no object', () => handmade(HS256, [])],
-    ['a payload that is null', () => handmade(HS256, 'null')],
-    ['a payload that is no JSON', () => handmade(HS256, '{"sub":')],
     ['no signature', (app) => handmade(HS256, now(app)).replace(/\.[^.]*$/, '.')],
     ['two parts', (app) => handmade(HS256, now(app)).replace(/\.[^.]*$/, '')],
     ['four parts', (app) => `${handmade(HS256, now(app))}.e30`],
     ['five parts, as an encrypted token has', () => 'e30.e30.e30.e30.e30'],
-    [
-      'a changed payload',
-      (app) => handmade(HS256, now(app)).replace(/\.(.*)\./, `.${encode(claims(app, { sub: 'bob' }))}.`),
-    ],
-    ['no token at all', () => 'hello'],
     ['an API key', () => `sk_test_${'0'.repeat(64)}`],
-    ['only dots', () => '..'],
   ];
   test.each(REFUSED)('a token with %s is refused', async (_, make) => {
     await using app = await createTestApp();
@@ -96,89 +82,25 @@ describe('signature and header', () => {
 describe('claims', () => {
   const REFUSED: [string, Record<string, unknown>, string][] = [
     ['no exp', { exp: undefined }, 'missing required "exp" claim'],
-    ['exp as text', { exp: '9999999999' }, '"exp" claim must be a number'],
-    ['exp null', { exp: null }, '"exp" claim must be a number'],
     ['nbf in the far future', { nbf: 99_999_999_999 }, '"nbf" claim timestamp check failed'],
-    ['nbf as text', { nbf: '0' }, '"nbf" claim must be a number'],
-    ['no sub', { sub: undefined }, 'missing required "sub" claim'],
-    ['an empty sub', { sub: '' }, 'sub must be 1 to 255 characters without controls'],
-    ['sub of 256 characters', { sub: 'é'.repeat(256) }, 'sub must be 1 to 255 characters without controls'],
     ['sub with NUL', { sub: 'bob\0x' }, 'sub must be 1 to 255 characters without controls'],
-    ['sub with half a surrogate pair', { sub: 'bob\ud800' }, 'sub must be 1 to 255 characters without controls'],
-    ['sub as a number', { sub: 7 }, 'sub must be 1 to 255 characters without controls'],
-    ['sub as a list', { sub: ['alice'] }, 'sub must be 1 to 255 characters without controls'],
   ];
-  test.each(REFUSED)('a token with %s is refused', async (_, changed, reason) => {
+  test.each(REFUSED)('a token with %s is refused, and the log says why', async (_, changed, reason) => {
     await using app = await createTestApp();
     await expectRefused(app, handmade(HS256, claims(app, changed)), reason);
-  });
-
-  test('sub may have 255 characters of any script', async () => {
-    await using app = await createTestApp();
-    expect((await present(app, handmade(HS256, claims(app, { sub: '😀'.repeat(255) })))).status).toBe(200);
-  });
-
-  test('bytes that are no UTF-8 are nobody', async () => {
-    await using app = await createTestApp();
-    const payload = Buffer.concat([Buffer.from('{"exp":9999999999,"sub":"'), Buffer.from([0xff]), Buffer.from('"}')]);
-    const signed = `${encode(HS256)}.${payload.toString('base64url')}`;
-    await expectRefused(app, `${signed}.${createHmac('sha256', TEST_SECRET).update(signed).digest('base64url')}`);
   });
 
   test('of a claim given twice the last one counts (RFC 7519 section 4)', async () => {
     await using app = await createTestApp();
     const { exp } = claims(app);
-    await present(app, handmade(HS256, `{"sub":"alice","sub":"bob","exp":1,"exp":${exp}}`));
     const twice = handmade(HS256, `{"sub":"alice","sub":"bob","exp":1,"exp":${exp}}`);
     await app.createKey('bob');
     expect((await present(app, twice)).body.keys).toHaveLength(1);
     await expectRefused(app, handmade(HS256, `{"sub":"alice","exp":${exp},"exp":1}`));
   });
-
-  test('exp and nbf are believed to five seconds, whole seconds of the clock', async () => {
-    await using app = await createTestApp();
-    const nowS = app.clock.nowMs() / 1000;
-    expect((await present(app, handmade(HS256, { sub: 'alice', exp: nowS - 4 }))).status).toBe(200);
-    await expectRefused(app, handmade(HS256, { sub: 'alice', exp: nowS - 5 }), '"exp" claim timestamp check failed');
-    expect((await present(app, handmade(HS256, { sub: 'alice', exp: nowS + 60, nbf: nowS + 5 }))).status).toBe(200);
-    await expectRefused(app, handmade(HS256, { sub: 'alice', exp: nowS + 60, nbf: nowS + 6 }));
-  });
-
-  test('a remembered verdict ends with exp and its tolerance', async () => {
-    await using app = await createTestApp();
-    const startMs = app.clock.nowMs();
-    const token = handmade(HS256, { sub: 'alice', exp: startMs / 1000 + 60 });
-    expect((await present(app, token)).status).toBe(200);
-    app.clock.advance(64_999);
-    expect((await present(app, token)).status).toBe(200);
-    app.clock.advance(1);
-    await expectRefused(app, token, '"exp" claim timestamp check failed');
-  });
 });
 
 describe('issuer and audience', () => {
-  test('with a secret they are compared where configured, and only there', async () => {
-    await using free = await createTestApp();
-    expect((await present(free, handmade(HS256, claims(free, { iss: 'anyone', aud: 'anything' })))).status).toBe(200);
-    await using strict = await createTestApp({ env: { JWT_ISSUER: 'us', JWT_AUDIENCE: 'keys' } });
-    expect((await present(strict, handmade(HS256, claims(strict, { iss: 'us', aud: ['x', 'keys'] })))).status).toBe(
-      200,
-    );
-    await expectRefused(strict, handmade(HS256, claims(strict, { aud: 'keys' })), 'missing required "iss" claim');
-    await expectRefused(strict, handmade(HS256, claims(strict, { iss: 'us' })), 'missing required "aud" claim');
-    await expectRefused(
-      strict,
-      handmade(HS256, claims(strict, { iss: 'us/', aud: 'keys' })),
-      'unexpected "iss" claim value',
-    );
-    await expectRefused(
-      strict,
-      handmade(HS256, claims(strict, { iss: 'us', aud: 'KEYS' })),
-      'unexpected "aud" claim value',
-    );
-    await expectRefused(strict, handmade(HS256, claims(strict, { iss: ['us'], aud: 'keys' })));
-  });
-
   test('with an issuer the audience is one of this server’s own addresses', async () => {
     await using issuer = await createIssuer();
     const env = { JWT_SECRET: undefined, JWT_ISSUER: issuer.url, PUBLIC_URL: 'https://keys.example/service' };
@@ -240,7 +162,8 @@ describe('against a key set', () => {
     ]) {
       await expectRefused(app, handmade({ ...HS256, kid: 'first' }, payload, secret), 'algorithm not accepted');
     }
-    await expectRefused(app, `${encode({ alg: 'none', kid: 'first' })}.${encode(payload)}.`, 'algorithm not accepted');
+    await expectRefused(app, `${encode({ alg: 'none', kid: 'first' })}.${encode(payload)}.`);
+    await expectRefused(app, handmade({ alg: 'none', kid: 'first' }, payload, pem), 'algorithm not accepted');
   });
 
   test('what can’t be a token of the issuer is refused without asking for its keys', async () => {
