@@ -90,7 +90,7 @@ export function createApp(deps: AppDeps): App {
     runTool: createToolRunner(log),
     streams: createEventStreams(clock),
   };
-  const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp') });
+  const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });
   const sessions = createSessions(deps.random);
   const { principals } = deps;
   const sse = sseRoutes({ ...mcp, sessions, principals, publicUrl, metadataUrl: signInAt('/sse') });

@@ -1,6 +1,6 @@
 // What an OAuth-capable MCP client keeps, for both SDKs' clients, and the browser its user signs in with.
 
-import type { OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js';
+import type { OAuthClientProvider, OAuthDiscoveryState } from '@modelcontextprotocol/sdk/client/auth.js';
 import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js';
 
 const CALLBACK = 'http://127.0.0.1:9/callback'; // never asked: the test reads where it is sent
@@ -17,6 +17,7 @@ export function createSignIn(): SignIn {
   let client: OAuthClientInformationMixed | undefined;
   let tokens: OAuthTokens | undefined;
   let verifier = '';
+  let discovered: OAuthDiscoveryState | undefined;
   let sentTo: URL | null = null;
   return {
     provider: {
@@ -37,6 +38,10 @@ export function createSignIn(): SignIn {
         verifier = made;
       },
       codeVerifier: () => verifier,
+      saveDiscoveryState(state) {
+        discovered = state;
+      },
+      discoveryState: () => discovered,
     },
     authorizationUrl: () => sentTo,
     async signIn() {
