@@ -2,11 +2,15 @@
 
 import { expect, test } from 'bun:test';
 import { connect } from 'node:net';
+import * as v2 from '@modelcontextprotocol/client';
 import { SignJWT } from 'jose';
 import { makeCertificate } from '../support/certificate.ts';
 import { runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
+import { startSqld } from '../support/sqld.ts';
 import { answerOf, TEST_SECRET } from '../support/test-app.ts';
 
+/** What a remote database makes unnecessary. */
+const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write', '--allow-ffi', '--allow-sys'];
 const MIB = 1024 * 1024;
 
 const start = (env: Record<string, string> = {}) =>
@@ -125,4 +129,37 @@ test('own TLS works', async () => {
   });
   expect(await answer.json()).toEqual({ keys: [] });
   expect(answer.headers.get('strict-transport-security')).toBe('max-age=31536000');
+});
+
+test('with a remote database and a secret, leave to use the network and the variables is enough', async () => {
+  await using sqld = await startSqld();
+  await using server = await startServer({
+    runtime: 'deno',
+    env: { JWT_SECRET: TEST_SECRET, ...sqld.env },
+    without: LOCAL_PERMISSIONS,
+  });
+  const created = await call(server, 'create_api_key', '{"name":"remote","scopes":["read"]}', await alice());
+  expect(created.status).toBe(200);
+  const used = await call(server, 'get_data', '{}', { 'x-api-key': created.body.key });
+  expect(used.body.owner).toBe('alice');
+  expect(await server.stop()).toBe(0);
+});
+
+test('MCP clients work on both transports, and an open stream does not hold up the end', async () => {
+  await using server = await start();
+  const requestInit = { headers: await alice() };
+  const http = new v2.Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+  await http.connect(new v2.StreamableHTTPClientTransport(new URL(`${server.url}/mcp`), { requestInit }));
+  const created = await http.callTool({ name: 'create_api_key', arguments: { name: 'by MCP', scopes: [] } });
+  expect(created.structuredContent).toMatchObject({ name: 'by MCP' });
+  await http.close();
+  const sse = new v2.Client({ name: 'test', version: '1' });
+  await sse.connect(new v2.SSEClientTransport(new URL(`${server.url}/sse`), { requestInit }));
+  const listed = await sse.callTool({ name: 'list_api_keys', arguments: {} });
+  expect(listed.structuredContent).toMatchObject({ keys: [{ name: 'by MCP' }] });
+  const startedAtMs = performance.now();
+  expect(await server.stop()).toBe(0);
+  expect(performance.now() - startedAtMs).toBeLessThan(3000);
+  await sse.close();
+  expect(server.stderr()).not.toContain('rror');
 });

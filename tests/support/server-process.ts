@@ -32,6 +32,8 @@ export interface ServerOptions {
   readonly env?: Record<string, string>;
   readonly folder?: string;
   readonly runtime?: Runtime;
+  /** Flags of the script that Deno is to be started without. */
+  readonly without?: readonly string[];
 }
 
 /** Starts the server on a free port and resolves once it listens. Throws with its stderr if it doesn't. */
@@ -39,8 +41,9 @@ export async function startServer({
   env = {},
   folder = temporaryFolder(),
   runtime = USUAL_RUNTIME,
+  without = [],
 }: ServerOptions = {}): Promise<ServerProcess> {
-  const server = spawnServer({ env, folder, runtime });
+  const server = spawnServer({ env, folder, runtime, without });
   const url = await Promise.race([
     server.listening,
     server.exited.then((code) => {
@@ -72,8 +75,8 @@ export async function startServer({
 
 /** Runs the server until it ends by itself, for starts that must fail. */
 export async function runToExit(options: ServerOptions): Promise<{ code: number; stderr: string; stdout: string }> {
-  const { env = {}, folder = temporaryFolder(), runtime = USUAL_RUNTIME } = options;
-  const server = spawnServer({ env, folder, runtime });
+  const { env = {}, folder = temporaryFolder(), runtime = USUAL_RUNTIME, without = [] } = options;
+  const server = spawnServer({ env, folder, runtime, without });
   const code = await Promise.race([server.exited, server.listening.then(() => 'listening' as const)]);
   if (code === 'listening') {
     server.process.kill('SIGKILL');
@@ -94,8 +97,9 @@ const COMMANDS: Readonly<Record<Runtime, () => string[]>> = {
   },
 };
 
-function spawnServer({ env, folder, runtime }: Required<ServerOptions>) {
-  const child = Bun.spawn(COMMANDS[runtime](), {
+function spawnServer({ env, folder, runtime, without }: Required<ServerOptions>) {
+  const command = COMMANDS[runtime]().filter((word) => !without.includes(word));
+  const child = Bun.spawn(command, {
     cwd: folder, // no .env there
     env: { PATH: process.env.PATH ?? '', PORT: '0', ...env },
     stdin: 'ignore',
