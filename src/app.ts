@@ -8,6 +8,8 @@ import { allowOrigin, preflight } from './http/cors.ts';
 import { carriesCredential, readCredentials } from './http/credentials.ts';
 import { createEventStreams } from './http/event-streams.ts';
 import type { Exchange, Peer } from './http/exchange.ts';
+import { forwardedFor, forwardedProto } from './http/forwarded.ts';
+import { STRICT_TRANSPORT } from './http/headers.ts';
 import { problemResponse } from './http/problem-response.ts';
 import { allowedMethods, createRouter, type Handler, pathOf, type Route } from './http/router.ts';
 import type { KeyDomain } from './keys/index.ts';
@@ -20,6 +22,7 @@ import { aboutRoute } from './routes/about.ts';
 import { createCallMaker } from './routes/call.ts';
 import { healthRoute } from './routes/health.ts';
 import { mcpRoute } from './routes/mcp.ts';
+import { metadataRoutes, metadataUrl, type ProtectedPath } from './routes/metadata.ts';
 import { openapiRoute } from './routes/openapi.ts';
 import { createSessions } from './routes/sessions.ts';
 import { sseRoutes } from './routes/sse.ts';
@@ -75,37 +78,41 @@ export function createApp(deps: AppDeps): App {
     protocolVersions: ALL_VERSIONS,
     uptimeMs: () => clock.monotonicMs() - startedAtMs,
   });
-  const metadataUrl = () => null;
-  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, metadataUrl });
+  const { authorizationServer } = config;
+  const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
+  // Without an authorization server nobody is challenged: OAuth clients would go looking for one here.
+  const signInAt = (path: ProtectedPath) => () =>
+    authorizationServer === null ? null : metadataUrl(publicUrl(), path);
+  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, metadataUrl: signInAt('') });
   const mcp = {
     methods: createMethods(deps),
     newCall,
     runTool: createToolRunner(log),
     streams: createEventStreams(clock),
-    metadataUrl,
   };
+  const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });
   const sessions = createSessions(deps.random);
-  const sse = sseRoutes({ ...mcp, sessions, principals: deps.principals, publicUrl });
+  const { principals } = deps;
+  const sse = sseRoutes({ ...mcp, sessions, principals, publicUrl, metadataUrl: signInAt('/sse') });
 
   const route = createRouter([
     { path: `${basePath}/`, get: about, openToAnyOrigin: true },
     { path: basePath, get: about, openToAnyOrigin: true },
     { path: `${basePath}/tools/*`, ...callTools },
-    { path: `${basePath}/mcp`, post: mcpRoute(mcp) },
+    { path: `${basePath}/mcp`, post: callMcp },
     { path: `${basePath}/sse`, get: sse.open },
     { path: `${basePath}/messages`, post: sse.post },
     { path: `${basePath}/mcp/health`, get: health, openToAnyOrigin: true, anyHost: true },
     { path: `${basePath}/widgets/preview`, get: previewRoute(clock) },
     { path: `${basePath}/openapi.json`, get: openapiRoute(deps.tools, publicUrl), openToAnyOrigin: true },
+    ...metadataRoutes({ publicUrl, publicPath, authorizationServer }),
   ]);
 
-  function clientAddress(request: Request, peer: Peer): string {
-    const forwarded = config.trustProxy ? request.headers.get('x-forwarded-for')?.split(',').at(-1)?.trim() : undefined;
-    return forwarded || (peer.address(request) ?? 'unknown');
-  }
+  const clientAddress = (request: Request, peer: Peer): string =>
+    (config.trustProxy && forwardedFor(request.headers)) || (peer.address(request) ?? 'unknown');
 
   const isSecure = (headers: Headers) =>
-    config.tls !== null || (config.trustProxy && headers.get('x-forwarded-proto')?.toLowerCase() === 'https');
+    config.tls !== null || (config.trustProxy && forwardedProto(headers) === 'https');
 
   /** The checks before any handler, in the order of contract §3: host, origin, route, method, HTTPS. */
   function admit(exchange: Exchange, found: Route | undefined, origin: string | null): Handler | Problem {
@@ -142,10 +149,13 @@ export function createApp(deps: AppDeps): App {
       typeof admitted === 'function'
         ? admitted(exchange)
         : (found?.refuse?.(exchange, admitted) ?? problemResponse(admitted, requestId));
-    if (origin === null || (typeof admitted !== 'function' && CROSS_SITE.includes(admitted.code))) return response;
-    return chain(response, (readable) => {
-      allowOrigin(readable.headers, origin, found?.openToAnyOrigin === true);
-      return readable; // to a HEAD too: the runtime keeps the body back, and knows its length
+    const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
+    const strict = config.production && exchange.secure;
+    if (origin === null && !strict) return response;
+    return chain(response, (answered) => {
+      if (origin !== null && readable) allowOrigin(answered.headers, origin, found?.openToAnyOrigin === true);
+      if (strict) answered.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
+      return answered; // to a HEAD too: the runtime keeps the body back, and knows its length
     });
   }
 

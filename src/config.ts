@@ -6,14 +6,40 @@ import { isLoopback } from './loopback.ts';
 import { err, ok, type Result } from './problem.ts';
 import { parseWindow } from './window.ts';
 
-export type Env = Readonly<Record<string, string | undefined>>;
+/** Every variable there is. */
+export const VARIABLES = [
+  'NODE_ENV',
+  'HOST',
+  'PORT',
+  'BASE_PATH',
+  'PUBLIC_URL',
+  'DATABASE_URL',
+  'DATABASE_AUTH_TOKEN',
+  'DATABASE_REPLICA_FILE',
+  'REVOCATION_LAG_MAX_MS',
+  'JWT_SECRET',
+  'JWT_JWKS_URL',
+  'JWT_ISSUER',
+  'JWT_AUDIENCE',
+  'MCP_AUTH',
+  'RATE_LIMIT_REQUESTS',
+  'RATE_LIMIT_WINDOW',
+  'ALLOWED_ORIGINS',
+  'ALLOWED_HOSTS',
+  'TLS_CERT_FILE',
+  'TLS_KEY_FILE',
+  'TRUST_PROXY',
+  'LOG_LEVEL',
+] as const;
+type Variable = (typeof VARIABLES)[number];
+export type Env = { readonly [name in Variable]?: string | undefined };
 
 /** How user JWTs are verified: a shared secret, or the key set of an issuer. */
 export type JwtConfig =
   | { readonly kind: 'secret'; readonly secret: string }
   | { readonly kind: 'dev-secret' } // made at first start, kept in a file
   | { readonly kind: 'jwks'; readonly url: URL }
-  | { readonly kind: 'discovery' }; // the issuer's metadata names the key set
+  | { readonly kind: 'discovery'; readonly issuer: string }; // the issuer's metadata names the key set
 
 export type DatabaseConfig =
   | { readonly mode: 'embedded'; readonly path: string }
@@ -59,9 +85,9 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     faults.push(`${name}: expected ${expected}${value === undefined ? '' : `, got ${JSON.stringify(value)}`}`);
     return null;
   };
-  const text = (name: string): string | null => env[name] || null;
+  const text = (name: Variable): string | null => env[name] || null;
   const parsed = <T>(
-    name: string,
+    name: Variable,
     fallback: T,
     expected: string,
     parse: (value: string) => T | null,
@@ -71,11 +97,11 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     if (value === null) return fallback;
     return parse(value) ?? fault(name, expected, shown(value)) ?? fallback;
   };
-  const integer = (name: string, fallback: number, min: number, max: number) =>
+  const integer = (name: Variable, fallback: number, min: number, max: number) =>
     parsed(name, fallback, `${min}-${max}`, (value) =>
       /^\d{1,10}$/.test(value) && Number(value) >= min && Number(value) <= max ? Number(value) : null,
     );
-  const oneOf = <T extends string>(name: string, fallback: T, choices: readonly T[]): T =>
+  const oneOf = <T extends string>(name: Variable, fallback: T, choices: readonly T[]): T =>
     parsed(name, fallback, choices.join(' or '), (value) => choices.find((choice) => choice === value) ?? null);
 
   const production = env.NODE_ENV === 'production';
@@ -114,8 +140,8 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
       ? parsed<string | null>(
           'JWT_ISSUER',
           null,
-          'an https URL (http on loopback only)',
-          (v) => (trustedUrl(v) ? v : null),
+          'an https URL (http on loopback only) without query and fragment',
+          (v) => (trustedUrl(v) && !/[?#]/.test(v) ? v : null),
           shownUrl,
         )
       : text('JWT_ISSUER');
@@ -186,7 +212,7 @@ function listOf(value: string, parse: (item: string) => string | null): string[]
   return items.every((item) => item !== null) ? items : null;
 }
 
-type Fault = (name: string, expected: string, value?: string) => null;
+type Fault = (name: Variable, expected: string, value?: string) => null;
 
 function tlsFiles(certFile: string | null, keyFile: string | null, fault: Fault): Config['tls'] {
   if (certFile !== null && keyFile !== null) return { certFile, keyFile };
@@ -198,7 +224,7 @@ function tlsFiles(certFile: string | null, keyFile: string | null, fault: Fault)
 function jwtConfig(secret: string | null, jwksUrl: URL | null, issuer: string | null): JwtConfig {
   if (secret !== null) return { kind: 'secret', secret };
   if (jwksUrl !== null) return { kind: 'jwks', url: jwksUrl };
-  return issuer !== null ? { kind: 'discovery' } : { kind: 'dev-secret' };
+  return issuer !== null ? { kind: 'discovery', issuer } : { kind: 'dev-secret' };
 }
 
 function databaseConfig(

@@ -4,9 +4,12 @@ import { type App, createApp } from './app.ts';
 import type { Clock, RandomBytes } from './clock.ts';
 import type { Config } from './config.ts';
 import { developmentSecret, prepareDataFolder } from './data-folder.ts';
-import { createJwtVerifier, type JwtVerifier } from './guards/jwt.ts';
-import { discoveredKeySet, discoverKeySetUrl, remoteKeySet } from './guards/key-set.ts';
+import { keySetAt, keySetOf, keySetUrl } from './guards/issuer.ts';
+import { createJwtVerifier } from './guards/jwt.ts';
+import { createKeySet } from './guards/key-set.ts';
 import { createPrincipals } from './guards/principal.ts';
+import { type SigningKeys, secretKey } from './guards/signing-keys.ts';
+import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import type { Log } from './log.ts';
 import type { Resource, ResourceTemplate } from './mcp/resource.ts';
@@ -41,14 +44,12 @@ export async function createService(config: Config, options: ServiceOptions): Pr
   const { clock, random, log, publicUrl, tools: offered = createTools } = options;
   const { resources = widgetResources, resourceTemplates = [] } = options;
   prepareDataFolder(config.database);
-  const jwt = await jwtVerifier(config, clock, publicUrl);
+  const verifyUserJwt = await userJwtVerifier(config, options);
   const store = await openStore(config.database, log);
   const { production, revocationLagMaxMs: lagMaxMs, rateLimit } = config;
   const keyDomain = createKeyDomain({ store, clock, random, log, production, lagMaxMs });
   const { keys, verifier } = keyDomain;
-  const tools = offered(
-    createToolDeps({ verifyKey: verifier.verify, verifyUserJwt: jwt.verify, keys, rateLimit, clock, log }),
-  );
+  const tools = offered(createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, rateLimit, clock, log }));
   return {
     app: createApp({
       config,
@@ -58,7 +59,7 @@ export async function createService(config: Config, options: ServiceOptions): Pr
       tools,
       resources,
       resourceTemplates,
-      principals: createPrincipals(jwt.verify, verifier.verify),
+      principals: createPrincipals(verifyUserJwt, verifier.verify),
       clock,
       random,
       log,
@@ -71,28 +72,38 @@ export async function createService(config: Config, options: ServiceOptions): Pr
   };
 }
 
-async function jwtVerifier(config: Config, clock: Clock, publicUrl: () => string): Promise<JwtVerifier> {
+async function userJwtVerifier(
+  config: Config,
+  { clock, log, publicUrl }: Pick<ServiceOptions, 'clock' | 'log' | 'publicUrl'>,
+): Promise<VerifyUserJwt> {
   const { jwt, jwtIssuer: issuer, jwtAudience } = config;
-  if (jwt.kind === 'secret' || jwt.kind === 'dev-secret') {
-    const secret = jwt.kind === 'secret' ? jwt.secret : developmentSecret(config.database);
-    const audiences = () => (jwtAudience === null ? null : [jwtAudience]);
-    return createJwtVerifier({ key: new TextEncoder().encode(secret), issuer, audiences, clock });
+  const keys = await signingKeys(config, { clock, log });
+  // A secret signs for this server alone; an issuer signs for others too.
+  const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
+  const usual = () => (isSecret ? null : ownAudiences(publicUrl()));
+  return createJwtVerifier({ keys, issuer, audiences: jwtAudience === null ? usual : () => [jwtAudience], clock });
+}
+
+async function signingKeys(config: Config, context: Pick<ServiceOptions, 'clock' | 'log'>): Promise<SigningKeys> {
+  const { jwt } = config;
+  switch (jwt.kind) {
+    case 'secret':
+      return secretKey(jwt.secret);
+    case 'dev-secret':
+      return secretKey(developmentSecret(config.database));
+    case 'jwks':
+      return createKeySet({ load: keySetAt(jwt.url), ...context });
+    case 'discovery': {
+      // In production a wrong issuer is found out now, not by the first user.
+      const found = config.production ? await keySetUrl(jwt.issuer) : null;
+      if (found?.ok === false) {
+        throw new Error(
+          `JWT_ISSUER: expected an issuer whose metadata names its key set, but ${found.error.reason}, got ${JSON.stringify(jwt.issuer)}`,
+        );
+      }
+      return createKeySet({ load: keySetOf(jwt.issuer), ...context });
+    }
   }
-  // In production a wrong issuer is found out now, not by the first user.
-  if (jwt.kind === 'discovery' && config.production && issuer !== null) {
-    await discoverKeySetUrl(issuer).catch((error: Error) => {
-      throw new Error(`JWT_ISSUER: expected an issuer whose metadata can be read, but ${error.message}`);
-    });
-  }
-  const forget = () => verifier.forget();
-  const key = jwt.kind === 'jwks' ? remoteKeySet(jwt.url, forget) : discoveredKeySet(issuer ?? '', forget);
-  const verifier = createJwtVerifier({
-    key,
-    issuer,
-    audiences: () => (jwtAudience === null ? ownAudiences(publicUrl()) : [jwtAudience]),
-    clock,
-  });
-  return verifier;
 }
 
 /** What a token for this server may be made out to (RFC 8707): the origin, or the resource a client was given. */

@@ -1,7 +1,6 @@
 // Start and stop, the same on every runtime: environment → config → service → serve, and the orderly way down.
 // What differs between Bun and Deno comes in as `Host`.
 
-import { readFileSync } from 'node:fs';
 import { systemClock, systemRandom } from './clock.ts';
 import { type Config, type Env, parseConfig, shownUrl } from './config.ts';
 import type { Peer } from './http/exchange.ts';
@@ -10,6 +9,7 @@ import { isLoopback } from './loopback.ts';
 import type { Awaitable } from './problem.ts';
 import { SERVER_NAME, SERVER_VERSION } from './server-info.ts';
 import { createService, type Service } from './service.ts';
+import { readTls, type Tls } from './tls.ts';
 
 /** What a runtime provides. */
 export interface Host {
@@ -25,8 +25,7 @@ export interface Host {
 export interface ServeOptions {
   readonly hostname: string;
   readonly port: number;
-  /** Certificate and key, PEM. */
-  readonly tls: { readonly cert: string; readonly key: string } | null;
+  readonly tls: Tls | null;
   fetch(request: Request, peer: Peer): Awaitable<Response>;
 }
 
@@ -65,9 +64,9 @@ function fail(host: Host, lines: readonly string[]): never {
 async function run(host: Host, config: Config): Promise<void> {
   const clock = systemClock;
   const log = createLog({ level: config.logLevel, clock, write: host.writeOut });
-  const tls = readTls(config.tls);
   let publicUrl = config.publicUrl ?? '';
 
+  const tls = config.tls && readTls(config.tls);
   const service = await createService(config, { clock, random: systemRandom, log, publicUrl: () => publicUrl });
   const server = await listen(
     host,
@@ -113,26 +112,12 @@ async function listen(host: Host, options: ServeOptions, service: Service): Prom
   } catch (error) {
     await service.close();
     const { code, message } = error as { code?: unknown; message?: unknown };
-    if (String(code).startsWith('ERR_OSSL')) {
-      throw new Error('TLS_CERT_FILE, TLS_KEY_FILE: expected a certificate and its private key, both PEM');
-    }
     const where =
       code === 'EADDRINUSE'
         ? `port ${options.port} of ${options.hostname} is in use`
         : `${code ?? ''} ${message}`.trim();
     throw new Error(`HOST, PORT: expected an address to listen on, but ${where}`);
   }
-}
-
-function readTls(files: Config['tls']): ServeOptions['tls'] {
-  const read = (variable: string, file: string) => {
-    try {
-      return readFileSync(file, 'utf8');
-    } catch (error) {
-      throw new Error(`${variable}: expected a file that can be read, but ${(error as Error).message}`);
-    }
-  };
-  return files && { cert: read('TLS_CERT_FILE', files.certFile), key: read('TLS_KEY_FILE', files.keyFile) };
 }
 
 function addressOf({ host, tls }: Config, port: number): string {

@@ -207,8 +207,8 @@ const BOUNDS: readonly {
       ['https://id.example/', 'https://id.example/'],
       ['http://[::1]:9/x', 'http://[::1]:9/x'],
     ],
-    refused: ['http://id.example', 'issuer'],
-    expected: 'an https URL (http on loopback only)',
+    refused: ['http://id.example', 'issuer', ['https://id.example/#here', 'https://id.example/']],
+    expected: 'an https URL (http on loopback only) without query and fragment',
   },
 ];
 

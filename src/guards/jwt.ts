@@ -1,28 +1,14 @@
-// Verifying user JWTs: by a shared secret, or against an issuer's key set (RFC 7519, RFC 7517, RFC 8725).
-// Where the keys come from is key-set.ts. The signature of a token is checked once, not on every call.
+// Verifying user JWTs (RFC 7519, RFC 8725): signature, then claims. The keys are signing-keys.ts; a signature is checked
+// once and its verdict remembered, not on every call.
 
 import { hash } from 'node:crypto';
-import { errors, type JWTPayload, type JWTVerifyGetKey, type JWTVerifyOptions, jwtVerify } from 'jose';
+import { decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
 import type { Clock } from '../clock.ts';
 import { err, ok, type Problem, type Result } from '../problem.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../subject.ts';
-import { KeySetUnavailable } from './key-set.ts';
+import type { Keys, SigningKeys } from './signing-keys.ts';
 import type { VerifyUserJwt } from './user-jwt.ts';
 
-/** Nothing about a key set's keys may say HS256: then a public key would be a shared secret (RFC 8725 §2.1). */
-const ASYMMETRIC = [
-  'RS256',
-  'RS384',
-  'RS512',
-  'PS256',
-  'PS384',
-  'PS512',
-  'ES256',
-  'ES384',
-  'ES512',
-  'EdDSA',
-  'Ed25519',
-];
 /** RFC 7515 §7.1. The library would also take padding and white space: one token would have many spellings. */
 const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const CLOCK_TOLERANCE_S = 5;
@@ -35,6 +21,8 @@ const VERDICTS_MAX = 10_000; // about 3 MB
 
 interface Verdict {
   readonly subject: string;
+  /** What it was reached with: with other keys in force it counts no more. */
+  readonly keys: Keys;
   /** `exp`, by the wall clock. */
   readonly expiresAtMs: number;
   /** End of VERDICT_FOR_MS, by the monotonic clock, so that a clock set back prolongs nothing. */
@@ -42,8 +30,7 @@ interface Verdict {
 }
 
 export interface JwtVerifierOptions {
-  /** The HS256 secret, or the getter of a key set. */
-  readonly key: Uint8Array | JWTVerifyGetKey;
+  readonly keys: SigningKeys;
   /** Required `iss`; null: not compared. */
   readonly issuer: string | null;
   /** Accepted `aud` values, asked at each use; null: not compared. */
@@ -51,118 +38,126 @@ export interface JwtVerifierOptions {
   readonly clock: Clock;
 }
 
-export interface JwtVerifier {
-  readonly verify: VerifyUserJwt;
-  /** To be called when keys may have left the key set: forgets every verdict. */
-  forget(): void;
-}
-
-export function createJwtVerifier({ key, issuer, audiences, clock }: JwtVerifierOptions): JwtVerifier {
+export function createJwtVerifier({ keys: signing, issuer, audiences, clock }: JwtVerifierOptions): VerifyUserJwt {
   // By the token's hash, so that no token stands in memory longer than its request.
   const verdicts = new Map<string, Verdict>();
-  let generation = 0; // a verdict reached under an older one is not kept
 
   function known(tokenHash: string): Verdict | undefined {
     const verdict = verdicts.get(tokenHash);
     if (verdict === undefined) return undefined;
-    if (clock.nowMs() < verdict.expiresAtMs && clock.monotonicMs() < verdict.untilMs) return verdict;
+    const counts =
+      verdict.keys === signing.inForce() &&
+      clock.nowMs() < verdict.expiresAtMs &&
+      clock.monotonicMs() < verdict.untilMs;
+    if (counts) return verdict;
     verdicts.delete(tokenHash);
     return undefined;
   }
 
+  function remember(tokenHash: string, verdict: Verdict): void {
+    const oldest = verdicts.size >= VERDICTS_MAX ? verdicts.keys().next().value : undefined;
+    if (oldest !== undefined) verdicts.delete(oldest);
+    verdicts.set(tokenHash, verdict);
+  }
+
   async function check(token: string, tokenHash: string): Promise<Result<{ subject: string }, Problem>> {
-    const startedIn = generation;
+    const alg = algorithmOf(token);
+    if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
+    // Also jose's check; made before it, so that what no key can help is refused without asking for keys.
+    if (!signing.algorithms.includes(alg)) return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
     const accepted = audiences();
     const options: JWTVerifyOptions = {
-      algorithms: key instanceof Uint8Array ? ['HS256'] : ASYMMETRIC,
+      algorithms: [...signing.algorithms],
       requiredClaims: ['exp', 'sub'],
       clockTolerance: CLOCK_TOLERANCE_S,
       currentDate: new Date(clock.nowMs()),
       ...(issuer !== null && { issuer }),
       ...(accepted !== null && { audience: [...accepted] }),
     };
-    let payload: JWTPayload;
-    try {
-      payload = await verifySignature(token, key, options);
-    } catch (error) {
-      return err(problemOf(error));
+    let keys = await signing.get();
+    if (!keys.ok) return keys;
+    let verified = await verifyWith(keys.value, token, options);
+    if (!verified.ok && mayHaveNewerKey(verified.error, token)) {
+      const newer = await signing.newerThan(keys.value);
+      if (!newer.ok) return newer;
+      if (newer.value !== keys.value) verified = await verifyWith(newer.value, token, options);
+      keys = newer;
     }
-    const { sub: subject, exp } = payload;
+    if (!verified.ok) return err(problemOf(verified.error));
+    const { sub: subject, exp } = verified.value;
     if (typeof subject !== 'string' || !isSubject(subject)) {
       return err({
         code: 'invalid_token',
         reason: `sub must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`,
       });
     }
-    if (!isUtf8Payload(token)) return err({ code: 'invalid_token', reason: 'payload is not UTF-8' });
-    if (generation === startedIn) {
-      const oldest = verdicts.size >= VERDICTS_MAX ? verdicts.keys().next().value : undefined;
-      if (oldest !== undefined) verdicts.delete(oldest);
-      verdicts.set(tokenHash, {
-        subject,
-        expiresAtMs: Number(exp) * 1000, // required and checked to be a number above
-        untilMs: clock.monotonicMs() + VERDICT_FOR_MS,
-      });
-    }
+    remember(tokenHash, {
+      subject,
+      keys: keys.value,
+      expiresAtMs: Number(exp) * 1000, // required and checked to be a number above
+      untilMs: clock.monotonicMs() + VERDICT_FOR_MS,
+    });
     return ok({ subject });
   }
 
-  return {
-    verify(token) {
-      if (!COMPACT_JWS.test(token)) return err({ code: 'invalid_token', reason: 'malformed' });
-      if (token.length > TOKEN_CHARS_MAX) return err({ code: 'invalid_token', reason: 'too long' });
-      const tokenHash = hash('sha256', token, 'base64url');
-      const verdict = known(tokenHash);
-      return verdict !== undefined ? ok({ subject: verdict.subject }) : check(token, tokenHash);
-    },
-    forget() {
-      generation += 1;
-      verdicts.clear();
-    },
+  return (token) => {
+    if (!COMPACT_JWS.test(token)) return err({ code: 'invalid_token', reason: 'malformed' });
+    if (token.length > TOKEN_CHARS_MAX) return err({ code: 'invalid_token', reason: 'too long' });
+    const tokenHash = hash('sha256', token, 'base64url');
+    const verdict = known(tokenHash);
+    return verdict !== undefined ? ok({ subject: verdict.subject }) : check(token, tokenHash);
   };
 }
 
-async function verifySignature(
-  token: string,
-  key: Uint8Array | JWTVerifyGetKey,
-  options: JWTVerifyOptions,
-): Promise<JWTPayload> {
-  if (key instanceof Uint8Array) return (await jwtVerify(token, key, options)).payload;
+/** What the header says; null for what is no JWT. */
+function algorithmOf(token: string): string | null {
   try {
-    return (await jwtVerify(token, key, options)).payload;
-  } catch (error) {
-    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error;
-    let tries = 0;
-    for await (const candidate of error) {
-      tries += 1;
-      if (tries > KEYS_TRIED_MAX) break;
-      try {
-        return (await jwtVerify(token, candidate, options)).payload;
-      } catch (failure) {
-        if (!(failure instanceof errors.JWSSignatureVerificationFailed)) throw failure;
-      }
-    }
-    throw new errors.JWSSignatureVerificationFailed();
-  }
-}
-
-function problemOf(error: unknown): Problem {
-  if (error instanceof KeySetUnavailable) return { code: 'auth_unavailable', reason: error.message };
-  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) {
-    return { code: 'auth_unavailable', reason: error.code };
-  }
-  // jose names claims and algorithms in its messages, never values. Anything else is a key that can't be used.
-  return { code: 'invalid_token', reason: error instanceof errors.JOSEError ? error.message : 'unusable key' };
-}
-
-// jose decodes leniently, which would make different broken subjects one person.
-function isUtf8Payload(token: string): boolean {
-  const payload = token.split('.', 2)[1] ?? '';
-  const bytes = Uint8Array.from(atob(payload.replace(/-/g, '+').replace(/_/g, '/')), (char) => char.charCodeAt(0));
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    return true;
+    return decodeProtectedHeader(token).alg ?? null;
   } catch {
-    return false;
+    return null;
   }
 }
+
+/** The claims of a valid token, or jose's error. */
+async function verifyWith(keys: Keys, token: string, options: JWTVerifyOptions): Promise<Result<JWTPayload, unknown>> {
+  try {
+    return ok((await jwtVerify(token, keys, options)).payload);
+  } catch (error) {
+    return error instanceof errors.JWKSMultipleMatchingKeys ? tryEach(error, token, options) : err(error);
+  }
+}
+
+/** For a token that several keys fit: the first whose signature it is. */
+async function tryEach(
+  candidates: errors.JWKSMultipleMatchingKeys,
+  token: string,
+  options: JWTVerifyOptions,
+): Promise<Result<JWTPayload, unknown>> {
+  let tries = 0;
+  for await (const key of candidates) {
+    tries += 1;
+    if (tries > KEYS_TRIED_MAX) break;
+    try {
+      return ok((await jwtVerify(token, key, options)).payload);
+    } catch (error) {
+      if (!(error instanceof errors.JWSSignatureVerificationFailed)) return err(error);
+    }
+  }
+  return err(new errors.JWSSignatureVerificationFailed());
+}
+
+/** True when the issuer may have begun to sign with a key that was not in the set yet. */
+const mayHaveNewerKey = (error: unknown, token: string): boolean =>
+  error instanceof errors.JWKSNoMatchingKey ||
+  (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);
+
+// Of jose's messages only those about claims are free of what the token says. Not jose's: a key that can't be used.
+const problemOf = (error: unknown): Problem => ({
+  code: 'invalid_token',
+  reason:
+    error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired
+      ? error.message
+      : error instanceof errors.JOSEError
+        ? error.code
+        : 'unusable key',
+});

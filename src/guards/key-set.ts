@@ -1,118 +1,95 @@
-// The key set of a token issuer: fetched, bounded, cached by jose, fetched again on an unknown `kid` with a cool-down.
+// An issuer's key set (RFC 7517), held for a while: fetched at first use, when it is old, and for a token whose key it
+// lacks. Several callers share one fetch. How it is fetched is issuer.ts; time is the clock's, so none of it needs a timer.
 
-import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey } from 'jose';
+import { createLocalJWKSet, type JSONWebKeySet } from 'jose';
+import type { Clock } from '../clock.ts';
+import type { Log } from '../log.ts';
+import { type Awaitable, err, ok, type Result } from '../problem.ts';
+import type { Keys, KeysUnavailable, SigningKeys } from './signing-keys.ts';
 
-/** The key set can't be had now. It says nothing about the token. */
-export class KeySetUnavailable extends Error {
-  override name = 'KeySetUnavailable';
-}
+/** Public-key signatures only: with HS256 among them a public key would be a shared secret (RFC 8725 §2.1). */
+const ASYMMETRIC = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+];
 
-const FETCH_TIMEOUT_MS = 5000;
-const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
-/** After a fetch, an unknown `kid` causes no other for this long: random ones must not load the issuer. */
-const COOLDOWN_MS = 30_000;
-const KEY_SET_FOR_MS = 10 * 60_000;
+/** A key that left the issuer's set is accepted this long at most. */
+const KEY_SET_FOR_MS = 5 * 60_000;
+/** After a fetch for an unknown key the next unknown one causes none: made-up `kid`s must not load the issuer. */
+const COOLDOWN_MS = 10_000;
 /** After a failed fetch the issuer is left alone this long. */
 const FAILURE_PAUSE_MS = 1000;
 
-/** The getter of the key set at `url`. `onChange` is called when a fetch brought another set than before. */
-export function remoteKeySet(url: URL, onChange: () => void): JWTVerifyGetKey {
-  let last = '';
-  let failedAtMs = Number.NEGATIVE_INFINITY;
+export type LoadKeySet = () => Promise<Result<JSONWebKeySet, KeysUnavailable>>;
 
-  async function fetchKeys(address: string, init: { signal?: AbortSignal }): Promise<Response> {
-    if (performance.now() - failedAtMs < FAILURE_PAUSE_MS)
-      throw new KeySetUnavailable('the last fetch failed a moment ago');
-    try {
-      const text = await fetchDocument(address, init.signal);
-      if (last !== '' && text !== last) onChange();
-      last = text;
-      return new Response(text, { headers: { 'content-type': 'application/json' } });
-    } catch (error) {
-      failedAtMs = performance.now();
-      throw error;
-    }
+export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Clock; log: Log }): SigningKeys {
+  let held: { readonly keys: Keys; readonly json: string; readonly fetchedAtMs: number } | undefined;
+  let failed: { readonly problem: KeysUnavailable; readonly atMs: number } | undefined;
+  let loading: Promise<Result<Keys, KeysUnavailable>> | undefined;
+  let soughtAtMs = Number.NEGATIVE_INFINITY; // the last fetch for an unknown key that succeeded
+
+  const ageOf = (atMs: number) => clock.monotonicMs() - atMs;
+
+  function refresh(): Awaitable<Result<Keys, KeysUnavailable>> {
+    if (loading !== undefined) return loading;
+    if (failed !== undefined && ageOf(failed.atMs) < FAILURE_PAUSE_MS) return err(failed.problem);
+    const startedAtMs = clock.monotonicMs();
+    loading = load().then((loaded) => {
+      loading = undefined;
+      return take(loaded, startedAtMs);
+    });
+    return loading;
   }
 
-  return createRemoteJWKSet(url, {
-    timeoutDuration: FETCH_TIMEOUT_MS,
-    cooldownDuration: COOLDOWN_MS,
-    cacheMaxAge: KEY_SET_FOR_MS,
-    [customFetch]: fetchKeys as typeof fetch,
-  });
-}
-
-/** As `remoteKeySet`, at the address that the issuer's metadata names, looked up at first use and until it succeeds. */
-export function discoveredKeySet(issuer: string, onChange: () => void): JWTVerifyGetKey {
-  let found: Promise<JWTVerifyGetKey> | undefined;
-  return async (header, token) => {
-    found ??= discoverKeySetUrl(issuer).then((url) => remoteKeySet(url, onChange));
-    const current = found;
-    try {
-      return await (await current)(header, token);
-    } catch (error) {
-      if (error instanceof KeySetUnavailable && found === current) {
-        found = undefined; // the address may have moved
-      }
-      throw error;
+  function take(loaded: Result<JSONWebKeySet, KeysUnavailable>, fetchedAtMs: number): Result<Keys, KeysUnavailable> {
+    const usable = loaded.ok ? keysOf(loaded.value) : loaded;
+    if (!usable.ok) {
+      if (failed === undefined) log.warn('key set out of reach', { reason: usable.error.reason });
+      failed = { problem: usable.error, atMs: clock.monotonicMs() };
+      return usable;
     }
+    if (failed !== undefined) log.info('key set back');
+    failed = undefined;
+    const { json } = usable.value;
+    const keys = json === held?.json ? held.keys : usable.value.keys; // an unchanged set keeps what was decided with it
+    held = { keys, json, fetchedAtMs };
+    return ok(keys);
+  }
+
+  function inForce(): Keys | null {
+    return held !== undefined && ageOf(held.fetchedAtMs) < KEY_SET_FOR_MS ? held.keys : null;
+  }
+
+  return {
+    algorithms: ASYMMETRIC,
+    inForce,
+    get() {
+      const keys = inForce();
+      return keys === null ? refresh() : ok(keys);
+    },
+    async newerThan(seen) {
+      const keys = inForce();
+      if (keys !== null && (keys !== seen || ageOf(soughtAtMs) < COOLDOWN_MS)) return ok(keys);
+      const refreshed = await refresh();
+      if (refreshed.ok) soughtAtMs = clock.monotonicMs();
+      return refreshed;
+    },
   };
 }
 
-/** The `jwks_uri` in the issuer's metadata (RFC 8414 §3, OpenID Connect Discovery §4). Throws KeySetUnavailable. */
-export async function discoverKeySetUrl(issuer: string): Promise<URL> {
-  let reason = 'no metadata found';
-  for (const address of metadataAddresses(issuer)) {
-    try {
-      const metadata = JSON.parse(await fetchDocument(address, AbortSignal.timeout(FETCH_TIMEOUT_MS))) as Record<
-        string,
-        unknown
-      >;
-      // RFC 8414 §3.3: metadata that names another issuer must not be used.
-      if (metadata.issuer !== issuer) reason = 'the metadata names another issuer';
-      else if (typeof metadata.jwks_uri !== 'string' || !URL.canParse(metadata.jwks_uri))
-        reason = 'the metadata names no key set';
-      else if (new URL(metadata.jwks_uri).protocol !== 'https:' && new URL(issuer).protocol === 'https:')
-        reason = 'the key set is not served over https';
-      else return new URL(metadata.jwks_uri);
-    } catch (error) {
-      reason = error instanceof KeySetUnavailable ? error.message : 'the metadata is no JSON object';
-    }
-  }
-  throw new KeySetUnavailable(reason);
-}
-
-function metadataAddresses(issuer: string): string[] {
-  const { origin, pathname } = new URL(issuer);
-  const path = pathname.replace(/\/$/, '');
-  return [
-    `${origin}/.well-known/oauth-authorization-server${path}`,
-    `${origin}/.well-known/openid-configuration${path}`,
-    ...(path === '' ? [] : [`${origin}${path}/.well-known/openid-configuration`]),
-  ];
-}
-
-// A redirect could lead anywhere, also into this machine's network: not followed.
-async function fetchDocument(address: string, signal: AbortSignal | undefined): Promise<string> {
+function keysOf(set: JSONWebKeySet): Result<{ keys: Keys; json: string }, KeysUnavailable> {
   try {
-    const response = await fetch(address, {
-      redirect: 'manual',
-      headers: { accept: 'application/json' },
-      ...(signal && { signal }),
-    });
-    if (response.status !== 200) throw new KeySetUnavailable(`answered ${response.status}`);
-    const decoder = new TextDecoder();
-    let bytes = 0;
-    let text = '';
-    for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-      bytes += chunk.byteLength;
-      if (bytes > DOCUMENT_BYTES_MAX) throw new KeySetUnavailable('the document is too large');
-      text += decoder.decode(chunk, { stream: true });
-    }
-    return text + decoder.decode();
-  } catch (error) {
-    if (error instanceof KeySetUnavailable) throw error;
-    const { name, code } = error as { name?: string; code?: string };
-    throw new KeySetUnavailable(`fetch failed: ${code ?? name ?? 'unknown'}`);
+    return ok({ keys: createLocalJWKSet(set), json: JSON.stringify(set) });
+  } catch {
+    return err({ code: 'auth_unavailable', reason: 'the key set is no JSON Web Key Set' });
   }
 }

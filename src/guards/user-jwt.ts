@@ -24,9 +24,9 @@ export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, U
     }
     return chain(verify(bearer), (verified): Result<UserAuth, Problem> => {
       if (verified.ok) return ok({ auth: verified.value });
-      const { error } = verified;
-      if (error.code === 'invalid_token') log.warn('Invalid user token', { requestId, reason: error.reason });
-      if (error.code === 'auth_unavailable') log.warn('key set out of reach', { requestId, reason: error.reason });
+      if (verified.error.code === 'invalid_token') {
+        log.warn('Invalid user token', { requestId, reason: verified.error.reason });
+      }
       return verified;
     });
   };

@@ -9,6 +9,9 @@ export const SECURITY_HEADERS = {
   'Referrer-Policy': 'no-referrer',
 } as const;
 
+/** Strict-Transport-Security (RFC 6797) for production: a year. Subdomains are not ours to decide for. */
+export const STRICT_TRANSPORT = 'max-age=31536000';
+
 /** A JSON answer that belongs to one caller. */
 export const PRIVATE_JSON_HEADERS = {
   'Content-Type': 'application/json',

@@ -2,6 +2,7 @@
 
 import type { RateLimitState } from '../guards/rate-limit.ts';
 import { readJson } from '../http/body.ts';
+import { carriesCredential, metaApiKey, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, type EventStream, eventText } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -9,10 +10,11 @@ import { privateJsonHeaders, SECURITY_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
 import { classify, type IncomingRequest } from '../mcp/era.ts';
-import { errorText, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
+import { errorText, isObject, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
 import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
-import { type Awaitable, chain } from '../problem.ts';
+import { type Awaitable, chain, type Problem } from '../problem.ts';
 import type { CallMaker } from './call.ts';
+import { challengeFor } from './challenge.ts';
 import { oauthChallenge, progressReporter, type RunTool, toolResultText } from './tool-call.ts';
 
 export interface McpRouteOptions {
@@ -22,9 +24,11 @@ export interface McpRouteOptions {
   readonly streams: EventStreams;
   /** Where OAuth clients learn where to sign in; null: they are never challenged. */
   readonly metadataUrl: () => string | null;
+  /** Challenge whoever brings no credential at all, whatever is asked for, so that clients sign in when they connect. */
+  readonly eager: boolean;
 }
 
-export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl }: McpRouteOptions): Handler {
+export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eager }: McpRouteOptions): Handler {
   function answerRequest(exchange: Exchange, incoming: IncomingRequest): Awaitable<Response> {
     const { id } = incoming.request;
     const step = methods.step(incoming.request, incoming);
@@ -112,6 +116,10 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl }: Mc
         return reply(exchange, errorText(undefined, PARSE_ERROR), { status: 400 });
       return problemResponse(body.error, exchange.requestId);
     }
+    if (eager && metadataUrl() !== null && !carriesAny(exchange, body.value)) {
+      const problem: Problem = { code: 'missing_token' };
+      return problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()));
+    }
     const classified = classify(body.value, exchange.request.headers);
     switch (classified.kind) {
       case 'request':
@@ -124,6 +132,17 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl }: Mc
         return reply(exchange, errorText(classified.id, classified.error), { status: 400 });
     }
   };
+}
+
+/** True when the request or any message in it carries a credential, good or bad. */
+function carriesAny({ request }: Exchange, body: unknown): boolean {
+  const messages: unknown[] = Array.isArray(body) ? body : [body];
+  return carriesCredential(readCredentials(request.headers, null)) || messages.some((message) => apiKeyIn(message));
+}
+
+function apiKeyIn(message: unknown): string | null {
+  const params = isObject(message) && isObject(message.params) ? message.params : {};
+  return metaApiKey(params._meta) ?? (isObject(params.arguments) ? metaApiKey(params.arguments._meta) : null);
 }
 
 const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });

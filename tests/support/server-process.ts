@@ -1,9 +1,16 @@
 // The server as people run it: a process of its own, with an environment of its own.
 
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { scripts } from '../../package.json';
 import { temporaryFolder } from './folder.ts';
 
 const ROOT = join(import.meta.dir, '../..');
+
+export type Runtime = 'bun' | 'deno';
+
+/** `SERVER_RUNTIME=deno bun test tests/process` runs every test that starts a server against Deno. */
+const USUAL_RUNTIME: Runtime = process.env.SERVER_RUNTIME === 'deno' ? 'deno' : 'bun';
 
 export interface ServerProcess extends AsyncDisposable {
   readonly url: string;
@@ -24,14 +31,19 @@ export interface ServerProcess extends AsyncDisposable {
 export interface ServerOptions {
   readonly env?: Record<string, string>;
   readonly folder?: string;
+  readonly runtime?: Runtime;
+  /** Flags of the script that Deno is to be started without. */
+  readonly without?: readonly string[];
 }
 
-/** Starts `bun src/main.ts` on a free port and resolves once it listens. Throws with its stderr if it doesn't. */
+/** Starts the server on a free port and resolves once it listens. Throws with its stderr if it doesn't. */
 export async function startServer({
   env = {},
   folder = temporaryFolder(),
+  runtime = USUAL_RUNTIME,
+  without = [],
 }: ServerOptions = {}): Promise<ServerProcess> {
-  const server = spawnServer({ env, folder });
+  const server = spawnServer({ env, folder, runtime, without });
   const url = await Promise.race([
     server.listening,
     server.exited.then((code) => {
@@ -63,7 +75,8 @@ export async function startServer({
 
 /** Runs the server until it ends by itself, for starts that must fail. */
 export async function runToExit(options: ServerOptions): Promise<{ code: number; stderr: string; stdout: string }> {
-  const server = spawnServer({ env: options.env ?? {}, folder: options.folder ?? temporaryFolder() });
+  const { env = {}, folder = temporaryFolder(), runtime = USUAL_RUNTIME, without = [] } = options;
+  const server = spawnServer({ env, folder, runtime, without });
   const code = await Promise.race([server.exited, server.listening.then(() => 'listening' as const)]);
   if (code === 'listening') {
     server.process.kill('SIGKILL');
@@ -73,8 +86,20 @@ export async function runToExit(options: ServerOptions): Promise<{ code: number;
   return { code, stderr: server.stderr(), stdout: server.stdout() };
 }
 
-function spawnServer({ env, folder }: Required<ServerOptions>) {
-  const child = Bun.spawn([process.execPath, join(ROOT, 'src/main.ts')], {
+const COMMANDS: Readonly<Record<Runtime, () => string[]>> = {
+  bun: () => [process.execPath, join(ROOT, 'src/main.ts')],
+  // The command of the script itself, so that its permissions are the ones tested. The package's own launcher is left
+  // out: it does not pass signals on.
+  deno() {
+    const { runInstall } = createRequire(import.meta.url)('deno/install_api.cjs') as { runInstall(): string };
+    const words = scripts['start:deno'].split('exec deno ')[1]?.split(' ') ?? [];
+    return [runInstall(), ...words.map((word) => (word.startsWith('src/') ? join(ROOT, word) : word))];
+  },
+};
+
+function spawnServer({ env, folder, runtime, without }: Required<ServerOptions>) {
+  const command = COMMANDS[runtime]().filter((word) => !without.includes(word));
+  const child = Bun.spawn(command, {
     cwd: folder, // no .env there
     env: { PATH: process.env.PATH ?? '', PORT: '0', ...env },
     stdin: 'ignore',

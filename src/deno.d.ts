@@ -1,0 +1,28 @@
+// What main.deno.ts uses of Deno, for the type check of this project, whose other types are Bun's.
+
+declare namespace Deno {
+  interface ServeOptions {
+    hostname: string;
+    port: number;
+    cert?: string;
+    key?: string;
+    /** Aborted: the server and all its connections close. */
+    signal: AbortSignal;
+    onListen(): void;
+  }
+  interface HttpServer {
+    readonly addr: { readonly port: number };
+    /** Stops accepting; resolves when what is being handled is answered. */
+    shutdown(): Promise<void>;
+  }
+  type Handler = (request: Request, info: { remoteAddr: { hostname: string } }) => Promise<Response>;
+  /** Throws when the address can't be listened on. */
+  function serve(options: ServeOptions, handler: Handler): HttpServer;
+
+  const env: { get(name: string): string | undefined };
+  /** Writes some of the bytes and resolves to how many. */
+  const stdout: { write(bytes: Uint8Array): Promise<number> };
+  const stderr: { writeSync(bytes: Uint8Array): number };
+  function addSignalListener(signal: 'SIGTERM' | 'SIGINT', handler: () => void): void;
+  function exit(code: number): never;
+}

@@ -1,0 +1,68 @@
+// The server on Deno.
+
+import { VARIABLES } from './config.ts';
+import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
+
+/**
+ * Serves `fetch` with Deno.serve. Its shutdown breaks off bodies that are still being read, so it waits until every
+ * request that was taken up is answered; who comes in that time is turned away.
+ */
+export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
+  const killer = new AbortController();
+  let active = 0;
+  let stopping = false;
+  let stopped = false;
+  let whenIdle = () => {};
+
+  const server = Deno.serve(
+    { hostname, port, ...tls, signal: killer.signal, onListen() {} },
+    async (request, { remoteAddr }) => {
+      if (stopping) return turnAway();
+      active += 1;
+      const response = await fetch(request, { address: () => remoteAddr.hostname, holdOpen });
+      active -= 1;
+      if (active === 0) whenIdle();
+      return response;
+    },
+  );
+  return {
+    port: server.addr.port,
+    async stop() {
+      stopping = true;
+      await new Promise<void>((resolve) => {
+        whenIdle = resolve;
+        if (active === 0) resolve();
+      });
+      await server.shutdown();
+      stopped = true;
+    },
+    kill() {
+      if (!stopped) killer.abort(); // after the end it would throw
+    },
+  };
+}
+
+const turnAway = () => new Response(null, { status: 503, headers: { Connection: 'close', 'Retry-After': '1' } });
+
+const holdOpen = () => {}; // Deno ends no connection for being quiet
+
+async function writeOut(chunk: string): Promise<void> {
+  let rest = new TextEncoder().encode(chunk);
+  while (rest.length > 0) rest = rest.subarray(await Deno.stdout.write(rest));
+}
+
+const host: Host = {
+  // Each by its name: leave to read the whole environment is not needed.
+  env: Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])),
+  writeOut,
+  writeErr: (text) => {
+    Deno.stderr.writeSync(new TextEncoder().encode(text));
+  },
+  serve,
+  onSignal(handler) {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) Deno.addSignalListener(signal, () => handler(signal));
+  },
+  exit: (code) => Deno.exit(code),
+};
+
+if (import.meta.main) await start(host);

@@ -1,0 +1,51 @@
+// OAuth protected resource metadata (RFC 9728): where the clients of each address sign in. One document for each address
+// that a client may be given, because a client refuses a document that names another than its own (§3.3).
+
+import { SECURITY_HEADERS } from '../http/headers.ts';
+import { problemResponse } from '../http/problem-response.ts';
+import type { Handler, Route } from '../http/router.ts';
+import { SERVER_NAME } from '../server-info.ts';
+
+const WELL_KNOWN = '/.well-known/oauth-protected-resource';
+
+/** What stands behind PUBLIC_URL: nothing for the server as a whole, and the two addresses of MCP. */
+const PROTECTED = ['', '/mcp', '/sse'] as const;
+export type ProtectedPath = (typeof PROTECTED)[number];
+
+export interface MetadataOptions {
+  /** What clients see, without slash at the end; asked at each use, because the port may be chosen by the system. */
+  readonly publicUrl: () => string;
+  /** Its path, known before the port is: empty or `/…`. */
+  readonly publicPath: string;
+  /** Null: every document is 404. */
+  readonly authorizationServer: string | null;
+}
+
+/** The address of the document for `path`: the well-known part goes between host and path (RFC 9728 §3.1). */
+export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
+  const { origin, pathname } = new URL(publicUrl + path);
+  return `${origin}${WELL_KNOWN}${pathname === '/' ? '' : pathname}`;
+}
+
+/** The routes of the documents. They stand at the root of the host, whatever BASE_PATH is. */
+export const metadataRoutes = (options: MetadataOptions): Route[] =>
+  PROTECTED.map((path) => ({
+    path: `${WELL_KNOWN}${options.publicPath}${path}`,
+    get: metadataRoute(options, path),
+    openToAnyOrigin: true,
+  }));
+
+function metadataRoute({ publicUrl, authorizationServer }: MetadataOptions, path: ProtectedPath): Handler {
+  if (authorizationServer === null) return ({ requestId }) => problemResponse({ code: 'not_found' }, requestId);
+  return () => {
+    const document = {
+      resource: publicUrl() + path,
+      authorization_servers: [authorizationServer],
+      bearer_methods_supported: ['header'],
+      resource_name: SERVER_NAME,
+    };
+    return new Response(JSON.stringify(document), {
+      headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
+    });
+  };
+}

@@ -1,0 +1,34 @@
+// Reading the certificate and key of own TLS, with errors that name the variable at fault.
+
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { Config } from './config.ts';
+
+/** PEM texts: the certificate, with its chain behind it, and its private key. */
+export interface Tls {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Throws an Error that says which file can't be used, and why. */
+export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls {
+  const cert = readPem('TLS_CERT_FILE', 'a certificate', certFile, (pem) => new X509Certificate(pem));
+  const key = readPem('TLS_KEY_FILE', 'a private key', keyFile, createPrivateKey);
+  if (!cert.parsed.checkPrivateKey(key.parsed)) {
+    throw new Error(`TLS_KEY_FILE: expected the key of the certificate in TLS_CERT_FILE, got ${keyFile}`);
+  }
+  return { cert: cert.pem, key: key.pem };
+}
+
+function readPem<T>(variable: string, expected: string, file: string, parse: (pem: string) => T) {
+  try {
+    const pem = readFileSync(file, 'utf8');
+    return { pem, parsed: parse(pem) };
+  } catch (error) {
+    const { code } = error as { code?: unknown };
+    const reason = typeof code === 'string' && /^E[A-Z]+$/.test(code) ? code : 'it holds none that can be used';
+    throw new Error(
+      `${variable}: expected a readable PEM file with ${expected}, got ${JSON.stringify(file)} (${reason})`,
+    );
+  }
+}

@@ -1,0 +1,88 @@
+// Finding an issuer's key set through its metadata (RFC 8414, OpenID Connect Discovery).
+
+import { expect, test } from 'bun:test';
+import { createIssuer, type Issuer, JWKS_PATH } from '../support/issuer.ts';
+import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+const appFor = (issuer: string) => createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer } });
+
+async function present(app: TestApp, issuer: Issuer, claims: Record<string, unknown> = {}): Promise<Answer> {
+  const exp = app.clock.nowMs() / 1000 + 36_000;
+  const token = await issuer.token({ sub: 'alice', aud: app.url, exp, ...claims });
+  return app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
+}
+
+test.each([
+  ['', '/.well-known/oauth-authorization-server'],
+  ['', '/.well-known/openid-configuration'],
+  ['/', '/.well-known/oauth-authorization-server'],
+  ['/', '/.well-known/openid-configuration'],
+  ['/tenant', '/.well-known/oauth-authorization-server/tenant'],
+  ['/tenant', '/.well-known/openid-configuration/tenant'],
+  ['/tenant', '/tenant/.well-known/openid-configuration'],
+  ['/tenant/', '/tenant/.well-known/openid-configuration'],
+])('an issuer at "%s" is found by its metadata at %s', async (path, metadataAt) => {
+  await using issuer = await createIssuer({ path, metadataAt });
+  await using app = await appFor(issuer.url);
+  expect((await present(app, issuer)).status).toBe(200);
+});
+
+const UNUSABLE: [string, Record<string, unknown> | null, string][] = [
+  ['is nowhere', null, 'answered 404'],
+  ['names another issuer', { issuer: 'http://127.0.0.1:1' }, 'names another issuer'],
+  ['names no issuer', { issuer: undefined }, 'names another issuer'],
+  ['names no key set', { jwks_uri: undefined }, 'names no key set'],
+  ['names a key set that is no URL', { jwks_uri: '/jwks' }, 'names no key set'],
+  ['names a file', { jwks_uri: 'file:///etc/jwks' }, 'names a key set that is not served over https'],
+  ['names plain http elsewhere', { jwks_uri: 'http://192.0.2.1/' }, 'names a key set that is not served over https'],
+];
+
+test.each(UNUSABLE)('metadata that %s is 503, and asked for again a second later', async (_, metadata, reason) => {
+  await using issuer = await createIssuer({ ...(metadata ? { metadata } : { metadataAt: '/elsewhere' }) });
+  await using app = await appFor(issuer.url);
+  expect((await present(app, issuer)).body).toMatchObject({ status: 503, code: 'auth_unavailable' });
+  expect((await app.log()).find(({ event }) => event === 'key set out of reach')?.reason).toBe(
+    `the issuer's metadata ${reason}`,
+  );
+  const good = { issuer: issuer.url, jwks_uri: issuer.jwksUrl };
+  issuer.overrides.set('/.well-known/openid-configuration', () => Response.json(good));
+  app.clock.advance(1000);
+  expect((await present(app, issuer)).status).toBe(200);
+});
+
+test.each(['null', '[]', '"text"', '<html>', ''])('metadata that reads %j is 503', async (text) => {
+  await using issuer = await createIssuer();
+  issuer.overrides.set('/.well-known/oauth-authorization-server', () => new Response(text));
+  await using app = await appFor(issuer.url);
+  expect((await present(app, issuer)).body.code).toBe('auth_unavailable');
+});
+
+test('metadata that redirects to good metadata is 503', async () => {
+  await using issuer = await createIssuer({ metadataAt: '/good' });
+  issuer.overrides.set('/.well-known/oauth-authorization-server', () => Response.redirect(`${issuer.url}/good`, 302));
+  await using app = await appFor(issuer.url);
+  expect((await present(app, issuer)).body.code).toBe('auth_unavailable');
+  expect(issuer.hits('/good')).toBe(0);
+});
+
+test('a key set that moves is found when the old one is five minutes old', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer.url);
+  expect((await present(app, issuer)).status).toBe(200);
+  issuer.overrides.set(JWKS_PATH, () => new Response('gone', { status: 410 }));
+  issuer.overrides.set('/moved', () => Response.json({ keys: issuer.keys.map(({ jwk }) => jwk) }));
+  issuer.overrides.set('/.well-known/oauth-authorization-server', () =>
+    Response.json({ issuer: issuer.url, jwks_uri: `${issuer.url}/moved` }),
+  );
+  app.clock.advance(5 * 60_000);
+  expect((await present(app, issuer)).status).toBe(200);
+});
+
+test('no metadata is asked for where JWT_JWKS_URL names the key set', async () => {
+  await using issuer = await createIssuer();
+  await using app = await createTestApp({
+    env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url, JWT_JWKS_URL: issuer.jwksUrl },
+  });
+  expect((await present(app, issuer)).status).toBe(200);
+  expect(issuer.hits('/.well-known/oauth-authorization-server')).toBe(0);
+});

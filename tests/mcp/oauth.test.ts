@@ -1,0 +1,332 @@
+// OAuth as clients live it: the challenge leads them to the authorization server, and its token opens the tools.
+// The official clients of both SDK generations do the walking; the authorization server is real and on loopback.
+
+import { describe, expect, test } from 'bun:test';
+import * as v2 from '@modelcontextprotocol/client';
+import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { type AuthorizationServer, createAuthorizationServer } from '../support/authorization-server.ts';
+import { testClock } from '../support/clock.ts';
+import { createSignIn, type SignIn } from '../support/oauth-client.ts';
+import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
+
+type Env = Record<string, string | undefined>;
+
+/** One connection attempt of a client, whichever SDK it comes from. */
+interface Connection {
+  connect(): Promise<unknown>;
+  listTools(): Promise<{ tools: { name: string }[] }>;
+  callTool(call: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
+  finishAuth(back: URLSearchParams): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface ClientKind {
+  readonly path: '/mcp' | '/sse';
+  connection(url: URL, provider: SignIn['provider']): Connection;
+}
+
+const INFO = { name: 'test', version: '1' };
+
+function ofV1(transport: Transport & { finishAuth(code: string): Promise<void> }): Connection {
+  const client = new Client(INFO);
+  return {
+    connect: () => client.connect(transport),
+    listTools: () => client.listTools(),
+    callTool: (call) => client.callTool(call),
+    finishAuth: (back) => transport.finishAuth(back.get('code') ?? ''),
+    close: () => client.close(),
+  };
+}
+
+function ofV2(
+  transport: v2.StreamableHTTPClientTransport | v2.SSEClientTransport,
+  mode?: v2.VersionNegotiationMode,
+): Connection {
+  const client = new v2.Client(INFO, mode === undefined ? {} : { versionNegotiation: { mode } });
+  return {
+    connect: () => client.connect(transport),
+    listTools: () => client.listTools(),
+    callTool: (call) => client.callTool(call),
+    finishAuth: (back) => transport.finishAuth(back),
+    close: () => client.close(),
+  };
+}
+
+const v2Http = (mode?: v2.VersionNegotiationMode): ClientKind => ({
+  path: '/mcp',
+  connection: (url, authProvider) => ofV2(new v2.StreamableHTTPClientTransport(url, { authProvider }), mode),
+});
+
+const CLIENTS: Readonly<Record<string, ClientKind>> = {
+  'SDK v1 over Streamable HTTP': {
+    path: '/mcp',
+    // Their declarations are not written for exactOptionalPropertyTypes.
+    connection: (url, authProvider) =>
+      ofV1(new StreamableHTTPClientTransport(url, { authProvider }) as Parameters<typeof ofV1>[0]),
+  },
+  'SDK v1 over HTTP+SSE': {
+    path: '/sse',
+    connection: (url, authProvider) => ofV1(new SSEClientTransport(url, { authProvider })),
+  },
+  'SDK v2 over Streamable HTTP': v2Http(),
+  'SDK v2 over Streamable HTTP, auto': v2Http('auto'),
+  'SDK v2 over Streamable HTTP, pinned': v2Http({ pin: '2026-07-28' }),
+  'SDK v2 over HTTP+SSE': {
+    path: '/sse',
+    connection: (url, authProvider) => ofV2(new v2.SSEClientTransport(url, { authProvider })),
+  },
+};
+
+interface Place extends AsyncDisposable {
+  readonly app: TestApp;
+  readonly server: AuthorizationServer;
+  /** What clients are given, without `/mcp` or `/sse`. */
+  readonly publicUrl: string;
+}
+
+async function place(env: Env = {}, { issuerPath = '' } = {}): Promise<Place> {
+  const clock = testClock();
+  const server = await createAuthorizationServer({ nowMs: clock.nowMs, path: issuerPath });
+  const app = await createTestApp({ clock, env: { JWT_SECRET: undefined, JWT_ISSUER: server.url, ...env } });
+  return {
+    app,
+    server,
+    publicUrl: env.PUBLIC_URL ?? app.url,
+    async [Symbol.asyncDispose]() {
+      await app.close();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** A proxy that serves the app below /keys and strips that, and passes the metadata's addresses on as they are. */
+async function behindProxy(): Promise<Place> {
+  let target = '';
+  const proxy = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 30,
+    fetch(request) {
+      const { pathname, search } = new URL(request.url);
+      const path = pathname.startsWith('/keys/') ? pathname.slice('/keys'.length) : pathname;
+      if (path === pathname && !pathname.startsWith('/.well-known/')) return new Response('not ours', { status: 404 });
+      return fetch(target + path + search, request);
+    },
+  });
+  const inner = await place({ PUBLIC_URL: `http://127.0.0.1:${proxy.port}/keys` });
+  target = inner.app.url;
+  return {
+    ...inner,
+    async [Symbol.asyncDispose]() {
+      await proxy.stop(true);
+      await inner[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const PLACES: Readonly<Record<string, () => Promise<Place>>> = {
+  'at the root': () => place(),
+  'below a BASE_PATH': () => place({ BASE_PATH: '/keys' }),
+  'with a path in PUBLIC_URL that a proxy strips': behindProxy,
+  'with an issuer that has a path': () => place({}, { issuerPath: '/tenant' }),
+};
+
+const structured = async (result: Promise<unknown>) =>
+  ((await result) as { structuredContent: unknown }).structuredContent;
+const CREATE = { name: 'create_api_key', arguments: { name: 'by OAuth', scopes: ['read'] } };
+
+describe.each(Object.entries(CLIENTS))('%s', (_client, { path, connection }) => {
+  test.each(Object.entries(PLACES))(
+    '%s, the call is challenged, the user signs in, the call succeeds',
+    async (_place, make) => {
+      await using there = await make();
+      const { app, server, publicUrl } = there;
+      const { provider, signIn, authorizationUrl } = createSignIn();
+      const client = connection(new URL(publicUrl + path), provider);
+      await client.connect();
+      expect((await client.listTools()).tools.map(({ name }) => name)).toContain('create_api_key');
+      expect(authorizationUrl()).toBeNull(); // nothing so far needed anybody
+
+      const refused = await client.callTool(CREATE).catch((error: unknown) => error);
+      expect(refused instanceof UnauthorizedError || refused instanceof v2.UnauthorizedError).toBe(true);
+      expect(authorizationUrl()?.origin).toBe(new URL(server.url).origin);
+
+      await client.finishAuth(await signIn());
+      expect(server.issuedFor).toEqual([publicUrl + path]);
+      const created = await structured(client.callTool(CREATE)); // the same connection goes on
+      const { id, key } = created as { id: string; key: string };
+      expect(key).toMatch(/^sk_test_/);
+      const listed = await structured(client.callTool({ name: 'list_api_keys', arguments: {} }));
+      expect(listed).toMatchObject({ keys: [{ id, name: 'by OAuth' }] });
+      expect((await app.call('get_data', {}, { 'x-api-key': key })).body.owner).toBe('alice');
+      await client.close();
+    },
+  );
+});
+
+describe.each(Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp'))(
+  '%s',
+  (_client, { path, connection }) => {
+    test('with MCP_AUTH=eager, who connects without credential is sent to sign in first', async () => {
+      await using there = await place({ MCP_AUTH: 'eager' });
+      const { server, publicUrl } = there;
+      const { provider, signIn } = createSignIn();
+      const first = connection(new URL(publicUrl + path), provider);
+      const refused = await first.connect().catch((error: unknown) => error);
+      expect(refused instanceof UnauthorizedError || refused instanceof v2.UnauthorizedError).toBe(true);
+      await first.finishAuth(await signIn());
+      expect(server.issuedFor).toEqual([publicUrl + path]);
+      const second = connection(new URL(publicUrl + path), provider);
+      await second.connect();
+      expect(await structured(second.callTool(CREATE))).toMatchObject({ name: 'by OAuth' });
+      await second.close();
+    });
+  },
+);
+
+const post = async (url: string, body: unknown, headers: Record<string, string> = {}) =>
+  answerOf(
+    await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: typeof body === 'string' ? body : JSON.stringify(body),
+    }),
+  );
+const call = (name: string, more: object = {}) => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name, arguments: {}, ...more },
+});
+const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
+
+describe('the challenge on /mcp', () => {
+  const challengeAt = (origin: string) => `resource_metadata="${origin}/.well-known/oauth-protected-resource/mcp"`;
+
+  test('comes for a user tool with no token and with a bad one, in both eras', async () => {
+    await using there = await place();
+    const { app } = there;
+    const none = await post(`${app.url}/mcp`, call('list_api_keys'));
+    expect([none.status, none.headers.get('www-authenticate')]).toEqual([
+      401,
+      `Bearer realm="mcp-key-server", ${challengeAt(app.url)}`,
+    ]);
+    const bad = await post(`${app.url}/mcp`, call('list_api_keys'), { authorization: 'Bearer x' });
+    expect([bad.status, bad.headers.get('www-authenticate')]).toEqual([
+      401,
+      `Bearer error="invalid_token", error_description="Invalid or expired user token", ${challengeAt(app.url)}`,
+    ]);
+    const meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': {},
+    };
+    const modern = await post(`${app.url}/mcp`, call('list_api_keys', { _meta: meta }), {
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'tools/call',
+      'mcp-name': 'list_api_keys',
+    });
+    expect([modern.status, modern.headers.get('www-authenticate')]).toEqual([
+      none.status,
+      none.headers.get('www-authenticate'),
+    ]);
+  });
+
+  test('does not come for a key tool, in a batch, or for an outage: those are answered in band', async () => {
+    await using there = await place();
+    const { app, server } = there;
+    for (const headers of [{}, { 'x-api-key': 'wrong' }, { authorization: 'Bearer x' }]) {
+      const { status, body } = await post(`${app.url}/mcp`, call('get_data'), headers);
+      expect([status, body.result.isError]).toEqual([200, true]);
+    }
+    const batch = await post(`${app.url}/mcp`, [call('list_api_keys')]);
+    expect([batch.status, batch.body[0].result.isError]).toEqual([200, true]);
+    server.overrides.set('/jwks', () => new Response('no', { status: 500 }));
+    const token = await server.token({ sub: 'alice', aud: app.url, exp: app.clock.nowMs() / 1000 + 60 });
+    const outage = await post(`${app.url}/mcp`, call('list_api_keys'), { authorization: `Bearer ${token}` });
+    expect([outage.status, outage.body.result.isError]).toEqual([200, true]);
+  });
+
+  test('does not come where no authorization server is configured, eager or not', async () => {
+    await using app = await createTestApp({ env: { MCP_AUTH: 'eager' } });
+    expect((await post(`${app.url}/mcp`, PING)).body.result).toEqual({});
+    const { status, headers, body } = await post(`${app.url}/mcp`, call('list_api_keys'));
+    expect([status, headers.get('www-authenticate'), body.result.isError]).toEqual([200, null, true]);
+  });
+});
+
+describe('eager', () => {
+  test('challenges any POST without credential, after what is wrong with the request itself', async () => {
+    await using there = await place({ MCP_AUTH: 'eager' });
+    const { app } = there;
+    const url = `${app.url}/mcp`;
+    for (const body of [
+      PING,
+      [PING],
+      { jsonrpc: '2.0', method: 'notifications/initialized' },
+      call('get_data'),
+      {},
+      7,
+    ]) {
+      const { status, headers } = await post(url, body);
+      expect([status, headers.get('www-authenticate')]).toEqual([
+        401,
+        `Bearer realm="mcp-key-server", resource_metadata="${app.url}/.well-known/oauth-protected-resource/mcp"`,
+      ]);
+    }
+    expect((await post(url, '{')).body.error.code).toBe(-32700);
+    expect((await post(url, PING, { 'content-type': 'text/plain' })).status).toBe(415);
+    expect((await post(url, PING, { origin: 'https://evil.example' })).status).toBe(403);
+    for (const method of ['GET', 'DELETE']) expect((await fetch(url, { method })).status).toBe(405);
+  });
+
+  test('is content with any credential: the tool decides whether it is the right one', async () => {
+    await using there = await place({ MCP_AUTH: 'eager' });
+    const { app } = there;
+    const url = `${app.url}/mcp`;
+    expect((await post(url, PING, { authorization: 'Bearer x' })).body.result).toEqual({});
+    expect((await post(url, PING, { 'x-api-key': 'x' })).body.result).toEqual({});
+    expect((await post(url, PING, { authorization: 'Basic eDp5' })).status).toBe(401);
+    const inMeta = await post(url, call('get_data', { _meta: { api_key: 'x' } }));
+    expect(inMeta.body.result.content[0].text).toBe('Invalid or expired API key');
+    const inArguments = await post(url, call('get_data', { arguments: { _meta: { api_key: 'x' } } }));
+    expect(inArguments.body.result.content[0].text).toBe('Invalid or expired API key');
+    expect((await post(url, call('get_data', { _meta: { api_key: '' } }))).status).toBe(401);
+    expect((await post(url, [{ ...PING, id: 2 }, call('get_data', { _meta: { api_key: 'x' } })])).body).toHaveLength(2);
+  });
+
+  test('leaves REST as it is', async () => {
+    await using there = await place({ MCP_AUTH: 'eager' });
+    expect((await there.app.call('get_data')).body.code).toBe('missing_api_key');
+  });
+});
+
+test('eager says nothing about /sse', async () => {
+  await using there = await place({ MCP_AUTH: 'eager' });
+  const { provider, authorizationUrl } = createSignIn();
+  const client = ofV1(new SSEClientTransport(new URL(`${there.publicUrl}/sse`), { authProvider: provider }));
+  await client.connect();
+  expect((await client.listTools()).tools).not.toBeEmpty();
+  expect(authorizationUrl()).toBeNull();
+  await client.close();
+});
+
+test('the challenge on /messages is the answer to the POST, and names the metadata of /sse', async () => {
+  await using there = await place();
+  const { app } = there;
+  const controller = new AbortController();
+  const stream = await fetch(`${app.url}/sse`, { signal: controller.signal });
+  const reader = stream.body?.getReader();
+  const first = new TextDecoder().decode((await reader?.read())?.value);
+  const endpoint = /data: (\S+)/.exec(first)?.[1] ?? '';
+  const refused = await post(new URL(endpoint, app.url).href, call('list_api_keys'));
+  expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
+    401,
+    `Bearer realm="mcp-key-server", resource_metadata="${app.url}/.well-known/oauth-protected-resource/sse"`,
+  ]);
+  expect((await post(new URL(endpoint, app.url).href, PING)).status).toBe(202);
+  controller.abort();
+});

@@ -1,0 +1,165 @@
+// The server on Deno: the same program behind another runtime's HTTP, signals and files.
+
+import { expect, test } from 'bun:test';
+import { connect } from 'node:net';
+import * as v2 from '@modelcontextprotocol/client';
+import { SignJWT } from 'jose';
+import { makeCertificate } from '../support/certificate.ts';
+import { runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
+import { startSqld } from '../support/sqld.ts';
+import { answerOf, TEST_SECRET } from '../support/test-app.ts';
+
+/** What a remote database makes unnecessary. */
+const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write', '--allow-ffi', '--allow-sys'];
+const MIB = 1024 * 1024;
+
+const start = (env: Record<string, string> = {}) =>
+  startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET, ...env } });
+
+const tokenOf = (sub: string) =>
+  new SignJWT({ sub })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1h')
+    .sign(new TextEncoder().encode(TEST_SECRET));
+
+const alice = async () => ({ authorization: `Bearer ${await tokenOf('alice')}` });
+
+async function call(server: ServerProcess, tool: string, body: BodyInit, headers: Record<string, string> = {}) {
+  const init = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body };
+  return answerOf(await fetch(`${server.url}/tools/${tool}`, init));
+}
+
+/** Sends `head`, then, once `when` is done, `rest`; resolves to everything that came back until the connection ended. */
+function exchange(url: string, head: string, when: Promise<unknown>, rest: string): Promise<string> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    let received = '';
+    const socket = connect(Number(port), hostname, () => socket.write(head));
+    socket.setEncoding('utf8');
+    socket.on('data', (text) => {
+      received += text;
+    });
+    socket.on('close', () => resolve(received));
+    socket.on('error', reject);
+    when.then(() => socket.write(rest));
+  });
+}
+
+test('a key lives on Deno as it does on Bun, and outlives the process', async () => {
+  await using server = await start();
+  const created = await call(server, 'create_api_key', '{"name":"on Deno","scopes":["read"]}', await alice());
+  expect(created.status).toBe(200);
+  const { id, key } = created.body;
+  const used = await call(server, 'get_data', '', { 'x-api-key': key });
+  expect(used.body).toMatchObject({ owner: 'alice', key: { id, name: 'on Deno', scopes: ['read'] } });
+  expect(used.headers.get('ratelimit')).toStartWith('"key";r=999;');
+  expect(await server.stop()).toBe(0);
+
+  await using again = await startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET }, folder: server.folder });
+  const listed = await call(again, 'list_api_keys', '{}', await alice());
+  expect(listed.body.keys).toMatchObject([{ id, active: true, lastUsedAt: expect.any(Number) }]);
+  expect((await call(again, 'revoke_api_key', JSON.stringify({ keyId: id }), await alice())).status).toBe(200);
+  expect((await call(again, 'get_data', '{}', { 'x-api-key': key })).body.code).toBe('invalid_api_key');
+  expect((await call(again, 'delete_api_key', JSON.stringify({ keyId: id }), await alice())).status).toBe(200);
+  expect((await call(again, 'list_api_keys', '{}', await alice())).body).toEqual({ keys: [] });
+  expect(again.stdout()).not.toContain(key);
+});
+
+test('bad input gets on Deno what it gets on Bun', async () => {
+  await using server = await start();
+  const code = async (body: BodyInit, headers?: Record<string, string>) =>
+    (await call(server, 'create_api_key', body, { ...(await alice()), ...headers })).body.code;
+  expect(await code('{"name":')).toBe('invalid_json');
+  expect(await code('[]')).toBe('invalid_json');
+  expect(await code('{"name":"x","scopes":[],"extra":1}')).toBe('invalid_input');
+  expect(await code('{}', { 'content-type': 'text/plain' })).toBe('unsupported_media_type');
+  expect(await code(JSON.stringify({ name: 'x'.repeat(MIB) }))).toBe('payload_too_large');
+  const unmeasured = new Blob(['"', 'x'.repeat(MIB), '"']).stream();
+  expect(await code(unmeasured)).toBe('payload_too_large');
+  expect(await code('{}', { host: 'evil.example' })).toBe('host_denied');
+  expect(await code('{}', { origin: 'https://evil.example' })).toBe('origin_denied');
+  expect(await code('{}', { authorization: 'Bearer x' })).toBe('invalid_token');
+  expect((await fetch(`${server.url}/nowhere`)).status).toBe(404);
+  expect((await fetch(`${server.url}/tools/get_data`)).headers.get('allow')).toBe('POST');
+  const head = await fetch(`${server.url}/mcp/health`, { method: 'HEAD' });
+  expect([head.status, await head.text()]).toEqual([200, '']);
+});
+
+test('on SIGTERM a request under way is finished, then the process ends with 0', async () => {
+  await using server = await start();
+  const body = '{"name":"last","scopes":["read"]}';
+  const head = [
+    'POST /tools/create_api_key HTTP/1.1',
+    'Host: localhost',
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+    `Authorization: Bearer ${await tokenOf('alice')}`,
+  ].join('\r\n');
+  let stopping: (_: unknown) => void = () => {};
+  const stopped = new Promise((resolve) => {
+    stopping = resolve;
+  });
+  const answered = exchange(server.url, `${head}\r\n\r\n${body.slice(0, 10)}`, stopped, body.slice(10));
+  await fetch(server.url); // a round trip: the request above has been taken up before it
+  const exit = server.stop();
+  await new Promise((resolve) => setTimeout(resolve, 500)); // past the notice of 300 ms: nobody else is served any more
+  expect((await fetch(server.url)).status).toBe(503);
+  stopping(undefined);
+  const answer = await answered;
+  expect(answer).toStartWith('HTTP/1.1 200');
+  expect(answer.toLowerCase()).toContain('connection: close');
+  expect(await exit).toBe(0);
+  expect(server.stdout()).toContain('"event":"stopped"');
+});
+
+test('a bad configuration stops the start with the variable’s name', async () => {
+  const { code, stderr } = await runToExit({ runtime: 'deno', env: { PORT: '80a' } });
+  expect(code).toBe(1);
+  expect(stderr).toContain('PORT: expected 0-65535, got "80a"');
+});
+
+test('own TLS works', async () => {
+  const { certFile, keyFile, cert } = makeCertificate();
+  await using server = await start({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, NODE_ENV: 'production' });
+  expect(server.url).toStartWith('https://');
+  const answer = await fetch(`${server.url}/tools/list_api_keys`, {
+    method: 'POST',
+    headers: await alice(),
+    tls: { ca: cert },
+  });
+  expect(await answer.json()).toEqual({ keys: [] });
+  expect(answer.headers.get('strict-transport-security')).toBe('max-age=31536000');
+});
+
+test('with a remote database and a secret, leave to use the network and the variables is enough', async () => {
+  await using sqld = await startSqld();
+  await using server = await startServer({
+    runtime: 'deno',
+    env: { JWT_SECRET: TEST_SECRET, ...sqld.env },
+    without: LOCAL_PERMISSIONS,
+  });
+  const created = await call(server, 'create_api_key', '{"name":"remote","scopes":["read"]}', await alice());
+  expect(created.status).toBe(200);
+  const used = await call(server, 'get_data', '{}', { 'x-api-key': created.body.key });
+  expect(used.body.owner).toBe('alice');
+  expect(await server.stop()).toBe(0);
+});
+
+test('MCP clients work on both transports, and an open stream does not hold up the end', async () => {
+  await using server = await start();
+  const requestInit = { headers: await alice() };
+  const http = new v2.Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+  await http.connect(new v2.StreamableHTTPClientTransport(new URL(`${server.url}/mcp`), { requestInit }));
+  const created = await http.callTool({ name: 'create_api_key', arguments: { name: 'by MCP', scopes: [] } });
+  expect(created.structuredContent).toMatchObject({ name: 'by MCP' });
+  await http.close();
+  const sse = new v2.Client({ name: 'test', version: '1' });
+  await sse.connect(new v2.SSEClientTransport(new URL(`${server.url}/sse`), { requestInit }));
+  const listed = await sse.callTool({ name: 'list_api_keys', arguments: {} });
+  expect(listed.structuredContent).toMatchObject({ keys: [{ name: 'by MCP' }] });
+  const startedAtMs = performance.now();
+  expect(await server.stop()).toBe(0);
+  expect(performance.now() - startedAtMs).toBeLessThan(3000);
+  await sse.close();
+  expect(server.stderr()).not.toContain('rror');
+});

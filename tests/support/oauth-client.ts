@@ -1,0 +1,55 @@
+// What an OAuth-capable MCP client keeps, for both SDKs' clients, and the browser its user signs in with.
+
+import type { OAuthClientProvider, OAuthDiscoveryState } from '@modelcontextprotocol/sdk/client/auth.js';
+import type { OAuthClientInformationMixed, OAuthTokens } from '@modelcontextprotocol/sdk/shared/auth.js';
+
+const CALLBACK = 'http://127.0.0.1:9/callback'; // never asked: the test reads where it is sent
+
+export interface SignIn {
+  readonly provider: OAuthClientProvider;
+  /** Where the client sent its user; null: nowhere yet. */
+  readonly authorizationUrl: () => URL | null;
+  /** Goes there, and returns what the authorization server sends the user back with. */
+  readonly signIn: () => Promise<URLSearchParams>;
+}
+
+export function createSignIn(): SignIn {
+  let client: OAuthClientInformationMixed | undefined;
+  let tokens: OAuthTokens | undefined;
+  let verifier = '';
+  let discovered: OAuthDiscoveryState | undefined;
+  let sentTo: URL | null = null;
+  return {
+    provider: {
+      redirectUrl: CALLBACK,
+      clientMetadata: { client_name: 'test', redirect_uris: [CALLBACK], token_endpoint_auth_method: 'none' },
+      clientInformation: () => client,
+      saveClientInformation(information) {
+        client = information;
+      },
+      tokens: () => tokens,
+      saveTokens(issued) {
+        tokens = issued;
+      },
+      redirectToAuthorization(url) {
+        sentTo = url;
+      },
+      saveCodeVerifier(made) {
+        verifier = made;
+      },
+      codeVerifier: () => verifier,
+      saveDiscoveryState(state) {
+        discovered = state;
+      },
+      discoveryState: () => discovered,
+    },
+    authorizationUrl: () => sentTo,
+    async signIn() {
+      if (sentTo === null) throw new Error('the client did not ask to sign in');
+      const answer = await fetch(sentTo, { redirect: 'manual' });
+      const back = answer.headers.get('location');
+      if (back === null) throw new Error(`the authorization server answered ${answer.status}: ${await answer.text()}`);
+      return new URL(back).searchParams;
+    },
+  };
+}
