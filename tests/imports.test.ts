@@ -57,6 +57,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'store/': [...BASE, 'config.ts', 'keys/'],
   'config.ts': BASE,
   'data-folder.ts': [...BASE, 'config.ts'],
+  'tls.ts': ['config.ts'],
   'token.ts': [...BASE, 'config.ts', 'data-folder.ts'],
   'app.ts': [...BASE, 'config.ts', 'guards/', 'http/', 'keys/', 'mcp/', 'routes/', 'tools/', 'widgets/'],
 };

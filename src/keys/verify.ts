@@ -107,21 +107,23 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
   }
 
   function readWithinBudget(keyHash: string, address: string): Awaitable<Result<ApiKeyRecord | null, Problem>> {
-    return chain(budget.take(address, keyHash), (taken) => {
-      if (!taken.ok) return taken;
-      return readOnce(keyHash).then((found) => {
-        if (!found.ok || found.value !== null) budget.giveBack(address);
-        return found;
-      });
-    });
+    return chain(
+      budget.take(address, keyHash),
+      (taken): Awaitable<Result<ApiKeyRecord | null, Problem>> => (taken.ok ? readOnce(keyHash, address) : taken),
+    );
   }
 
-  /** Concurrent look-ups of one hash share one read. */
-  function readOnce(keyHash: string): Promise<Result<ApiKeyRecord | null, StoreUnavailable>> {
+  /** Concurrent look-ups of one hash share one read, and come back in the order they came. */
+  function readOnce(keyHash: string, address: string): Promise<Result<ApiKeyRecord | null, StoreUnavailable>> {
     const shared = reading.get(keyHash);
-    if (shared !== undefined) return shared;
-    const read = readRecord(keyHash).finally(() => {
+    if (shared !== undefined) {
+      budget.giveBack(address);
+      return shared;
+    }
+    const read = readRecord(keyHash).then((found) => {
+      if (!found.ok || found.value !== null) budget.giveBack(address);
       if (reading.get(keyHash) === read) reading.delete(keyHash);
+      return found;
     });
     reading.set(keyHash, read);
     return read;

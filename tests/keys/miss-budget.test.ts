@@ -55,13 +55,20 @@ test('many honest keys behind one address, all at once, use up no budget', async
   await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
   const keys: string[] = [];
   for (let user = 0; user < 12; user += 1) {
-    for (let n = 0; n < 100; n += 1) keys.push((await app.createKey(`user-${user}`)).key);
+    for (let n = 0; n < 100; n += 1) {
+      const made = await app.service.keyDomain.keys.create(
+        { userId: `user-${user}`, requestId: 'test' },
+        { name: 'n', scopes: ['read'] },
+      );
+      if (made.ok) keys.push(made.value.key);
+    }
   }
+  expect(keys).toHaveLength(1200);
   for (let start = 0; start < keys.length; start += 50) {
     const answers = await Promise.all(keys.slice(start, start + 50).map((key) => present(app, key)));
     expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
   }
-});
+}, 30_000);
 
 describe('networkOf', () => {
   test.each([

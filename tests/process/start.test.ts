@@ -150,11 +150,11 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
     const folder = temporaryFolder();
     const file = join(folder, 'cert.pem');
     writeFileSync(file, 'no certificate');
-    expect(await failure({ ...JWT, TLS_CERT_FILE: join(folder, 'nope'), TLS_KEY_FILE: file })).toStartWith(
-      'mcp-key-server: TLS_CERT_FILE: expected a file that can be read, but ENOENT',
-    );
+    const nope = join(folder, 'nope');
+    const expected = 'mcp-key-server: TLS_CERT_FILE: expected a readable PEM file with a certificate, got ';
+    expect(await failure({ ...JWT, TLS_CERT_FILE: nope, TLS_KEY_FILE: file })).toBe(`${expected}"${nope}" (ENOENT)`);
     expect(await failure({ ...JWT, TLS_CERT_FILE: file, TLS_KEY_FILE: file })).toBe(
-      'mcp-key-server: TLS_CERT_FILE, TLS_KEY_FILE: expected a certificate and its private key, both PEM',
+      `${expected}"${file}" (it holds none that can be used)`,
     );
   });
 
