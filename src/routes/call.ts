@@ -3,25 +3,21 @@
 import { type Credentials, carriesCredential, readCredentials } from '../http/credentials.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type Awaitable, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
-import { Call, type CallFacts, type Tool } from '../tools/tool.ts';
+import { Call, type CallExtras, type Tool } from '../tools/tool.ts';
 
 /** Makes the call of one request; refuses credentials that came over plain HTTP where that is not allowed. */
-export type CallMaker = (
-  exchange: Exchange,
-  metaApiKey: string | null,
-  extra?: Pick<CallFacts, 'progress' | 'clientCapabilities'>,
-) => Result<Call, Problem>;
+export type CallMaker = (exchange: Exchange, metaApiKey: string | null, extras?: CallExtras) => Result<Call, Problem>;
 
 export function createCallMaker(options: {
   readonly httpsOnly: boolean;
   readonly sourceOf: (exchange: Exchange) => string;
 }): CallMaker {
   const { httpsOnly, sourceOf } = options;
-  return (exchange, metaApiKey, extra) => {
+  return (exchange, metaApiKey, extras) => {
     const credentials: Credentials = readCredentials(exchange.request.headers, metaApiKey);
     // The header's credentials were refused before the body was read; those of the body are seen only now.
     if (httpsOnly && !exchange.secure && carriesCredential(credentials)) return err({ code: 'https_required' });
-    return ok(new Call({ requestId: exchange.requestId, credentials, source: () => sourceOf(exchange), ...extra }));
+    return ok(new Call(exchange.requestId, credentials, () => sourceOf(exchange), extras));
   };
 }
 

@@ -50,7 +50,7 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
     if (!made.ok) return problemResponse(made.error, requestId);
     const call = made.value;
     // Closing the answer's stream cancels the call, but only in the modern era.
-    const cancelled = era === 'modern' ? exchange.request.signal : undefined;
+    const cancelled = era === 'modern' ? () => exchange.request.signal : undefined;
     const answered = chain(runTool(exchange, step, call, cancelled), (result) => {
       const challenge = oauthChallenge(step, result, metadataUrl());
       if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);

@@ -109,16 +109,19 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
         : progressReporter(step.progressToken, (data) => session.stream.send({ event: 'message', data }));
     if (progress !== undefined) call.progress = progress.report;
 
-    const answered = chain(runTool(exchange, step, call, cancel.signal), (result) => {
-      progress?.stop();
-      const challenge = oauthChallenge(step, result, metadataUrl());
-      // A cancelled request gets no answer (basic/utilities/cancellation).
-      if (challenge === null && !cancel.signal.aborted) {
-        send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));
-      }
-      sessions.callEnded(session, id);
-      return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
-    });
+    const answered = chain(
+      runTool(exchange, step, call, () => cancel.signal),
+      (result) => {
+        progress?.stop();
+        const challenge = oauthChallenge(step, result, metadataUrl());
+        // A cancelled request gets no answer (basic/utilities/cancellation).
+        if (challenge === null && !cancel.signal.aborted) {
+          send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));
+        }
+        sessions.callEnded(session, id);
+        return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
+      },
+    );
     // Only a call that may be challenged keeps its POST waiting: the challenge is the answer to the POST.
     return step.tool.credential === 'user_jwt' && metadataUrl() !== null ? answered : accepted();
   }

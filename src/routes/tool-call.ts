@@ -16,7 +16,7 @@ export type RunTool = (
   exchange: Exchange,
   step: ToolStep,
   call: Call,
-  cancelled?: AbortSignal,
+  cancelled?: () => AbortSignal,
 ) => Awaitable<ToolResult>;
 
 /** A bug in a tool is logged and becomes `internal`: it fails one message, not the batch or the stream that is in. */

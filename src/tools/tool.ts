@@ -8,15 +8,11 @@ import type { Credentials } from '../http/credentials.ts';
 import { type Awaitable, chain, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
 import { type JsonSchema, jsonSchemaOf, parseInput, type Schema } from './schema.ts';
 
-/** What a transport knows of a call. */
-export interface CallFacts {
-  readonly requestId: string;
-  readonly credentials: Credentials;
-  /** Where the call comes from, for budgets per source. Costs a system call. */
-  readonly source: () => string;
-  /** Tells the client how far the tool is, where the transport can and the client asked; else does nothing. */
+/** What some transports know of a call beside its credentials. */
+export interface CallExtras {
+  /** Tells the client how far the tool is; without it nobody is told. */
   readonly progress?: (progress: number, total?: number, message?: string) => void;
-  /** What the client said it can do (MCP 2026-07-28); empty elsewhere. */
+  /** What the client said it can do (MCP 2026-07-28). */
   readonly clientCapabilities?: Readonly<Record<string, unknown>>;
 }
 
@@ -25,27 +21,31 @@ const NO_CAPABILITIES = {};
 
 /** One call of a tool: made by a transport, extended by guards with what they add, given to the tool as its context. */
 export class Call {
-  readonly requestId: string;
-  readonly credentials: Credentials;
-  readonly source: () => string;
   progress: (progress: number, total?: number, message?: string) => void;
   readonly clientCapabilities: Readonly<Record<string, unknown>>;
   /** What the rate limit decided, for the answer's headers. */
   rateLimit: RateLimitState | undefined = undefined;
   #lifetime: AbortController | undefined;
 
-  constructor(facts: CallFacts) {
-    this.requestId = facts.requestId;
-    this.credentials = facts.credentials;
-    this.source = facts.source;
-    this.progress = facts.progress ?? NO_PROGRESS;
-    this.clientCapabilities = facts.clientCapabilities ?? NO_CAPABILITIES;
+  constructor(
+    readonly requestId: string,
+    readonly credentials: Credentials,
+    /** Where the call comes from, for budgets per source. Costs a system call. */
+    readonly source: () => string,
+    extras?: CallExtras,
+  ) {
+    this.progress = extras?.progress ?? NO_PROGRESS;
+    this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
   }
 
   /** Aborted when the call is cancelled or out of time. Made when first asked for: most tools never do. */
   get signal(): AbortSignal {
     this.#lifetime ??= new AbortController();
     return this.#lifetime.signal;
+  }
+
+  get isAborted(): boolean {
+    return this.#lifetime?.signal.aborted ?? false;
   }
 
   abort(reason: unknown): void {
@@ -147,28 +147,43 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
   };
 }
 
-/** Calls a tool within its time. `cancelled` aborts it early; what it then answers is nobody's. */
+/**
+ * Calls a tool within its time. `cancelled`, asked for only when the tool doesn't answer at once, aborts it early; what
+ * it then answers is nobody's.
+ */
 export function callTool(
   tool: Tool,
   input: unknown,
   call: Call,
-  cancelled?: AbortSignal,
+  cancelled?: () => AbortSignal,
 ): Awaitable<Result<ToolAnswer, Problem>> {
   if (tool.unusedLimit !== null) call.rateLimit = tool.unusedLimit;
   const answer = tool.invoke(input, call);
-  if (!isPromise(answer)) return answer;
+  return isPromise(answer) ? withinItsTime(tool, call, answer, cancelled?.()) : answer;
+}
+
+function withinItsTime(
+  tool: Tool,
+  call: Call,
+  answer: Promise<Result<ToolAnswer, Problem>>,
+  cancelled: AbortSignal | undefined,
+): Promise<Result<ToolAnswer, Problem>> {
   return new Promise((resolve, reject) => {
     const cancel = () => call.abort(cancelled?.reason);
+    const giveUp = () => resolve(err({ code: 'tool_timeout' }));
     const timer = setTimeout(() => {
       call.abort(new Error('tool timeout'));
-      resolve(err({ code: 'tool_timeout' }));
+      giveUp();
     }, tool.timeoutMs);
     if (cancelled?.aborted) cancel();
     cancelled?.addEventListener('abort', cancel, { once: true });
-    answer.then(resolve, reject).finally(() => {
-      clearTimeout(timer);
-      cancelled?.removeEventListener('abort', cancel);
-    });
+    // What a tool throws once it was told to stop is its way of stopping, not a bug.
+    answer
+      .then(resolve, (bug) => (call.isAborted ? giveUp() : reject(bug)))
+      .finally(() => {
+        clearTimeout(timer);
+        cancelled?.removeEventListener('abort', cancel);
+      });
   });
 }
 
