@@ -1,15 +1,25 @@
 // GET /widgets/preview: the widgets with sample data. It knows no real key and calls no tool.
 
 import type { Clock } from '../clock.ts';
+import { SECURITY_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
 import { createPreview, parseChoices } from '../widgets/preview.ts';
 
 export function previewRoute(clock: Clock): Handler {
-  const preview = createPreview();
+  const { policy, render } = createPreview();
+  const headers = {
+    ...SECURITY_HEADERS,
+    'Content-Security-Policy': policy,
+    'Content-Type': 'text/html; charset=utf-8',
+    'Cache-Control': 'no-store',
+    'X-Frame-Options': 'DENY', // what frame-ancestors says, for browsers that don't know it
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+  };
   return ({ request, requestId }) => {
     const chosen = parseChoices(new URL(request.url).searchParams);
     if (!chosen.ok) return problemResponse({ code: 'invalid_input', issues: chosen.error }, requestId);
-    return new Response(preview.render(chosen.value, clock.nowMs()), { headers: preview.headers });
+    return new Response(render(chosen.value, clock.nowMs()), { headers });
   };
 }

@@ -3,7 +3,6 @@
 // scripts and styles by hash as well; each frame narrows it to its own. Nothing inline runs but these, nothing loads.
 
 import { createHash } from 'node:crypto';
-import { SECURITY_HEADERS } from '../http/headers.ts';
 import { err, type InputIssue, ok, type Result } from '../problem.ts';
 import { widgetResources } from './index.ts';
 import { inlineTexts, selfContained } from './page.ts';
@@ -58,32 +57,25 @@ export function parseChoices(query: URLSearchParams): Result<Chosen, InputIssue[
   return issues.length > 0 ? err(issues) : ok(chosen as unknown as Chosen); // every value is one of its choices
 }
 
-/** Made once: the page differs by query only in its data and links, which no hash covers. */
-export function createPreview(): {
-  headers: Readonly<Record<string, string>>;
-  render: (chosen: Chosen, nowMs: number) => string;
-} {
+export interface Preview {
+  /** The Content-Security-Policy of every page: no hash depends on what is chosen. */
+  readonly policy: string;
+  readonly render: (chosen: Chosen, nowMs: number) => string;
+}
+
+export function createPreview(): Preview {
   const page = selfContained(html, { 'preview.css': css, 'preview-host.js': js });
   const widgets = new Map(WIDGETS.map((name) => [name, widgetPage(name)]));
-  const all = [page, ...widgets.values()];
   const policy = [
-    contentPolicy(all),
+    contentPolicy([page, ...widgets.values()]),
     "form-action 'none'",
     "frame-ancestors 'none'",
     "require-trusted-types-for 'script'", // no string becomes markup or code, here and in the frames
     "trusted-types 'none'",
-  ];
+  ].join('; ');
 
   return {
-    headers: {
-      ...SECURITY_HEADERS,
-      'Content-Security-Policy': policy.join('; '),
-      'Content-Type': 'text/html; charset=utf-8',
-      'Cache-Control': 'no-store',
-      'X-Frame-Options': 'DENY',
-      'Cross-Origin-Opener-Policy': 'same-origin',
-      'Cross-Origin-Resource-Policy': 'same-origin',
-    },
+    policy,
     render(chosen, nowMs) {
       const shown = WIDGETS.filter((name) => chosen.widget === 'both' || chosen.widget === name);
       const samples = Object.fromEntries(shown.map((name) => [name, sampleOf(name, chosen.data, nowMs)]));

@@ -2,7 +2,7 @@
 
 import type { Browser, Frame, Page } from 'playwright-core';
 import { widgetResources } from '../../src/widgets/index.ts';
-import { watch } from './preview-page.ts';
+import { STEP_MS_MAX, watch } from './preview-page.ts';
 
 export interface BareHost {
   readonly page: Page;
@@ -13,8 +13,8 @@ export interface BareHost {
   post(message: unknown): Promise<void>;
   /** Answers `ui/initialize`. */
   initialize(result?: object): Promise<void>;
-  /** What a person reads. */
-  text(): Promise<string>;
+  /** The sentence in the widget's place. */
+  said(): Promise<string>;
   /** What must not have happened (see `watch`). */
   readonly misdeeds: readonly string[];
 }
@@ -25,7 +25,7 @@ export async function withBareHost(browser: Browser, widget: string, use: (host:
   const content = widgetResources.find(({ name }) => name === widget)?.read();
   const html = content !== undefined && 'text' in content ? content.text : '';
   const context = await browser.newContext();
-  context.setDefaultTimeout(8000);
+  context.setDefaultTimeout(STEP_MS_MAX);
   try {
     const page = await context.newPage();
     await page.clock.install();
@@ -56,7 +56,7 @@ export async function withBareHost(browser: Browser, widget: string, use: (host:
       heard,
       post,
       initialize: (result = INITIALIZED) => post({ jsonrpc: '2.0', id: 1, result }),
-      text: () => frame.evaluate(() => document.body.innerText),
+      said: async () => (await frame.locator('#said').textContent()) ?? '',
       misdeeds,
     });
   } finally {

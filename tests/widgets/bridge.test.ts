@@ -34,8 +34,8 @@ describeInBrowser('a widget', (browser) => {
         },
       ]);
       await initialize();
-      await post(result(keys('one')));
-      await says(frame, 'one');
+      await post(result(keys('number one')));
+      await says(frame, 'number one');
       expect((await heard())[1]).toEqual({ jsonrpc: '2.0', method: 'ui/notifications/initialized', params: {} });
       expect((await heard())[2]).toMatchObject({ method: 'ui/notifications/size-changed' });
       expect(misdeeds).toEqual([]);
@@ -44,7 +44,7 @@ describeInBrowser('a widget', (browser) => {
 
   test('says so when its host does not answer, and goes on if it does later', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ page, frame, post, initialize, misdeeds }) => {
-      await page.clock.fastForward(5000);
+      await page.clock.runFor(5100);
       await says(frame, 'The chat app around this widget does not answer.');
       await initialize();
       await post(result(keys('late')));
@@ -133,11 +133,11 @@ describeInBrowser('a widget', (browser) => {
 
   test('passes over messages that are none', async () => {
     for (const widget of ['api-key-created', 'api-keys-list']) {
-      await withBareHost(browser(), widget, async ({ frame, post, initialize, text, misdeeds }) => {
+      await withBareHost(browser(), widget, async ({ frame, post, initialize, said, misdeeds }) => {
         for (const message of malformed) await post(message);
         await initialize({ ...INITIALIZED, hostCapabilities: null, hostContext: 'none' });
         for (const message of malformed) await post(message);
-        expect(await text()).toMatch(/^(Creating the key|Loading your keys)…$/);
+        expect(await said()).toMatch(/^(Creating the key|Loading your keys)…$/);
         const key = { key: 'sk_test_1', name: 'fine', scopes: [], expiresAt: 0 };
         await post(result({ ...keys('fine'), ...key }));
         await says(frame, 'fine');
@@ -147,31 +147,37 @@ describeInBrowser('a widget', (browser) => {
     }
   });
 
-  test.each([
-    ['nothing', { jsonrpc: '2.0', method: 'ui/notifications/tool-result' }, 'The answer could not be read.'],
-    ['another shape', result({ keys: 'many', key: 5 }), 'The answer could not be read.'],
-    ['an error without text', result(undefined, { isError: true }), 'The answer could not be read.'],
-    ['an error with strange content', result(keys('x'), { isError: true, content: [null, 1] }), 'could not be read.'],
+  const noAnswers: readonly (readonly [unknown, string])[] = [
+    [{ jsonrpc: '2.0', method: 'ui/notifications/tool-result' }, 'The answer could not be read.'],
+    [result({ keys: 'many', key: 5 }), 'The answer could not be read.'],
+    [result(undefined, { isError: true }), 'The answer could not be read.'],
+    [result(keys('x'), { isError: true, content: [null, 1] }), 'The answer could not be read.'],
     [
-      'an error',
       result(undefined, { isError: true, content: [{ type: 'text', text: 'Invalid <b>user</b> token' }] }),
       'Invalid <b>user</b> token',
     ],
     [
-      'a cancellation',
       { jsonrpc: '2.0', method: 'ui/notifications/tool-cancelled', params: { reason: 'user' } },
       'The call was cancelled, so there is nothing to show.',
     ],
-  ])('puts a sentence in the place of %s', async (_, message, sentence) => {
-    for (const widget of ['api-key-created', 'api-keys-list']) {
+  ];
+
+  test.each(['api-key-created', 'api-keys-list'])(
+    '%s puts a sentence in the place of an answer that is none',
+    async (widget) => {
       await withBareHost(browser(), widget, async ({ frame, post, initialize, misdeeds }) => {
         await initialize();
-        await post(message);
-        await says(frame, sentence);
+        for (const [message, sentence] of noAnswers) {
+          await post(result({ ...keys('fine'), key: 'sk_test_1', name: 'fine', scopes: [], expiresAt: null }));
+          await frame.getByText('fine').waitFor();
+          await post(message);
+          await says(frame, sentence);
+          expect(await frame.getByText('fine').isVisible()).toBe(false);
+        }
         expect(misdeeds).toEqual([]);
       });
-    }
-  });
+    },
+  );
 
   test('shows a list with entries and times that make no sense as far as it can', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, post, initialize, misdeeds }) => {

@@ -1,0 +1,76 @@
+// axe-core's findings on the widgets and on the page around them, light and dark, in each thing they can show.
+
+import { expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import type { AxeResults } from 'axe-core';
+import type { Frame } from 'playwright-core';
+import { describeInBrowser } from '../support/browser.ts';
+import { type Preview, withPreview } from './preview-page.ts';
+
+declare const axe: { run(options: object): Promise<AxeResults> };
+const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Serious and critical findings in one window. */
+async function findings(frame: Frame): Promise<string[]> {
+  await frame.evaluate(AXE);
+  const { violations, passes } = await frame.evaluate(() =>
+    axe.run({ iframes: false, resultTypes: ['violations', 'passes'] }),
+  );
+  expect(passes.length).toBeGreaterThan(5); // it did look
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+}
+
+const AS_IT_IS = async () => {};
+const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<void>])[] = [
+  ['a few keys', 'data=few', AS_IT_IS],
+  ['nothing', 'data=empty', async () => {}],
+  ['hostile names', 'data=hostile', async () => {}],
+  ['an error', 'data=error', async () => {}],
+  ['a list without actions, narrow', 'calls=off&width=320', async () => {}],
+  [
+    'the key and a question',
+    'data=few',
+    async ({ created, list }) => {
+      await created.getByRole('button', { name: 'Show key' }).click();
+      await list.getByRole('button', { name: 'Delete CI pipeline' }).click();
+    },
+  ],
+  [
+    'a failure, narrow',
+    'data=few&calls=fail&width=320',
+    async ({ list }) => {
+      await list.getByRole('button', { name: 'Revoke CI pipeline' }).click();
+      await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
+      await list.getByRole('alert').waitFor();
+    },
+  ],
+];
+
+describeInBrowser('axe-core finds nothing serious', (browser) => {
+  const preview = withPreview(browser);
+
+  for (const [what, query, act] of SHOWN) {
+    test(`in ${what}, light and dark`, async () => {
+      await preview(`theme=light&${query}`, async (shown) => {
+        for (const widget of [shown.created, shown.list]) {
+          await widget.locator('#said').waitFor({ state: query.includes('error') ? 'visible' : 'hidden' });
+        }
+        await act(shown);
+        const created = await shown.frame('api-key-created');
+        const list = await shown.frame('api-keys-list');
+        for (const theme of ['light', 'dark']) {
+          await shown.page.getByRole('link', { name: theme }).click();
+          for (const frame of [created, list]) {
+            await frame.locator(`[data-theme=${theme}]`).waitFor({ state: 'attached' });
+            // Colours are judged as they stand, not while they fade in.
+            await frame.evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
+            expect(await findings(frame)).toEqual([]);
+          }
+          if (act === AS_IT_IS) expect(await findings(shown.page.mainFrame())).toEqual([]);
+        }
+      });
+    });
+  }
+});

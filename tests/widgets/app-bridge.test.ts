@@ -1,0 +1,118 @@
+// Both widgets in the official host library, against the real server: what is revoked here is really revoked.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
+import { join } from 'node:path';
+import type { FrameLocator, Page } from 'playwright-core';
+import { describeInBrowser } from '../support/browser.ts';
+import { testClock } from '../support/clock.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
+import type { Hosted, HostOptions } from './app-bridge-host.ts';
+import { BROWSER_TEST_MS, STEP_MS_MAX } from './preview-page.ts';
+
+declare const show: (options: HostOptions) => Promise<void>;
+declare const hosted: Hosted;
+
+async function bundledHost(): Promise<string> {
+  const built = await Bun.build({ entrypoints: [join(import.meta.dir, 'app-bridge-host.ts')], target: 'browser' });
+  const [script] = built.outputs;
+  if (script === undefined) throw new Error(built.logs.join('\n'));
+  return script.text();
+}
+
+describeInBrowser('a widget in the official host', (browser) => {
+  setDefaultTimeout(BROWSER_TEST_MS);
+  let app: TestApp;
+  let page: Page;
+  let widget: FrameLocator;
+  let hostPage: Bun.Server<undefined>;
+  let misdeeds: string[];
+
+  beforeAll(async () => {
+    app = await createTestApp({ clock: testClock(Date.now()) });
+    const script = await bundledHost();
+    hostPage = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: ({ url }) =>
+        url.endsWith('/host.js')
+          ? new Response(script, { headers: { 'content-type': 'text/javascript' } })
+          : new Response('<!doctype html><link rel="icon" href="data:,"><script src="host.js"></script>', {
+              headers: { 'content-type': 'text/html' },
+            }),
+    });
+  }, BROWSER_TEST_MS);
+  afterAll(async () => {
+    await hostPage.stop(true);
+    await app.close();
+  });
+
+  async function open(options: Pick<HostOptions, 'tool' | 'args'>, sub: string) {
+    page = await browser().newPage();
+    page.setDefaultTimeout(STEP_MS_MAX);
+    misdeeds = [];
+    page.on('pageerror', (error) => misdeeds.push(error.message));
+    page.on('console', (message) => {
+      const { url } = message.location();
+      // The client asks with GET for a stream of its own; the 405 that says there is none is on the console, too.
+      if (message.type() === 'error' && url !== `${app.url}/mcp`) misdeeds.push(message.text());
+    });
+    await page.goto(hostPage.url.href);
+    const all = { ...options, mcpUrl: `${app.url}/mcp`, token: await app.token(sub) };
+    await page.evaluate((given) => show(given), all);
+    widget = page.frameLocator('iframe');
+  }
+
+  test('api-keys-list revokes and deletes real keys through tools/call', async () => {
+    const { id, key } = await app.createKey('alice', { name: 'leaked' });
+    await app.createKey('alice', { name: 'good' });
+    await open({ tool: 'list_api_keys', args: {} }, 'alice');
+    await widget.getByRole('button', { name: 'Revoke leaked' }).click();
+    await widget.getByRole('group', { name: 'Revoke leaked?' }).getByRole('button', { name: 'Revoke' }).click();
+    await widget.getByText('API key revoked successfully').waitFor();
+    expect((await app.call('get_data', {}, { 'x-api-key': key })).status).toBe(401);
+    const alice = { authorization: `Bearer ${await app.token('alice')}` };
+    const listed = async () => (await app.call('list_api_keys', {}, alice)).body.keys;
+    expect((await listed()).find((found: { id: string }) => found.id === id).active).toBe(false);
+    for (const name of ['leaked', 'good']) {
+      await widget.getByRole('button', { name: `Delete ${name}` }).click();
+      await widget
+        .getByRole('group', { name: `Delete ${name}?` })
+        .getByRole('button', { name: 'Delete' })
+        .click();
+      await widget.getByRole('button', { name: `Delete ${name}` }).waitFor({ state: 'detached' });
+    }
+    await widget.getByText('No API keys yet').waitFor();
+    expect(await listed()).toEqual([]);
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-keys-list shows the failure when the user token has expired meanwhile', async () => {
+    await app.createKey('bob', { name: 'mine' });
+    await open({ tool: 'list_api_keys', args: {} }, 'bob');
+    await widget.getByRole('button', { name: 'Revoke mine' }).waitFor();
+    app.clock.advance(2 * 3_600_000);
+    await widget.getByRole('button', { name: 'Revoke mine' }).click();
+    await widget.getByRole('group', { name: 'Revoke mine?' }).getByRole('button', { name: 'Revoke' }).click();
+    await widget.getByRole('alert').getByText('Invalid or expired user token').waitFor();
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-key-created shows a real key, follows the theme, and forgets the key on teardown', async () => {
+    const args = { name: 'fresh', scopes: ['read'], expiresInDays: 30 };
+    await open({ tool: 'create_api_key', args }, 'carol');
+    await widget.getByRole('button', { name: 'Show key' }).click();
+    const key = (await widget.locator('#key-text').textContent()) ?? '';
+    expect((await app.call('get_data', {}, { 'x-api-key': key })).body.owner).toBe('carol');
+    await page.evaluate(() => hosted.setTheme('dark'));
+    await widget.locator('[data-theme=dark] #made').waitFor();
+    const { height } = (await page.evaluate(() => hosted.sizes)).at(-1) ?? {};
+    expect(await widget.locator('html').evaluate((root) => root.scrollHeight)).toBe(height ?? 0);
+    expect(await page.evaluate(() => hosted.teardown())).toEqual({});
+    await widget.getByText('This widget is closed.').waitFor();
+    expect(await widget.locator('html').evaluate((root) => root.outerHTML)).not.toContain(key.slice(8));
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+});

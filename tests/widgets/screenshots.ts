@@ -1,0 +1,41 @@
+// `bun run screenshots`: makes the pictures of the README anew, from the preview page.
+
+import { join } from 'node:path';
+import type { FrameLocator } from 'playwright-core';
+import { chromiumPath, launchBrowser } from '../support/browser.ts';
+import { testClock } from '../support/clock.ts';
+import { createTestApp } from '../support/test-app.ts';
+
+const FOLDER = join(import.meta.dir, 'screenshots');
+
+const asItIs = async () => {};
+const showKey = (widget: FrameLocator) => widget.getByRole('button', { name: 'Show key' }).click();
+const askToRevoke = (widget: FrameLocator) => widget.getByRole('button', { name: 'Revoke CI pipeline' }).click();
+
+const PICTURES = [
+  { file: 'api-key-created-light', widget: 'api-key-created', query: 'theme=light&width=480', act: asItIs },
+  { file: 'api-key-created-dark', widget: 'api-key-created', query: 'theme=dark&width=480', act: showKey },
+  { file: 'api-keys-list-light', widget: 'api-keys-list', query: 'theme=light', act: asItIs },
+  { file: 'api-keys-list-dark', widget: 'api-keys-list', query: 'theme=dark', act: askToRevoke },
+  { file: 'api-keys-list-narrow', widget: 'api-keys-list', query: 'theme=light&width=320', act: asItIs },
+] as const;
+
+if (chromiumPath === null) throw new Error('no Chromium on this machine');
+await using app = await createTestApp({ clock: testClock(Date.now()) });
+const browser = await launchBrowser(chromiumPath);
+for (const { file, widget, query, act } of PICTURES) {
+  // 840 px leave the widget as much as a roomy chat window does.
+  const page = await browser.newPage({ viewport: { width: 888, height: 1000 } });
+  await page.goto(`${app.url}/widgets/preview?widget=${widget}&${query}`);
+  const shown = page.frameLocator('iframe');
+  await shown.locator('#said').waitFor({ state: 'hidden' });
+  await act(shown);
+  await page.mouse.move(0, 0);
+  await shown.locator('body').evaluate(async () => {
+    (document.activeElement as HTMLElement).blur();
+    await Promise.all(document.getAnimations().map((animation) => animation.finished));
+  });
+  await page.locator('iframe').screenshot({ path: join(FOLDER, `${file}.png`) });
+  await page.close();
+}
+await browser.close();
