@@ -1,10 +1,10 @@
 // The server on Deno: the same program behind another runtime's HTTP, signals and files.
 
 import { expect, test } from 'bun:test';
-import { connect } from 'node:net';
 import * as v2 from '@modelcontextprotocol/client';
 import { SignJWT } from 'jose';
 import { makeCertificate } from '../support/certificate.ts';
+import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
 import { runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { answerOf, TEST_SECRET } from '../support/test-app.ts';
@@ -27,22 +27,6 @@ const alice = async () => ({ authorization: `Bearer ${await tokenOf('alice')}` }
 async function call(server: ServerProcess, tool: string, body: BodyInit, headers: Record<string, string> = {}) {
   const init = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body };
   return answerOf(await fetch(`${server.url}/tools/${tool}`, init));
-}
-
-/** Sends `head`, then, once `when` is done, `rest`; resolves to everything that came back until the connection ended. */
-function exchange(url: string, head: string, when: Promise<unknown>, rest: string): Promise<string> {
-  const { hostname, port } = new URL(url);
-  return new Promise((resolve, reject) => {
-    let received = '';
-    const socket = connect(Number(port), hostname, () => socket.write(head));
-    socket.setEncoding('utf8');
-    socket.on('data', (text) => {
-      received += text;
-    });
-    socket.on('close', () => resolve(received));
-    socket.on('error', reject);
-    when.then(() => socket.write(rest));
-  });
 }
 
 test('a key lives on Deno as it does on Bun, and outlives the process', async () => {
@@ -88,25 +72,15 @@ test('bad input gets on Deno what it gets on Bun', async () => {
 test('on SIGTERM a request under way is finished, then the process ends with 0', async () => {
   await using server = await start();
   const body = '{"name":"last","scopes":["read"]}';
-  const head = [
-    'POST /tools/create_api_key HTTP/1.1',
-    'Host: localhost',
-    'Content-Type: application/json',
-    `Content-Length: ${body.length}`,
-    `Authorization: Bearer ${await tokenOf('alice')}`,
-  ].join('\r\n');
-  let stopping: (_: unknown) => void = () => {};
-  const stopped = new Promise((resolve) => {
-    stopping = resolve;
-  });
-  const answered = exchange(server.url, `${head}\r\n\r\n${body.slice(0, 10)}`, stopped, body.slice(10));
-  await fetch(server.url); // a round trip: the request above has been taken up before it
+  const connection = await rawConnection(server.url);
+  const request = rawPost('/tools/create_api_key', body, { ...(await alice()), Expect: '100-continue' });
+  connection.socket.write(request.slice(0, -body.length));
+  await connection.until((received) => received.startsWith('HTTP/1.1 100')); // now its body is waited for
   const exit = server.stop();
-  await new Promise((resolve) => setTimeout(resolve, 500)); // past the notice of 300 ms: nobody else is served any more
-  expect((await fetch(server.url)).status).toBe(503);
-  stopping(undefined);
-  const answer = await answered;
-  expect(answer).toStartWith('HTTP/1.1 200');
+  while ((await fetch(server.url)).status !== 503) await Bun.sleep(20); // now nobody else is served
+  connection.socket.write(body);
+  const answer = await connection.until((received) => isWhole(received.replace(/^HTTP.1.1 100.*?\r\n\r\n/s, '')));
+  expect(answer).toContain('HTTP/1.1 200');
   expect(answer.toLowerCase()).toContain('connection: close');
   expect(await exit).toBe(0);
   expect(server.stdout()).toContain('"event":"stopped"');
@@ -159,7 +133,7 @@ test('MCP clients work on both transports, and an open stream does not hold up t
   expect(listed.structuredContent).toMatchObject({ keys: [{ name: 'by MCP' }] });
   const startedAtMs = performance.now();
   expect(await server.stop()).toBe(0);
-  expect(performance.now() - startedAtMs).toBeLessThan(3000);
+  expect(performance.now() - startedAtMs).toBeLessThan(8000); // it would be 10 s
   await sse.close();
   expect(server.stderr()).not.toContain('rror');
 });

@@ -4,10 +4,12 @@ import { describe, expect, test } from 'bun:test';
 import { connect } from 'node:net';
 import { callOver, userHeaders } from '../support/client.ts';
 import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
+/** There the listener goes last, and closing is left to the client: see the README. */
+const onDeno = USUAL_RUNTIME === 'deno';
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const events = (server: ServerProcess) =>
   server
@@ -40,26 +42,29 @@ describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
   });
 });
 
-test('for 300 ms answers say Connection: close and new connections are taken; then none are', async () => {
-  await using server = await startServer({ env: JWT });
-  const keptAlive = await rawConnection(server.url);
-  keptAlive.socket.write(GET);
-  expect(await keptAlive.until(isWhole)).not.toMatch(/^connection: close/im);
-  const startedMs = performance.now();
-  server.signal('SIGTERM');
-  await Bun.sleep(100);
-  keptAlive.socket.write(GET);
-  const both = await keptAlive.until((text) => text.split('HTTP/1.1 200').length === 3);
-  expect(both.slice(both.lastIndexOf('HTTP/1.1'))).toMatch(/^connection: close/im);
-  await keptAlive.closed;
-  const fresh = await fetch(server.url);
-  expect(fresh.headers.get('connection')).toBe('close');
-  expect(performance.now() - startedMs).toBeLessThan(300);
-  await server.exited;
-  await expect(fetch(server.url)).rejects.toThrow();
-});
+test.skipIf(onDeno)(
+  'for 300 ms answers say Connection: close and new connections are taken; then none are',
+  async () => {
+    await using server = await startServer({ env: JWT });
+    const keptAlive = await rawConnection(server.url);
+    keptAlive.socket.write(GET);
+    expect(await keptAlive.until(isWhole)).not.toMatch(/^connection: close/im);
+    const startedMs = performance.now();
+    server.signal('SIGTERM');
+    await Bun.sleep(100);
+    keptAlive.socket.write(GET);
+    const both = await keptAlive.until((text) => text.split('HTTP/1.1 200').length === 3);
+    expect(both.slice(both.lastIndexOf('HTTP/1.1'))).toMatch(/^connection: close/im);
+    await keptAlive.closed;
+    const fresh = await fetch(server.url);
+    expect(fresh.headers.get('connection')).toBe('close');
+    expect(performance.now() - startedMs).toBeLessThan(300);
+    await server.exited;
+    await expect(fetch(server.url)).rejects.toThrow();
+  },
+);
 
-test('a request whose handling began is answered, after the listener has gone', async () => {
+test.skipIf(onDeno)('a request whose handling began is answered, after the listener has gone', async () => {
   await using server = await startServer({ env: JWT });
   const slow = await rawConnection(server.url);
   const body = '{"name":"slow","scopes":["read"]}';
