@@ -120,6 +120,15 @@ test('a token without kid is tried against every key that fits', async () => {
   expect((await present(app, await tokenFor(app, issuer, { key: stranger }))).body.code).toBe('invalid_token');
 });
 
+test('of many keys that fit a token without kid the first eight are tried', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  issuer.keys = await Promise.all(Array.from({ length: 9 }, () => createKey('ES256')));
+  const codes: unknown[] = [];
+  for (const key of issuer.keys.slice(7)) codes.push((await present(app, await tokenFor(app, issuer, { key }))).status);
+  expect(codes).toEqual([200, 401]);
+});
+
 test('a token without kid brings a new key in where the old one does not fit', async () => {
   await using issuer = await createIssuer();
   await using app = await appFor(issuer);
