@@ -1,6 +1,7 @@
 // Answering one MCP message, the same for /mcp and /sse: the tool call with its Call, and the text of the answer.
 
 import type { Exchange } from '../http/exchange.ts';
+import type { InFlight } from '../in-flight.ts';
 import type { Log } from '../log.ts';
 import type { Era } from '../mcp/era.ts';
 import { errorText, type Id, notificationText, resultText } from '../mcp/message.ts';
@@ -19,8 +20,11 @@ export type RunTool = (
   cancelled?: () => AbortSignal,
 ) => Awaitable<ToolResult>;
 
-/** A bug in a tool is logged and becomes `internal`: it fails one message, not the batch or the stream that is in. */
-export function createToolRunner(log: Log): RunTool {
+/**
+ * Calls tools. A bug in one is logged and becomes `internal`: it fails one message, not the batch or the stream that is in.
+ * A call counts as under way until it is done, even when its request was answered (202, or an event stream) before.
+ */
+export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
   return (exchange, { tool, input }, call, cancelled) => {
     const failed = (error: unknown): ToolResult => {
       log.error('internal error', { requestId: exchange.requestId, tool: tool.name, error });
@@ -28,7 +32,9 @@ export function createToolRunner(log: Log): RunTool {
     };
     try {
       const answer = holdingOpen(exchange, tool, callTool(tool, input, call, cancelled));
-      return isPromise(answer) ? answer.catch(failed) : answer;
+      if (!isPromise(answer)) return answer;
+      inFlight.enter();
+      return answer.catch(failed).finally(inFlight.leave);
     } catch (error) {
       return failed(error);
     }

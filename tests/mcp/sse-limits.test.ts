@@ -112,10 +112,16 @@ describe('an orderly stop', () => {
     await busy.post(call('steered'));
     await steered.running;
     app.service.app.endStreams();
+    let isIdle = false;
+    const whenIdle = app.service.app.idle().then(() => {
+      isIdle = true;
+    });
     expect(await idle.events.next()).toBeUndefined();
     expect((await fetch(`${app.url}/sse`)).status).toBe(503);
     expect(await sessionsOf(app.url)).toBe(1);
+    expect(isIdle).toBe(false);
     steered.finish();
+    await whenIdle;
     expect((await busy.nextMessage()).id).toBe(1);
     expect(await busy.events.next()).toBeUndefined();
     expect(await sessionsOf(app.url)).toBe(0);
