@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { connect } from 'node:net';
-import { manyStreams, postTo, rawStream, sessionsOf, streamRounds } from './raw-sse.ts';
+import { manyStreams, postTo, rawStream, sessionsOf } from './raw-sse.ts';
 import { call, openSse, request, startApp } from './support.ts';
 import { steeredTool } from './tools.ts';
 
@@ -42,12 +42,6 @@ describe('the number of streams', () => {
     open[500]?.drop();
     await until(async () => (await sessionsOf(app.url)) < SESSIONS_MAX);
     await rawStream(app.url);
-  }, 30_000);
-
-  test('streams that were used and left, half of them rudely, leave no session behind', async () => {
-    await using app = await startApp();
-    const rounds = await streamRounds({ url: app.url, streams: 200, rounds: 2, rssBytes: () => 0 });
-    expect(rounds.map(({ sessions }) => sessions)).toEqual([0, 0]);
   }, 30_000);
 });
 
