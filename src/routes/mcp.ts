@@ -52,7 +52,7 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
     // Closing the answer's stream cancels the call, but only in the modern era.
     const cancelled = era === 'modern' ? () => exchange.request.signal : undefined;
     const answered = chain(runTool(exchange, step, call, cancelled), (result) => {
-      const challenge = oauthChallenge(step, result, metadataUrl());
+      const challenge = oauthChallenge(step, result, metadataUrl);
       if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
       const text = toolResultText(methods, { id: request.id, era, requestId }, result);
       return live?.finish(text) ?? reply(exchange, text, { rateLimit: call.rateLimit });

@@ -113,7 +113,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       runTool(exchange, step, call, () => cancel.signal),
       (result) => {
         progress?.stop();
-        const challenge = oauthChallenge(step, result, metadataUrl());
+        const challenge = oauthChallenge(step, result, metadataUrl);
         // A cancelled request gets no answer (basic/utilities/cancellation).
         if (challenge === null && !cancel.signal.aborted) {
           send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));

@@ -74,10 +74,11 @@ export function progressReporter(token: ProgressToken, send: (message: string) =
 export function oauthChallenge(
   { tool }: ToolStep,
   result: ToolResult,
-  metadataUrl: string | null,
+  metadataUrl: () => string | null,
 ): { readonly problem: Problem; readonly header: string | null } | null {
-  if (result.ok || metadataUrl === null || tool.credential !== 'user_jwt') return null;
+  if (result.ok || tool.credential !== 'user_jwt') return null;
   const { error: problem } = result;
   if (problem.code !== 'missing_token' && problem.code !== 'invalid_token') return null;
-  return { problem, header: challengeFor(problem, metadataUrl) };
+  const url = metadataUrl();
+  return url === null ? null : { problem, header: challengeFor(problem, url) };
 }

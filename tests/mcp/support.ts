@@ -111,6 +111,8 @@ export function eventReader(body: ReadableStream<Uint8Array>) {
       const seen = comments;
       while (comments === seen) if (!(await pull())) throw new Error('the stream ended');
     },
+    /** Comments read so far. */
+    comments: () => comments,
     async rest(): Promise<SseEvent[]> {
       while (await pull());
       return events.splice(0);
