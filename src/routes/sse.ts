@@ -24,8 +24,9 @@ import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, type Problem } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
 import type { CallMaker } from './call.ts';
+import { progressReporter } from './progress.ts';
 import type { Session, Sessions } from './sessions.ts';
-import { oauthChallenge, progressReporter, type RunTool, toolResultText } from './tool-call.ts';
+import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;

@@ -4,8 +4,8 @@ import type { Exchange } from '../http/exchange.ts';
 import type { InFlight } from '../in-flight.ts';
 import type { Log } from '../log.ts';
 import type { Era } from '../mcp/era.ts';
-import { errorText, type Id, notificationText, resultText } from '../mcp/message.ts';
-import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
+import { errorText, type Id, resultText } from '../mcp/message.ts';
+import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { rpcErrorOf, toolResultMembers } from '../mcp/tool-result.ts';
 import { type Awaitable, err, isPromise, type Problem, type Result } from '../problem.ts';
 import { type Call, callTool, type ToolAnswer } from '../tools/tool.ts';
@@ -49,25 +49,6 @@ export function toolResultText(
 ): string {
   const error = result.ok ? undefined : rpcErrorOf(result.error, requestId);
   return error === undefined ? resultText(id, methods.framed(era, toolResultMembers(result))) : errorText(id, error);
-}
-
-/**
- * `Call.progress` for a client that sent a token. What does not increase is left out (basic/patterns/progress: it must),
- * and so is what comes after the answer.
- */
-export function progressReporter(token: ProgressToken, send: (message: string) => void) {
-  let last = Number.NEGATIVE_INFINITY;
-  let over = false;
-  return {
-    report(progress: number, total?: number, message?: string): void {
-      if (over || !Number.isFinite(progress) || progress <= last) return;
-      last = progress;
-      send(notificationText('notifications/progress', { progressToken: token, progress, total, message }));
-    },
-    stop() {
-      over = true;
-    },
-  };
 }
 
 /** The challenge for a user's tool without a valid token: the one denial that a client can do something about itself. */
