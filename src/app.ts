@@ -12,6 +12,7 @@ import { forwardedFor, forwardedProto } from './http/forwarded.ts';
 import { STRICT_TRANSPORT } from './http/headers.ts';
 import { problemResponse } from './http/problem-response.ts';
 import { allowedMethods, createRouter, type Handler, pathOf, type Route } from './http/router.ts';
+import { createInFlight } from './in-flight.ts';
 import type { KeyDomain } from './keys/index.ts';
 import type { Log } from './log.ts';
 import { ALL_VERSIONS } from './mcp/era.ts';
@@ -52,7 +53,7 @@ export interface App {
   beginDrain(): void;
   /** From now on event streams end as soon as their calls are done: the runtime's own stop would wait for them. */
   endStreams(): void;
-  /** Resolves when no request is being handled. */
+  /** Resolves when no request is being handled and no tool runs. */
   idle(): Promise<void>;
 }
 
@@ -78,6 +79,7 @@ export function createApp(deps: AppDeps): App {
     protocolVersions: ALL_VERSIONS,
     uptimeMs: () => clock.monotonicMs() - startedAtMs,
   });
+  const inFlight = createInFlight();
   const { authorizationServer } = config;
   const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
   // Without an authorization server nobody is challenged: OAuth clients would go looking for one here.
@@ -87,7 +89,7 @@ export function createApp(deps: AppDeps): App {
   const mcp = {
     methods: createMethods(deps),
     newCall,
-    runTool: createToolRunner(log),
+    runTool: createToolRunner(log, inFlight),
     streams: createEventStreams(clock),
   };
   const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });
@@ -160,13 +162,10 @@ export function createApp(deps: AppDeps): App {
   }
 
   const newRequestId = requestIds(deps.random);
-  let active = 0;
   let draining = false;
-  let whenIdle: (() => void) | undefined;
 
   function leave(response: Response): Response {
-    active -= 1;
-    if (active === 0) whenIdle?.();
+    inFlight.leave();
     if (draining) response.headers.set('Connection', 'close');
     return response;
   }
@@ -178,7 +177,7 @@ export function createApp(deps: AppDeps): App {
         log.error('internal error', { requestId, error: bug });
         return problemResponse({ code: 'internal' }, requestId);
       };
-      active += 1;
+      inFlight.enter();
       try {
         const answered = answer(request, peer, requestId);
         return isPromise(answered) ? answered.then(leave, (bug) => leave(broken(bug))) : leave(answered);
@@ -190,11 +189,7 @@ export function createApp(deps: AppDeps): App {
       draining = true;
     },
     endStreams: sessions.drain,
-    idle: () =>
-      new Promise((resolve) => {
-        if (active === 0) resolve();
-        else whenIdle = resolve;
-      }),
+    idle: inFlight.idle,
   };
 }
 

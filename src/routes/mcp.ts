@@ -3,7 +3,7 @@
 import type { RateLimitState } from '../guards/rate-limit.ts';
 import { readJson } from '../http/body.ts';
 import { carriesCredential, metaApiKey, readCredentials } from '../http/credentials.ts';
-import { EVENT_STREAM_HEADERS, type EventStream, eventText } from '../http/event-stream.ts';
+import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { privateJsonHeaders, SECURITY_HEADERS } from '../http/headers.ts';
@@ -11,11 +11,12 @@ import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
 import { classify, type IncomingRequest } from '../mcp/era.ts';
 import { errorText, isObject, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
-import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
+import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, type Problem } from '../problem.ts';
 import type { CallMaker } from './call.ts';
 import { challengeFor } from './challenge.ts';
-import { oauthChallenge, progressReporter, type RunTool, toolResultText } from './tool-call.ts';
+import { liveAnswer } from './progress.ts';
+import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
 
 export interface McpRouteOptions {
   readonly methods: Methods;
@@ -45,42 +46,19 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
   function answerCall(exchange: Exchange, { request, era }: IncomingRequest, step: ToolStep): Awaitable<Response> {
     const { requestId } = exchange;
     const { progressToken: token } = step;
-    const live = token === undefined || !takesEvents(exchange) ? null : liveAnswer(exchange, token);
+    const live = token === undefined || !takesEvents(exchange) ? null : liveAnswer(() => streams.open(exchange), token);
     const made = newCall(exchange, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
     if (!made.ok) return problemResponse(made.error, requestId);
     const call = made.value;
     // Closing the answer's stream cancels the call, but only in the modern era.
     const cancelled = era === 'modern' ? () => exchange.request.signal : undefined;
     const answered = chain(runTool(exchange, step, call, cancelled), (result) => {
-      const challenge = oauthChallenge(step, result, metadataUrl());
+      const challenge = oauthChallenge(step, result, metadataUrl);
       if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
       const text = toolResultText(methods, { id: request.id, era, requestId }, result);
       return live?.finish(text) ?? reply(exchange, text, { rateLimit: call.rateLimit });
     });
     return live === null ? answered : Promise.race([live.opened, answered]);
-  }
-
-  /** An answer that becomes an event stream with the first progress, if there is any. */
-  function liveAnswer(exchange: Exchange, token: ProgressToken) {
-    const { promise: opened, resolve } = Promise.withResolvers<Response>();
-    let stream: EventStream | undefined;
-    const progress = progressReporter(token, (data) => {
-      if (stream === undefined) {
-        stream = streams.open(exchange);
-        resolve(stream.response);
-      }
-      stream.send({ event: 'message', data }); // progress that a slow client has no room for is left out
-    });
-    return {
-      report: progress.report,
-      opened,
-      /** Ends the stream with the answer; undefined when there is none. */
-      finish(data: string): Response | undefined {
-        progress.stop();
-        stream?.close({ event: 'message', data });
-        return stream?.response;
-      },
-    };
   }
 
   function answerBatch(exchange: Exchange, messages: readonly Message[]): Awaitable<Response> {
@@ -160,12 +138,12 @@ function reply(exchange: Exchange, text: string, { status = 200, rateLimit }: Re
   return new Response(text, { status, headers: privateJsonHeaders(rateLimit) });
 }
 
-const EVENT_STREAM = 'text/event-stream';
+const EVENTS = /\btext\/event-stream\b/i;
+const JSON_OR_ANY = /\bjson\b|application\/\*|\*\/\*/i;
 
 function takesJson({ request }: Exchange): boolean {
   const accept = request.headers.get('accept');
-  return accept === null || !accept.includes(EVENT_STREAM) || /json|\*\/\*|application\/\*/i.test(accept);
+  return accept === null || JSON_OR_ANY.test(accept) || !EVENTS.test(accept);
 }
 
-const takesEvents = ({ request }: Exchange): boolean =>
-  request.headers.get('accept')?.toLowerCase().includes(EVENT_STREAM) ?? false;
+const takesEvents = ({ request }: Exchange): boolean => EVENTS.test(request.headers.get('accept') ?? '');

@@ -24,8 +24,9 @@ import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, type Problem } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
 import type { CallMaker } from './call.ts';
+import { progressReporter } from './progress.ts';
 import type { Session, Sessions } from './sessions.ts';
-import { oauthChallenge, progressReporter, type RunTool, toolResultText } from './tool-call.ts';
+import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;
@@ -113,7 +114,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       runTool(exchange, step, call, () => cancel.signal),
       (result) => {
         progress?.stop();
-        const challenge = oauthChallenge(step, result, metadataUrl());
+        const challenge = oauthChallenge(step, result, metadataUrl);
         // A cancelled request gets no answer (basic/utilities/cancellation).
         if (challenge === null && !cancel.signal.aborted) {
           send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));

@@ -1,10 +1,11 @@
 // Answering one MCP message, the same for /mcp and /sse: the tool call with its Call, and the text of the answer.
 
 import type { Exchange } from '../http/exchange.ts';
+import type { InFlight } from '../in-flight.ts';
 import type { Log } from '../log.ts';
 import type { Era } from '../mcp/era.ts';
-import { errorText, type Id, notificationText, resultText } from '../mcp/message.ts';
-import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
+import { errorText, type Id, resultText } from '../mcp/message.ts';
+import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { rpcErrorOf, toolResultMembers } from '../mcp/tool-result.ts';
 import { type Awaitable, err, isPromise, type Problem, type Result } from '../problem.ts';
 import { type Call, callTool, type ToolAnswer } from '../tools/tool.ts';
@@ -19,8 +20,11 @@ export type RunTool = (
   cancelled?: () => AbortSignal,
 ) => Awaitable<ToolResult>;
 
-/** A bug in a tool is logged and becomes `internal`: it fails one message, not the batch or the stream that is in. */
-export function createToolRunner(log: Log): RunTool {
+/**
+ * Calls tools. A bug in one is logged and becomes `internal`: it fails one message, not the batch or the stream that is in.
+ * A call counts as under way until it is done, even when its request was answered (202, or an event stream) before.
+ */
+export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
   return (exchange, { tool, input }, call, cancelled) => {
     const failed = (error: unknown): ToolResult => {
       log.error('internal error', { requestId: exchange.requestId, tool: tool.name, error });
@@ -28,7 +32,9 @@ export function createToolRunner(log: Log): RunTool {
     };
     try {
       const answer = holdingOpen(exchange, tool, callTool(tool, input, call, cancelled));
-      return isPromise(answer) ? answer.catch(failed) : answer;
+      if (!isPromise(answer)) return answer;
+      inFlight.enter();
+      return answer.catch(failed).finally(inFlight.leave);
     } catch (error) {
       return failed(error);
     }
@@ -45,33 +51,15 @@ export function toolResultText(
   return error === undefined ? resultText(id, methods.framed(era, toolResultMembers(result))) : errorText(id, error);
 }
 
-/**
- * `Call.progress` for a client that sent a token. What does not increase is left out (basic/patterns/progress: it must),
- * and so is what comes after the answer.
- */
-export function progressReporter(token: ProgressToken, send: (message: string) => void) {
-  let last = Number.NEGATIVE_INFINITY;
-  let over = false;
-  return {
-    report(progress: number, total?: number, message?: string): void {
-      if (over || !Number.isFinite(progress) || progress <= last) return;
-      last = progress;
-      send(notificationText('notifications/progress', { progressToken: token, progress, total, message }));
-    },
-    stop() {
-      over = true;
-    },
-  };
-}
-
 /** The challenge for a user's tool without a valid token: the one denial that a client can do something about itself. */
 export function oauthChallenge(
   { tool }: ToolStep,
   result: ToolResult,
-  metadataUrl: string | null,
+  metadataUrl: () => string | null,
 ): { readonly problem: Problem; readonly header: string | null } | null {
-  if (result.ok || metadataUrl === null || tool.credential !== 'user_jwt') return null;
+  if (result.ok || tool.credential !== 'user_jwt') return null;
   const { error: problem } = result;
   if (problem.code !== 'missing_token' && problem.code !== 'invalid_token') return null;
-  return { problem, header: challengeFor(problem, metadataUrl) };
+  const url = metadataUrl();
+  return url === null ? null : { problem, header: challengeFor(problem, url) };
 }

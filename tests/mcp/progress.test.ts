@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test';
-import { ACCEPT, call, eventReader, type Headers_, modern, postRaw, startApp } from './support.ts';
+import { ACCEPT, call, eventReader, type HeaderMap, modern, postRaw, startApp } from './support.ts';
 import { steeredTool } from './tools.ts';
 
 const TOKEN = { _meta: { progressToken: 'p-1' } };
 
-async function startSteered(body: unknown = call('steered', {}, TOKEN), headers: Headers_ = {}) {
+async function startSteered(body: unknown = call('steered', {}, TOKEN), headers: HeaderMap = {}) {
   const steered = steeredTool();
   const app = await startApp({ tools: () => [steered.tool] });
   const leave = new AbortController();
@@ -72,7 +72,7 @@ describe('progress', () => {
     steered.report(1);
   });
 
-  test.each<[string, unknown, Headers_]>([
+  test.each<[string, unknown, HeaderMap]>([
     ['without a token', call('steered'), {}],
     ['with a token of a wrong type', call('steered', {}, { _meta: { progressToken: { a: 1 } } }), {}],
     ['for a client that takes no event stream', call('steered', {}, TOKEN), { accept: 'application/json' }],

@@ -76,15 +76,15 @@ export async function manyStreams(
 export const sessionsOf = async (url: string) =>
   ((await (await fetch(`${url}/mcp/health`)).json()) as { sessions: number }).sessions;
 
-/** What a server counts, and how large it is, after each round of streams opened, used, and left: half of them rudely. */
-export async function streamRounds(options: {
+/** Rounds of streams opened, used, and left: half of them rudely. After each, the sessions counted, and what `measure` says. */
+export async function streamRounds<M extends object>(options: {
   readonly url: string;
   readonly streams: number;
   readonly rounds: number;
-  readonly rssBytes: () => number;
-}): Promise<{ sessions: number; rssBytes: number }[]> {
-  const { url, streams, rounds, rssBytes } = options;
-  const measured = [];
+  readonly measure: () => M;
+}): Promise<({ sessions: number } & M)[]> {
+  const { url, streams, rounds, measure } = options;
+  const measured: ({ sessions: number } & M)[] = [];
   for (let round = 0; round < rounds; round += 1) {
     const open = await manyStreams(url, streams, async ({ postUrl, contains }) => {
       await postTo(postUrl, request('ping'));
@@ -94,7 +94,7 @@ export async function streamRounds(options: {
     if (counted !== streams) throw new Error(`${counted} sessions of ${streams}`);
     for (const [index, stream] of open.entries()) index % 2 === 0 ? stream.drop() : stream.close();
     for (let tries = 0; tries < 1000 && (await sessionsOf(url)) > 0; tries += 1) await Bun.sleep(5);
-    measured.push({ sessions: await sessionsOf(url), rssBytes: rssBytes() });
+    measured.push({ sessions: await sessionsOf(url), ...measure() });
   }
   return measured;
 }

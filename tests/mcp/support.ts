@@ -14,16 +14,16 @@ export interface AppOptions extends Partial<Pick<ServiceOptions, 'tools' | 'reso
 /** The one place where these tests get their app from. */
 export const startApp = (options: AppOptions = {}): Promise<TestApp> => createTestApp(options);
 
-export type Headers_ = Record<string, string>;
+export type HeaderMap = Record<string, string>;
 export const ACCEPT = 'application/json, text/event-stream';
 export const MODERN = '2026-07-28';
 
 /** POST /mcp with a body as it is, or made into JSON. */
-export async function post(app: Pick<TestApp, 'url'>, body: unknown, headers: Headers_ = {}): Promise<Answer> {
+export async function post(app: Pick<TestApp, 'url'>, body: unknown, headers: HeaderMap = {}): Promise<Answer> {
   return answerOf(await postRaw(app, body, headers));
 }
 
-export const postRaw = (app: Pick<TestApp, 'url'>, body: unknown, headers: Headers_ = {}, signal?: AbortSignal) =>
+export const postRaw = (app: Pick<TestApp, 'url'>, body: unknown, headers: HeaderMap = {}, signal?: AbortSignal) =>
   fetch(`${app.url}/mcp`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', accept: ACCEPT, ...headers },
@@ -55,7 +55,7 @@ export function modern(method: string, params: Record<string, unknown> = {}, met
       'mcp-protocol-version': MODERN,
       'mcp-method': method,
       ...(typeof name === 'string' && { 'mcp-name': name }),
-    } as Headers_,
+    } as HeaderMap,
   };
 }
 
@@ -64,7 +64,7 @@ export function postModern(
   app: TestApp,
   method: string,
   params: Record<string, unknown> = {},
-  { meta, headers }: { meta?: object; headers?: Headers_ } = {},
+  { meta, headers }: { meta?: object; headers?: HeaderMap } = {},
 ): Promise<Answer> {
   const made = modern(method, params, meta);
   return post(app, made.body, { ...made.headers, ...headers });
@@ -111,6 +111,8 @@ export function eventReader(body: ReadableStream<Uint8Array>) {
       const seen = comments;
       while (comments === seen) if (!(await pull())) throw new Error('the stream ended');
     },
+    /** Comments read so far. */
+    comments: () => comments,
     async rest(): Promise<SseEvent[]> {
       while (await pull());
       return events.splice(0);
@@ -124,7 +126,7 @@ export interface SseSession {
   /** Absolute URL to post to. */
   readonly postUrl: string;
   readonly endpoint: string;
-  post(message: unknown, headers?: Headers_): Promise<Answer>;
+  post(message: unknown, headers?: HeaderMap): Promise<Answer>;
   // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
   nextMessage(): Promise<any>;
   readonly events: ReturnType<typeof eventReader>;
@@ -132,7 +134,7 @@ export interface SseSession {
 }
 
 /** Opens GET /sse and reads the endpoint event. */
-export async function openSse(app: Pick<TestApp, 'url'>, headers: Headers_ = {}): Promise<SseSession> {
+export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}): Promise<SseSession> {
   const response = await fetch(`${app.url}/sse`, { headers: { accept: 'text/event-stream', ...headers } });
   if (response.status !== 200 || response.body === null) throw new Error(`GET /sse answered ${response.status}`);
   const events = eventReader(response.body);

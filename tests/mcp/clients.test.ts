@@ -1,0 +1,104 @@
+// The official clients against the started server, over the network: a key from its making to its end.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { SignJWT } from 'jose';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { CONNECTS, type Connect, type Connected, type ToolResult } from './clients.ts';
+
+const SECRET = 'a secret for tests, of more than 32 bytes';
+const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'get_data'];
+
+let server: ServerProcess;
+beforeAll(async () => {
+  server = await startServer({ env: { JWT_SECRET: SECRET, LOG_LEVEL: 'warn' } });
+});
+afterAll(async () => {
+  expect(await server.stop()).toBe(0);
+});
+
+const userToken = (sub: string) =>
+  new SignJWT({ sub })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1h')
+    .sign(new TextEncoder().encode(SECRET));
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+const output = (result: ToolResult): any => {
+  if (result.isError === true || result.structuredContent === undefined) throw new Error(JSON.stringify(result));
+  return result.structuredContent;
+};
+
+const refusal = (sentence: string) =>
+  expect.objectContaining({ isError: true, content: [{ type: 'text', text: sentence }] });
+
+async function withClient<T>(
+  connect: Connect,
+  headers: Record<string, string>,
+  use: (client: Connected) => Promise<T>,
+): Promise<T> {
+  const client = await connect(server.url, headers);
+  try {
+    return await use(client);
+  } finally {
+    await client.close();
+  }
+}
+
+describe.each(CONNECTS)('%s', (name, connect) => {
+  test('sees the tools and resources without a credential', async () => {
+    await withClient(connect, {}, async (client) => {
+      expect((await client.listTools()).tools.map((tool) => tool.name)).toEqual(TOOLS);
+      expect((await client.listResources()).resources).toHaveLength(2);
+    });
+  });
+
+  test('takes a key through its life', async () => {
+    const owner = `owner of ${name}`;
+    const user = { authorization: `Bearer ${await userToken(owner)}` };
+    const get = { name: 'get_data', arguments: {} };
+    const { id, key } = await withClient(connect, user, async (client) => {
+      const input = { name: 'lifecycle', scopes: ['read'], expiresInDays: 1 };
+      const created = output(await client.callTool({ name: 'create_api_key', arguments: input }));
+      expect(created.key).toMatch(/^sk_test_[0-9a-f]{64}$/);
+      return created;
+    });
+    await withClient(connect, { 'x-api-key': key }, async (program) => {
+      expect(output(await program.callTool(get)).owner).toBe(owner);
+      await withClient(connect, user, async (client) => {
+        const [listed] = output(await client.callTool({ name: 'list_api_keys', arguments: {} })).keys;
+        expect(listed).toMatchObject({ id, active: true, lastUsedAt: expect.any(Number) });
+        const revoked = await client.callTool({ name: 'revoke_api_key', arguments: { keyId: id } });
+        expect(output(revoked)).toEqual({ success: true, message: 'API key revoked successfully' });
+        expect(await program.callTool(get)).toEqual(refusal('Invalid or expired API key'));
+        const deleted = await client.callTool({ name: 'delete_api_key', arguments: { keyId: id } });
+        expect(output(deleted)).toEqual({ success: true, message: 'API key deleted permanently' });
+        expect(output(await client.callTool({ name: 'list_api_keys', arguments: {} })).keys).toEqual([]);
+      });
+    });
+  });
+
+  test('reads why it is refused', async () => {
+    await withClient(connect, {}, async (client) => {
+      expect(await client.callTool({ name: 'get_data', arguments: {} })).toEqual(refusal('No API key provided'));
+      expect(await client.callTool({ name: 'list_api_keys', arguments: {} })).toEqual(
+        refusal('No user token provided'),
+      );
+    });
+    await withClient(connect, { authorization: 'Bearer nonsense' }, async (client) => {
+      expect(await client.callTool({ name: 'list_api_keys', arguments: {} })).toEqual(
+        refusal('Invalid or expired user token'),
+      );
+    });
+    await withClient(connect, { authorization: `Bearer ${await userToken('bob')}` }, async (client) => {
+      const result = await client.callTool({ name: 'create_api_key', arguments: { name: '', scopes: [] } });
+      expect(result.isError).toBe(true);
+      expect(JSON.stringify(result.content)).toContain('- name: Expected 1 to 200 characters');
+      await expect(client.callTool({ name: 'nope', arguments: {} })).rejects.toThrow();
+    });
+  });
+});
+
+test('the connections the clients left behind are gone', async () => {
+  const health = async () => (await (await fetch(`${server.url}/mcp/health`)).json()) as { sessions: number };
+  while ((await health()).sessions > 0) await Bun.sleep(10);
+});

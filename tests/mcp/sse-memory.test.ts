@@ -1,0 +1,27 @@
+// What is left of many streams, after a full collection: without one, the runtime's own garbage is larger than ours.
+
+import { heapStats } from 'bun:jsc';
+import { expect, test } from 'bun:test';
+import { streamRounds } from './raw-sse.ts';
+import { startApp } from './support.ts';
+
+const STREAMS = 1000;
+const ROUNDS = 5;
+
+test('five rounds of 1,000 streams leave no session behind, and no memory', async () => {
+  await using app = await startApp();
+  const rounds = await streamRounds({
+    url: app.url,
+    streams: STREAMS,
+    rounds: ROUNDS,
+    measure() {
+      Bun.gc(true);
+      return { rssBytes: process.memoryUsage.rss(), objects: heapStats().objectCount };
+    },
+  });
+  expect(rounds.map(({ sessions }) => sessions)).toEqual(Array(ROUNDS).fill(0));
+  const [first, last] = [rounds[0], rounds.at(-1)];
+  if (first === undefined || last === undefined) throw new Error('no rounds');
+  expect(last.rssBytes / first.rssBytes).toBeLessThan(1.1);
+  expect(last.objects / first.objects).toBeLessThan(1.1);
+}, 60_000);
