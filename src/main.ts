@@ -13,6 +13,7 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
     hostname,
     port,
     ...(tls && { tls }),
+    development: false, // else the runtime shows what it would know of an error
     idleTimeout: IDLE_TIMEOUT_S,
     maxRequestBodySize: REQUEST_BYTES_MAX,
     fetch: (request) => fetch(request, peer),
