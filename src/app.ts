@@ -118,8 +118,9 @@ export function createApp(deps: AppDeps): App {
   function admit(exchange: Exchange, found: Route | undefined, origin: string | null): Handler | Problem {
     const { request, secure } = exchange;
     if (found?.anyHost !== true) {
-      const host = checkHost(request.headers.get('host') ?? new URL(request.url).host);
-      if (!host.ok) return host.error;
+      const host = hostOf(request);
+      const allowed = host === null ? null : checkHost(host);
+      if (allowed?.ok === false) return allowed.error;
     }
     if (origin !== null && found?.openToAnyOrigin !== true) {
       const allowed = checkOrigin(origin);
@@ -191,6 +192,10 @@ export function createApp(deps: AppDeps): App {
       }),
   };
 }
+
+/** The name a client used. Null over HTTP/1.0 without one: no browser does that, so no page can be behind it. */
+const hostOf = ({ headers, url }: Request): string | null =>
+  headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
 
 const isRead = (method: string) => method === 'GET' || method === 'HEAD';
 
