@@ -120,8 +120,9 @@ export function createApp(deps: AppDeps): App {
   function admit(exchange: Exchange, found: Route | undefined, origin: string | null): Handler | Problem {
     const { request, secure } = exchange;
     if (found?.anyHost !== true) {
-      const host = checkHost(request.headers.get('host') ?? new URL(request.url).host);
-      if (!host.ok) return host.error;
+      const host = hostOf(request);
+      const allowed = host === null ? null : checkHost(host);
+      if (allowed?.ok === false) return allowed.error;
     }
     if (origin !== null && found?.openToAnyOrigin !== true) {
       const allowed = checkOrigin(origin);
@@ -136,21 +137,13 @@ export function createApp(deps: AppDeps): App {
     return handler;
   }
 
-  function answer(request: Request, peer: Peer, requestId: string): Awaitable<Response> {
-    const exchange: Exchange = {
-      request,
-      path: pathOf(request.url),
-      requestId,
-      secure: isSecure(request.headers),
-      peer,
-    };
-    const origin = request.headers.get('origin');
-    const found = route(exchange.path);
+  const refuse = (exchange: Exchange, found: Route | undefined, problem: Problem) =>
+    found?.refuse?.(exchange, problem) ?? problemResponse(problem, exchange.requestId);
+
+  function answer(exchange: Exchange, found: Route | undefined): Awaitable<Response> {
+    const origin = exchange.request.headers.get('origin');
     const admitted = admit(exchange, found, origin);
-    const response =
-      typeof admitted === 'function'
-        ? admitted(exchange)
-        : (found?.refuse?.(exchange, admitted) ?? problemResponse(admitted, requestId));
+    const response = typeof admitted === 'function' ? admitted(exchange) : refuse(exchange, found, admitted);
     const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
     const strict = config.production && exchange.secure;
     if (origin === null && !strict) return response;
@@ -172,14 +165,16 @@ export function createApp(deps: AppDeps): App {
 
   return {
     fetch(request, peer) {
-      const requestId = newRequestId();
+      const path = pathOf(request.url);
+      const exchange: Exchange = { request, path, requestId: newRequestId(), secure: isSecure(request.headers), peer };
+      const found = route(path);
       const broken = (bug: unknown): Response => {
-        log.error('internal error', { requestId, error: bug });
-        return problemResponse({ code: 'internal' }, requestId);
+        log.error('internal error', { requestId: exchange.requestId, error: bug });
+        return refuse(exchange, found, { code: 'internal' });
       };
       inFlight.enter();
       try {
-        const answered = answer(request, peer, requestId);
+        const answered = answer(exchange, found);
         return isPromise(answered) ? answered.then(leave, (bug) => leave(broken(bug))) : leave(answered);
       } catch (bug) {
         return leave(broken(bug));
@@ -192,6 +187,10 @@ export function createApp(deps: AppDeps): App {
     idle: inFlight.idle,
   };
 }
+
+/** The name a client used. Null over HTTP/1.0 without one: no browser does that, so no page can be behind it. */
+const hostOf = ({ headers, url }: Request): string | null =>
+  headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
 
 const isRead = (method: string) => method === 'GET' || method === 'HEAD';
 

@@ -43,6 +43,8 @@ const DRAIN_NOTICE_MS = 300;
 const DRAIN_MS_MAX = 10_000;
 /** An answer has this long to leave once its request is handled. */
 const ANSWER_LEAVES_MS = 1000;
+/** The last log lines have this long to leave: a reader that does not read must not keep the process. */
+const LOG_LEAVES_MS = 1000;
 /** Under a package runner one Ctrl-C arrives twice; only a later second one means "now". */
 const SECOND_SIGNAL_AFTER_MS = 1000;
 
@@ -101,7 +103,7 @@ async function run(host: Host, config: Config): Promise<void> {
     server.kill();
     await service.close();
     log.info('stopped');
-    await log.flush();
+    await Promise.race([log.flush(), sleep(LOG_LEAVES_MS)]);
   }
 }
 

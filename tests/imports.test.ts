@@ -45,6 +45,7 @@ const BASE = [
   'server-info.ts',
   'subject.ts',
   'text.ts',
+  'tls.ts',
   'window.ts',
 ];
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {

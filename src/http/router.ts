@@ -34,8 +34,14 @@ export const allowedMethods = ({ get, post }: Route): string =>
 
 /** The path of a request's URL as it was sent: no decoding, no normalizing, no query. */
 export function pathOf(url: string): string {
-  const start = url.indexOf('/', url.indexOf('//') + 2);
+  const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('//') + 2); // a URL without Host is its path
   if (start === -1) return '/';
   const query = url.indexOf('?', start);
   return query === -1 ? url.slice(start) : url.slice(start, query);
+}
+
+/** The query of a request's URL. */
+export function queryOf(url: string): URLSearchParams {
+  const start = url.indexOf('?');
+  return new URLSearchParams(start === -1 ? '' : url.slice(start));
 }

@@ -8,7 +8,7 @@ import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { PRIVATE_JSON_HEADERS, SECURITY_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
-import type { Handler } from '../http/router.ts';
+import { type Handler, queryOf } from '../http/router.ts';
 import {
   CODES,
   errorText,
@@ -67,7 +67,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
 
   async function post(exchange: Exchange): Promise<Response> {
     const { request, requestId } = exchange;
-    const sessionId = new URL(request.url).searchParams.get('sessionId');
+    const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!sessions.has(sessionId)) return problemResponse({ code: 'not_found' }, requestId);
     const body = await readJson(request);

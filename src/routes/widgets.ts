@@ -3,7 +3,7 @@
 import type { Clock } from '../clock.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
-import type { Handler } from '../http/router.ts';
+import { type Handler, queryOf } from '../http/router.ts';
 import { createPreview, parseChoices } from '../widgets/preview.ts';
 
 export function previewRoute(clock: Clock): Handler {
@@ -18,7 +18,7 @@ export function previewRoute(clock: Clock): Handler {
     'Cross-Origin-Resource-Policy': 'same-origin',
   };
   return ({ request, requestId }) => {
-    const chosen = parseChoices(new URL(request.url).searchParams);
+    const chosen = parseChoices(queryOf(request.url));
     if (!chosen.ok) return problemResponse({ code: 'invalid_input', issues: chosen.error }, requestId);
     return new Response(render(chosen.value, clock.nowMs()), { headers });
   };

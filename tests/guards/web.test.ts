@@ -55,6 +55,17 @@ describe('host', () => {
     expect((await asked(app, '192.0.2.1')).status).toBe(200);
   });
 
+  test('a request of HTTP/1.0 without a name is answered, as old probes send it', async () => {
+    await using app = await createTestApp();
+    for (const path of ['/', '/mcp/health', '/openapi.json?x=1', '/widgets/preview?theme=dark']) {
+      expect((await sendRaw(app.url, `GET ${path} HTTP/1.0\r\n\r\n`)).status).toBe(200);
+    }
+    expect((await sendRaw(app.url, 'GET /nope HTTP/1.0\r\n\r\n')).status).toBe(404);
+    // With an empty name, or one that is none, it is not.
+    for (const host of ['', 'a/b', '?', 'a b']) expect((await asked(app, host)).status).toBe(403);
+    expect((await asked(app, 'a/b', '/mcp/health')).status).toBe(200);
+  });
+
   test('health answers to any name', async () => {
     await using app = await createTestApp();
     expect((await asked(app, 'pod-17.cluster.internal', '/mcp/health')).status).toBe(200);

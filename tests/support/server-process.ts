@@ -34,16 +34,19 @@ export interface ServerOptions {
   readonly runtime?: Runtime;
   /** Flags of the script that Deno is to be started without. */
   readonly without?: readonly string[];
+  /** The source to run; this repository's unless given. */
+  readonly root?: string;
 }
 
 /** Starts the server on a free port and resolves once it listens. Throws with its stderr if it doesn't. */
 export async function startServer({
   env = {},
   folder = temporaryFolder(),
+  root = ROOT,
   runtime = USUAL_RUNTIME,
   without = [],
 }: ServerOptions = {}): Promise<ServerProcess> {
-  const server = spawnServer({ env, folder, runtime, without });
+  const server = spawnServer({ env, folder, root, runtime, without });
   const url = await Promise.race([
     server.listening,
     server.exited.then((code) => {
@@ -75,8 +78,8 @@ export async function startServer({
 
 /** Runs the server until it ends by itself, for starts that must fail. */
 export async function runToExit(options: ServerOptions): Promise<{ code: number; stderr: string; stdout: string }> {
-  const { env = {}, folder = temporaryFolder(), runtime = USUAL_RUNTIME, without = [] } = options;
-  const server = spawnServer({ env, folder, runtime, without });
+  const { env = {}, folder = temporaryFolder(), root = ROOT, runtime = USUAL_RUNTIME, without = [] } = options;
+  const server = spawnServer({ env, folder, root, runtime, without });
   const code = await Promise.race([server.exited, server.listening.then(() => 'listening' as const)]);
   if (code === 'listening') {
     server.process.kill('SIGKILL');
@@ -86,19 +89,19 @@ export async function runToExit(options: ServerOptions): Promise<{ code: number;
   return { code, stderr: server.stderr(), stdout: server.stdout() };
 }
 
-const COMMANDS: Readonly<Record<Runtime, () => string[]>> = {
-  bun: () => [process.execPath, join(ROOT, 'src/main.ts')],
+const COMMANDS: Readonly<Record<Runtime, (root: string) => string[]>> = {
+  bun: (root) => [process.execPath, join(root, 'src/main.ts')],
   // The command of the script itself, so that its permissions are the ones tested. The package's own launcher is left
   // out: it does not pass signals on.
-  deno() {
+  deno(root) {
     const { runInstall } = createRequire(import.meta.url)('deno/install_api.cjs') as { runInstall(): string };
     const words = scripts['start:deno'].split('exec deno ')[1]?.split(' ') ?? [];
-    return [runInstall(), ...words.map((word) => (word.startsWith('src/') ? join(ROOT, word) : word))];
+    return [runInstall(), ...words.map((word) => (word.startsWith('src/') ? join(root, word) : word))];
   },
 };
 
-function spawnServer({ env, folder, runtime, without }: Required<ServerOptions>) {
-  const command = COMMANDS[runtime]().filter((word) => !without.includes(word));
+function spawnServer({ env, folder, root, runtime, without }: Required<ServerOptions>) {
+  const command = COMMANDS[runtime](root).filter((word) => !without.includes(word));
   const child = Bun.spawn(command, {
     cwd: folder, // no .env there
     env: { PATH: process.env.PATH ?? '', PORT: '0', ...env },

@@ -33,7 +33,7 @@ test('the 1,000th key is made, the 1,001st is 409, revoked keys count, deleted o
   expect((await app.call('create_api_key', input, alice)).status).toBe(200);
   expect((await app.call('create_api_key', input, alice)).status).toBe(409);
   expect((await app.call('list_api_keys', {}, alice)).body.keys).toHaveLength(1000);
-});
+}, 60_000);
 
 test('a race for the last place has one winner', async () => {
   await using app = await createTestApp();
@@ -44,4 +44,4 @@ test('a race for the last place has one winner', async () => {
   );
   expect(statuses.filter((status) => status === 200)).toHaveLength(5);
   expect(statuses.filter((status) => status === 409)).toHaveLength(15);
-});
+}, 60_000);

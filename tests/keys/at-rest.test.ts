@@ -1,0 +1,29 @@
+// What is kept and what is asked: the hash of a key and not the key, and nothing at all to verify a known one.
+
+import { expect, test } from 'bun:test';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createTestApp } from '../support/test-app.ts';
+
+test('the database holds the SHA-256 of a key, the key itself nowhere', async () => {
+  const app = await createTestApp({ store: 'embedded' });
+  const { key } = await app.createKey('alice');
+  await app.call('get_data', {}, { 'x-api-key': key });
+  await app.close();
+  const files = readdirSync(app.folder).map((name) => readFileSync(join(app.folder, name), 'latin1'));
+  const hash = new Bun.CryptoHasher('sha256').update(key).digest('hex');
+  expect(files.some((content) => content.includes(hash))).toBe(true);
+  for (const content of files) {
+    expect(content).not.toContain(key);
+    expect(content).not.toContain(key.slice('sk_test_'.length));
+  }
+});
+
+test('a known key is verified without reading the store', async () => {
+  await using app = await createTestApp();
+  const { key } = await app.createKey('alice');
+  const { counts } = app.service.keyDomain.verifier;
+  for (let call = 0; call < 100; call += 1) await app.call('get_data', {}, { 'x-api-key': key });
+  expect(counts.reads).toBe(1);
+  expect(counts.hits).toBe(99);
+});

@@ -1,0 +1,221 @@
+// The README, held to its word: its session is pasted, its example tool is built and called, its tables are compared.
+
+import { describe, expect, test } from 'bun:test';
+import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Env, parseConfig } from '../src/config.ts';
+import { BODY_BYTES_MAX } from '../src/http/body.ts';
+import { KEYS_PER_USER_MAX } from '../src/keys/keys.ts';
+import { TOOL_TIMEOUT_MS } from '../src/tools/tool.ts';
+import { callOver, userHeaders } from './support/client.ts';
+import { temporaryFolder } from './support/folder.ts';
+import { startServer } from './support/server-process.ts';
+import { answerOf, createTestApp, TEST_SECRET } from './support/test-app.ts';
+
+const ROOT = join(import.meta.dir, '..');
+const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+
+/** The text of a section, up to the next one. */
+function section(title: string): string {
+  const start = README.indexOf(`\n## ${title}\n`);
+  if (start === -1) throw new Error(`the README has no section "${title}"`);
+  const end = README.indexOf('\n## ', start + 1);
+  return README.slice(start, end === -1 ? undefined : end);
+}
+
+function codeBlock(title: string, language: string): string {
+  const block = section(title).split(`\`\`\`${language}\n`)[1]?.split('\n```')[0];
+  if (block === undefined) throw new Error(`section "${title}" has no \`\`\`${language} block`);
+  return `${block}\n`;
+}
+
+/** The cells of a section's first table, without its head. */
+const table = (title: string): string[][] =>
+  section(title)
+    .split('\n')
+    .filter((line) => line.startsWith('|'))
+    .slice(2)
+    .map((line) =>
+      line
+        .slice(1, -1)
+        .split('|')
+        .map((cell) => cell.trim()),
+    );
+
+const unquoted = (cell = '') => cell.replaceAll('`', '');
+
+/** The source, the packages, and nothing else of this repository, to be changed at will. */
+function copyOfSource(): string {
+  const root = temporaryFolder();
+  for (const part of ['src', 'db']) cpSync(join(ROOT, part), join(root, part), { recursive: true });
+  for (const file of ['package.json', 'tsconfig.json']) cpSync(join(ROOT, file), join(root, file));
+  mkdirSync(join(root, 'tests'));
+  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'));
+  return root;
+}
+
+async function run(command: readonly string[], options: { cwd: string; stdin?: string; path?: string }) {
+  const child = Bun.spawn([...command], {
+    cwd: options.cwd,
+    env: { PATH: options.path ?? process.env.PATH ?? '', HOME: options.cwd },
+    stdin: new Blob([options.stdin ?? '']),
+    stdout: 'pipe',
+    stderr: 'pipe',
+  });
+  const [code, stdout, stderr] = await Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code, stdout, stderr };
+}
+
+// A machine with nothing but Node.js may lack curl; the CI has it.
+test.skipIf(Bun.which('curl') === null)(
+  'the first session, pasted as it stands into a shell, does what it says',
+  async () => {
+    const session = codeBlock('A first session', 'sh');
+    expect(session.match(/127\.0\.0\.1:3000/g)).toHaveLength(1);
+    const root = copyOfSource();
+    await using server = await startServer({ root, folder: root });
+    // `npx -y bun@1.4.4` fetches this very program; here it is the one that runs the tests.
+    const commands = join(root, 'commands');
+    mkdirSync(commands);
+    writeFileSync(
+      join(commands, 'npx'),
+      `#!/bin/sh\n[ "$1 $2" = "-y bun@1.4.4" ] || exit 1\nshift 2\nexec "${process.execPath}" "$@"\n`,
+    );
+    chmodSync(join(commands, 'npx'), 0o755);
+
+    const { code, stdout } = await run(['sh'], {
+      cwd: root,
+      stdin: session.replace('http://127.0.0.1:3000', server.url),
+      path: `${commands}:${process.env.PATH}`,
+    });
+    expect(code).toBe(0);
+    const [created, data, listed, revoked, refused, deleted, empty, ...more] = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(more).toEqual([]);
+    expect(created).toMatchObject({ name: 'my first key', scopes: ['read'], key: expect.stringMatching(/^sk_test_/) });
+    expect(created.expiresAt - Date.now()).toBeGreaterThan(29 * 86_400_000);
+    expect(data).toMatchObject({ owner: 'alice', key: { id: created.id } });
+    expect(listed.keys).toMatchObject([{ id: created.id, active: true, lastUsedAt: expect.any(Number) }]);
+    expect(revoked).toEqual({ success: true, message: 'API key revoked successfully' });
+    expect(refused).toMatchObject({ status: 401, detail: 'Invalid or expired API key' });
+    expect(deleted).toEqual({ success: true, message: 'API key deleted permanently' });
+    expect(empty).toEqual({ keys: [] });
+  },
+  30_000,
+);
+
+test('the example tool, put where the README says, compiles and answers', async () => {
+  const root = copyOfSource();
+  const file = /This one is\n`(src\/tools\/[\w-]+\.ts)`/.exec(section('A tool of your own'))?.[1] ?? '';
+  writeFileSync(join(root, file), codeBlock('A tool of your own', 'ts'));
+  const index = join(root, 'src/tools/index.ts');
+  const before = readFileSync(index, 'utf8');
+  const after = `import { listOrders } from './list-orders.ts';\n${before.replace('  // a tool of your own', '  listOrders,\n  // a tool of your own')}`;
+  expect(after.match(/listOrders/g)).toHaveLength(2);
+  writeFileSync(index, after);
+
+  const checked = await run([join(ROOT, 'node_modules/.bin/tsc'), '--noEmit'], { cwd: root });
+  expect(checked).toEqual({ code: 0, stdout: '', stderr: '' });
+
+  await using server = await startServer({ root, env: { JWT_SECRET: TEST_SECRET } });
+  const alice = await userHeaders('alice');
+  const create = async (...scopes: string[]) => {
+    const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes }, alice);
+    return { 'x-api-key': body.key as string };
+  };
+  const reader = await create('read:orders');
+  const all = await callOver(server.url, 'list_orders', {}, reader);
+  expect(all.body).toMatchObject({ owner: 'alice', orders: [{ id: 'order-1' }, { id: 'order-2' }] });
+  expect(all.headers.get('ratelimit')).toStartWith('"key";r=999;');
+  const open = await callOver(server.url, 'list_orders', { status: 'open' }, reader);
+  expect(open.body.orders).toMatchObject([{ id: 'order-1' }]);
+  expect((await callOver(server.url, 'list_orders', { status: 'lost' }, reader)).status).toBe(400);
+  expect((await callOver(server.url, 'list_orders', {}, await create('read'))).status).toBe(403);
+  expect((await callOver(server.url, 'list_orders')).status).toBe(401);
+  const { body: document } = await answerOf(await fetch(`${server.url}/openapi.json`));
+  expect(document.paths).toHaveProperty('/tools/list_orders');
+}, 30_000);
+
+test('the table of routes: each is there, and answers the method it names', async () => {
+  await using app = await createTestApp();
+  const allowed = await Promise.all(
+    table('Routes').map(async ([method = '', path]) => {
+      const url = app.url + unquoted(path).replace('<tool_name>', 'get_data');
+      const { status, headers } = await fetch(url, { method: 'PUT' });
+      return { path, status, named: headers.get('allow')?.split(', ').includes(unquoted(method)) };
+    }),
+  );
+  expect(allowed).toEqual(table('Routes').map(([, path]) => ({ path, status: 405, named: true })));
+});
+
+test('the table of tools: every tool, its credential and its fields', async () => {
+  await using app = await createTestApp();
+  const { body: document } = await answerOf(await fetch(`${app.url}/openapi.json`));
+  // biome-ignore lint/suspicious/noExplicitAny: a document read by paths
+  const tools = Object.values(document.paths).map(({ post }: any) => {
+    const fields = (content: Record<string, { schema: { properties?: object } }>) =>
+      Object.keys(content['application/json']?.schema.properties ?? {});
+    return {
+      name: post.operationId,
+      jwt: Object.hasOwn(post.security[0], 'userJwt'),
+      input: fields(post.requestBody.content),
+      output: fields(post.responses['200'].content),
+    };
+  });
+  const quoted = (cell = '') => [...cell.matchAll(/`(\w+)`/g)].map(([, word]) => word);
+  expect(
+    table('Tools').map(([name, credential, input, output]) => ({
+      name: unquoted(name),
+      jwt: credential === 'user token',
+      input: quoted(input),
+      output: quoted(output),
+    })),
+  ).toEqual(tools);
+});
+
+describe('the table of configuration', () => {
+  test('names the variables that are read, all of them and no other', () => {
+    const read = new Set<string>();
+    const env = new Proxy<Env>({}, { get: (_target, name) => void read.add(String(name)) });
+    parseConfig(env);
+    expect(
+      table('Configuration')
+        .map(([name]) => unquoted(name))
+        .sort(),
+    ).toEqual([...read].sort());
+  });
+
+  test('gives defaults that change nothing when they are set', () => {
+    const defaults = table('Configuration').filter(([, value = '']) => /^`[^`]+`$/.test(value));
+    expect(defaults.length).toBeGreaterThan(7);
+    for (const [name, value] of defaults) {
+      expect(parseConfig({ [unquoted(name)]: unquoted(value) })).toEqual(parseConfig({}));
+    }
+  });
+});
+
+test('the limits are those of the code', () => {
+  expect(BODY_BYTES_MAX).toBe(1024 * 1024);
+  expect(KEYS_PER_USER_MAX).toBe(1000);
+  expect(TOOL_TIMEOUT_MS).toBe(60_000);
+});
+
+test('every script that is named exists, and the pinned Bun is the one that runs', () => {
+  const named = table('Scripts').map(([name]) => unquoted(name).split(' ')[0] ?? '');
+  expect(named.filter((name) => !(name in PACKAGE.scripts))).toEqual([]);
+  expect(new Set(README.match(/bun@[\d.]+/g))).toEqual(new Set([`bun@${Bun.version}`]));
+});
+
+test('four run-time packages, all versions exact', () => {
+  expect(Object.keys(PACKAGE.dependencies)).toHaveLength(4);
+  for (const version of Object.values({ ...PACKAGE.dependencies, ...PACKAGE.devDependencies })) {
+    expect(version).toMatch(/^\d+\.\d+\.\d+[\w.-]*$/);
+  }
+});

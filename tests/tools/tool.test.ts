@@ -1,0 +1,110 @@
+// A tool as its author defines it: time, cancellation, output that fits its schema, bugs.
+
+import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { ok } from '../../src/problem.ts';
+import type { ToolDeps } from '../../src/tools/deps.ts';
+import { defineTool } from '../../src/tools/tool.ts';
+import { createTestApp } from '../support/test-app.ts';
+
+const facts = {
+  title: 'Tool',
+  description: 'A tool.',
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  credential: 'none',
+  input: v.strictObject({}),
+  output: v.strictObject({ said: v.string() }),
+} as const;
+const open = () => ok({});
+
+describe('time', () => {
+  test('a tool that takes longer than its time is stopped with 504, and its signal says so', async () => {
+    let stopped: unknown;
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(open, {
+          ...facts,
+          name: 'slow',
+          timeoutMs: 50,
+          run: (_input, { signal }) =>
+            new Promise((resolve) => {
+              signal.addEventListener('abort', () => {
+                stopped = signal.reason;
+                resolve(ok({ said: 'too late' }));
+              });
+            }),
+        }),
+      ],
+    });
+    const { status, body } = await app.call('slow');
+    expect({ status, code: body.code }).toEqual({ status: 504, code: 'tool_timeout' });
+    expect(stopped).toBeInstanceOf(Error);
+  });
+
+  test('one that answers in time is not', async () => {
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(open, {
+          ...facts,
+          name: 'quick',
+          timeoutMs: 1000,
+          run: async () => {
+            await Bun.sleep(20);
+            return ok({ said: 'in time' });
+          },
+        }),
+      ],
+    });
+    expect((await app.call('quick')).body).toEqual({ said: 'in time' });
+  });
+});
+
+describe('a bug in a tool is 500 that says nothing', () => {
+  const broken = (run: () => never | Promise<never>) => (deps: ToolDeps) => [
+    defineTool(deps.guards.rateLimit({ requests: 5, window: '1m', key: () => undefined }), {
+      ...facts,
+      name: 'broken',
+      run,
+    }),
+  ];
+
+  test.each([
+    [
+      'a throw',
+      () => {
+        throw new Error('the inside story');
+      },
+    ],
+    ['a rejection', () => Promise.reject(new Error('the inside story'))],
+  ])('%s', async (_what, run) => {
+    await using app = await createTestApp({ tools: broken(run) });
+    const { status, headers, body } = await app.call('broken');
+    expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal' });
+    expect(JSON.stringify(body)).not.toContain('inside story');
+    expect(headers.get('ratelimit-policy')).toBe('"key";q=5;w=60');
+    expect(await app.logText()).toContain('inside story');
+    expect((await app.call('broken')).status).toBe(500);
+  });
+
+  test('output that does not fit its schema', async () => {
+    await using app = await createTestApp({
+      tools: () => [defineTool(open, { ...facts, name: 'odd', run: () => ok({ said: 1 as unknown as string }) })],
+    });
+    const { status, body } = await app.call('odd');
+    expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal' });
+  });
+});
+
+test('a tool without an output schema answers with its content blocks', async () => {
+  const { output: _, ...rest } = facts;
+  await using app = await createTestApp({
+    tools: () => [
+      defineTool(open, {
+        ...rest,
+        name: 'blocks',
+        run: () => ok({ content: [{ type: 'text' as const, text: 'hello' }] }),
+      }),
+    ],
+  });
+  expect((await app.call('blocks')).body).toEqual({ content: [{ type: 'text', text: 'hello' }] });
+});
