@@ -1,14 +1,29 @@
 // How the started server stops while HTTP+SSE streams are open.
 
-import { expect, test } from 'bun:test';
-import { startServer } from '../support/server-process.ts';
-import { rawStream, sessionsOf } from './raw-sse.ts';
+import { describe, expect, test } from 'bun:test';
+import { type Runtime, startServer } from '../support/server-process.ts';
+import { postTo, rawStream, sessionsOf } from './raw-sse.ts';
+import { request } from './support.ts';
 
-test('SIGTERM ends open streams and then the process', async () => {
-  await using server = await startServer();
-  const streams = await Promise.all([rawStream(server.url), rawStream(server.url)]);
-  expect(await sessionsOf(server.url)).toBe(2);
-  const stopped = server.stop();
-  for (const stream of streams) await stream.ended();
-  expect(await stopped).toBe(0);
+describe.each<Runtime>(['bun', 'deno'])('on %s', (runtime) => {
+  test('SIGTERM ends open streams and then the process', async () => {
+    await using server = await startServer({ runtime });
+    const streams = await Promise.all([rawStream(server.url), rawStream(server.url)]);
+    expect(await sessionsOf(server.url)).toBe(2);
+    const stopped = server.stop();
+    for (const stream of streams) await stream.ended();
+    expect(await stopped).toBe(0);
+  }, 20_000);
+
+  test('a client that was cut off because it does not read holds nothing up', async () => {
+    await using server = await startServer({ runtime });
+    const stream = await rawStream(server.url);
+    stream.pause();
+    let posts = 0;
+    for (; (await postTo(stream.postUrl, request('tools/list'))).status === 202; posts += 1) {
+      if (posts > 10_000) throw new Error('never cut off');
+    }
+    expect(await server.stop()).toBe(0);
+    stream.drop();
+  }, 20_000);
 });
