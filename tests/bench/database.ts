@@ -7,7 +7,7 @@ import { systemRandom } from '../../src/clock.ts';
 import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
 import { openEmbedded } from '../../src/store/open-embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { BENCH_SECRET } from './process.ts';
+import { BENCH_SECRET } from './ours.ts';
 
 /** Keys each user has: as many as the case that lists them lists. */
 export const KEYS_PER_USER = 10;

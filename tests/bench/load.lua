@@ -39,9 +39,13 @@ end
 
 local function ever_new()
   local count, started = 0, os.time()
+  local placeholder = ("x"):rep(64)
+  local request = with(placeholder)
+  local from, to = request:find(placeholder, 1, true)
+  local before, after = request:sub(1, from - 1), request:sub(to + 1)
   return function()
     count = count + 1
-    return with(string.format("%032d%032d", started, count))
+    return before .. string.format("%032d%032d", started, count) .. after
   end
 end
 

@@ -20,7 +20,7 @@ export interface Measured {
   readonly residentMb: number;
 }
 
-/** Measures every subject. The last rounds of all began within seconds of each other: see `ratio`. */
+/** Warms every subject up, then measures all of them once a round. Throws when answers had the wrong status. */
 export async function measure<Name extends string>(
   subjects: Readonly<Record<Name, Subject>>,
   plan: Plan,

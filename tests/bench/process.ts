@@ -4,9 +4,6 @@ import { closeSync, openSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
 
-const MAIN = join(import.meta.dir, '../../src/main.ts');
-export const serverScript = (name: string) => join(import.meta.dir, 'servers', `${name}.ts`);
-
 export interface Process extends AsyncDisposable {
   /** For messages. */
   readonly name: string;
@@ -84,20 +81,3 @@ function residentMb(pid: number): number {
   const { stdout } = Bun.spawnSync(['ps', '-o', 'rss=', '-p', String(pid)]);
   return Number(stdout.toString().trim()) / 1024;
 }
-
-export const BENCH_SECRET = 'a secret for benchmarks, of more than 32 bytes';
-
-/** The environment of our server on a database: everything at its default, but a rate limit nobody reaches. */
-export const ourEnv = (databasePath: string): Record<string, string> => ({
-  DATABASE_URL: `file:${databasePath}`,
-  JWT_SECRET: BENCH_SECRET,
-  RATE_LIMIT_REQUESTS: '1000000000',
-});
-
-export const startOurs = (databasePath: string, env: Record<string, string> = {}): Promise<Process> =>
-  startProcess({ name: 'this server', script: MAIN, env: { ...ourEnv(databasePath), ...env } });
-
-export const startBare = (answer: unknown): Promise<Process> =>
-  startProcess({ name: 'bare', script: serverScript('bare'), args: [JSON.stringify(answer)] });
-
-export { MAIN };

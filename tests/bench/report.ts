@@ -66,7 +66,7 @@ export const verdict = (targets: readonly Target[]): string =>
     ...targets.map(({ text, found, met }) => [text, found, met ? 'yes' : '**no**']),
   ]);
 
-const markdown = (lines: readonly (readonly string[])[]): string =>
+export const markdown = (lines: readonly (readonly string[])[]): string =>
   lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 
 export const atLeast = (text: string, value: number, limit: number): Target => ({

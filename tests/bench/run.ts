@@ -26,8 +26,7 @@ const QUICK_SECTIONS: Readonly<Record<string, Section>> = {
 const SLOW_SECTIONS: Readonly<Record<string, Section>> = { 'a big database': bigDatabase, memory };
 
 async function run(args: readonly string[]): Promise<number> {
-  const usage = args.find((arg) => arg !== '--quick');
-  if (usage !== undefined) return fail('usage: bun run bench [--quick]');
+  if (args.some((arg) => arg !== '--quick')) return fail('usage: bun run bench [--quick]');
   if (!isWrkThere()) return fail('wrk is missing: `apt install wrk` or `brew install wrk`');
   const plan = args.includes('--quick') ? QUICK : FULL;
   const sections = plan.full ? { ...QUICK_SECTIONS, ...SLOW_SECTIONS } : QUICK_SECTIONS;

@@ -2,7 +2,7 @@
 
 import { buildDatabase } from '../database.ts';
 import { manyKeys } from '../loads.ts';
-import { startOurs } from '../process.ts';
+import { startOurs } from '../ours.ts';
 import { atLeast, atMost, type Section } from '../report.ts';
 import { drive } from '../wrk.ts';
 

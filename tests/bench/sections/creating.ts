@@ -3,7 +3,7 @@
 import { buildDatabase, userName, userToken } from '../database.ts';
 import { answerTo, createKey } from '../loads.ts';
 import { measure, perSecond, ratio } from '../measure.ts';
-import { serverScript, startOurs, startProcess } from '../process.ts';
+import { startOther, startOurs } from '../ours.ts';
 import { atLeast, type Section } from '../report.ts';
 
 /** One user may hold a thousand keys; so many users never come to it here. */
@@ -14,11 +14,7 @@ export const creating: Section = async (plan) => {
   const tokens = await Promise.all(Array.from({ length: USERS }, (_, index) => userToken(userName(index))));
   const load = createKey(tokens);
   await using ours = await startOurs(forOurs.path);
-  await using bare = await startProcess({
-    name: 'bare insert',
-    script: serverScript('bare-insert'),
-    args: [forBare.path],
-  });
+  await using bare = await startOther('bare-insert', forBare.path);
   await answerTo(ours, load);
   const measured = await measure({ bare: { server: bare, load }, ours: { server: ours, load } }, plan);
   return {

@@ -3,8 +3,9 @@
 import { buildDatabase } from '../database.ts';
 import { answerTo, malformedKeys, restGetData, unknownKeys } from '../loads.ts';
 import { measure, median, perSecond, ratio } from '../measure.ts';
+import { startBare, startOurs } from '../ours.ts';
 import type { Plan } from '../plan.ts';
-import { type Process, startBare, startOurs } from '../process.ts';
+import type { Process } from '../process.ts';
 import { atLeast, type Section } from '../report.ts';
 import { drive } from '../wrk.ts';
 

@@ -3,7 +3,7 @@
 import { buildDatabase } from '../database.ts';
 import { answerTo, mcp2025GetData, mcp2026GetData, restGetData } from '../loads.ts';
 import { type Measured, measure, p99Ms, perSecond, ratio } from '../measure.ts';
-import { serverScript, startBare, startOurs, startProcess } from '../process.ts';
+import { startBare, startOther, startOurs } from '../ours.ts';
 import { atLeast, atMost, type Section, type Target } from '../report.ts';
 
 export const hotPath: Section = async (plan) => {
@@ -15,9 +15,9 @@ export const hotPath: Section = async (plan) => {
   await using bareRest = await startBare(await answerTo(ours, loads.rest));
   await using bare2025 = await startBare(await answerTo(ours, loads.mcp2025));
   await using bare2026 = await startBare(await answerTo(ours, loads.mcp2026));
-  await using echo = await startProcess({ name: 'echo', script: serverScript('echo') });
-  await using sdkV1 = await startProcess({ name: 'SDK v1', script: serverScript('sdk-v1'), args: [path] });
-  await using sdkV2 = await startProcess({ name: 'SDK v2', script: serverScript('sdk-v2'), args: [path] });
+  await using echo = await startOther('echo');
+  await using sdkV1 = await startOther('sdk-v1', path);
+  await using sdkV2 = await startOther('sdk-v2', path);
   await answerTo(sdkV1, loads.mcp2025);
   await answerTo(sdkV2, loads.mcp2026);
 

@@ -3,7 +3,7 @@
 import { buildDatabase } from '../database.ts';
 import { answerTo, manyKeys } from '../loads.ts';
 import { measure, p99Ms, perSecond, ratio } from '../measure.ts';
-import { startBare, startOurs } from '../process.ts';
+import { startBare, startOurs } from '../ours.ts';
 import { atLeast, atMost, type Section } from '../report.ts';
 
 const KEYS = 10_000;

@@ -3,18 +3,14 @@
 import { buildDatabase, KEYS_PER_USER, userName, userToken } from '../database.ts';
 import { answerTo, listKeys } from '../loads.ts';
 import { measure, perSecond, ratio } from '../measure.ts';
-import { serverScript, startOurs, startProcess } from '../process.ts';
+import { startOther, startOurs } from '../ours.ts';
 import { atLeast, type Section } from '../report.ts';
 
 export const listing: Section = async (plan) => {
   const { path } = await buildDatabase(1000);
   const load = listKeys(await userToken(userName(0)));
   await using ours = await startOurs(path);
-  await using bare = await startProcess({
-    name: 'bare list',
-    script: serverScript('bare-list'),
-    args: [path, userName(0)],
-  });
+  await using bare = await startOther('bare-list', path, userName(0));
   for (const server of [ours, bare]) {
     const { keys } = JSON.parse((await answerTo(server, load)).body) as { keys: unknown[] };
     if (keys.length !== KEYS_PER_USER) throw new Error(`${server.name} listed ${keys.length} keys`);

@@ -2,7 +2,8 @@
 
 import { buildDatabase } from '../database.ts';
 import { answerTo, type Load, restGetData } from '../loads.ts';
-import { type Process, startBare, startOurs } from '../process.ts';
+import { startBare, startOurs } from '../ours.ts';
+import type { Process } from '../process.ts';
 import { atMost, type Section } from '../report.ts';
 import { drive } from '../wrk.ts';
 

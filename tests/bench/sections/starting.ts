@@ -3,7 +3,7 @@
 import { buildDatabase } from '../database.ts';
 import { answerTo, restGetData } from '../loads.ts';
 import { median } from '../measure.ts';
-import { serverScript, startOurs } from '../process.ts';
+import { serverScript, startOurs } from '../ours.ts';
 import { atMost, type Section } from '../report.ts';
 
 export const starting: Section = async ({ starts }) => {
