@@ -11,6 +11,7 @@ import { hotPath } from './sections/hot-path.ts';
 import { keysInUse } from './sections/keys-in-use.ts';
 import { listing } from './sections/listing.ts';
 import { memory } from './sections/memory.ts';
+import { newcomers } from './sections/newcomers.ts';
 import { starting } from './sections/starting.ts';
 import { isWrkThere } from './wrk.ts';
 
@@ -19,6 +20,7 @@ const QUICK_SECTIONS: Readonly<Record<string, Section>> = {
   listing,
   'keys in use': keysInUse,
   floods: flood,
+  newcomers,
   creating,
   starting,
   counters,
