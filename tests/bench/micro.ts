@@ -49,8 +49,7 @@ const requestOf = ({ path: requestPath, headers, body }: Load) =>
 const loads = { REST: restGetData(key), 'MCP 2025-11-25': mcp2025GetData(key), 'MCP 2026-07-28': mcp2026GetData(key) };
 
 const source = () => '127.0.0.1';
-const newCall = () =>
-  new Call({ requestId: 'r-1', credentials: { xApiKey: key, bearer: null, metaApiKey: null }, source });
+const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: null }, source);
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
 const answer = await callTool(tool, {}, newCall());
 const call = newCall();
