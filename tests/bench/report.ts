@@ -44,6 +44,9 @@ export function planLine(plan: Plan): string {
 
 const HEAD = ['Case', 'Requests/s', '× bare', '× echo', 'p50 ms', 'p99 ms', 'p99 × bare', 'RSS MB', 'Warm-up'];
 
+export const LEGEND =
+  '× bare: against the bare row above it. × echo: against Bun.serve that prints the JSON it parsed, with one header. RSS after the last round. Warm-up in requests.';
+
 export function table(rows: readonly Row[]): string {
   const cells = rows.map(({ name, measured, bare, echo }) => [
     name,

@@ -16,7 +16,7 @@ export const keysInUse: Section = async (plan) => {
   await using bare = await startBare(await answerTo(ours, all));
   const measured = await measure(
     { bare: { server: bare, load: all }, one: { server: ours, load: one }, all: { server: ours, load: all } },
-    { ...plan, roundS: plan.flushRoundS },
+    { ...plan, rounds: plan.flushRounds, roundS: plan.flushRoundS },
   );
   return {
     rows: [

@@ -8,7 +8,7 @@ import type { Section } from '../report.ts';
 import { drive } from '../wrk.ts';
 
 const NEWCOMERS = 10;
-const FLOOD_S = 8;
+const FLOOD_S = 8; // longer than all the tries take
 /** By then the flood has used up what its address had saved. */
 const FLOOD_BEFORE_MS = 2000;
 /** Each comes back this often, when told to. */
