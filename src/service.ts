@@ -3,6 +3,7 @@
 import { type App, createApp } from './app.ts';
 import type { Clock, RandomBytes } from './clock.ts';
 import type { Config } from './config.ts';
+import { reportCounts } from './counts.ts';
 import { developmentSecret, prepareDataFolder } from './data-folder.ts';
 import { keySetAt, keySetOf, keySetUrl } from './guards/issuer.ts';
 import { createJwtVerifier } from './guards/jwt.ts';
@@ -49,6 +50,11 @@ export async function createService(config: Config, options: ServiceOptions): Pr
   const { production, revocationLagMaxMs: lagMaxMs, rateLimit } = config;
   const keyDomain = createKeyDomain({ store, clock, random, log, production, lagMaxMs });
   const { keys, verifier } = keyDomain;
+  const stopReporting = reportCounts(log, () => ({
+    ...verifier.counts,
+    storeReads: store.counts.reads,
+    storeWrites: store.counts.writes,
+  }));
   const tools = offered(createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, rateLimit, clock, log }));
   return {
     app: createApp({
@@ -67,6 +73,7 @@ export async function createService(config: Config, options: ServiceOptions): Pr
     keyDomain,
     async close() {
       await keyDomain.stop();
+      stopReporting();
       await store.close();
     },
   };

@@ -58,6 +58,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'routes/': [...BASE, 'guards/', 'http/', 'keys/', 'mcp/', 'tools/', 'widgets/'],
   'store/': [...BASE, 'config.ts', 'keys/'],
   'config.ts': BASE,
+  'counts.ts': ['log.ts'],
   'data-folder.ts': [...BASE, 'config.ts'],
   'tls.ts': ['config.ts'],
   'token.ts': [...BASE, 'config.ts', 'data-folder.ts'],

@@ -3,10 +3,13 @@
 import type { DatabaseConfig } from '../config.ts';
 import type { KeyStore } from '../keys/record.ts';
 import type { Log } from '../log.ts';
+import type { StoreCounts } from './counted.ts';
 import type { Answered } from './database.ts';
 
 export interface Store extends KeyStore {
   readonly mode: 'embedded' | 'remote' | 'replica';
+  /** What was asked of the database so far. */
+  readonly counts: Readonly<StoreCounts>;
   /** Stops the upkeep and releases files and connections. */
   close(): Promise<void>;
 }

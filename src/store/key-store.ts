@@ -2,6 +2,7 @@
 
 import { type ApiKeyRecord, FEED_PAGE_MAX, type FeedPage, type Found, type KeyStore } from '../keys/record.ts';
 import { type Awaitable, chain, ok, type Result } from '../problem.ts';
+import { countedDatabase, type StoreCounts } from './counted.ts';
 import type { Answered, Database, Row, Statement, Unavailable } from './database.ts';
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
@@ -45,10 +46,14 @@ export interface KeyStoreOptions {
 }
 
 /** A KeyStore and the upkeep of its change feed. */
-export function createKeyStore({ primary, readNear }: KeyStoreOptions): KeyStore & {
+export function createKeyStore({ primary: database, readNear }: KeyStoreOptions): KeyStore & {
+  readonly counts: Readonly<StoreCounts>;
   /** Removes changes older than a day, a slice at a time. */
   prune(): Answered<void>;
 } {
+  const counts: StoreCounts = { reads: 0, writes: 0 };
+  const primary = countedDatabase(database, counts);
+
   // After a try whose outcome is unknown the row may be missing because that try did the work.
   const changed = (statement: Statement): Answered<boolean> =>
     primary
@@ -117,6 +122,7 @@ export function createKeyStore({ primary, readNear }: KeyStoreOptions): KeyStore
       const fromPrimary = () =>
         primary.read(statement, withinMs).then((rows) => (rows.ok ? ok(foundOf(rows.value)) : rows));
       if (readNear === undefined) return fromPrimary();
+      counts.reads += 1;
       return chain(readNear(statement), (rows) => {
         const near = rows === null ? null : foundOf(rows);
         const believable =
@@ -135,6 +141,7 @@ export function createKeyStore({ primary, readNear }: KeyStoreOptions): KeyStore
       return written.ok ? ok(undefined) : written;
     },
 
+    counts,
     prune,
   };
 }

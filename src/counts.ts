@@ -1,0 +1,22 @@
+// At debug level, what the service counts: a line every few seconds in which something was counted, and one at its end.
+
+import type { Log } from './log.ts';
+
+const REPORT_EVERY_MS = 5000;
+
+/** Starts reporting; returns what ends it with a last line. */
+export function reportCounts(log: Log, counts: () => Readonly<Record<string, number>>): () => void {
+  if (!log.enabled('debug')) return () => {};
+  let last = '';
+  function report(): void {
+    const now = counts();
+    const text = JSON.stringify(now);
+    if (text !== last) log.debug('counts', now);
+    last = text;
+  }
+  const timer = setInterval(report, REPORT_EVERY_MS);
+  return () => {
+    clearInterval(timer);
+    report();
+  };
+}

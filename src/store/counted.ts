@@ -1,0 +1,27 @@
+// A database that counts what is asked of it: that verifying known keys asks nothing can be seen, not just claimed.
+
+import type { Database } from './database.ts';
+
+/** Statements since the database was opened; a transaction counts as one. */
+export interface StoreCounts {
+  reads: number;
+  writes: number;
+}
+
+export function countedDatabase(db: Database, counts: StoreCounts): Database {
+  return {
+    read(statement, withinMs) {
+      counts.reads += 1;
+      return db.read(statement, withinMs);
+    },
+    write(statement) {
+      counts.writes += 1;
+      return db.write(statement);
+    },
+    writeAll(statements) {
+      counts.writes += 1;
+      return db.writeAll(statements);
+    },
+    close: db.close,
+  };
+}

@@ -1,0 +1,59 @@
+// Databases to measure on, filled in bulk.
+
+import { join } from 'node:path';
+import { createClient } from '@libsql/client/sqlite3';
+import { SignJWT } from 'jose';
+import { systemRandom } from '../../src/clock.ts';
+import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
+import { openEmbedded } from '../../src/store/open-embedded.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { BENCH_SECRET } from './ours.ts';
+
+/** Keys each user has: as many as the case that lists them lists. */
+export const KEYS_PER_USER = 10;
+
+const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT value ->> 0, value ->> 1, 'bench key', value ->> 2, '["read"]', 1, ?2 FROM json_each(?1)`;
+
+// Records whose keys nobody has.
+const FILL = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+SELECT lower(hex(randomblob(16))), 'other-' || (i / ${KEYS_PER_USER}), 'bench key', lower(hex(randomblob(32))), '["read"]', 1, ?2
+FROM n`;
+
+export interface BenchDatabase {
+  readonly path: string;
+  /** Plain keys that work; the first KEYS_PER_USER are those of `userName(0)`. */
+  readonly keys: readonly string[];
+}
+
+export const userName = (index: number) => `user-${index}`;
+
+/** A database with `inUse` keys to send, and `others` nobody sends. */
+export async function buildDatabase(inUse: number, others = 0): Promise<BenchDatabase> {
+  const path = join(temporaryFolder(), 'keys.db');
+  const opened = await openEmbedded(path); // makes the schema
+  await opened.close();
+  const keys = Array.from({ length: inUse }, () => mintKey(false, systemRandom));
+  const records = keys.map((key, index) => [
+    mintId(systemRandom),
+    userName(Math.floor(index / KEYS_PER_USER)),
+    hashKey(key),
+  ]);
+  const client = createClient({ url: `file:${path}`, concurrency: 1 });
+  await client.execute('PRAGMA synchronous = OFF');
+  await client.execute('PRAGMA cache_size = -262144'); // KiB: the indices of a million random hashes
+  if (others > 0) await client.execute({ sql: FILL, args: [others, Date.now()] });
+  await client.execute({ sql: INSERT, args: [JSON.stringify(records), Date.now()] });
+  await client.execute('PRAGMA wal_checkpoint(TRUNCATE)');
+  client.close();
+  return { path, keys };
+}
+
+/** A user's token, good for a day. */
+export const userToken = (userId: string): Promise<string> =>
+  new SignJWT()
+    .setProtectedHeader({ alg: 'HS256' })
+    .setSubject(userId)
+    .setExpirationTime('24h')
+    .sign(new TextEncoder().encode(BENCH_SECRET));

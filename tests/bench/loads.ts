@@ -1,0 +1,112 @@
+// The requests that are sent, and the answers they get.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { temporaryFolder } from '../support/folder.ts';
+import type { Process } from './process.ts';
+
+/** One kind of request. `{}` in a header's value is replaced from request to request (load.lua). */
+export interface Load {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** The file of what `{}` stands for, in turn; without, ever new digits. */
+  readonly valuesFile?: string;
+}
+
+/** An answer as the bare limit repeats it. */
+export interface CannedAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+const JSON_TYPE = { 'Content-Type': 'application/json' };
+const MCP_ACCEPT = { ...JSON_TYPE, Accept: 'application/json, text/event-stream' };
+
+export const restGetData = (key: string): Load => ({
+  path: '/tools/get_data',
+  headers: { ...JSON_TYPE, 'X-API-Key': key },
+  body: '{}',
+});
+
+export const mcp2025GetData = (key: string): Load => ({
+  path: '/mcp',
+  headers: { ...MCP_ACCEPT, 'MCP-Protocol-Version': '2025-11-25', 'X-API-Key': key },
+  body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'get_data', arguments: {} } }),
+});
+
+export const mcp2026GetData = (key: string): Load => ({
+  path: '/mcp',
+  headers: {
+    ...MCP_ACCEPT,
+    'MCP-Protocol-Version': '2026-07-28',
+    'Mcp-Method': 'tools/call',
+    'Mcp-Name': 'get_data',
+    'X-API-Key': key,
+  },
+  body: JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: {
+      name: 'get_data',
+      arguments: {},
+      _meta: {
+        'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+        'io.modelcontextprotocol/clientCapabilities': {},
+      },
+    },
+  }),
+});
+
+export const listKeys = (token: string): Load => ({
+  path: '/tools/list_api_keys',
+  headers: { ...JSON_TYPE, Authorization: `Bearer ${token}` },
+  body: '{}',
+});
+
+export const createKey = (tokens: readonly string[]): Load => ({
+  path: '/tools/create_api_key',
+  headers: { ...JSON_TYPE, Authorization: 'Bearer {}' },
+  body: JSON.stringify({ name: 'bench key', scopes: ['read'] }),
+  valuesFile: fileOf(tokens),
+});
+
+/** Many keys in turn. */
+export const manyKeys = (keys: readonly string[]): Load => ({ ...restGetData('{}'), valuesFile: fileOf(keys) });
+
+export const malformedKeys: Load = restGetData('sk_test_not-a-key');
+
+/** A key never sent before, with every request. */
+export const unknownKeys: Load = restGetData('sk_test_{}');
+
+/** The load as arguments of load.lua. */
+export const loadArguments = ({ headers, body, valuesFile }: Load): string[] => [
+  `body=${body}`,
+  ...Object.entries(headers).map(([name, value]) => `header=${name}: ${value}`),
+  ...(valuesFile === undefined ? [] : [`values=${valuesFile}`]),
+];
+
+function fileOf(values: readonly string[]): string {
+  const path = join(temporaryFolder(), 'values');
+  writeFileSync(path, values.join('\n'));
+  return path;
+}
+
+/** Headers that the server's runtime adds by itself, to the bare limit's answers as well. */
+const RUNTIME_HEADERS = ['date', 'content-length', 'connection'];
+
+/** Sends the load's first request and returns the answer; throws when its status is another than expected. */
+export async function answerTo(server: Process, load: Load, expected = 200): Promise<CannedAnswer> {
+  const first = load.valuesFile && readFileSync(load.valuesFile, 'utf8').split('\n', 1)[0];
+  const headers = Object.entries(load.headers).map(([name, value]): [string, string] => [
+    name,
+    value.replace('{}', first ?? '0'.repeat(64)),
+  ]);
+  const response = await fetch(server.url + load.path, { method: 'POST', headers, body: load.body });
+  const body = await response.text();
+  if (response.status !== expected) throw new Error(`${server.name} answered ${response.status}: ${body}`);
+  const kept = [...response.headers].filter(([name]) => !RUNTIME_HEADERS.includes(name));
+  return { status: response.status, headers: Object.fromEntries(kept), body };
+}

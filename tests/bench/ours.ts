@@ -1,0 +1,29 @@
+// Our server, and the others it is measured against.
+
+import { join } from 'node:path';
+import type { CannedAnswer } from './loads.ts';
+import { type Process, startProcess } from './process.ts';
+
+const MAIN = join(import.meta.dir, '../../src/main.ts');
+
+/** A script of servers/. */
+export const serverScript = (name: string) => join(import.meta.dir, 'servers', `${name}.ts`);
+
+export const BENCH_SECRET = 'a secret for benchmarks, of more than 32 bytes';
+
+/** Everything at its default, but a rate limit nobody reaches. */
+export const ourEnv = (databasePath: string) => ({
+  DATABASE_URL: `file:${databasePath}`,
+  JWT_SECRET: BENCH_SECRET,
+  RATE_LIMIT_REQUESTS: '1000000000',
+});
+
+export const startOurs = (databasePath: string, env: Readonly<Record<string, string>> = {}): Promise<Process> =>
+  startProcess({ name: 'this server', script: MAIN, env: { ...ourEnv(databasePath), ...env } });
+
+/** The bare limit of an answer. */
+export const startBare = (answer: CannedAnswer): Promise<Process> => startOther('bare', JSON.stringify(answer));
+
+/** A script of servers/, with its arguments. */
+export const startOther = (name: string, ...args: readonly string[]): Promise<Process> =>
+  startProcess({ name, script: serverScript(name), args });

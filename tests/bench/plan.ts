@@ -1,0 +1,37 @@
+// How long each part of the benchmark takes.
+
+export interface Plan {
+  /** Interleaved: every case once a round, so that whatever slows the machine down for a while slows all of them. */
+  readonly rounds: number;
+  readonly roundS: number;
+  /** Requests to each server before anything counts, so that the JIT has done its work; */
+  readonly warmupRequests: number;
+  /** slow servers are warmed up for this long instead. */
+  readonly warmupSMax: number;
+  /** Rounds that must contain a flush of last uses, which comes every 3 s. */
+  readonly flushRounds: number;
+  readonly flushRoundS: number;
+  readonly starts: number;
+}
+
+/** About a quarter of an hour, on two cores. */
+export const FULL: Plan = {
+  rounds: 5,
+  roundS: 4,
+  warmupRequests: 300_000,
+  warmupSMax: 15,
+  flushRounds: 3,
+  flushRoundS: 8,
+  starts: 15,
+};
+
+/** A minute and a quarter. Half warmed up, so its figures are lower, and vary. */
+export const QUICK: Plan = {
+  rounds: 2,
+  roundS: 1,
+  warmupRequests: 20_000,
+  warmupSMax: 1,
+  flushRounds: 1,
+  flushRoundS: 4,
+  starts: 5,
+};

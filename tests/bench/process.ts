@@ -1,0 +1,83 @@
+// Servers under load: each a process of its own, that says on stderr where it listens.
+
+import { closeSync, openSync, readFileSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { temporaryFolder } from '../support/folder.ts';
+
+export interface Process extends AsyncDisposable {
+  /** For messages. */
+  readonly name: string;
+  readonly url: string;
+  /** Resident memory now. */
+  residentMb(): number;
+  /** Empties its log, which at full speed grows by a gigabyte a minute. */
+  emptyLog(): void;
+  /** SIGTERM; resolves with what it logged. */
+  stop(): Promise<string>;
+}
+
+export interface ProcessOptions {
+  readonly name: string;
+  readonly script: string;
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Starts a server, with its stdout in a file, and resolves once it listens. Throws with its stderr if it doesn't. */
+export async function startProcess({ name, script, args = [], env = {} }: ProcessOptions): Promise<Process> {
+  const folder = temporaryFolder();
+  const logFile = join(folder, 'log');
+  const log = openSync(logFile, 'a'); // appending, so that it can be emptied under way
+  const child = Bun.spawn([process.execPath, script, ...args], {
+    cwd: folder, // no .env there
+    env: { PATH: process.env.PATH ?? '', PORT: '0', ...env },
+    stdin: 'ignore',
+    stdout: log,
+    stderr: 'pipe',
+  });
+  closeSync(log);
+  const killIt = () => child.kill('SIGKILL');
+  process.on('exit', killIt);
+  void child.exited.then(() => process.off('exit', killIt));
+  const url = await listeningAt(child.stderr, name);
+
+  async function stop(): Promise<string> {
+    child.kill('SIGTERM');
+    await child.exited;
+    return readFileSync(logFile, 'utf8');
+  }
+
+  return {
+    name,
+    url,
+    residentMb: () => residentMb(child.pid),
+    emptyLog: () => truncateSync(logFile),
+    stop,
+    async [Symbol.asyncDispose]() {
+      killIt();
+      await child.exited;
+      truncateSync(logFile);
+    },
+  };
+}
+
+/** The address a server announces. What it writes afterwards is read and dropped, so that it never blocks. */
+function listeningAt(stderr: ReadableStream<Uint8Array>, name: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    void (async () => {
+      const decoder = new TextDecoder();
+      let text = '';
+      for await (const chunk of stderr) {
+        text += decoder.decode(chunk, { stream: true });
+        const url = /listening on (\S+)\n/.exec(text)?.[1];
+        if (url) resolve(url);
+      }
+      reject(new Error(`${name} did not start: ${text}`));
+    })();
+  });
+}
+
+function residentMb(pid: number): number {
+  const { stdout } = Bun.spawnSync(['ps', '-o', 'rss=', '-p', String(pid)]);
+  return Number(stdout.toString().trim()) / 1024;
+}

@@ -1,0 +1,76 @@
+// `bun run bench [--quick] [section …]`: measures this server against bare ones and the SDK's, where it runs.
+// The exit code says whether everything could be measured, not whether every target was met: that depends on the machine.
+
+import { FULL, QUICK } from './plan.ts';
+import { type Findings, LEGEND, machineLine, planLine, type Section, table, verdict } from './report.ts';
+import { bigDatabase } from './sections/big-database.ts';
+import { counters } from './sections/counters.ts';
+import { creating } from './sections/creating.ts';
+import { flood } from './sections/flood.ts';
+import { hotPath } from './sections/hot-path.ts';
+import { keysInUse } from './sections/keys-in-use.ts';
+import { listing } from './sections/listing.ts';
+import { memory } from './sections/memory.ts';
+import { newcomers } from './sections/newcomers.ts';
+import { starting } from './sections/starting.ts';
+import { isWrkThere } from './wrk.ts';
+
+const SECTIONS = new Map<string, Section>([
+  ['hot-path', hotPath],
+  ['listing', listing],
+  ['keys-in-use', keysInUse],
+  ['flood', flood],
+  ['newcomers', newcomers],
+  ['creating', creating],
+  ['starting', starting],
+  ['counters', counters],
+  ['big-database', bigDatabase],
+  ['memory', memory],
+]);
+/** Only in a full run, or when named: they can't be made short. */
+const SLOW: readonly string[] = ['newcomers', 'big-database', 'memory'];
+
+const USAGE = `usage: bun run bench [--quick] [${[...SECTIONS.keys()].join(' | ')} …]`;
+
+async function run(args: readonly string[]): Promise<number> {
+  const quick = args.includes('--quick');
+  const named = args.filter((arg) => arg !== '--quick');
+  if (!named.every((name) => SECTIONS.has(name))) return fail(USAGE);
+  if (!isWrkThere()) return fail('wrk is missing: `apt install wrk` or `brew install wrk`');
+  const plan = quick ? QUICK : FULL;
+  const isChosen = (name: string) => (named.length > 0 ? named.includes(name) : !quick || !SLOW.includes(name));
+  const machine = machineLine();
+  const found: Findings[] = [];
+  const left: string[] = [];
+  const failures: string[] = [];
+  for (const [name, section] of SECTIONS) {
+    if (!isChosen(name)) {
+      left.push(name);
+      continue;
+    }
+    process.stderr.write(`measuring ${name} …\n`);
+    try {
+      found.push(await section(plan));
+    } catch (error) {
+      failures.push(`Could not measure ${name}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  const rows = found.flatMap((findings) => findings.rows);
+  const paragraphs = [
+    `${machine}\n${planLine(plan)}`,
+    ...(rows.length > 0 ? [table(rows), LEGEND] : []),
+    verdict(found.flatMap(({ targets }) => targets)),
+    ...(left.length > 0 ? [`Not measured in this run: ${left.join(', ')}.`] : []),
+    ...failures,
+  ];
+  process.stdout.write(`${paragraphs.join('\n\n')}\n`);
+  return failures.length === 0 ? 0 : 1;
+}
+
+function fail(line: string): number {
+  process.stderr.write(`${line}\n`);
+  return 1;
+}
+
+process.on('SIGINT', () => process.exit(130)); // so that what was started ends as well
+process.exit(await run(process.argv.slice(2)));
