@@ -13,10 +13,9 @@ export function readJson(request: Request): Awaitable<Result<unknown, Problem>> 
   // Neither a length nor chunks: no body (RFC 9112 §6.3). `request.body` is asked last: touching it costs the fast path.
   if (length === '0' || (length === null && request.body === null)) return ok(undefined);
   const type = headers.get('content-type');
-  if (type !== 'application/json' && (type === null || !JSON_TYPE.test(type))) {
-    return err({ code: 'unsupported_media_type' });
-  }
-  if (length === null) return readUnmeasured(request);
+  const isJson = type === 'application/json' || (type !== null && JSON_TYPE.test(type));
+  if (length === null) return readUnmeasured(request, isJson);
+  if (!isJson) return err({ code: 'unsupported_media_type' });
   if (Number(length) > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
   return request.json().then(ok, invalid);
 }
@@ -24,13 +23,14 @@ export function readJson(request: Request): Awaitable<Result<unknown, Problem>> 
 // Not JSON, or cut off by the client.
 const invalid = () => err({ code: 'invalid_json' } as const);
 
-// No length announced: count while reading, and stop reading at the limit.
-async function readUnmeasured(request: Request): Promise<Result<unknown, Problem>> {
+// No length announced: count while reading, and stop reading at the limit. Only the first byte shows that there is a body.
+async function readUnmeasured(request: Request, isJson: boolean): Promise<Result<unknown, Problem>> {
   const decoder = new TextDecoder();
   let bytes = 0;
   let text = '';
   try {
     for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
+      if (!isJson && chunk.byteLength > 0) return err({ code: 'unsupported_media_type' });
       bytes += chunk.byteLength;
       if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
       text += decoder.decode(chunk, { stream: true });

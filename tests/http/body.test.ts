@@ -60,9 +60,11 @@ describe('media type', () => {
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
   });
 
-  test('a chunked body of nothing is {}', async () => {
+  test('a chunked body of nothing is {}, with a media type and without', async () => {
     const head = `POST ${LIST} HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${alice.authorization}\r\nTransfer-Encoding: chunked\r\n`;
     expect((await sendRaw(app.url, `${head}Content-Type: application/json\r\n\r\n0\r\n\r\n`)).status).toBe(200);
+    expect((await sendRaw(app.url, `${head}\r\n0\r\n\r\n`)).status).toBe(200);
+    expect((await sendRaw(app.url, `${head}\r\n2\r\n{}\r\n0\r\n\r\n`)).status).toBe(415);
   });
 });
 
