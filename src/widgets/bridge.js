@@ -95,7 +95,7 @@ export function connect(name, on) {
   const resized = new ResizeObserver(() => {
     const height = Math.ceil(document.documentElement.getBoundingClientRect().height);
     const width = Math.ceil(window.innerWidth);
-    if (sent === `${width}x${height}`) return;
+    if (width === 0 || sent === `${width}x${height}`) return; // a hidden frame has no size to tell
     sent = `${width}x${height}`;
     post({ method: 'ui/notifications/size-changed', params: { width, height } });
   });

@@ -36,6 +36,13 @@ export function element(tag, className, ...children) {
   return made;
 }
 
+/** Puts a sentence (text, or an element made of it) in the place of everything else; the caller hides that. */
+export function tell(sentence, bad) {
+  byId('said').className = bad ? 'sentence bad' : 'sentence';
+  byId('said').replaceChildren(...(bad ? [icon('warn')] : []), sentence);
+  byId('said').hidden = false;
+}
+
 // Characters that don't show. Joiners, marks of direction, variation selectors and flag tags have honest uses.
 const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;
 const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800]*$/u;
@@ -81,7 +88,7 @@ const UNITS = [
 const relative = new Intl.RelativeTimeFormat('en');
 
 /** `3 days ago`, `in 5 months`. */
-export function relativeWords(atMs, nowMs) {
+function relativeWords(atMs, nowMs) {
   const ms = atMs - nowMs;
   const found = UNITS.find(([, , fromMs]) => Math.abs(ms) >= fromMs);
   if (found === undefined) return ms > 0 ? 'in under a minute' : 'just now';
@@ -96,6 +103,14 @@ export function dateFormat({ locale, timeZone }, options) {
   } catch {
     return new Intl.DateTimeFormat('en-GB', options);
   }
+}
+
+/** A time in relative words, with the exact one, as `format` writes it, on hover. */
+export function timeElement(atMs, nowMs, format) {
+  const time = element('time', '', relativeWords(atMs, nowMs));
+  time.dateTime = new Date(atMs).toISOString();
+  time.title = format.format(atMs);
+  return time;
 }
 
 /** True for milliseconds that are a time. */

@@ -42,6 +42,21 @@ describeInBrowser('a widget', (browser) => {
     });
   });
 
+  test('follows the system where the host names no theme, and keeps still where motion is unwanted', async () => {
+    await withBareHost(browser(), 'api-key-created', async ({ page, frame, post, initialize, misdeeds }) => {
+      await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' });
+      await initialize();
+      await post(result({ key: 'sk_test_1', name: 'number one', scopes: [], expiresAt: null }));
+      await says(frame, 'number one');
+      const look = await frame.evaluate(() => {
+        const moving = document.getAnimations().length;
+        return [getComputedStyle(document.body).backgroundColor, moving];
+      });
+      expect(look).toEqual(['rgb(31, 31, 33)', 0]);
+      expect(misdeeds).toEqual([]);
+    });
+  });
+
   test('says so when its host does not answer, and goes on if it does later', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ page, frame, post, initialize, misdeeds }) => {
       await page.clock.runFor(5100);

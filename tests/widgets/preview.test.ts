@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
 import { widgetResources } from '../../src/widgets/index.ts';
+import { startServer } from '../support/server-process.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 const FILE_BYTES_MAX = 20_000;
@@ -81,6 +82,18 @@ test('the preview page stands under the base path, answers HEAD, and refuses POS
   expect([head.status, await head.text()]).toEqual([200, '']);
   const posted = await fetch(`${app.url}/widgets/preview`, { method: 'POST' });
   expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+});
+
+test('the preview page is the same on Deno', async () => {
+  await using app = await createTestApp();
+  await using deno = await startServer({ runtime: 'deno' });
+  const [onBun, onDeno] = await Promise.all(
+    [app, deno].map(async ({ url }) => {
+      const response = await fetch(`${url}/widgets/preview?data=empty&widget=api-keys-list`);
+      return [response.status, response.headers.get('content-security-policy'), await response.text()];
+    }),
+  );
+  expect(onDeno).toEqual(onBun ?? []);
 });
 
 test('the samples have the shape of the real answers', async () => {
