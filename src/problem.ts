@@ -9,9 +9,8 @@ export type Awaitable<T> = T | Promise<T>;
 export const ok = <T>(value: T): Result<T, never> => ({ ok: true, value });
 export const err = <E>(error: E): Result<never, E> => ({ ok: false, error });
 
-/** True for a promise (or thenable): lets code that is usually synchronous skip the microtask. */
-export const isPromise = <T>(value: Awaitable<T>): value is Promise<T> =>
-  typeof (value as { then?: unknown } | null)?.then === 'function';
+/** True for a promise: lets code that is usually synchronous skip the microtask. */
+export const isPromise = <T>(value: Awaitable<T>): value is Promise<T> => value instanceof Promise;
 
 /** Applies `next` now, or when `value` arrives. */
 export const chain = <T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U> =>
