@@ -9,26 +9,29 @@ export interface BareHost {
   readonly frame: Frame;
   /** Messages of the widget, in order. */
   heard(): Promise<Record<string, unknown>[]>;
-  /** Posts `message` to the widget as it is. */
-  post(message: unknown): Promise<void>;
+  /** Posts each message to the widget as it is. */
+  post(...messages: unknown[]): Promise<void>;
   /** Answers `ui/initialize`. */
   initialize(result?: object): Promise<void>;
-  /** The sentence in the widget's place. */
-  said(): Promise<string>;
   /** What must not have happened (see `watch`). */
   readonly misdeeds: readonly string[];
 }
 
 export const INITIALIZED = { protocolVersion: '2026-01-26', hostInfo: {}, hostCapabilities: {}, hostContext: {} };
 
-export async function withBareHost(browser: Browser, widget: string, use: (host: BareHost) => Promise<void>) {
+export async function withBareHost(
+  browser: Browser,
+  widget: string,
+  use: (host: BareHost) => Promise<void>,
+  movableClock = false,
+) {
   const content = widgetResources.find(({ name }) => name === widget)?.read();
   const html = content !== undefined && 'text' in content ? content.text : '';
   const context = await browser.newContext();
   context.setDefaultTimeout(STEP_MS_MAX);
   try {
     const page = await context.newPage();
-    await page.clock.install();
+    if (movableClock) await page.clock.install();
     const misdeeds = watch(page);
     await page.setContent(
       '<iframe sandbox="allow-scripts"></iframe><iframe id="other" sandbox="allow-scripts"></iframe>',
@@ -46,17 +49,16 @@ export async function withBareHost(browser: Browser, widget: string, use: (host:
     await page.waitForFunction(() => (globalThis as unknown as { heard: unknown[] }).heard.length > 0);
     const frame = await (await page.waitForSelector('iframe')).contentFrame();
     if (frame === null) throw new Error('the widget has no window');
-    const post = (message: unknown) =>
-      page.evaluate(async (data) => {
-        document.querySelector('iframe')?.contentWindow?.postMessage(data, '*');
-      }, message);
+    const post = (...messages: unknown[]) =>
+      page.evaluate(async (all) => {
+        for (const message of all) document.querySelector('iframe')?.contentWindow?.postMessage(message, '*');
+      }, messages);
     await use({
       page,
       frame,
       heard,
       post,
       initialize: (result = INITIALIZED) => post({ jsonrpc: '2.0', id: 1, result }),
-      said: async () => (await frame.locator('#said').textContent()) ?? '',
       misdeeds,
     });
   } finally {
