@@ -5,9 +5,14 @@ import type { Clock } from '../clock.ts';
 import { err } from '../problem.ts';
 import { ADDS_NOTHING, type Guard } from './guard.ts';
 
-export interface RateLimitState {
+/** What a limit allows: one object for all calls of its guard. */
+export interface RateLimit {
   readonly requests: number;
   readonly windowS: number;
+}
+
+export interface RateLimitState {
+  readonly limit: RateLimit;
   readonly remaining: number;
   /** Whole seconds until the window ends, rounded up. */
   readonly resetS: number;
@@ -39,7 +44,7 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
   const { requests, windowMs, key, clock } = options;
   if (requests === 0) return () => ADDS_NOTHING;
   const buckets = new Map<string, Bucket>();
-  const windowS = windowMs / 1000;
+  const limit: RateLimit = { requests, windowS: windowMs / 1000 };
 
   function bucketOf(name: string, nowMs: number): Bucket {
     const known = buckets.get(name);
@@ -65,8 +70,8 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
     const resetS = Math.ceil((bucket.endsAtMs - nowMs) / 1000);
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;
-    call.rateLimit = { requests, windowS, remaining: requests - bucket.used, resetS };
+    call.rateLimit = { limit, remaining: requests - bucket.used, resetS };
     return admitted ? ADDS_NOTHING : err({ code: 'rate_limited', retryAfterS: resetS });
   };
-  return Object.assign(decide, { unusedLimit: { requests, windowS, remaining: requests, resetS: windowS } });
+  return Object.assign(decide, { unusedLimit: { limit, remaining: requests, resetS: limit.windowS } });
 }

@@ -1,6 +1,6 @@
 // Headers that many answers share.
 
-import type { RateLimitState } from '../guards/rate-limit.ts';
+import type { RateLimit, RateLimitState } from '../guards/rate-limit.ts';
 
 /** On every answer: no sniffing, and nothing in it is a page to run or frame. The preview page brings its own policy. */
 export const SECURITY_HEADERS = {
@@ -20,11 +20,28 @@ export const PRIVATE_JSON_HEADERS = {
 } as const;
 
 /** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
-export const rateLimitHeaders = ({ requests, windowS, remaining, resetS }: RateLimitState) => ({
-  'RateLimit-Policy': `"key";q=${requests};w=${windowS}`,
-  RateLimit: `"key";r=${remaining};t=${resetS}`,
-});
+export function setRateLimit(headers: Headers, { limit, remaining, resetS }: RateLimitState): void {
+  headers.set('RateLimit-Policy', `"key";q=${limit.requests};w=${limit.windowS}`);
+  headers.set('RateLimit', `"key";r=${remaining};t=${resetS}`);
+}
 
-/** The headers of a tool's answer, with the rate limit where it has one. */
-export const privateJsonHeaders = (rateLimit: RateLimitState | undefined): Readonly<Record<string, string>> =>
-  rateLimit === undefined ? PRIVATE_JSON_HEADERS : { ...PRIVATE_JSON_HEADERS, ...rateLimitHeaders(rateLimit) };
+/** Gives the headers of a tool's answer, for a Response to copy at once: the next call changes them. */
+export type AnswerHeaders = (rateLimit: RateLimitState | undefined) => Headers;
+
+/** Filling Headers costs more than anything else about an answer, so they are filled once for each limit there is. */
+export function createAnswerHeaders(): AnswerHeaders {
+  const unlimited = new Headers(PRIVATE_JSON_HEADERS);
+  const limited = new Map<RateLimit, Headers>();
+  return (rateLimit) => {
+    if (rateLimit === undefined) return unlimited;
+    const filled = limited.get(rateLimit.limit);
+    if (filled === undefined) {
+      const headers = new Headers(PRIVATE_JSON_HEADERS);
+      setRateLimit(headers, rateLimit);
+      limited.set(rateLimit.limit, headers);
+      return headers;
+    }
+    filled.set('RateLimit', `"key";r=${rateLimit.remaining};t=${rateLimit.resetS}`);
+    return filled;
+  };
+}

@@ -6,7 +6,7 @@ import { carriesCredential, metaApiKey, readCredentials } from '../http/credenti
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { privateJsonHeaders, SECURITY_HEADERS } from '../http/headers.ts';
+import { createAnswerHeaders, SECURITY_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
 import { classify, type IncomingRequest } from '../mcp/era.ts';
@@ -30,6 +30,16 @@ export interface McpRouteOptions {
 }
 
 export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eager }: McpRouteOptions): Handler {
+  const answerHeaders = createAnswerHeaders();
+
+  /** One JSON-RPC answer. As an event stream only for a client that takes nothing else. */
+  function reply(exchange: Exchange, text: string, { status = 200, rateLimit }: ReplyOptions = {}): Response {
+    if (status === 200 && !takesJson(exchange)) {
+      return new Response(eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
+    }
+    return new Response(text, { status, headers: answerHeaders(rateLimit) });
+  }
+
   function answerRequest(exchange: Exchange, incoming: IncomingRequest): Awaitable<Response> {
     const { id } = incoming.request;
     const step = methods.step(incoming.request, incoming);
@@ -128,14 +138,6 @@ const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADE
 interface ReplyOptions {
   readonly status?: 200 | 400 | 404;
   readonly rateLimit?: RateLimitState | undefined;
-}
-
-/** One JSON-RPC answer. As an event stream only for a client that takes nothing else. */
-function reply(exchange: Exchange, text: string, { status = 200, rateLimit }: ReplyOptions = {}): Response {
-  if (status === 200 && !takesJson(exchange)) {
-    return new Response(eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
-  }
-  return new Response(text, { status, headers: privateJsonHeaders(rateLimit) });
 }
 
 const EVENTS = /\btext\/event-stream\b/i;

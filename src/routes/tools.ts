@@ -3,12 +3,12 @@
 import { readJson } from '../http/body.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { privateJsonHeaders, rateLimitHeaders } from '../http/headers.ts';
+import { createAnswerHeaders, setRateLimit } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 import { type SplitInput, withoutMeta } from '../tools/input.ts';
-import { type Call, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
+import { callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen } from './call.ts';
 import { challengeFor } from './challenge.ts';
 
@@ -21,12 +21,13 @@ export interface ToolsRouteOptions {
 
 export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler; readonly refuse: Refuse } {
   const { tools, prefix, newCall, metadataUrl } = options;
+  const answerHeaders = createAnswerHeaders();
   const toolOf = ({ path }: Exchange) => tools.get(path.slice(prefix.length));
 
   /** Every answer of a limited tool says what its limit is (contract §7), a refusal before any guard too. */
   function refuse(exchange: Exchange, problem: Problem, limit = toolOf(exchange)?.unusedLimit): Response {
     const response = problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()));
-    for (const [name, value] of Object.entries(limit ? rateLimitHeaders(limit) : {})) response.headers.set(name, value);
+    if (limit) setRateLimit(response.headers, limit);
     return response;
   }
 
@@ -37,7 +38,9 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
     if (!made.ok) return refuse(exchange, made.error);
     const call = made.value;
     return chain(holdingOpen(exchange, tool, callTool(tool, input.value.fields, call)), (answered) =>
-      answered.ok ? success(answered.value, call) : refuse(exchange, answered.error, call.rateLimit),
+      answered.ok
+        ? new Response(textOf(answered.value), { headers: answerHeaders(call.rateLimit) })
+        : refuse(exchange, answered.error, call.rateLimit),
     );
   }
 
@@ -52,10 +55,7 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
   return { post, refuse };
 }
 
-function success(answer: ToolAnswer, { rateLimit }: Call): Response {
-  const body = 'json' in answer ? answer.json : JSON.stringify(answer.content);
-  return new Response(body, { headers: privateJsonHeaders(rateLimit) });
-}
+const textOf = (answer: ToolAnswer): string => ('json' in answer ? answer.json : JSON.stringify(answer.content));
 
 function inputOf(body: unknown): Result<SplitInput, Problem> {
   if (body === undefined) return ok({ fields: {}, meta: undefined });
