@@ -4,9 +4,10 @@ import { describe, expect, test } from 'bun:test';
 import { createClient } from '@libsql/client/web';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
+import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
 
-const on = (env: Record<string, string>) => ({ env: () => env, async [Symbol.asyncDispose]() {} });
 const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 const health = async (url: string) => {
   const response = await fetch(`${url}/mcp/health`);
@@ -75,7 +76,7 @@ describe('a primary that is away', () => {
   test('at the start: what needs no store works, health says so, and the server comes to life by itself', async () => {
     await using sqld = await startSqld();
     await sqld.kill();
-    await using app = await createTestApp({ store: on(sqld.env) });
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
     expect((await fetch(`${app.url}/`)).status).toBe(200);
     expect(await health(app.url)).toEqual({ status: 503, store: { mode: 'remote', ok: false, lagMs: null } });
     const refused = await use(app, `sk_test_${'0'.repeat(64)}`);
@@ -99,7 +100,7 @@ describe('a primary that is away', () => {
 
   test('later: verification says 503 within the bound, never 401, and works again when it is back', async () => {
     await using sqld = await startSqld();
-    await using app = await createTestApp({ store: on(sqld.env) });
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
     const { key } = await app.createKey('alice');
     expect((await use(app, key)).status).toBe(200);
     await sqld.kill();
@@ -113,7 +114,7 @@ describe('a primary that is away', () => {
 
   test('frozen: a call is answered 503 within the bound', async () => {
     await using sqld = await startSqld();
-    await using app = await createTestApp({ store: on(sqld.env) });
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
     const { key } = await app.createKey('alice');
     expect((await use(app, key)).status).toBe(200);
     sqld.freeze();
@@ -128,7 +129,7 @@ describe('a primary that is away', () => {
 
 test('a primary that was wiped and replaced by an empty one is set up anew, and no old key is accepted', async () => {
   await using sqld = await startSqld();
-  await using app = await createTestApp({ store: on(sqld.env) });
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
   const { key } = await app.createKey('alice');
   expect((await use(app, key)).status).toBe(200);
   await sqld.kill();
@@ -144,14 +145,14 @@ test('a primary that was wiped and replaced by an empty one is set up anew, and 
 
 test('writes blocked by the operator: creation says 503, verification goes on', async () => {
   await using sqld = await startSqld();
-  await using app = await createTestApp({ store: on(sqld.env) });
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
   const { key } = await app.createKey('alice');
   await sqld.blockWrites(true);
   app.clock.advance(1001);
   expect((await use(app, key)).status).toBe(200);
   const alice = await bearer(app, 'alice');
   expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(503);
-  await using late = await createTestApp({ store: on(sqld.env), clock: app.clock });
+  await using late = await createTestApp({ store: storeOn(sqld.env), clock: app.clock });
   expect((await use(late, key)).status).toBe(200);
   await sqld.blockWrites(false);
   expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(200);
@@ -162,20 +163,13 @@ test('a token that expires while the server runs: 503, and a restart with a new 
   // The server allows a minute after expiry; one that expires 57 s ago dies in three.
   const dying = await sqld.token({ a: 'rw', exp: Math.floor(Date.now() / 1000) - 57 });
   const env = { DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: dying };
-  await using app = await createTestApp({ store: on(env) });
+  await using app = await createTestApp({ store: storeOn(env) });
   const { key } = await app.createKey('alice');
   await until(async () => {
     app.clock.advance(1001);
     return (await use(app, key)).status === 503;
   });
   expect((await app.logText()).includes(dying)).toBe(false);
-  await using healed = await createTestApp({ store: on(sqld.env), clock: app.clock });
+  await using healed = await createTestApp({ store: storeOn(sqld.env), clock: app.clock });
   expect((await use(healed, key)).status).toBe(200);
 });
-
-/** Milliseconds until `done`. */
-async function until(done: () => Promise<boolean>): Promise<number> {
-  const startedAtMs = performance.now();
-  while (!(await done())) await Bun.sleep(20);
-  return performance.now() - startedAtMs;
-}

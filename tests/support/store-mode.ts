@@ -36,3 +36,9 @@ export const envOn = (primary: Record<string, string>, mode: StoreMode): Record<
   mode === 'replica'
     ? { ...primary, DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db'), RUST_LOG: 'off' }
     : primary;
+
+/** A store that somebody else starts and stops, as an app sees it. */
+export const storeOn = (env: Record<string, string>): TestStore => ({
+  env: () => env,
+  async [Symbol.asyncDispose]() {},
+});
