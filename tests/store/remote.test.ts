@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { createClient } from '@libsql/client/web';
+import { startProxy } from '../support/proxy.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -125,6 +126,29 @@ describe('a primary that is away', () => {
     sqld.thaw();
     expect((await use(app, key)).status).toBe(200);
   });
+});
+
+test('with nothing to verify for a minute polling stops, and the next verification polls first', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  await using maker = await createTestApp({ store: storeOn(sqld.env) });
+  const env = { REVOCATION_LAG_MAX_MS: '250' };
+  await using app = await createTestApp({
+    store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
+    env,
+    clock: maker.clock,
+  });
+  const { id, key } = await maker.createKey('alice');
+  expect((await use(app, key)).status).toBe(200);
+  const polled = proxy.statements();
+  await until(() => proxy.statements() > polled + 2); // it polls
+  app.clock.advance(61_000);
+  await Bun.sleep(250); // the poll under way, and the one that finds out
+  const quiet = proxy.statements();
+  await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
+  await Bun.sleep(400); // six polls, if there were any
+  expect(proxy.statements()).toBe(quiet);
+  expect((await use(app, key)).status).toBe(401);
 });
 
 test('a primary that was wiped and replaced by an empty one is set up anew, and no old key is accepted', async () => {

@@ -38,12 +38,14 @@ describe('reading', () => {
     await using sqld = await startSqld();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
-    const keys = await keysOf(maker, 20);
-    const file = newFile();
-    await using edge = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock: maker.clock });
+    const keys = await keysOf(maker, 200);
+    await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
     await opened(edge);
-    await caughtUp(file);
-    expect(await statementsFor(edge, keys, proxy.statements)).toBeLessThan(keys.length / 2);
+    await until(async () => {
+      const fresh = keys.splice(0, 3);
+      expect(fresh).toHaveLength(3);
+      return (await statementsFor(edge, fresh, proxy.statements)) === 0;
+    });
     proxy.holdPulls();
     const late = await keysOf(maker, 20);
     expect(await statementsFor(edge, late, proxy.statements)).toBeGreaterThanOrEqual(late.length);
@@ -65,26 +67,6 @@ describe('reading', () => {
     maker.clock.advance(1001); // from here on the bound asks the edge to know
     expect((await use(edge, revoked.key)).status).toBe(401);
     expect((await use(edge, deleted.key)).status).toBe(401);
-  });
-
-  test('1,000 keys created on one server work on another at once, though its replica lags', async () => {
-    await using sqld = await startSqld();
-    await using proxy = await startProxy(sqld.url);
-    await using maker = await createTestApp({ store: storeOn(sqld.env), env: { RATE_LIMIT_REQUESTS: '0' } });
-    await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
-    await opened(edge);
-    proxy.holdPulls();
-    const statuses = new Map<number, number>();
-    await Promise.all(
-      Array.from({ length: 20 }, async (_, user) => {
-        for (let count = 0; count < 50; count += 1) {
-          const { key } = await maker.createKey(`user-${user}`);
-          const { status } = await use(edge, key);
-          statuses.set(status, (statuses.get(status) ?? 0) + 1);
-        }
-      }),
-    );
-    expect([...statuses]).toEqual([[200, 1000]]);
   });
 });
 
