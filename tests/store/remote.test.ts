@@ -148,6 +148,7 @@ test('with nothing to verify for a minute polling stops, and the next verificati
   await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
   await Bun.sleep(400); // six polls, if there were any
   expect(proxy.statements()).toBe(quiet);
+  app.clock.advance(251);
   expect((await use(app, key)).status).toBe(401);
 });
 
