@@ -22,7 +22,10 @@ test.each(['remote', 'replica'])(
       stderr: 'pipe',
     });
     const [code, said] = await Promise.all([run.exited, new Response(run.stderr).text()]);
-    expect({ code, failed: said.split('\n').filter((line) => line.startsWith('(fail)')) }).toEqual({
+    expect({
+      code,
+      failed: said.split('\n').filter((line) => /^(\(fail|error:|Expected|Received)/.test(line)),
+    }).toEqual({
       code: 0,
       failed: [],
     });
