@@ -1,22 +1,17 @@
 // Every test body of the other folders that talks to the service holds wherever its keys are kept.
 
 import { expect, test } from 'bun:test';
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-const TESTS = join(import.meta.dir, '..');
-/** Runs of their own, and folders that hold no bodies against the service. */
-const NOT_HERE = ['store', 'conformance', 'bench', 'support', 'widgets', 'deno'];
-
-const bodies = readdirSync(TESTS, { withFileTypes: true })
-  .filter((entry) => (entry.isDirectory() ? !NOT_HERE.includes(entry.name) : entry.name === 'app.test.ts'))
-  .map(({ name }) => `./${join('tests', name)}`);
+const ROOT = join(import.meta.dir, '../..');
+/** Where the service is called over REST and MCP. */
+const BODIES = ['app.test.ts', 'keys', 'mcp', 'tools'].map((name) => `./tests/${name}`);
 
 test.each(['remote', 'replica'])(
   'the tests of %s: all pass',
   async (mode) => {
-    const run = Bun.spawn([process.execPath, 'test', ...bodies], {
-      cwd: join(TESTS, '..'),
+    const run = Bun.spawn([process.execPath, 'test', '--timeout', '30000', ...BODIES], {
+      cwd: ROOT,
       env: { ...process.env, TEST_STORE: mode, RUST_LOG: 'off' },
       stdout: 'ignore',
       stderr: 'pipe',

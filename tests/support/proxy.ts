@@ -1,4 +1,4 @@
-// A TCP proxy before a libSQL server, which can hold back the pulls of replicas while statements pass, and counts those.
+// A TCP proxy before a libSQL server: holds back the pulls of replicas while statements pass, loses answers, counts.
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
@@ -12,6 +12,10 @@ export interface Proxy extends AsyncDisposable {
   statements(): number;
   holdPulls(): void;
   releasePulls(): void;
+  /** The next statement with this text is carried out, and its connection dies instead of bringing the answer. */
+  loseAnswerOf(text: string): void;
+  /** Requests that held `text` so far. */
+  sent(text: string): number;
 }
 
 export async function startProxy(target: string): Promise<Proxy> {
@@ -20,6 +24,8 @@ export async function startProxy(target: string): Promise<Proxy> {
   const pulls = new Set<Socket>();
   let held = false;
   let statements = 0;
+  let losing: string | null = null;
+  const requests: string[] = [];
 
   const listener = createServer((client) => {
     const server = connect(Number(port), hostname);
@@ -37,6 +43,13 @@ export async function startProxy(target: string): Promise<Proxy> {
       });
     }
     client.on('data', (chunk) => {
+      const request = chunk.toString();
+      requests.push(request);
+      if (losing !== null && request.includes(losing)) {
+        losing = null;
+        server.unpipe(client);
+        server.once('data', () => client.destroy());
+      }
       const start = chunk.slice(0, STATEMENT.length).toString();
       if (start === STATEMENT) statements += 1;
       if (start.startsWith(HTTP2_PREFACE)) {
@@ -56,6 +69,10 @@ export async function startProxy(target: string): Promise<Proxy> {
       held = true;
       for (const server of pulls) server.pause();
     },
+    loseAnswerOf(text) {
+      losing = text;
+    },
+    sent: (text) => requests.filter((request) => request.includes(text)).length,
     releasePulls() {
       held = false;
       for (const server of pulls) server.resume();
