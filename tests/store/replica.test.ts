@@ -68,6 +68,19 @@ describe('reading', () => {
     expect((await use(edge, revoked.key)).status).toBe(401);
     expect((await use(edge, deleted.key)).status).toBe(401);
   });
+
+  test('keys made on one server work on another at once, though its replica lags', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
+    await opened(edge);
+    proxy.holdPulls();
+    for (let made = 0; made < 200; made += 1) {
+      const { key } = await maker.createKey('alice');
+      expect((await use(edge, key)).status).toBe(200);
+    }
+  }, 20_000);
 });
 
 describe('the file', () => {

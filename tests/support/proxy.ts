@@ -48,7 +48,7 @@ export async function startProxy(target: string): Promise<Proxy> {
       if (losing !== null && request.includes(losing)) {
         losing = null;
         server.unpipe(client);
-        server.once('data', () => client.destroy());
+        server.once('data', () => client.destroy()).resume();
       }
       const start = chunk.slice(0, STATEMENT.length).toString();
       if (start === STATEMENT) statements += 1;
