@@ -50,6 +50,7 @@ const PRUNE_MARKED: Statement = {
 
 export interface KeyStoreOptions {
   readonly primary: Database;
+  readonly usesPerWrite: number;
   /** A copy close by, which may be behind, away, or of another database. */
   readonly near?: {
     /** Null when there is nothing close that answers. */
@@ -60,7 +61,7 @@ export interface KeyStoreOptions {
 }
 
 /** A KeyStore and the upkeep of its change feed. */
-export function createKeyStore({ primary: database, near }: KeyStoreOptions): KeyStore & {
+export function createKeyStore({ primary: database, usesPerWrite, near }: KeyStoreOptions): KeyStore & {
   readonly counts: Readonly<StoreCounts>;
   /** Removes changes older than a day, a slice at a time. */
   prune(): Answered<void>;
@@ -163,6 +164,7 @@ export function createKeyStore({ primary: database, near }: KeyStoreOptions): Ke
       return written.ok ? ok(undefined) : written;
     },
 
+    usesPerWrite,
     counts,
     prune,
   };

@@ -11,6 +11,9 @@ import { migrate, unwrap } from './schema.ts';
 /** The start waits this long for a primary that hangs, then goes on without it. */
 const START_WAIT_MS = 2000;
 
+/** Waiting for the answer holds up nothing, and a distant primary is not asked often: 2 ms of its time. */
+const USES_PER_WRITE = 1000;
+
 /** Changes nothing, and is refused where the token may only read. */
 const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0', args: [] };
 
@@ -30,7 +33,7 @@ export async function openRemote(config: RemoteConfig, log: Log) {
     throw error;
   }
   return {
-    store: createKeyStore({ primary: db, ...(replica && { near: replica }) }),
+    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { near: replica }) }),
     mode: replica === null ? ('remote' as const) : ('replica' as const),
     async close() {
       db.close();
