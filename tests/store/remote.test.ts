@@ -1,6 +1,6 @@
 // The remote mode against the real server: what it does when the primary is there, refuses, is away, or is replaced.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createClient } from '@libsql/client/web';
 import { startProxy } from '../support/proxy.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
@@ -8,6 +8,8 @@ import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { until } from '../support/until.ts';
+
+setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
 const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 const health = async (url: string) => {

@@ -1,6 +1,6 @@
 // A replica beside the primary, on the real server: what it may be believed, and what happens to it.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
@@ -10,6 +10,8 @@ import { type Sqld, startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { until } from '../support/until.ts';
+
+setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
 const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 const newFile = () => join(temporaryFolder(), 'replica.db');
@@ -80,7 +82,7 @@ describe('reading', () => {
       const { key } = await maker.createKey('alice');
       expect((await use(edge, key)).status).toBe(200);
     }
-  }, 20_000);
+  });
 });
 
 describe('the file', () => {
@@ -150,7 +152,7 @@ describe('the file', () => {
     expect((await fetch(`${second.url}/mcp/health`)).status).toBe(200);
     await first.kill();
     await until(() => second.stdout().includes('replica opened'));
-  }, 15_000);
+  });
 
   test('that can not be written is done without', async () => {
     await using sqld = await startSqld();
@@ -205,5 +207,5 @@ describe('the primary', () => {
     await opened(app, 2);
     expect((await use(app, key)).status).toBe(401);
     expect((await use(app, next)).status).toBe(200);
-  }, 15_000);
+  });
 });

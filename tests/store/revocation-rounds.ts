@@ -7,8 +7,11 @@ const CALLERS_PER_SERVER = 2;
 export interface Round {
   /** From the revocation's answer to the last success anywhere; negative when there was none after it. */
   readonly lastSuccessMs: number;
-  /** Statuses seen other than 200 before, and 401 after. */
+  /** Statuses that must not be: other than 200 before, and 401 after. */
   readonly odd: readonly number[];
+  /** Uses in all, and those answered 503: right on a machine that is slower than the bound, but not as a habit. */
+  readonly uses: number;
+  readonly unavailable: number;
 }
 
 /** One key: made on one server, revoked on the next, used on all until everybody refuses it. */
@@ -21,11 +24,15 @@ export async function revocationRound({ servers }: Fleet, round: number, user: s
   let revokedAtMs = Number.POSITIVE_INFINITY;
   let lastSuccessAtMs = Number.NEGATIVE_INFINITY;
   const odd: number[] = [];
+  let uses = 0;
+  let unavailable = 0;
   const hammer = async (server: { url: string }) => {
     for (;;) {
       const status = await useKey(server, body.key);
+      uses += 1;
       if (status === 200) lastSuccessAtMs = Math.max(lastSuccessAtMs, performance.now());
       else if (status === 401 && revokedAtMs < Number.POSITIVE_INFINITY) return;
+      else if (status === 503) unavailable += 1;
       else if (!(status === 401 && revoking)) odd.push(status);
     }
   };
@@ -37,5 +44,5 @@ export async function revocationRound({ servers }: Fleet, round: number, user: s
   revokedAtMs = performance.now();
   await Promise.all(hammers);
   await callServer(maker, 'delete_api_key', { keyId: body.id }, headers);
-  return { lastSuccessMs: lastSuccessAtMs - revokedAtMs, odd };
+  return { lastSuccessMs: lastSuccessAtMs - revokedAtMs, odd, uses, unavailable };
 }

@@ -1,10 +1,12 @@
 // The bound of contract §6 on real processes: revoked on one, refused on every other in time, whatever the store does.
 
-import { describe, expect, test } from 'bun:test';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { callServer, startFleet, useKey, userHeaders } from '../support/fleet.ts';
 import type { StoreMode } from '../support/store-mode.ts';
 import { until } from '../support/until.ts';
 import { revocationRound } from './revocation-rounds.ts';
+
+setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
 const FLEETS: Record<string, StoreMode[]> = {
   'on one file': ['embedded', 'embedded', 'embedded'],
@@ -19,11 +21,12 @@ describe.each(Object.entries(FLEETS))('three servers %s', (_, modes) => {
   test('a key revoked on one is refused by all within the bound', async () => {
     await using fleet = await startFleet(modes, { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) });
     for (let round = 0; round < ROUNDS; round += 1) {
-      const { lastSuccessMs, odd } = await revocationRound(fleet, round, 'alice');
+      const { lastSuccessMs, odd, uses, unavailable } = await revocationRound(fleet, round, 'alice');
       expect(odd).toEqual([]);
+      expect(unavailable).toBeLessThan(uses / 10);
       expect(lastSuccessMs).toBeLessThan(LAG_MAX_MS);
     }
-  }, 20_000);
+  });
 });
 
 test('a primary that freezes right after a revocation: no success past the bound, 503, and back within a second', async () => {
@@ -63,7 +66,7 @@ test('a primary that freezes right after a revocation: no success past the bound
   );
   expect(backMs).toBeLessThan(1000);
   expect([await useKey(here, revoked.key), await useKey(there, revoked.key)]).toEqual([401, 401]);
-}, 15_000);
+});
 
 test('a server that was suspended asks before it verifies again', async () => {
   await using fleet = await startFleet(['remote', 'remote'], { REVOCATION_LAG_MAX_MS: '250' });

@@ -18,8 +18,9 @@ describe.each(Object.entries(FLEETS))('three servers %s', (name, modes) => {
     await using fleet = await startFleet(modes);
     const lastMs: number[] = [];
     for (let round = 0; round < 100; round += 1) {
-      const { lastSuccessMs, odd } = await revocationRound(fleet, round, 'alice');
+      const { lastSuccessMs, odd, uses, unavailable } = await revocationRound(fleet, round, 'alice');
       expect(odd).toEqual([]);
+      expect(unavailable).toBeLessThan(uses / 10);
       lastMs.push(lastSuccessMs);
     }
     lastMs.sort((a, b) => a - b);
