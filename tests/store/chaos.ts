@@ -93,7 +93,8 @@ export function startChaos({ servers }: Fleet, callers: number, lagMaxMs: number
   async function check(user: string, keys: readonly KnownKey[]): Promise<void> {
     const [server] = servers;
     if (server === undefined) return;
-    const { body } = await callServer(server, 'list_api_keys', {}, await userHeaders(user));
+    const { status, body } = await callServer(server, 'list_api_keys', {}, await userHeaders(user));
+    if (status !== 200) throw new Error(`list_api_keys answered ${status}: ${JSON.stringify(body)}`);
     const stored = new Map<string, { active: boolean }>();
     for (const record of body.keys) {
       if (stored.has(record.id)) faults.push('a key is there twice');
