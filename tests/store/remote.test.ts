@@ -11,6 +11,9 @@ import { until } from '../support/until.ts';
 
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
+/** A server is back this soon after its primary; much less where the machine is not busy. */
+const BACK_MS_MAX = 3000;
+
 const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 const health = async (url: string) => {
   const response = await fetch(`${url}/mcp/health`);
@@ -86,7 +89,7 @@ describe('a primary that is away', () => {
     expect(refused.body).toMatchObject({ status: 503, code: 'store_unavailable' });
     expect(refused.headers.get('retry-after')).toBe('1');
     await sqld.start();
-    expect((await health(app.url)).status).toBe(200);
+    expect(await until(async () => (await health(app.url)).status === 200)).toBeLessThan(BACK_MS_MAX);
     const { key } = await app.createKey('alice');
     expect((await use(app, key)).status).toBe(200);
   });
@@ -97,8 +100,7 @@ describe('a primary that is away', () => {
     await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } });
     expect((await health(server.url)).status).toBe(503);
     sqld.thaw();
-    const backMs = await until(async () => (await health(server.url)).status === 200);
-    expect(backMs).toBeLessThan(3000);
+    expect(await until(async () => (await health(server.url)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
 
   test('later: verification says 503 within the bound, never 401, and works again when it is back', async () => {
@@ -112,7 +114,7 @@ describe('a primary that is away', () => {
     expect((await use(app, key)).status).toBe(503);
     expect((await app.call('list_api_keys', {}, await bearer(app, 'alice'))).status).toBe(503);
     await sqld.start();
-    expect((await use(app, key)).status).toBe(200);
+    expect(await until(async () => (await use(app, key)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
 
   test('frozen: a call is answered 503 within the bound', async () => {
@@ -126,7 +128,7 @@ describe('a primary that is away', () => {
     expect((await use(app, key)).status).toBe(503);
     expect(performance.now() - startedAtMs).toBeLessThan(1100);
     sqld.thaw();
-    expect((await use(app, key)).status).toBe(200);
+    expect(await until(async () => (await use(app, key)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
 });
 
