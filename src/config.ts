@@ -30,6 +30,7 @@ export const VARIABLES = [
   'TLS_KEY_FILE',
   'TRUST_PROXY',
   'LOG_LEVEL',
+  'RUST_LOG', // the database driver's own; only looked at
 ] as const;
 type Variable = (typeof VARIABLES)[number];
 export type Env = { readonly [name in Variable]?: string | undefined };

@@ -69,6 +69,10 @@ async function run(host: Host, config: Config): Promise<void> {
   let publicUrl = config.publicUrl ?? '';
 
   const tls = config.tls && readTls(config.tls);
+  if (config.database.mode === 'remote' && config.database.replicaFile !== null && host.env.RUST_LOG !== 'off') {
+    // The replica's native part writes there on trouble, and reads this variable before any of our code runs.
+    log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
+  }
   const service = await createService(config, { clock, random: systemRandom, log, publicUrl: () => publicUrl });
   const server = await listen(
     host,

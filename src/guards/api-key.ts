@@ -39,6 +39,9 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
       if (verified.error.code === 'invalid_api_key') {
         log.warn('Invalid or expired API key', { requestId, reason: verified.error.reason });
       }
+      if (verified.error.code === 'store_unavailable') {
+        log.warn('key store out of reach', { requestId, reason: verified.error.reason });
+      }
       return verified;
     });
   };

@@ -10,6 +10,8 @@ import { FEED_PAGE_MAX, type FeedPosition, type KeyStore } from './record.ts';
 
 /** Polls within the bound: one may be lost, and one slow, before verification has to wait for a poll of its own. */
 const POLLS_PER_LAG = 4;
+/** After one that failed the next comes sooner: there may still be time before anybody has to wait. */
+const RETRIES_PER_LAG = 16;
 /** A question to the store takes at most this part of the bound, and this long, before the caller is told 503. */
 const ASK_PART_OF_LAG = 0.5;
 const ASK_MS_MAX = 2000;
@@ -106,9 +108,12 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
   function scheduleNext(): void {
     clearTimeout(timer);
     if (stopped || clock.monotonicMs() - askedAtMs > IDLE_AFTER_MS) return; // the next verification polls first
-    timer = setTimeout(() => {
-      poll().catch((bug) => log.error('change feed broken', { error: bug })); // whoever verifies meets it as well
-    }, lagMaxMs / POLLS_PER_LAG);
+    timer = setTimeout(
+      () => {
+        poll().catch((bug) => log.error('change feed broken', { error: bug })); // whoever verifies meets it as well
+      },
+      lagMaxMs / (failing ? RETRIES_PER_LAG : POLLS_PER_LAG),
+    );
   }
 
   async function ensureCurrent(): Polled {

@@ -28,7 +28,7 @@ export interface Keys {
   /** The new record and its plain key, which is given out here and never again. */
   create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
   /** The actor's keys, newest first, with the last use that is not written yet. */
-  list(userId: string): Promise<Result<ApiKeyRecord[], StoreUnavailable>>;
+  list(actor: Actor): Promise<Result<ApiKeyRecord[], StoreUnavailable>>;
   /** Succeeds, and changes nothing, for a key that is not the actor's or does not exist (service.md, rule 1). */
   revoke(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
   /** As `revoke`, and the record is gone. */
@@ -53,6 +53,12 @@ export interface KeysOptions {
 }
 
 export function createKeys({ store, lastUsed, refresh, clock, random, log, production }: KeysOptions): Keys {
+  /** Says in the log why the store gave no answer: the caller is told only that it did not. */
+  function noted<T>(stored: Result<T, StoreUnavailable>, requestId: string): Result<T, StoreUnavailable> {
+    if (!stored.ok) log.warn('key store out of reach', { requestId, reason: stored.error.reason });
+    return stored;
+  }
+
   async function mutate(
     event: string,
     { userId, requestId }: Actor,
@@ -65,7 +71,7 @@ export function createKeys({ store, lastUsed, refresh, clock, random, log, produ
       log.info(event, { requestId, userId, changed: false });
       return ok(undefined);
     }
-    const changed = await change();
+    const changed = noted(await change(), requestId);
     if (!changed.ok) return changed;
     await refresh();
     log.info(event, { requestId, keyId, userId, ...(!changed.value && { changed: false }) });
@@ -87,15 +93,15 @@ export function createKeys({ store, lastUsed, refresh, clock, random, log, produ
         expiresAtMs: expiresInDays === undefined ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
         lastUsedAtMs: null,
       };
-      const inserted = await store.insert(record, KEYS_PER_USER_MAX);
+      const inserted = noted(await store.insert(record, KEYS_PER_USER_MAX), requestId);
       if (!inserted.ok) return inserted;
       if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
       log.info('API key created', { requestId, keyId: record.id, userId });
       return ok({ record, key });
     },
 
-    async list(userId) {
-      const records = await store.listByUser(userId);
+    async list({ userId, requestId }) {
+      const records = noted(await store.listByUser(userId), requestId);
       return records.ok
         ? ok(records.value.map((record) => ({ ...record, lastUsedAtMs: lastUsed.of(record) })))
         : records;

@@ -5,10 +5,11 @@ import type { ApiKeyRecord, KeyStore } from './record.ts';
 
 /** The contract says 5 s at most; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;
-/** Keys per statement: a few milliseconds of one core on the embedded database. */
-const SLICE_KEYS = 250;
 /** Keys remembered while the store is away: about 10 MB. Beyond it the longest waiting is given up, and counted. */
 const PENDING_KEYS_MAX = 100_000;
+
+/** A stop waits this long for a store that hangs. */
+const STOP_MS_MAX = 3000;
 
 export interface LastUsed {
   /** Notes a successful use of a key at `usedAtMs`. */
@@ -69,7 +70,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     pending = new Map();
     try {
       while (leaving.size > 0) {
-        const slice = firstOf(leaving, SLICE_KEYS);
+        const slice = firstOf(leaving, store.usesPerWrite);
         const written = await store.recordUse(slice);
         if (!written.ok) {
           log.warn('last uses kept for later', { count: leaving.size + pending.size, reason: written.error.reason });
@@ -94,8 +95,13 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     },
     flush,
     async stop() {
-      await flush(); // may join one that began before the last uses were noted
-      if (pending.size > 0) await flush();
+      let giveUp: ReturnType<typeof setTimeout> | undefined;
+      const enough = new Promise<void>((resolve) => {
+        giveUp = setTimeout(resolve, STOP_MS_MAX);
+      });
+      // The first may join a flush that began before the last uses were noted.
+      await Promise.race([flush().then(() => (pending.size > 0 ? flush() : undefined)), enough]);
+      clearTimeout(giveUp);
       clearTimeout(timer);
     },
   };

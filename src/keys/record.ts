@@ -66,6 +66,8 @@ export interface KeyStore {
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
   /** The change feed after `seq`, from the primary, within that time. */
   changesAfter(seq: number, withinMs: number): Stored<FeedPage>;
-  /** Raises lastUsedAt of each key to the given time, never lowers it. */
+  /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): Stored<void>;
+  /** So many that one write holds up nothing else for more than a few milliseconds. */
+  readonly usesPerWrite: number;
 }

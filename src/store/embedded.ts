@@ -15,9 +15,9 @@ import {
   unavailable,
 } from './database.ts';
 
-/** How long SQLite itself waits for another process's lock. It blocks the event loop, so it is short; */
-const LOCK_WAIT_MS = 250;
-/** waiting goes on outside the driver, for this long in all, */
+/** How long SQLite itself waits for another process's lock. It holds up the event loop, so it is short; */
+const LOCK_WAIT_MS = 10;
+/** waiting goes on outside the driver, with a new client (0.6 ms) each time, for this long in all, */
 const RETRY_FOR_MS = 5000;
 /** with a random pause of up to this between the tries. */
 const RETRY_PAUSE_MS_MAX = 20;

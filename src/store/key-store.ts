@@ -1,11 +1,20 @@
 // The queries: KeyStore over a Database. Every write is harmless when it is sent twice.
 
-import { type ApiKeyRecord, FEED_PAGE_MAX, type FeedPage, type Found, type KeyStore } from '../keys/record.ts';
+import {
+  type ApiKeyRecord,
+  FEED_PAGE_MAX,
+  type FeedPage,
+  type FeedPosition,
+  type Found,
+  type KeyStore,
+} from '../keys/record.ts';
 import { type Awaitable, chain, ok, type Result } from '../problem.ts';
 import { countedDatabase, type StoreCounts } from './counted.ts';
 import type { Answered, Database, Row, Statement, Unavailable } from './database.ts';
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
+
+const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq FROM feed f`, args: [] };
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
 
@@ -41,18 +50,25 @@ const PRUNE_MARKED: Statement = {
 
 export interface KeyStoreOptions {
   readonly primary: Database;
-  /** Reads one statement close by; null when there is nothing close that answers. */
-  readonly readNear?: (statement: Statement) => Promise<readonly Row[] | null>;
+  readonly usesPerWrite: number;
+  /** A copy close by, which may be behind, away, or of another database. */
+  readonly near?: {
+    /** Null when there is nothing close that answers. */
+    read(statement: Statement): Promise<readonly Row[] | null>;
+    /** The primary was replaced. */
+    discard(): void;
+  };
 }
 
 /** A KeyStore and the upkeep of its change feed. */
-export function createKeyStore({ primary: database, readNear }: KeyStoreOptions): KeyStore & {
+export function createKeyStore({ primary: database, usesPerWrite, near }: KeyStoreOptions): KeyStore & {
   readonly counts: Readonly<StoreCounts>;
   /** Removes changes older than a day, a slice at a time. */
   prune(): Answered<void>;
 } {
   const counts: StoreCounts = { reads: 0, writes: 0 };
   const primary = countedDatabase(database, counts);
+  let newest: FeedPosition | null = null; // what the primary said last
 
   // After a try whose outcome is unknown the row may be missing because that try did the work.
   const changed = (statement: Statement): Answered<boolean> =>
@@ -121,19 +137,26 @@ export function createKeyStore({ primary: database, readNear }: KeyStoreOptions)
       const statement: Statement = { sql: FIND, args: [keyHash] };
       const fromPrimary = () =>
         primary.read(statement, withinMs).then((rows) => (rows.ok ? ok(foundOf(rows.value)) : rows));
-      if (readNear === undefined) return fromPrimary();
+      if (near === undefined) return fromPrimary();
       counts.reads += 1;
-      return chain(readNear(statement), (rows) => {
-        const near = rows === null ? null : foundOf(rows);
+      return chain(near.read(statement), (rows) => {
+        const found = rows === null || rows.length === 0 ? null : foundOf(rows);
         const believable =
-          near?.record != null && near.position.databaseId === atLeast.databaseId && near.position.seq >= atLeast.seq;
-        return believable ? ok(near) : fromPrimary();
+          found?.record != null &&
+          found.position.databaseId === atLeast.databaseId &&
+          found.position.seq >= atLeast.seq;
+        return believable ? ok(found) : fromPrimary();
       });
     },
 
     async changesAfter(seq, withinMs) {
       const rows = await primary.read({ sql: CHANGES, args: [seq] }, withinMs);
-      return rows.ok ? ok(pageOf(rows.value)) : rows;
+      if (!rows.ok) return rows;
+      const page = pageOf(rows.value);
+      const replaced = newest !== null && (page.databaseId !== newest.databaseId || page.newestSeq < newest.seq);
+      newest = { databaseId: page.databaseId, seq: page.newestSeq };
+      if (replaced) near?.discard();
+      return ok(page);
     },
 
     async recordUse(uses) {
@@ -141,6 +164,7 @@ export function createKeyStore({ primary: database, readNear }: KeyStoreOptions)
       return written.ok ? ok(undefined) : written;
     },
 
+    usesPerWrite,
     counts,
     prune,
   };
@@ -166,8 +190,21 @@ function foundOf([row]: readonly Row[]): Found {
   if (row === undefined) throw new Error('the feed table has lost its row');
   return {
     record: row.id === null ? null : recordOf(row),
-    position: { databaseId: String(row.database_id), seq: Number(row.newest_seq) },
+    position: positionOf(row),
   };
+}
+
+const positionOf = (row: Row): FeedPosition => ({
+  databaseId: String(row.database_id),
+  seq: Number(row.newest_seq),
+});
+
+/** Where the change feed stands in a database; null when it doesn't say. */
+export async function readPosition(
+  read: (statement: Statement) => Promise<readonly Row[] | null>,
+): Promise<FeedPosition | null> {
+  const [row] = (await read(POSITION)) ?? [];
+  return row === undefined ? null : positionOf(row);
 }
 
 function pageOf(rows: readonly Row[]): FeedPage {

@@ -11,11 +11,18 @@ import { migrate, unwrap } from './schema.ts';
 /** The start waits this long for a primary that hangs, then goes on without it. */
 const START_WAIT_MS = 2000;
 
+/** Waiting for the answer holds up nothing, and a distant primary is not asked often: 2 ms of its time. */
+const USES_PER_WRITE = 1000;
+
 /** Changes nothing, and is refused where the token may only read. */
 const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0', args: [] };
 
-export async function openRemote(config: Extract<DatabaseConfig, { mode: 'remote' }>, log: Log) {
-  const db = openingDatabase({ db: await remoteDatabase(config), prepare, log });
+type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
+
+export async function openRemote(config: RemoteConfig, log: Log) {
+  const remote = await remoteDatabase(config);
+  const replica = config.replicaFile === null ? null : await replicaOf(remote, config, config.replicaFile, log);
+  const db = openingDatabase({ db: remote, prepare, log, onOpen: () => replica?.open() });
   try {
     const opened = await Promise.race([db.open(), startWait()]);
     // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
@@ -26,10 +33,23 @@ export async function openRemote(config: Extract<DatabaseConfig, { mode: 'remote
     throw error;
   }
   return {
-    store: createKeyStore({ primary: db }),
-    mode: 'remote' as const,
-    close: async () => db.close(),
+    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { near: replica }) }),
+    mode: replica === null ? ('remote' as const) : ('replica' as const),
+    async close() {
+      db.close();
+      await replica?.close();
+    },
   };
+}
+
+/** Not open yet: opening hangs while the primary does, so that comes after the primary has answered. */
+async function replicaOf(primary: Database, { url, authToken }: RemoteConfig, file: string, log: Log) {
+  const { createReplica } = await import('./replica.ts');
+  return createReplica({
+    source: { file, url, authToken },
+    readPrimary: (statement) => primary.read(statement).then((rows) => (rows.ok ? rows.value : null)),
+    log,
+  });
 }
 
 async function prepare(db: Database): Promise<void> {

@@ -22,11 +22,18 @@ type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
 
 /** A statement is tried this often, */
 const TRIES_MAX = 3;
-/** each try for this long, and all of them together for */
-const TRY_MS_MAX = 1500;
-const CALL_MS_MAX = 3000;
 /** with a random pause of up to this before the second try, and twice as long before the third. */
 const PAUSE_MS_MAX = 150;
+/**
+ * How long one try may take, and all together. A second try is for a connection that died silently. A primary that is
+ * only busy must not be given twice the work for it, so writes, which it does one after another, get more time.
+ */
+interface Patience {
+  readonly tryMs: number;
+  readonly allMs: number;
+}
+const READ: Patience = { tryMs: 1500, allMs: 3000 };
+const WRITE: Patience = { tryMs: 4000, allMs: 6000 };
 
 export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<Database> {
   // Only here: an embedded start loads no HTTP client, a remote one no native driver.
@@ -51,18 +58,18 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
 
   async function call<T>(
     run: (client: Client) => Promise<T>,
-    withinMs = CALL_MS_MAX,
+    { tryMs, allMs }: Patience,
   ): Answered<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
     let repeated = false;
     for (let tries = 1; ; tries += 1) {
       if (closed) return err(unavailable('unreachable', 'the store is closed'));
-      const leftMs = withinMs - (performance.now() - startedAtMs);
-      const tried = await attempt(run, Math.max(1, Math.min(TRY_MS_MAX, leftMs)));
+      const leftMs = allMs - (performance.now() - startedAtMs);
+      const tried = await attempt(run, Math.max(1, Math.min(tryMs, leftMs)));
       if (tried.ok) return ok({ value: tried.value, repeated });
       repeated ||= tried.outcomeUnknown;
       const pauseMs = Math.random() * PAUSE_MS_MAX * tries;
-      const inTime = performance.now() - startedAtMs + pauseMs < withinMs;
+      const inTime = performance.now() - startedAtMs + pauseMs < allMs;
       if (!tried.again || tries === TRIES_MAX || !inTime) return err(tried.failure);
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
@@ -73,15 +80,18 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
 
   return {
     async read(statement, withinMs) {
-      const answered = await call(execute(statement), withinMs);
+      const answered = await call(
+        execute(statement),
+        withinMs === undefined ? READ : { tryMs: withinMs, allMs: withinMs },
+      );
       return answered.ok ? ok(answered.value.value) : answered;
     },
     async write(statement) {
-      const answered = await call(execute(statement));
+      const answered = await call(execute(statement), WRITE);
       return answered.ok ? ok({ rows: answered.value.value, repeated: answered.value.repeated }) : answered;
     },
     async writeAll(statements) {
-      const answered = await call((client) => client.batch(statements.map(driverStatement), 'write'));
+      const answered = await call((client) => client.batch(statements.map(driverStatement), 'write'), WRITE);
       return answered.ok ? ok(undefined) : answered;
     },
     close() {

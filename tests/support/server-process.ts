@@ -36,6 +36,8 @@ export interface ServerOptions {
   readonly without?: readonly string[];
   /** The source to run; this repository's unless given. */
   readonly root?: string;
+  /** Modules to load before the server. */
+  readonly preload?: readonly string[];
 }
 
 /** Starts the server on a free port and resolves once it listens. Throws with its stderr if it doesn't. */
@@ -45,8 +47,9 @@ export async function startServer({
   root = ROOT,
   runtime = USUAL_RUNTIME,
   without = [],
+  preload = [],
 }: ServerOptions = {}): Promise<ServerProcess> {
-  const server = spawnServer({ env, folder, root, runtime, without });
+  const server = spawnServer({ env, folder, root, runtime, without, preload });
   const url = await Promise.race([
     server.listening,
     server.exited.then((code) => {
@@ -78,8 +81,9 @@ export async function startServer({
 
 /** Runs the server until it ends by itself, for starts that must fail. */
 export async function runToExit(options: ServerOptions): Promise<{ code: number; stderr: string; stdout: string }> {
-  const { env = {}, folder = temporaryFolder(), root = ROOT, runtime = USUAL_RUNTIME, without = [] } = options;
-  const server = spawnServer({ env, folder, root, runtime, without });
+  const { env = {}, folder = temporaryFolder(), root = ROOT, runtime = USUAL_RUNTIME } = options;
+  const { without = [], preload = [] } = options;
+  const server = spawnServer({ env, folder, root, runtime, without, preload });
   const code = await Promise.race([server.exited, server.listening.then(() => 'listening' as const)]);
   if (code === 'listening') {
     server.process.kill('SIGKILL');
@@ -89,8 +93,12 @@ export async function runToExit(options: ServerOptions): Promise<{ code: number;
   return { code, stderr: server.stderr(), stdout: server.stdout() };
 }
 
-const COMMANDS: Readonly<Record<Runtime, (root: string) => string[]>> = {
-  bun: (root) => [process.execPath, join(root, 'src/main.ts')],
+const COMMANDS: Readonly<Record<Runtime, (root: string, preload: readonly string[]) => string[]>> = {
+  bun: (root, preload) => [
+    process.execPath,
+    ...preload.flatMap((module) => ['--preload', module]),
+    join(root, 'src/main.ts'),
+  ],
   // The command of the script itself, so that its permissions are the ones tested. The package's own launcher is left
   // out: it does not pass signals on.
   deno(root) {
@@ -100,8 +108,8 @@ const COMMANDS: Readonly<Record<Runtime, (root: string) => string[]>> = {
   },
 };
 
-function spawnServer({ env, folder, root, runtime, without }: Required<ServerOptions>) {
-  const command = COMMANDS[runtime](root).filter((word) => !without.includes(word));
+function spawnServer({ env, folder, root, runtime, without, preload }: Required<ServerOptions>) {
+  const command = COMMANDS[runtime](root, preload).filter((word) => !without.includes(word));
   const child = Bun.spawn(command, {
     cwd: folder, // no .env there
     env: { PATH: process.env.PATH ?? '', PORT: '0', ...env },

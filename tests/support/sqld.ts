@@ -63,6 +63,7 @@ async function startOnFreePorts(auth: boolean, folder: string): Promise<Sqld> {
   const spawn = () =>
     Bun.spawn([SQLD, ...args], { cwd: folder, env: {}, stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' });
   let child = spawn();
+  process.on('exit', () => child.kill('SIGKILL')); // a test that ran out of time doesn't stop what it started
   await ready(url, child);
 
   const token: Sqld['token'] = (claims) =>

@@ -28,11 +28,17 @@ export async function startStore(mode: StoreMode, folder = temporaryFolder()): P
     return { env: () => ({ DATABASE_URL: url }), async [Symbol.asyncDispose]() {} };
   }
   const sqld = await startSqld({ folder });
-  return { env: () => envOn(sqld.env, mode), [Symbol.asyncDispose]: sqld.stop };
+  return { env: () => storeEnvOn(sqld.env, mode), [Symbol.asyncDispose]: sqld.stop };
 }
 
 /** The environment of a server on a given primary. */
-export const envOn = (primary: Record<string, string>, mode: StoreMode): Record<string, string> =>
+export const storeEnvOn = (primary: Record<string, string>, mode: StoreMode): Record<string, string> =>
   mode === 'replica'
     ? { ...primary, DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db'), RUST_LOG: 'off' }
     : primary;
+
+/** A store that somebody else starts and stops, as an app sees it. */
+export const storeOn = (env: Record<string, string>): TestStore => ({
+  env: () => env,
+  async [Symbol.asyncDispose]() {},
+});

@@ -1,0 +1,99 @@
+// The thread of an embedded replica. The driver's replica is native code that blocks its thread, for round trips while
+// it opens and for as long as a primary hangs; here that stops nobody. Takes one message after another from replica.ts.
+
+import { type Client, createClient, type InValue, type Transaction } from '@libsql/client';
+import { errorReason, isSchemaMissing } from './database.ts';
+import { keepOrRemove, noteClosed, ownerFile, removeReplica } from './replica-file.ts';
+
+export interface ReplicaSource {
+  readonly file: string;
+  readonly url: string;
+  readonly authToken: string | null;
+}
+
+export type ReplicaRequest =
+  | { readonly open: ReplicaSource; readonly anew: boolean }
+  | { readonly sql: string; readonly args: readonly InValue[] }
+  | { readonly close: true };
+
+export type ReplicaReply =
+  | { readonly rows: readonly object[] }
+  | { readonly refused: 'owned' | 'empty' | 'broken'; readonly reason: string };
+
+/**
+ * Seconds between two pulls. While the replica is behind what its process knows, keys that are not in memory are read
+ * from the primary, so this costs a few reads and never correctness.
+ */
+const PULL_EVERY_S = 1;
+
+interface Port {
+  onmessage: (event: MessageEvent<{ id: number; request: ReplicaRequest }>) => void;
+  postMessage(message: { id: number; reply: ReplicaReply }): void;
+  close(): void;
+}
+
+const port = self as unknown as Port;
+let owner: Transaction | undefined;
+let client: Client | undefined;
+let file = '';
+let turn: Promise<void> = Promise.resolve();
+
+port.onmessage = ({ data: { id, request } }) => {
+  turn = turn.then(async () => {
+    port.postMessage({ id, reply: await answer(request) });
+    if ('close' in request) port.close();
+  });
+};
+
+async function answer(request: ReplicaRequest): Promise<ReplicaReply> {
+  try {
+    if ('open' in request) return { rows: [{ kept: await open(request.open, request.anew) }] };
+    if ('close' in request) {
+      close();
+      return { rows: [] };
+    }
+    if (client === undefined) return { refused: 'broken', reason: 'not open' };
+    const { rows } = await client.execute({ sql: request.sql, args: [...request.args] });
+    return { rows: rows.map((row) => ({ ...row })) };
+  } catch (error) {
+    const reason = errorReason(error);
+    if (owner === undefined && /SQLITE_BUSY/.test(reason)) return { refused: 'owned', reason };
+    return { refused: isSchemaMissing(error) ? 'empty' : 'broken', reason }; // empty: nothing has arrived yet
+  }
+}
+
+/** True where the file of an earlier run is used again. */
+async function open(source: ReplicaSource, anew: boolean): Promise<boolean> {
+  file = source.file;
+  owner ??= await own(file);
+  client?.close();
+  client = undefined;
+  if (anew) removeReplica(file);
+  const kept = keepOrRemove(file);
+  client = createClient({
+    url: `file:${encodeURI(file)}`,
+    syncUrl: source.url,
+    syncInterval: PULL_EVERY_S,
+    ...(source.authToken !== null && { authToken: source.authToken }),
+  });
+  return kept;
+}
+
+/** Becomes the only user of the file, until the result is closed. Throws SQLITE_BUSY while another process is. */
+async function own(file: string): Promise<Transaction> {
+  const client = createClient({ url: `file:${encodeURI(ownerFile(file))}`, concurrency: 1, timeout: 0 });
+  try {
+    return await client.transaction('write');
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+}
+
+function close(): void {
+  client?.close();
+  if (client !== undefined) noteClosed(file);
+  client = undefined;
+  owner?.close();
+  owner = undefined;
+}

@@ -1,0 +1,54 @@
+// lastUsedAt from several servers on one database, and while it is away.
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { startSqld } from '../support/sqld.ts';
+import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
+
+setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+
+const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
+const lastUsedAt = async (app: TestApp) =>
+  (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys[0].lastUsedAt as number | undefined;
+
+describe.each(STORE_MODES)('on a store that is %s', (mode) => {
+  test('the later of two uses stays, whichever server writes last', async () => {
+    await using store = await startStore(mode);
+    await using reader = await createTestApp({ store });
+    const late = await createTestApp({ store });
+    const early = await createTestApp({ store });
+    const { key } = await reader.createKey('alice');
+    late.clock.advance(500);
+    await use(early, key);
+    await use(late, key);
+    expect(await lastUsedAt(reader)).toBeUndefined(); // known to who was asked, until it is written
+    expect(await lastUsedAt(late)).toBe(late.clock.nowMs());
+    await late.close(); // writes
+    await early.close();
+    expect(await lastUsedAt(reader)).toBe(late.clock.nowMs());
+  });
+
+  test('a use is in the database within 5 s', async () => {
+    await using store = await startStore(mode);
+    await using app = await createTestApp({ store });
+    await using reader = await createTestApp({ store });
+    const { key } = await app.createKey('alice');
+    await use(app, key);
+    expect(await until(async () => (await lastUsedAt(reader)) !== undefined)).toBeLessThan(5000);
+    expect(await lastUsedAt(reader)).toBe(app.clock.nowMs());
+  });
+});
+
+test('a use is kept while the database is away, and written when it is back', async () => {
+  await using sqld = await startSqld();
+  const app = await createTestApp({ store: storeOn(sqld.env) });
+  await using reader = await createTestApp({ store: storeOn(sqld.env) });
+  const { key } = await app.createKey('alice');
+  await use(app, key);
+  await sqld.kill();
+  await until(async () => (await app.log()).some(({ event }) => event === 'last uses kept for later'));
+  await sqld.start();
+  await app.close();
+  expect(await lastUsedAt(reader)).toBe(app.clock.nowMs());
+});

@@ -1,0 +1,64 @@
+// The long forms of revocation.test.ts, faults.test.ts and replica.test.ts, with their figures on stdout.
+
+import { describe, expect, test } from 'bun:test';
+import { callServer, startFleet, useKey, userHeaders } from '../support/fleet.ts';
+import type { StoreMode } from '../support/store-mode.ts';
+import { EVENT_LOOP_PAUSE_MS_MAX, killedPrimary, oneFile } from './chaos-runs.ts';
+import { revocationRound } from './revocation-rounds.ts';
+
+const FLEETS: Record<string, StoreMode[]> = {
+  'on one file': ['embedded', 'embedded', 'embedded'],
+  'on one primary': ['remote', 'remote', 'remote'],
+  'with a replica each': ['replica', 'replica', 'replica'],
+  'some with a replica, some without': ['remote', 'replica', 'remote'],
+};
+
+describe.each(Object.entries(FLEETS))('three servers %s', (name, modes) => {
+  test('100 keys, each revoked while it is hammered, are refused within the default bound', async () => {
+    await using fleet = await startFleet(modes);
+    const lastMs: number[] = [];
+    for (let round = 0; round < 100; round += 1) {
+      const { lastSuccessMs, odd, uses, unavailable } = await revocationRound(fleet, round, 'alice');
+      expect(odd).toEqual([]);
+      expect(unavailable).toBeLessThan(uses / 10);
+      lastMs.push(lastSuccessMs);
+    }
+    lastMs.sort((a, b) => a - b);
+    console.log(`${name}: last success after the revocation, ms:`, {
+      p50: lastMs[50],
+      p90: lastMs[90],
+      max: lastMs[99],
+    });
+    expect(lastMs[99]).toBeLessThan(1000);
+  });
+});
+
+test('1,000 keys made on one server are good on two others at once', async () => {
+  await using fleet = await startFleet(['remote', 'replica', 'replica']);
+  const [maker, ...others] = fleet.servers;
+  if (maker === undefined) throw new Error('no fleet');
+  const statuses: number[] = [];
+  for (let made = 0; made < 1000; made += 1) {
+    const headers = await userHeaders(`user-${made % 10}`);
+    const { body } = await callServer(maker, 'create_api_key', { name: 'k', scopes: ['read'] }, headers);
+    statuses.push(...(await Promise.all(others.map((server) => useKey(server, body.key)))));
+  }
+  expect(statuses.filter((status) => status !== 200)).toEqual([]);
+});
+
+test('a primary that is killed and restarted 20 times under load', async () => {
+  const run = await killedPrimary({ restarts: 20 });
+  console.log('20 restarts:', JSON.stringify(run));
+  expect(run.faults).toEqual([]);
+  for (const { longestPausesMs, rssMb } of run.servers) {
+    expect(longestPausesMs[2]).toBeLessThan(EVENT_LOOP_PAUSE_MS_MAX);
+    expect(rssMb).toBeLessThan(200);
+  }
+});
+
+test.each([2, 4])('%d servers on one file for five minutes', async (servers) => {
+  const run = await oneFile({ servers, runMs: 300_000 });
+  console.log(`${servers} servers on one file, five minutes:`, JSON.stringify(run));
+  expect(run.faults).toEqual([]);
+  expect(run.counts.unavailable).toBe(0);
+});

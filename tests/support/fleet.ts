@@ -1,0 +1,77 @@
+// Several real servers on one database, and callers of them.
+
+import { join } from 'node:path';
+import { SignJWT } from 'jose';
+import { type ServerProcess, startServer } from './server-process.ts';
+import { type Sqld, startSqld } from './sqld.ts';
+import { type StoreMode, startStore, storeEnvOn } from './store-mode.ts';
+import { type Answer, answerOf, TEST_SECRET } from './test-app.ts';
+
+const LOOP_MONITOR = join(import.meta.dir, 'loop-monitor.ts');
+/** No answer at all: the server was busy elsewhere for this long. */
+const CALL_MS_MAX = 10_000;
+
+export interface Fleet extends AsyncDisposable {
+  readonly servers: readonly ServerProcess[];
+  /** The primary of remote servers. */
+  readonly sqld: Sqld | null;
+  /** Stops all in order, and says what their loop monitors saw. */
+  stop(): Promise<{ longestPausesMs: number[]; rssMb: number }[]>;
+}
+
+/** One server for each mode named. Embedded ones share a file, the others a primary. */
+export async function startFleet(modes: readonly StoreMode[], env: Record<string, string> = {}): Promise<Fleet> {
+  const embedded = modes.includes('embedded') ? await startStore('embedded') : null;
+  const sqld = embedded === null ? await startSqld() : null;
+  const all = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'warn', RUST_LOG: 'off', ...env };
+  const servers = await Promise.all(
+    modes.map((mode) =>
+      startServer({
+        env: { ...all, ...(sqld === null ? embedded?.env() : storeEnvOn(sqld.env, mode)) },
+        preload: [LOOP_MONITOR],
+      }),
+    ),
+  );
+  for (const server of servers) server.signal('SIGUSR2');
+  return {
+    servers,
+    sqld,
+    async stop() {
+      await Promise.all(servers.map((server) => server.stop()));
+      return servers.map((server) => JSON.parse(server.stderr().trim().split('\n').at(-1) ?? ''));
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(servers.map((server) => server.kill()));
+      await sqld?.stop();
+    },
+  };
+}
+
+/** Headers of a user's token, good for an hour. */
+export async function userHeaders(sub: string): Promise<Record<string, string>> {
+  const token = await new SignJWT({ sub })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1h')
+    .sign(new TextEncoder().encode(TEST_SECRET));
+  return { authorization: `Bearer ${token}` };
+}
+
+export async function callServer(
+  server: { url: string },
+  tool: string,
+  input: unknown,
+  headers: Record<string, string>,
+): Promise<Answer> {
+  return answerOf(
+    await fetch(`${server.url}/tools/${tool}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(input),
+      signal: AbortSignal.timeout(CALL_MS_MAX),
+    }),
+  );
+}
+
+/** Status of one use of a key. */
+export const useKey = async (server: { url: string }, key: string): Promise<number> =>
+  (await callServer(server, 'get_data', {}, { 'x-api-key': key })).status;

@@ -1,0 +1,85 @@
+// A TCP proxy before a libSQL server: holds back the pulls of replicas while statements pass, loses answers, counts.
+
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+
+/** How an HTTP/2 connection begins (RFC 9113 §3.4). Replicas pull over gRPC; statements come over HTTP/1.1. */
+const HTTP2_PREFACE = 'PRI * HTTP/2.0';
+const STATEMENT = 'POST /v2/pipeline';
+
+export interface Proxy extends AsyncDisposable {
+  readonly url: string;
+  /** Requests with statements so far. */
+  statements(): number;
+  holdPulls(): void;
+  releasePulls(): void;
+  /** The next statement with this text is carried out, and its connection dies instead of bringing the answer. */
+  loseAnswerOf(text: string): void;
+  /** Requests that held `text` so far. */
+  sent(text: string): number;
+}
+
+export async function startProxy(target: string): Promise<Proxy> {
+  const { hostname, port } = new URL(target);
+  const sockets = new Set<Socket>();
+  const pulls = new Set<Socket>();
+  let held = false;
+  let statements = 0;
+  let losing: string | null = null;
+  const requests: string[] = [];
+
+  const listener = createServer((client) => {
+    const server = connect(Number(port), hostname);
+    for (const [socket, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      sockets.add(socket);
+      socket.setNoDelay(true);
+      socket.on('error', () => other.destroy());
+      socket.on('close', () => {
+        other.destroy();
+        sockets.delete(socket);
+        pulls.delete(socket);
+      });
+    }
+    client.on('data', (chunk) => {
+      const request = chunk.toString();
+      requests.push(request);
+      if (losing !== null && request.includes(losing)) {
+        losing = null;
+        server.unpipe(client);
+        server.once('data', () => client.destroy()).resume();
+      }
+      const start = chunk.slice(0, STATEMENT.length).toString();
+      if (start === STATEMENT) statements += 1;
+      if (start.startsWith(HTTP2_PREFACE)) {
+        pulls.add(server);
+        if (held) server.pause();
+      }
+    });
+    client.pipe(server);
+    server.pipe(client);
+  });
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+
+  return {
+    url: `http://127.0.0.1:${(listener.address() as AddressInfo).port}`,
+    statements: () => statements,
+    holdPulls() {
+      held = true;
+      for (const server of pulls) server.pause();
+    },
+    loseAnswerOf(text) {
+      losing = text;
+    },
+    sent: (text) => requests.filter((request) => request.includes(text)).length,
+    releasePulls() {
+      held = false;
+      for (const server of pulls) server.resume();
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      listener.close();
+    },
+  };
+}
