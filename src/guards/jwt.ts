@@ -2,7 +2,10 @@
 // once and its verdict remembered, not on every call.
 
 import { hash } from 'node:crypto';
-import { decodeProtectedHeader, errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
+import type { JWTPayload, JWTVerifyOptions } from 'jose';
+import { decodeProtectedHeader } from 'jose/decode/protected_header';
+import * as errors from 'jose/errors';
+import { jwtVerify } from 'jose/jwt/verify';
 import type { Clock } from '../clock.ts';
 import { err, ok, type Problem, type Result } from '../problem.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../subject.ts';

@@ -1,7 +1,8 @@
 // An issuer's key set (RFC 7517), held for a while: fetched at first use, when it is old, and for a token whose key it
 // lacks. Several callers share one fetch. How it is fetched is issuer.ts; time is the clock's, so none of it needs a timer.
 
-import { createLocalJWKSet, type JSONWebKeySet } from 'jose';
+import type { JSONWebKeySet } from 'jose';
+import { createLocalJWKSet } from 'jose/jwks/local';
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { type Awaitable, err, ok, type Result } from '../problem.ts';

@@ -1,7 +1,7 @@
 // The thread of an embedded replica. The driver's replica is native code that blocks its thread, for round trips while
 // it opens and for as long as a primary hangs; here that stops nobody. Takes one message after another from replica.ts.
 
-import { type Client, createClient, type InValue, type Transaction } from '@libsql/client';
+import { type Client, createClient, type InValue, type Transaction } from '@libsql/client/sqlite3';
 import { errorReason, isSchemaMissing } from './database.ts';
 import { keepOrRemove, noteClosed, ownerFile, removeReplica } from './replica-file.ts';
 
