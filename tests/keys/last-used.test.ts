@@ -48,16 +48,17 @@ test('of two processes the later use stays, whichever writes last', async () => 
   expect(await lastUsedAt(reader, id)).toBe(reader.clock.nowMs());
 });
 
-test('uses are written in slices of at most 250 keys, and kept while the store is away', async () => {
+test('uses are written in slices of as many keys as the store takes, and kept while the store is away', async () => {
   const slices: number[] = [];
   let away = true;
   const store = {
+    usesPerWrite: 250,
     recordUse: async (uses) => {
       if (away) return err({ code: 'store_unavailable', reason: 'away' });
       slices.push(uses.length);
       return ok(undefined);
     },
-  } as Pick<KeyStore, 'recordUse'> as KeyStore; // the only method it calls
+  } as Pick<KeyStore, 'recordUse' | 'usesPerWrite'> as KeyStore; // all it needs of it
   const log = createLog({ level: 'info', clock: systemClock, write: async () => {} });
   const lastUsed = createLastUsed({ store, log });
   for (let key = 0; key < 600; key += 1) lastUsed.note(`key ${key}`, 1000 + key);
