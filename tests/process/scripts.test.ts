@@ -44,7 +44,7 @@ test.each(['test', 'test:long'])(
       .map((line) => JSON.parse(line.slice(4)));
     expect(more).toEqual([]); // each runs its own form of the tests
     const { PATH: _path, CI: _ci, ...rest } = seen; // CI decides whether a missing browser fails
-    expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test' });
+    expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test', RUST_LOG: 'off' });
   },
 );
 
@@ -53,7 +53,7 @@ test('start installs what the lock names for run time, and nothing that only dev
   expect(install?.split(' ')).toEqual(
     expect.arrayContaining(['install', '--production', '--omit=peer', '--frozen-lockfile', '1>&2']),
   );
-  expect(serve).toBe('exec bun src/main.ts'); // the server is what gets the signals
+  expect(serve).toBe('RUST_LOG=off exec bun src/main.ts'); // the server is what gets the signals
 });
 
 test('the server reads .env in its folder, which the real environment overrules', async () => {
