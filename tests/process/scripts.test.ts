@@ -43,7 +43,8 @@ test.each(['test', 'test:long'])(
       .filter((line) => line.startsWith('ENV '))
       .map((line) => JSON.parse(line.slice(4)));
     expect(more).toEqual([]); // each runs its own form of the tests
-    const { PATH: _path, CI: _ci, ...rest } = seen; // CI decides whether a missing browser fails
+    // CI decides whether a missing browser fails; the runner numbers its workers.
+    const { PATH: _path, CI: _ci, BUN_TEST_WORKER_ID: _bun, JEST_WORKER_ID: _jest, ...rest } = seen;
     expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test', RUST_LOG: 'off' });
   },
 );
