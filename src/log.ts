@@ -80,8 +80,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     }
     let text = `{"time":"${stamp}","level":"${level}","event":${JSON.stringify(event)}`;
     if (fields !== undefined) {
-      const json = level === 'error' ? JSON.stringify(fields, errorsAsText) : JSON.stringify(fields);
-      if (json.length > 2) text += `,${json.slice(1, -1)}`;
+      for (const name in fields) text += member(name, fields[name]);
     }
     buffer += `${level === 'warn' || level === 'error' ? text.replace(HASH, REDACTED) : text}}\n`;
     if (buffer.length >= FLUSH_AT_CHARS) void send();
@@ -98,7 +97,13 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   };
 }
 
-// JSON prints an Error as {}: its stack is what a maintainer needs.
-function errorsAsText(_key: string, value: unknown): unknown {
-  return value instanceof Error ? (value.stack ?? String(value)) : value;
+/** A member of the line's object, as JSON text with the comma before it. JSON.stringify of a whole object costs twice that. */
+function member(name: string, value: unknown): string {
+  if (typeof value === 'string') return `,"${name}":${PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)}`;
+  // JSON prints an Error as {}: its stack is what a maintainer needs.
+  const json = JSON.stringify(value instanceof Error ? (value.stack ?? String(value)) : value);
+  return json === undefined ? '' : `,"${name}":${json}`;
 }
+
+/** Text that JSON writes as it is. */
+const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;

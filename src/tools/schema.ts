@@ -4,6 +4,7 @@ import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { err, type InputIssue, ok, type Problem, type Result } from '../problem.ts';
 import { hasLength, isStorable } from '../text.ts';
+import { conformsTo } from './conforms.ts';
 
 export type Schema = v.GenericSchema;
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -11,17 +12,22 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 /** Issues reported at once: enough to fix a call, not enough to make a large answer out of a hostile one. */
 const ISSUES_MAX = 10;
 
+/** Takes a value of any shape; the issues say what was expected and where. */
+export type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, Problem>;
+
 /**
- * Parses `input`. The issues say what was expected and where, never what was sent: a key pasted into the wrong field
- * must not come back. For the same reason an unknown field is not named.
+ * The parser of a schema. Its issues never say what was sent: a key pasted into the wrong field must not come back. For
+ * the same reason an unknown field is not named.
  */
-export function parseInput<S extends Schema>(schema: S, input: unknown): Result<v.InferOutput<S>, Problem> {
-  const parsed = v.safeParse(schema, input, { message: expectation });
-  if (parsed.success) return ok(parsed.output);
-  return err({
-    code: 'invalid_input',
-    issues: parsed.issues.slice(0, ISSUES_MAX).map((issue) => issueOf(schema, issue)),
-  });
+export function parserOf<S extends Schema>(schema: S): Parse<S> {
+  const conforms = conformsTo(schema);
+  return (input) => {
+    if (conforms?.(input)) return ok(input as v.InferOutput<S>);
+    const parsed = v.safeParse(schema, input, { message: expectation });
+    if (parsed.success) return ok(parsed.output);
+    const issues = parsed.issues.slice(0, ISSUES_MAX).map((issue) => issueOf(schema, issue));
+    return err({ code: 'invalid_input', issues });
+  };
 }
 
 const expectation = (issue: v.BaseIssue<unknown>) => `Expected ${issue.expected ?? 'another value'}`;

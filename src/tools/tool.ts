@@ -6,7 +6,7 @@ import { extend, type Guard } from '../guards/guard.ts';
 import type { RateLimitState } from '../guards/rate-limit.ts';
 import type { Credentials } from '../http/credentials.ts';
 import { type Awaitable, chain, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
-import { type JsonSchema, jsonSchemaOf, parseInput, type Schema } from './schema.ts';
+import { type JsonSchema, jsonSchemaOf, parserOf, type Schema } from './schema.ts';
 
 /** What some transports know of a call beside its credentials. */
 export interface CallExtras {
@@ -123,10 +123,13 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
 ): Tool {
   const { input, output, run, ...facts } = definition as WithOutput<Added, I, O>;
 
+  const parse = parserOf(input);
+  const check = output === undefined ? null : parserOf(output);
+
   function encode(result: Result<unknown, Problem>): Result<ToolAnswer, Problem> {
     if (!result.ok) return result;
-    if (output === undefined) return ok({ content: result.value as ToolContent });
-    const checked = parseInput(output, result.value);
+    if (check === null) return ok({ content: result.value as ToolContent });
+    const checked = check(result.value);
     if (!checked.ok) throw new Error(`tool ${facts.name}: its output does not fit its output schema`);
     return ok({ json: JSON.stringify(checked.value) });
   }
@@ -140,7 +143,7 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
     invoke: (raw, call) =>
       chain(guard(call), (guarded) => {
         if (!guarded.ok) return guarded;
-        const parsed = parseInput(input, raw);
+        const parsed = parse(raw);
         if (!parsed.ok) return parsed;
         return chain(run(parsed.value, extend(call, guarded.value)), encode);
       }),

@@ -1,0 +1,99 @@
+// A schema as one predicate, made once: what passes it would come out of the schema's parse unchanged. Parsing builds a
+// new value and a record of every step on the way, which on each call's input and output costs more than the call.
+
+import type { Schema } from './schema.ts';
+
+type Conforms = (value: unknown) => boolean;
+
+// What of valibot's schema objects is read here.
+interface Part {
+  readonly kind: string;
+  readonly type: string;
+  readonly pipe?: readonly Part[];
+  readonly item?: Part;
+  readonly wrapped?: Part;
+  readonly entries?: Readonly<Record<string, Part>>;
+  readonly options?: readonly unknown[];
+  readonly literal?: unknown;
+  readonly default?: unknown;
+  readonly '~run': (
+    dataset: { typed: true; value: unknown },
+    config: object,
+  ) => { readonly issues?: readonly unknown[] };
+}
+
+/**
+ * Null for a schema with a part that may change the value or that isn't known here. False says nothing: the parse
+ * decides, and tells what is wrong.
+ */
+export const conformsTo = (schema: Schema): Conforms | null => compile(schema as unknown as Part);
+
+function compile(part: Part): Conforms | null {
+  const checks = part.pipe?.map(compileStep) ?? [compileType(part)]; // a pipe begins with the schema it extends
+  if (!checks.every((check) => check !== null)) return null;
+  const needed = checks.filter((check) => check !== passes);
+  const [only] = needed;
+  if (needed.length === 1 && only !== undefined) return only;
+  return (value) => needed.every((check) => check(value));
+}
+
+const passes: Conforms = () => true;
+
+function compileStep(step: Part): Conforms | null {
+  if (step.kind === 'metadata') return passes;
+  if (step.kind === 'validation') return (value) => step['~run']({ typed: true, value }, {}).issues === undefined;
+  return step.kind === 'schema' ? compile(step) : null; // a transformation changes the value
+}
+
+function compileType(part: Part): Conforms | null {
+  switch (part.type) {
+    case 'string':
+      return (value) => typeof value === 'string';
+    case 'number':
+      return (value) => typeof value === 'number' && !Number.isNaN(value);
+    case 'boolean':
+      return (value) => typeof value === 'boolean';
+    case 'literal':
+      return (value) => value === part.literal;
+    case 'picklist':
+      return (value) => part.options?.includes(value) ?? false;
+    case 'nullable':
+      return orElse(part, null);
+    case 'optional':
+      return orElse(part, undefined);
+    case 'array':
+      return arrayOf(part.item);
+    case 'strict_object':
+      return objectOf(part.entries);
+    default:
+      return null;
+  }
+}
+
+function orElse({ wrapped, default: fallback }: Part, nothing: null | undefined): Conforms | null {
+  const inner = wrapped === undefined || fallback !== undefined ? null : compile(wrapped);
+  return inner && ((value) => value === nothing || inner(value));
+}
+
+function arrayOf(item: Part | undefined): Conforms | null {
+  const inner = item === undefined ? null : compile(item);
+  return inner && ((value) => Array.isArray(value) && value.every(inner));
+}
+
+function objectOf(entries: Readonly<Record<string, Part>> = {}): Conforms | null {
+  const fields: (readonly [string, Conforms, boolean])[] = [];
+  for (const [name, entry] of Object.entries(entries)) {
+    const inner = compile(entry);
+    if (inner === null) return null;
+    fields.push([name, inner, entry.type === 'optional']);
+  }
+  const names = new Set(fields.map(([name]) => name));
+  return (value) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+    for (const name in value) if (!names.has(name)) return false;
+    for (const [name, inner, optional] of fields) {
+      if (Object.hasOwn(value, name) ? !inner((value as Record<string, unknown>)[name]) : !optional) return false;
+    }
+    return true;
+  };
+}
