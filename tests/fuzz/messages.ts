@@ -13,7 +13,7 @@ export interface HttpRequest {
   readonly body: string | null;
 }
 
-type Headers_ = HttpRequest['headers'];
+type HeaderList = HttpRequest['headers'];
 
 const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 const MODERN = '2026-07-28';
@@ -29,22 +29,22 @@ export const oddHeaderValue = (secrets: readonly string[]): fc.Arbitrary<string>
     fc.string({ unit: fc.integer({ min: 0x20, max: 0xff }).map((code) => String.fromCharCode(code)), maxLength: 40 }),
   );
 
-function credentials(bait: Bait): fc.Arbitrary<Headers_> {
-  const token = fc.constantFrom(...bait.tokens).map((text): Headers_ => [['Authorization', `Bearer ${text}`]]);
-  const key = fc.constantFrom(...bait.keys).map((text): Headers_ => [['X-API-Key', text]]);
+function credentials(bait: Bait): fc.Arbitrary<HeaderList> {
+  const token = fc.constantFrom(...bait.tokens).map((text): HeaderList => [['Authorization', `Bearer ${text}`]]);
+  const key = fc.constantFrom(...bait.keys).map((text): HeaderList => [['X-API-Key', text]]);
   const bad = fc.constantFrom(...bait.badKeys, ...bait.badTokens, ...bait.keys.map((text) => `${text}0`));
   return fc.oneof(
     { weight: 6, arbitrary: token },
     { weight: 5, arbitrary: key },
-    { weight: 2, arbitrary: fc.constant<Headers_>([]) },
+    { weight: 2, arbitrary: fc.constant<HeaderList>([]) },
     { weight: 1, arbitrary: fc.tuple(token, key).map(([first, second]) => [...first, ...second]) },
     {
       weight: 1,
-      arbitrary: fc.constantFrom(...bait.keys).map((text): Headers_ => [['authorization', `bearer ${text}`]]),
+      arbitrary: fc.constantFrom(...bait.keys).map((text): HeaderList => [['authorization', `bearer ${text}`]]),
     },
-    { weight: 1, arbitrary: bad.map((text): Headers_ => [['X-API-Key', text]]) },
-    { weight: 1, arbitrary: bad.map((text): Headers_ => [['Authorization', `Bearer ${text}`]]) },
-    { weight: 1, arbitrary: oddHeaderValue(bait.secrets).map((text): Headers_ => [['Authorization', text]]) },
+    { weight: 1, arbitrary: bad.map((text): HeaderList => [['X-API-Key', text]]) },
+    { weight: 1, arbitrary: bad.map((text): HeaderList => [['Authorization', `Bearer ${text}`]]) },
+    { weight: 1, arbitrary: oddHeaderValue(bait.secrets).map((text): HeaderList => [['Authorization', text]]) },
   );
 }
 
@@ -86,7 +86,7 @@ const rest = (bait: Bait): fc.Arbitrary<Draft> =>
 interface Draft {
   readonly method: string;
   readonly target: string;
-  readonly headers: Headers_;
+  readonly headers: HeaderList;
   readonly body: unknown;
 }
 
@@ -251,9 +251,9 @@ const ADDED = [
   'X-HTTP-Method-Override',
 ];
 
-const addedHeaders = (bait: Bait): fc.Arbitrary<Headers_> =>
+const addedHeaders = (bait: Bait): fc.Arbitrary<HeaderList> =>
   fc.oneof(
-    { weight: 5, arbitrary: fc.constant<Headers_>([]) },
+    { weight: 5, arbitrary: fc.constant<HeaderList>([]) },
     {
       weight: 1,
       arbitrary: fc.array(fc.tuple(fc.constantFrom(...ADDED), oddHeaderValue(bait.secrets)), {

@@ -4,14 +4,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
 import { type ProblemCode, problemText } from '../../src/problem.ts';
-import { type Headers_, META, MODERN, openSse } from '../mcp/support.ts';
+import { type HeaderMap, META, MODERN, openSse } from '../mcp/support.ts';
 import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 
 type Outcome = ProblemCode | 'ok';
 
 /** What a request carries: headers, and `_meta.api_key`. */
 interface Carried {
-  readonly headers?: Headers_;
+  readonly headers?: HeaderMap;
   readonly meta?: string;
 }
 
@@ -155,7 +155,7 @@ const callMessage = (tool: string, args: object, meta: string | undefined, where
   },
 });
 
-async function postMcp(body: unknown, headers: Headers_): Promise<unknown> {
+async function postMcp(body: unknown, headers: HeaderMap): Promise<unknown> {
   const response = await fetch(`${app.url}/mcp`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
