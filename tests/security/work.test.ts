@@ -26,18 +26,41 @@ async function refusedKeys(app: TestApp): Promise<Record<string, string>> {
   };
 }
 
-test('each kind of wrong key costs one read when first seen, and none when seen again', async () => {
+test('each kind of wrong key costs one read when first seen, none when seen again, one a second later', async () => {
   await using app = await createTestApp();
   const { counts } = app.service.keyDomain.verifier;
   for (const [kind, key] of Object.entries(await refusedKeys(app))) {
     const costs: number[] = [];
-    for (let times = 0; times < 3; times += 1) {
+    for (const laterMs of [0, 0, 999, 1]) {
+      app.clock.advance(laterMs);
       const before = counts.reads;
       expect((await app.call('get_data', {}, { 'x-api-key': key })).body.code).toBe('invalid_api_key');
       costs.push(counts.reads - before);
     }
-    expect({ kind, costs }).toEqual({ kind, costs: [1, 0, 0] });
+    expect({ kind, costs }).toEqual({ kind, costs: [1, 0, 0, 1] });
   }
+});
+
+test('so does a key that was good until a moment ago', async () => {
+  await using app = await createTestApp();
+  const { counts } = app.service.keyDomain.verifier;
+  const { key } = await app.createKey('alice', { expiresInDays: 1 });
+  const use = async () => {
+    const before = counts.reads;
+    const { status } = await app.call('get_data', {}, { 'x-api-key': key });
+    return { status, reads: counts.reads - before };
+  };
+  expect([await use(), await use()]).toEqual([
+    { status: 200, reads: 1 },
+    { status: 200, reads: 0 },
+  ]);
+  app.clock.advance(86_400_001);
+  expect(await use()).toEqual({ status: 401, reads: 0 });
+  app.clock.advance(1000);
+  expect([await use(), await use()]).toEqual([
+    { status: 401, reads: 1 },
+    { status: 401, reads: 0 },
+  ]);
 });
 
 test('their answers are the same but for the request id', async () => {
