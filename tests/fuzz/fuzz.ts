@@ -2,6 +2,7 @@
 // its answers, its log, its streams, its life, its memory.
 
 import { readFileSync } from 'node:fs';
+import { setPriority } from 'node:os';
 import fc from 'fast-check';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -38,6 +39,7 @@ const CONNECTIONS = 16;
 /** Inputs under way together, as one case of fast-check: a failing case shrinks to few of them, or one. */
 const TOGETHER_MAX = 500;
 const CASES_PER_ROUND = 12;
+const PRIORITY_LOW = 10;
 const HEALTH_MS_MAX = 10_000;
 
 /** Throws with the seed and the smallest input found when something does not hold. */
@@ -58,6 +60,7 @@ export async function fuzz({ seed, inputs: wanted, seconds, onProgress }: FuzzOp
     env: { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', RATE_LIMIT_REQUESTS: '1000000000' },
     onStdout: logged.take,
   });
+  setPriority(server.pid, PRIORITY_LOW); // other tests that run beside this one have clocks to keep
   const bait = await makeBait(server.url);
   const streams = await openStreams(server.url, bait.tokens.slice(0, 4));
   const wires = Array.from({ length: CONNECTIONS }, () => createWire(server.url));
