@@ -228,6 +228,9 @@ function jwtConfig(secret: string | null, jwksUrl: URL | null, issuer: string | 
   return issuer !== null ? { kind: 'discovery', issuer } : { kind: 'dev-secret' };
 }
 
+/** What may follow `Bearer ` (RFC 9110 §11.4, taken widely). */
+const HEADER_TEXT = /^[\x21-\x7e]+$/;
+
 function databaseConfig(
   value: string | null,
   authToken: string | null,
@@ -235,6 +238,9 @@ function databaseConfig(
   fault: Fault,
 ): DatabaseConfig {
   const url = value ?? 'file:./data/keys.db';
+  if (authToken !== null && !HEADER_TEXT.test(authToken)) {
+    fault('DATABASE_AUTH_TOKEN', 'printable ASCII on one line (the value is not shown)');
+  }
   if (/^(https?|libsql):\/\/[^/]/i.test(url) && URL.canParse(url))
     return { mode: 'remote', url, authToken, replicaFile };
   const path = filePath(url);

@@ -1,6 +1,7 @@
 // The log: one JSON object a line, buffered, redacted. Where the lines go is the caller's `write`.
 
 import type { Clock } from './clock.ts';
+import { redactHashes, redactKeys } from './redact.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -27,15 +28,6 @@ const FLUSH_AT_CHARS = 64 * 1024;
 /** Characters (for ASCII, bytes) kept for a reader that does not read. Beyond it lines are dropped, and counted. */
 const BUFFER_CHARS_MAX = 8 * 1024 * 1024;
 
-// The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one. On
-// the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make theirs so.
-const KEY_OR_TOKEN = /sk_(?:live|test)_[0-9A-Za-z]{6,}|eyJ[\w-]{8,}\.[\w-]+\.?[\w-]*/g;
-const HASH = /\b[0-9a-f]{64}\b/g;
-const REDACTED = '[redacted]';
-/** Of a whole chunk: to look for what nearly never stands there costs the same for a thousand lines as for one. */
-const redact = (lines: string) =>
-  lines.includes('sk_') || lines.includes('eyJ') ? lines.replace(KEY_OR_TOKEN, REDACTED) : lines;
-
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
   let buffer = '';
@@ -50,7 +42,9 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     clearTimeout(timer);
     timer = undefined;
     if (buffer === '') return writing;
-    const chunk = redact(buffer);
+    // The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one.
+    // Of a whole chunk: to look for what nearly never stands there costs the same for a thousand lines as for one.
+    const chunk = redactKeys(buffer);
     buffer = '';
     pendingChars += chunk.length;
     writing = writing
@@ -82,7 +76,9 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     if (fields !== undefined) {
       for (const name in fields) text += member(name, fields[name]);
     }
-    buffer += `${level === 'warn' || level === 'error' ? text.replace(HASH, REDACTED) : text}}\n`;
+    // On the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make
+    // theirs so.
+    buffer += `${level === 'warn' || level === 'error' ? redactHashes(text) : text}}\n`;
     if (buffer.length >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);
   }

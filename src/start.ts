@@ -7,6 +7,7 @@ import type { Peer } from './http/exchange.ts';
 import { createLog } from './log.ts';
 import { isLoopback } from './loopback.ts';
 import type { Awaitable } from './problem.ts';
+import { redact } from './redact.ts';
 import { SERVER_NAME, SERVER_VERSION } from './server-info.ts';
 import { createService, type Service } from './service.ts';
 import { readTls, type Tls } from './tls.ts';
@@ -59,7 +60,8 @@ export async function start(host: Host): Promise<void> {
 }
 
 function fail(host: Host, lines: readonly string[]): never {
-  for (const line of lines) host.writeErr(`${SERVER_NAME}: ${line}\n`);
+  // A bad value is shown, but not a key or token that stands in the wrong variable.
+  for (const line of lines) host.writeErr(`${SERVER_NAME}: ${redact(line)}\n`);
   return host.exit(1);
 }
 

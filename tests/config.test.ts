@@ -267,6 +267,15 @@ describe('DATABASE_URL', () => {
     expect(shownUrl(url)).toBe(shown);
   });
 
+  test.each(['a token', 'token\n', 'tökén', 'token\0'])(
+    'DATABASE_AUTH_TOKEN %j is refused, and not echoed',
+    (token) => {
+      expect(faults({ DATABASE_URL: 'http://db.example', DATABASE_AUTH_TOKEN: token })).toEqual([
+        'DATABASE_AUTH_TOKEN: expected printable ASCII on one line (the value is not shown)',
+      ]);
+    },
+  );
+
   test('a replica needs a remote database', () => {
     expect(faults({ DATABASE_REPLICA_FILE: 'r.db' })).toEqual([
       'DATABASE_REPLICA_FILE: expected a remote DATABASE_URL beside it',

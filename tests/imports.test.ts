@@ -42,6 +42,7 @@ const BASE = [
   'log.ts',
   'loopback.ts',
   'problem.ts',
+  'redact.ts',
   'server-info.ts',
   'subject.ts',
   'text.ts',

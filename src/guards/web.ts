@@ -12,10 +12,8 @@ const REMEMBERED_MAX = 1000;
  */
 export function hostGuard(allowed: readonly string[] | null, publicHost: () => string) {
   return remembering((host: string): Result<void, Problem> => {
-    const url = URL.canParse(`http://${host}`) ? new URL(`http://${host}`) : null;
-    if (url === null || url.host === '' || url.pathname !== '/' || url.username !== '')
-      return err({ code: 'host_denied' });
-    const name = url.hostname.toLowerCase();
+    if (NOT_IN_HOST.test(host) || !URL.canParse(`http://${host}`)) return err({ code: 'host_denied' });
+    const name = new URL(`http://${host}`).hostname.toLowerCase();
     const known = allowed === null ? isLoopback(name) || name === publicHost() : allowed.includes(name);
     return known || isAddress(name) ? ALLOWED : err({ code: 'host_denied' });
   });
@@ -33,6 +31,9 @@ export function originGuard(allowed: readonly string[] | null, publicOrigin: () 
     return known ? ALLOWED : err({ code: 'origin_denied' });
   });
 }
+
+/** What would end the host in a URL, so that the rest of the header went unread. */
+const NOT_IN_HOST = /[/\\?#@]/;
 
 // `URL.hostname` has normalized every spelling of an address already.
 const isAddress = (name: string) => name.startsWith('[') || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);

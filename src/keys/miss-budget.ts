@@ -1,6 +1,6 @@
 // How often one source may make the store be asked for keys nobody here knows: what a flood of guessed keys can cost.
 //
-// Only keys that turn out unknown use the budget up, so honest callers have it whole. Over it a caller waits a little,
+// Only keys that turn out wrong use the budget up, so honest callers have it whole. Over it a caller waits a little,
 // then gets 429. Whoever comes back with the *same* key, as Retry-After asks, is served from a part of the budget of
 // its own: a flood of ever new keys can't use that, so an honest key gets through beside it from the same address.
 

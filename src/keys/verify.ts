@@ -20,10 +20,20 @@ export interface KeyIdentity {
   readonly token: string;
 }
 
-/** How long an unknown hash is refused from memory. Short: a record could be restored from a backup. */
-const UNKNOWN_FOR_MS = 1000;
-/** Unknown hashes remembered; beyond it all are forgotten, which costs one read each and nothing else. */
-const UNKNOWN_MAX = 20_000;
+/**
+ * How long a key is refused from memory, whatever the reason: a revoked one that was remembered longer than an unknown one
+ * would be refused faster, which tells that it once was a key. Short: a record could be restored from a backup.
+ */
+const REFUSED_FOR_MS = 1000;
+/** Refused keys remembered, about 10 MB; beyond it all are forgotten, which costs one read each and nothing else. */
+const REFUSED_MAX = 20_000;
+
+interface Refused {
+  /** Null: unknown. */
+  readonly record: ApiKeyRecord | null;
+  /** Monotonic. */
+  readonly untilMs: number;
+}
 
 export interface Verifier {
   /**
@@ -45,8 +55,8 @@ export interface VerifierOptions {
 }
 
 export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: VerifierOptions): Verifier {
-  const cache = createRecordCache();
-  const unknownUntilMs = new Map<string, number>(); // by hash, monotonic
+  const cache = createRecordCache(); // of usable keys
+  const refused = new Map<string, Refused>(); // by hash
   const reading = new Map<string, Promise<Result<ApiKeyRecord | null, StoreUnavailable>>>();
   const budget = createMissBudget(clock);
   const counts = { hits: 0, unknownHits: 0, reads: 0 };
@@ -58,12 +68,12 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
     lagMaxMs,
     onChange(keyHash) {
       cache.delete(keyHash);
-      unknownUntilMs.delete(keyHash);
+      refused.delete(keyHash);
       reading.delete(keyHash); // a read under way may predate the change: who asks from now on reads anew
     },
     onReset() {
       cache.clear();
-      unknownUntilMs.clear();
+      refused.clear();
       reading.clear();
     },
   });
@@ -79,7 +89,9 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
     const cached = cache.get(keyHash);
     if (cached !== undefined) {
       counts.hits += 1;
-      return judge(token, cached);
+      const judged = judge(token, cached);
+      if (!judged.ok) refuseFromNowOn(keyHash, cached); // it has expired
+      return judged;
     }
     return chain(lookUp(keyHash, source), (found) => (found.ok ? judge(token, found.value) : found));
   }
@@ -95,15 +107,25 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
   }
 
   function lookUp(keyHash: string, source: () => string): Awaitable<Result<ApiKeyRecord | null, Problem>> {
-    const untilMs = unknownUntilMs.get(keyHash);
-    if (untilMs !== undefined) {
-      if (clock.monotonicMs() < untilMs) {
+    const known = refused.get(keyHash);
+    if (known !== undefined) {
+      if (clock.monotonicMs() < known.untilMs && !isUsable(known.record)) {
         counts.unknownHits += 1;
-        return ok(null);
+        return ok(known.record);
       }
-      unknownUntilMs.delete(keyHash);
+      refused.delete(keyHash);
     }
     return reading.get(keyHash) ?? readWithinBudget(keyHash, source());
+  }
+
+  function isUsable(record: ApiKeyRecord | null): record is ApiKeyRecord {
+    return record !== null && refusalAt(record, clock.nowMs()) === null;
+  }
+
+  function refuseFromNowOn(keyHash: string, record: ApiKeyRecord | null): void {
+    cache.delete(keyHash);
+    if (refused.size >= REFUSED_MAX) refused.clear();
+    refused.set(keyHash, { record, untilMs: clock.monotonicMs() + REFUSED_FOR_MS });
   }
 
   function readWithinBudget(keyHash: string, address: string): Awaitable<Result<ApiKeyRecord | null, Problem>> {
@@ -121,7 +143,7 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
       return shared;
     }
     const read = readRecord(keyHash).then((found) => {
-      if (!found.ok || found.value !== null) budget.giveBack(address);
+      if (!found.ok || isUsable(found.value)) budget.giveBack(address);
       if (reading.get(keyHash) === read) reading.delete(keyHash);
       return found;
     });
@@ -137,11 +159,8 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
     // The answer is right for whoever asked before it came. It is kept only if the feed will still tell of
     // everything that happens to it: when the feed is ahead of the read, a change may have passed between the two.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
-    if (record !== null && keeps) cache.set(record);
-    if (record === null) {
-      if (unknownUntilMs.size >= UNKNOWN_MAX) unknownUntilMs.clear();
-      unknownUntilMs.set(keyHash, clock.monotonicMs() + UNKNOWN_FOR_MS);
-    }
+    if (!isUsable(record)) refuseFromNowOn(keyHash, record);
+    else if (keeps) cache.set(record);
     return ok(record);
   }
 

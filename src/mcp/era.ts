@@ -1,6 +1,7 @@
 // Which family of protocol revisions a POST belongs to, decided once from its body and headers, in a fixed order.
 // "Legacy" is every revision up to 2025-11-25; "modern" is 2026-07-28, in which each request says everything itself.
 
+import { redact } from '../redact.ts';
 import {
   CODES,
   type Id,
@@ -114,7 +115,7 @@ function classifyModern(
   if (versionHeader !== null && versionHeader !== version) return mismatch(id, 'MCP-Protocol-Version');
   if (methodHeader !== null && methodHeader !== method) return mismatch(id, 'Mcp-Method');
   if (!MODERN_VERSIONS.includes(version)) {
-    const data = { supported: MODERN_VERSIONS, requested: version };
+    const data = { supported: MODERN_VERSIONS, requested: redact(version) };
     return refuse(id, CODES.unsupportedVersion, 'Unsupported protocol version', data);
   }
   if (versionHeader === null) return mismatch(id, 'MCP-Protocol-Version');

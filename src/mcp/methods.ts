@@ -2,6 +2,7 @@
 // Making the call, and everything about HTTP, is left to the transports.
 
 import { metaApiKey } from '../http/credentials.ts';
+import { redact } from '../redact.ts';
 import { withoutMeta } from '../tools/input.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS, type Origin } from './era.ts';
@@ -134,7 +135,7 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
       const content = template.read(uri);
       if (content !== undefined) return contents(facts.listMembers, uri, template, content);
     }
-    return failed(200, facts.resourceNotFound, 'Resource not found', { uri });
+    return failed(200, facts.resourceNotFound, 'Resource not found', { uri: redact(uri) });
   };
 
   const common: readonly (readonly [string, Method])[] = [

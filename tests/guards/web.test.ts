@@ -40,6 +40,25 @@ describe('host', () => {
     }
   });
 
+  test('a header that only begins like a host is none, on any path', async () => {
+    await using app = await createTestApp();
+    for (const host of [
+      '',
+      'localhost?',
+      'localhost#',
+      'localhost/',
+      'localhost/x',
+      'localhost\\x',
+      'a:b@localhost',
+      '?',
+    ]) {
+      for (const path of ['/', '/widgets/preview?data=one', '/messages?sessionId=x', '/tools/get_data']) {
+        const { status, body } = await asked(app, host, path);
+        expect({ host, path, status, code: JSON.parse(body).code }).toMatchObject({ status: 403, code: 'host_denied' });
+      }
+    }
+  });
+
   test("PUBLIC_URL's host is answered", async () => {
     await using app = await createTestApp({ env: { PUBLIC_URL: 'https://keys.example' } });
     expect((await asked(app, 'keys.example')).status).toBe(200);

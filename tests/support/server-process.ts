@@ -38,6 +38,8 @@ export interface ServerOptions {
   readonly root?: string;
   /** Modules to load before the server. */
   readonly preload?: readonly string[];
+  /** Takes what is written to stdout, which is then not kept: for servers that write a lot. */
+  readonly onStdout?: ((chunk: string) => void) | undefined;
 }
 
 /** Starts the server on a free port and resolves once it listens. Throws with its stderr if it doesn't. */
@@ -48,8 +50,9 @@ export async function startServer({
   runtime = USUAL_RUNTIME,
   without = [],
   preload = [],
+  onStdout,
 }: ServerOptions = {}): Promise<ServerProcess> {
-  const server = spawnServer({ env, folder, root, runtime, without, preload });
+  const server = spawnServer({ env, folder, root, runtime, without, preload, onStdout });
   const url = await Promise.race([
     server.listening,
     server.exited.then((code) => {
@@ -108,7 +111,8 @@ const COMMANDS: Readonly<Record<Runtime, (root: string, preload: readonly string
   },
 };
 
-function spawnServer({ env, folder, root, runtime, without, preload }: Required<ServerOptions>) {
+function spawnServer(options: Required<Omit<ServerOptions, 'onStdout'>> & Pick<ServerOptions, 'onStdout'>) {
+  const { env, folder, root, runtime, without, preload, onStdout } = options;
   const command = COMMANDS[runtime](root, preload).filter((word) => !without.includes(word));
   const child = Bun.spawn(command, {
     cwd: folder, // no .env there
@@ -117,7 +121,7 @@ function spawnServer({ env, folder, root, runtime, without, preload }: Required<
     stdout: 'pipe',
     stderr: 'pipe',
   });
-  const stdout = collect(child.stdout);
+  const stdout = onStdout === undefined ? collect(child.stdout) : passOn(child.stdout, onStdout);
   let found: (url: string) => void = () => {};
   const listening = new Promise<string>((resolve) => {
     found = resolve;
@@ -128,6 +132,14 @@ function spawnServer({ env, folder, root, runtime, without, preload }: Required<
   });
   const exited = Promise.all([child.exited, stdout.done, stderr.done]).then(([code]) => code);
   return { process: child, stdout: stdout.text, stderr: stderr.text, listening, exited };
+}
+
+function passOn(stream: ReadableStream<Uint8Array>, onChunk: (chunk: string) => void) {
+  const done = (async () => {
+    const decoder = new TextDecoder();
+    for await (const chunk of stream) onChunk(decoder.decode(chunk, { stream: true }));
+  })();
+  return { text: () => '', done };
 }
 
 function collect(stream: ReadableStream<Uint8Array>, onText: (all: string) => void = () => {}) {

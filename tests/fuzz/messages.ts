@@ -1,0 +1,299 @@
+// Requests that make sense: every route, every transport, every protocol revision, with every kind of credential.
+
+import fc from 'fast-check';
+import type { Bait } from './bait.ts';
+import { jsonText, mutated, oddValue } from './json.ts';
+
+export interface HttpRequest {
+  readonly method: string;
+  readonly target: string;
+  /** Without those that frame the body. */
+  readonly headers: readonly (readonly [string, string])[];
+  /** Bytes, one character each. */
+  readonly body: string | null;
+}
+
+type HeaderList = HttpRequest['headers'];
+
+const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
+const MODERN = '2026-07-28';
+const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'get_data'];
+
+const JSON_TYPE = ['Content-Type', 'application/json'] as const;
+
+/** Text that fits into a header: no line ends, no NUL. */
+export const oddHeaderValue = (secrets: readonly string[]): fc.Arbitrary<string> =>
+  fc.oneof(
+    fc.constantFrom('', ' ', '*', ',', ';', '"', '\xff', '\xc3\xa9', 'a'.repeat(4000), '=?base64?!!?=', '-1', 'null'),
+    fc.constantFrom(...secrets),
+    fc.string({ unit: fc.integer({ min: 0x20, max: 0xff }).map((code) => String.fromCharCode(code)), maxLength: 40 }),
+  );
+
+function credentials(bait: Bait): fc.Arbitrary<HeaderList> {
+  const token = fc.constantFrom(...bait.tokens).map((text): HeaderList => [['Authorization', `Bearer ${text}`]]);
+  const key = fc.constantFrom(...bait.keys).map((text): HeaderList => [['X-API-Key', text]]);
+  const bad = fc.constantFrom(...bait.badKeys, ...bait.badTokens, ...bait.keys.map((text) => `${text}0`));
+  return fc.oneof(
+    { weight: 6, arbitrary: token },
+    { weight: 5, arbitrary: key },
+    { weight: 2, arbitrary: fc.constant<HeaderList>([]) },
+    { weight: 1, arbitrary: fc.tuple(token, key).map(([first, second]) => [...first, ...second]) },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom(...bait.keys).map((text): HeaderList => [['authorization', `bearer ${text}`]]),
+    },
+    { weight: 1, arbitrary: bad.map((text): HeaderList => [['X-API-Key', text]]) },
+    { weight: 1, arbitrary: bad.map((text): HeaderList => [['Authorization', `Bearer ${text}`]]) },
+    { weight: 1, arbitrary: oddHeaderValue(bait.secrets).map((text): HeaderList => [['Authorization', text]]) },
+  );
+}
+
+/** Input that the tool takes. */
+function toolInput(bait: Bait, tool: string): fc.Arbitrary<Record<string, unknown>> {
+  switch (tool) {
+    case 'create_api_key':
+      return fc.record(
+        {
+          name: fc.constantFrom('a', 'ключ', '😀'.repeat(200), 'billing export'),
+          scopes: fc.constantFrom([], ['read'], ['read', 'write:orders', 'x']),
+          expiresInDays: fc.constantFrom(1, 0.5, 36_500),
+        },
+        { requiredKeys: ['name', 'scopes'] },
+      );
+    case 'revoke_api_key':
+    case 'delete_api_key':
+      // Ids of keys that stay: revoking them is another's attempt, or repeats what was done.
+      return fc.record({ keyId: fc.constantFrom(...bait.keyIds.slice(3), 'x', '0'.repeat(32), 'F'.repeat(32)) });
+    default:
+      return fc.constantFrom<Record<string, unknown>[]>({}, { _meta: { api_key: bait.keys[0] } }, { _meta: null });
+  }
+}
+
+const toolCall = (bait: Bait) =>
+  fc
+    .constantFrom(...TOOLS, 'get_data', 'no_such_tool')
+    .chain((name) => fc.tuple(fc.constant(name), toolInput(bait, name)));
+
+const rest = (bait: Bait): fc.Arbitrary<Draft> =>
+  toolCall(bait).map(([name, input]) => ({
+    method: 'POST',
+    target: `/tools/${name}`,
+    headers: [JSON_TYPE],
+    body: input,
+  }));
+
+/** A request whose body is still a value. */
+interface Draft {
+  readonly method: string;
+  readonly target: string;
+  readonly headers: HeaderList;
+  readonly body: unknown;
+}
+
+const id = fc.constantFrom<unknown[]>(1, 0, -1, 'a', '', 2 ** 53 - 1, 'ü');
+
+function rpcParams(bait: Bait): fc.Arbitrary<readonly [string, Record<string, unknown>]> {
+  const call = fc
+    .tuple(toolCall(bait), fc.constantFrom<object[]>({}, { _meta: { progressToken: 1 } }))
+    .map(([[name, args], meta]) => ['tools/call', { name, arguments: args, ...meta }] as const);
+  const uri = fc.constantFrom(
+    'ui://widget/api-keys-list.html',
+    'ui://widget/api-key-created.html',
+    'ui://x',
+    'file:///',
+  );
+  return fc.oneof(
+    { weight: 6, arbitrary: call },
+    { weight: 1, arbitrary: uri.map((found) => ['resources/read', { uri: found }] as const) },
+    {
+      weight: 3,
+      arbitrary: fc.constantFrom<(readonly [string, Record<string, unknown>])[]>(
+        ['initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } }],
+        ['ping', {}],
+        ['tools/list', {}],
+        ['tools/list', { cursor: 'x' }],
+        ['resources/list', {}],
+        ['resources/templates/list', {}],
+        ['server/discover', {}],
+        ['subscriptions/listen', {}],
+        ['prompts/get', { name: 'x' }],
+        ['no/such/method', {}],
+      ),
+    },
+  );
+}
+
+const legacyMessage = (bait: Bait) =>
+  fc.oneof(
+    {
+      weight: 8,
+      arbitrary: fc
+        .tuple(rpcParams(bait), id)
+        .map(([[method, params], messageId]) => ({ jsonrpc: '2.0', id: messageId, method, params })),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom<object[]>(
+        { jsonrpc: '2.0', method: 'notifications/initialized' },
+        { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } },
+        { jsonrpc: '2.0', id: 1, result: {} },
+        { jsonrpc: '2.0', id: 1, error: { code: 1, message: 'x' } },
+      ),
+    },
+  );
+
+const ACCEPTS = ['application/json, text/event-stream', 'text/event-stream', 'application/json', '*/*'];
+
+const legacy = (bait: Bait): fc.Arbitrary<Draft> =>
+  fc
+    .tuple(legacyMessage(bait), fc.constantFrom(null, ...LEGACY), fc.constantFrom(...ACCEPTS))
+    .map(([body, version, accept]) => ({
+      method: 'POST',
+      target: '/mcp',
+      headers: [
+        JSON_TYPE,
+        ['Accept', accept],
+        ...(version === null ? [] : [['MCP-Protocol-Version', version] as const]),
+      ],
+      body,
+    }));
+
+const batch = (bait: Bait): fc.Arbitrary<Draft> =>
+  fc.array(legacyMessage(bait), { maxLength: 5 }).map((body) => ({
+    method: 'POST',
+    target: '/mcp',
+    headers: [JSON_TYPE, ['MCP-Protocol-Version', '2025-03-26']],
+    body: body.map((message, index) => ('method' in message && 'id' in message ? { ...message, id: index } : message)),
+  }));
+
+const modern = (bait: Bait): fc.Arbitrary<Draft> =>
+  fc.tuple(rpcParams(bait), id, fc.constantFrom(...ACCEPTS)).map(([[method, params], messageId, accept]) => {
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': MODERN,
+      'io.modelcontextprotocol/clientCapabilities': {},
+      ...(params._meta as object | undefined),
+    };
+    const name = params.name ?? params.uri;
+    return {
+      method: 'POST',
+      target: '/mcp',
+      headers: [
+        JSON_TYPE,
+        ['Accept', accept],
+        ['MCP-Protocol-Version', MODERN],
+        ['Mcp-Method', method],
+        ...(typeof name === 'string' ? [['Mcp-Name', name] as const] : []),
+      ],
+      body: { jsonrpc: '2.0', id: messageId, method, params: { ...params, _meta } },
+    };
+  });
+
+/** Posts to streams that are open, and to none. */
+const posted = (bait: Bait, sessions: readonly string[]): fc.Arbitrary<Draft> =>
+  fc
+    .tuple(legacyMessage(bait), fc.constantFrom(...sessions, ...sessions, '/messages?sessionId=x', '/messages'))
+    .map(([body, target]) => ({
+      method: 'POST',
+      target,
+      headers: [JSON_TYPE],
+      body,
+    }));
+
+const READS = [
+  '/',
+  '/mcp',
+  '/mcp/health',
+  '/openapi.json',
+  '/widgets/preview',
+  '/widgets/preview?widget=api-keys-list&theme=dark',
+  '/.well-known/oauth-protected-resource/mcp',
+  '/tools/get_data',
+  '/messages',
+  '/%2e%2e/etc/passwd',
+  '//evil.example/',
+  '/tools/../mcp/health',
+  '/TOOLS/get_data',
+  '/tools/%67et_data',
+];
+
+const read = (bait: Bait): fc.Arbitrary<Draft> =>
+  fc
+    .tuple(
+      fc.constantFrom('GET', 'GET', 'GET', 'HEAD', 'OPTIONS', 'DELETE', 'PUT', 'PATCH'),
+      fc.constantFrom(...READS),
+      fc.constantFrom('', ...bait.secrets.filter((secret) => !/\s/.test(secret)).map((secret) => `?data=${secret}`)),
+    )
+    .map(([method, path, query]) => ({
+      method,
+      target: path + (path.includes('?') ? '' : query),
+      headers: method === 'OPTIONS' ? [['Access-Control-Request-Method', 'POST']] : [],
+      body: undefined,
+    }));
+
+const ADDED = [
+  'Origin',
+  'X-Forwarded-For',
+  'X-Forwarded-Proto',
+  'Forwarded',
+  'Mcp-Session-Id',
+  'Mcp-Name',
+  'Mcp-Param-X',
+  'Last-Event-ID',
+  'Cookie',
+  'Accept',
+  'Accept-Encoding',
+  'Range',
+  'If-None-Match',
+  'Access-Control-Request-Headers',
+  'Referer',
+  'User-Agent',
+  'Via',
+  'X-HTTP-Method-Override',
+];
+
+const addedHeaders = (bait: Bait): fc.Arbitrary<HeaderList> =>
+  fc.oneof(
+    { weight: 5, arbitrary: fc.constant<HeaderList>([]) },
+    {
+      weight: 1,
+      arbitrary: fc.array(fc.tuple(fc.constantFrom(...ADDED), oddHeaderValue(bait.secrets)), {
+        minLength: 1,
+        maxLength: 3,
+      }),
+    },
+  );
+
+/** Well-formed HTTP of every kind; of its bodies about a third are as they should be. */
+export function requests(bait: Bait, sessions: readonly string[]): fc.Arbitrary<HttpRequest> {
+  const draft = fc.oneof(
+    { weight: 4, arbitrary: rest(bait) },
+    { weight: 4, arbitrary: legacy(bait) },
+    { weight: 3, arbitrary: modern(bait) },
+    { weight: 2, arbitrary: batch(bait) },
+    { weight: 2, arbitrary: posted(bait, sessions) },
+    { weight: 1, arbitrary: read(bait) },
+  );
+  const changed = draft.chain((made) =>
+    fc.tuple(
+      fc.constant(made),
+      made.body === undefined
+        ? fc.constant(null)
+        : jsonText(
+            fc.oneof(
+              { weight: 3, arbitrary: fc.constant(made.body) },
+              { weight: 5, arbitrary: mutated(fc.constant(made.body), bait.secrets) },
+              { weight: 1, arbitrary: oddValue(bait.secrets) },
+            ),
+          ),
+    ),
+  );
+  return fc
+    .tuple(changed, credentials(bait), addedHeaders(bait), fc.nat(255))
+    .map(([[made, body], carried, added, host]) => ({
+      method: made.method,
+      target: made.target,
+      // Callers come from many places: a flood from one of them would be slowed down by design.
+      headers: [['X-Forwarded-For', `10.0.${host}.1`], ...made.headers, ...carried, ...added],
+      body,
+    }));
+}

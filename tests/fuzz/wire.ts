@@ -1,0 +1,121 @@
+// Puts an input on a socket and gives back what came. Well-formed requests share a connection, as clients do; anything
+// else has one of its own, because what it leaves behind is anybody's guess.
+
+import { connect, type Socket } from 'node:net';
+import { type Answer, readAnswers } from './answers.ts';
+import type { Input } from './inputs.ts';
+
+/** Longer than anything here may take on a busy machine; past it the server hangs. */
+const ANSWER_MS_MAX = 30_000;
+/** So long something may still come of an input that deserves no answer. */
+const QUIET_MS = 15;
+
+export interface Outcome {
+  readonly answers: readonly Answer[];
+  /** What came beside whole answers. */
+  readonly rest: string;
+  /** `broken`: no connection, or what came is no HTTP; `rest` says more. */
+  readonly ended: 'answered' | 'closed' | 'quiet' | 'hangs' | 'broken';
+}
+
+export interface Wire {
+  put(input: Input): Promise<Outcome>;
+  close(): void;
+}
+
+interface Line {
+  readonly socket: Socket;
+  received: string;
+  open: boolean;
+  onNews: () => void;
+}
+
+/** True for what is no HTTP as well: reading it again says what is wrong with it. */
+function hasAnswer(received: string, isHead: boolean): boolean {
+  try {
+    return readAnswers(received, isHead).answers.length > 0;
+  } catch {
+    return true;
+  }
+}
+
+export function createWire(url: string): Wire {
+  const { hostname, port } = new URL(url);
+  let kept: Line | null = null;
+
+  function open(): Promise<Line> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(Number(port), hostname);
+      const line: Line = { socket, received: '', open: true, onNews: () => {} };
+      socket.setEncoding('latin1');
+      socket.on('data', (text) => {
+        line.received += text;
+        line.onNews();
+      });
+      socket.on('error', reject); // after the connect it is only a reset, and `close` follows
+      socket.on('close', () => {
+        line.open = false;
+        line.onNews();
+      });
+      socket.on('connect', () => resolve(line));
+    });
+  }
+
+  async function write({ socket }: Line, { chunks, pauseMs }: Input): Promise<void> {
+    for (const [index, chunk] of chunks.entries()) {
+      if (index > 0) await Bun.sleep(pauseMs);
+      if (chunk !== '' && socket.writable) socket.write(chunk, 'latin1');
+    }
+  }
+
+  /** Waits for an answer, the end of the connection, or until it has been quiet for `quietMs`. */
+  function settle(line: Line, { isHead }: Input, quietMs: number): Promise<Outcome['ended']> {
+    return new Promise((resolve) => {
+      const finish = (ended: Outcome['ended']) => {
+        clearTimeout(timer);
+        line.onNews = () => {};
+        resolve(ended);
+      };
+      const timer = setTimeout(() => finish(quietMs === ANSWER_MS_MAX ? 'hangs' : 'quiet'), quietMs);
+      line.onNews = () => {
+        if (hasAnswer(line.received, isHead)) finish('answered');
+        else if (!line.open) finish('closed');
+      };
+      line.onNews();
+    });
+  }
+
+  async function putAlone(input: Input): Promise<Outcome> {
+    const line = await open();
+    await write(line, input);
+    let ended: Outcome['ended'] = 'quiet';
+    if (input.expect === 'any') ended = await settle(line, input, QUIET_MS);
+    if (ended === 'answered') await Bun.sleep(1); // a second answer, to what was smuggled in
+    line.socket.destroy();
+    return { ...readAnswers(line.received, input.isHead), ended };
+  }
+
+  async function putKept(input: Input): Promise<Outcome> {
+    const line = kept?.open === true ? kept : await open();
+    kept = line;
+    line.received = '';
+    await write(line, input);
+    const ended = await settle(line, input, ANSWER_MS_MAX);
+    const outcome = { ...readAnswers(line.received, input.isHead), ended };
+    if (ended !== 'answered' || outcome.answers.at(-1)?.headers.get('connection') === 'close') {
+      line.socket.destroy();
+      kept = null;
+    }
+    return outcome;
+  }
+
+  return {
+    put: (input) =>
+      (input.expect === 'answer' ? putKept(input) : putAlone(input)).catch((error) => ({
+        answers: [],
+        rest: String(error),
+        ended: 'broken',
+      })),
+    close: () => kept?.socket.destroy(),
+  };
+}

@@ -1,0 +1,235 @@
+// Attacks on JWTs by name (RFC 8725, and the CVEs that taught it), beside the rules in user-jwt.test.ts and
+// issuer-token.test.ts: each with a token that a naive verifier accepts.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { createHmac } from 'node:crypto';
+import { createIssuer, createKey, type Issuer } from '../support/issuer.ts';
+import { sendRaw } from '../support/raw.ts';
+import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+
+let issuer: Issuer;
+let bySecret: TestApp;
+let byKeySet: TestApp;
+beforeAll(async () => {
+  issuer = await createIssuer();
+  bySecret = await createTestApp();
+  byKeySet = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
+});
+afterAll(async () => {
+  await bySecret.close();
+  await byKeySet.close();
+  await issuer[Symbol.asyncDispose]();
+});
+
+const encode = (part: unknown) =>
+  Buffer.from(typeof part === 'string' ? part : JSON.stringify(part)).toString('base64url');
+
+const claims = (app: TestApp, more: Record<string, unknown> = {}) => ({
+  sub: 'alice',
+  aud: app.url,
+  iss: issuer.url,
+  exp: Math.floor(app.clock.nowMs() / 1000) + 3600,
+  ...more,
+});
+
+/** Header and payload may be any text; the signature is right for `secret`. */
+function hmac(header: unknown, payload: unknown, secret = TEST_SECRET): string {
+  const signed = `${encode(header)}.${encode(payload)}`;
+  return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
+}
+
+async function outcome(app: TestApp, token: string): Promise<string> {
+  const { status, body } = await app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
+  return status === 200 ? 'ok' : body.code;
+}
+
+test('what the attacks are made of is good where nothing is wrong with it', async () => {
+  expect(await outcome(bySecret, hmac({ alg: 'HS256' }, claims(bySecret)))).toBe('ok');
+  expect(await outcome(byKeySet, await issuer.token(claims(byKeySet)))).toBe('ok');
+});
+
+describe('weak secrets', () => {
+  test.each(['', ' ', '\0', 'secret', 'null', 'undefined', 'JWT_SECRET', TEST_SECRET.slice(0, -1), `${TEST_SECRET} `])(
+    'signed with %j',
+    async (secret) => {
+      expect(await outcome(bySecret, hmac({ alg: 'HS256' }, claims(bySecret), secret))).toBe('invalid_token');
+    },
+  );
+});
+
+describe('the name of the algorithm', () => {
+  test.each([
+    'hs256',
+    'HS256 ',
+    'HS256\0',
+    'ＨＳ256',
+    'HS1',
+    'MD5',
+    'nOnE',
+    'none\0',
+    '__proto__',
+    'dir',
+    'A256GCMKW',
+    'RSA-OAEP',
+  ])('%j', async (alg) => {
+    expect(await outcome(bySecret, hmac({ alg }, claims(bySecret)))).toBe('invalid_token');
+    expect(await outcome(byKeySet, hmac({ alg, kid: 'first' }, claims(byKeySet)))).toBe('invalid_token');
+    const unsigned = `${encode({ alg, kid: 'first' })}.${encode(claims(byKeySet))}.`;
+    expect(await outcome(byKeySet, unsigned)).toBe('invalid_token');
+    expect(await outcome(byKeySet, `${unsigned}AA`)).toBe('invalid_token');
+  });
+
+  test('given twice, the last one counts, and it is checked', async () => {
+    expect(await outcome(bySecret, hmac('{"alg":"HS256","alg":"none"}', claims(bySecret)))).toBe('invalid_token');
+    expect(await outcome(byKeySet, hmac('{"alg":"ES256","alg":"HS256"}', claims(byKeySet)))).toBe('invalid_token');
+  });
+
+  test('a key is used with its own algorithm only', async () => {
+    const [key] = issuer.keys;
+    const rsa = await createKey('PS256', 'rsa');
+    issuer.keys = [...issuer.keys, rsa];
+    const header = encode({ alg: 'RS256', kid: 'rsa' });
+    const signed = `${header}.${encode(claims(byKeySet))}`;
+    // The issuer's key, and a signature of another scheme.
+    const signature = await crypto.subtle.sign(
+      { name: 'RSA-PSS', saltLength: 32 },
+      rsa.privateKey,
+      Buffer.from(signed),
+    );
+    expect(await outcome(byKeySet, `${signed}.${Buffer.from(signature).toString('base64url')}`)).toBe('invalid_token');
+    issuer.keys = key === undefined ? [] : [key];
+  });
+});
+
+describe('signatures of an elliptic curve (CVE-2022-21449 and its kin)', () => {
+  const signature = (r: Uint8Array, s: Uint8Array) => Buffer.concat([r, s]).toString('base64url');
+  const zero = Buffer.alloc(32);
+  const one = Buffer.from([...Buffer.alloc(31), 1]);
+  const order = Buffer.from('ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551', 'hex');
+  test.each([
+    ['of zeros', signature(zero, zero)],
+    ['of ones', signature(one, one)],
+    ['of the order', signature(order, order)],
+    ['of nothing', ''],
+    ['half as long', zero.toString('base64url')],
+    ['in DER', Buffer.from('3006020100020100', 'hex').toString('base64url')],
+    ['too long', Buffer.alloc(4096, 1).toString('base64url')],
+  ])('%s', async (_what, made) => {
+    const header = encode({ alg: 'ES256', kid: 'first' });
+    expect(await outcome(byKeySet, `${header}.${encode(claims(byKeySet))}.${made}`)).toBe('invalid_token');
+  });
+
+  test('a good one under other claims, or cut, or prolonged', async () => {
+    const good = await issuer.token(claims(byKeySet));
+    const [header, payload, made] = good.split('.');
+    const changed = encode({ ...claims(byKeySet), sub: 'root' });
+    for (const token of [
+      `${header}.${changed}.${made}`,
+      `${header}.${payload}.${made?.slice(0, -4)}`,
+      `${header}.${payload}.${made}AAAA`,
+      `${header}.${payload}.${made?.replace(/^./, (first) => (first === 'A' ? 'B' : 'A'))}`,
+    ]) {
+      expect(await outcome(byKeySet, token)).toBe('invalid_token');
+    }
+  });
+});
+
+describe('times', () => {
+  const now = () => Math.floor(bySecret.clock.nowMs() / 1000);
+  test.each([
+    ['exp as text', () => `"exp":"${now() + 60}"`],
+    ['exp as text with an exponent', () => '"exp":"1e10"'],
+    ['exp in a list', () => `"exp":[${now() + 60}]`],
+    ['exp true', () => '"exp":true'],
+    ['exp negative', () => '"exp":-1'],
+    ['exp zero', () => '"exp":0'],
+    ['exp under a name that looks like it', () => `"еxp":${now() + 60}`],
+    ['exp inherited', () => `"__proto__":{"exp":${now() + 60}}`],
+    ['nbf as text', () => `"exp":${now() + 60},"nbf":"0"`],
+    ['nbf null', () => `"exp":${now() + 60},"nbf":null`],
+    ['nbf in a century', () => `"exp":99999999999,"nbf":${now() + 3_155_760_000}`],
+    ['nbf beyond every number', () => '"exp":99999999999,"nbf":1e999'],
+  ])('%s', async (_what, times) => {
+    expect(await outcome(bySecret, hmac({ alg: 'HS256' }, `{"sub":"alice",${times()}}`))).toBe('invalid_token');
+  });
+});
+
+describe('other forms', () => {
+  test('a token in a token is not unwrapped', async () => {
+    const inner = hmac({ alg: 'HS256' }, claims(bySecret));
+    expect(await outcome(bySecret, hmac({ alg: 'HS256', cty: 'JWT' }, inner))).toBe('invalid_token');
+  });
+
+  test('a compressed payload is not unpacked', async () => {
+    const packed = Buffer.from(Bun.deflateSync(JSON.stringify(claims(bySecret)))).toString('latin1');
+    expect(await outcome(bySecret, hmac({ alg: 'HS256', zip: 'DEF' }, packed))).toBe('invalid_token');
+  });
+
+  test('the JSON form of a signed token is none', async () => {
+    const [header, payload, signature] = hmac({ alg: 'HS256' }, claims(bySecret)).split('.');
+    expect(await outcome(bySecret, JSON.stringify({ payload, protected: header, signature }))).toBe('invalid_token');
+    const general = { payload, signatures: [{ protected: header, signature }] };
+    expect(await outcome(bySecret, JSON.stringify(general))).toBe('invalid_token');
+  });
+
+  test('the other alphabet, padding and line ends are none', async () => {
+    const good = hmac({ alg: 'HS256' }, claims(bySecret));
+    for (const token of [
+      `${good}==`,
+      good.replaceAll('.', '\t.'),
+      `${good}.`,
+      `.${good}`,
+      good.replace('.', '+.'),
+      `${good}%3D`,
+    ]) {
+      expect(await outcome(bySecret, token)).toBe('invalid_token');
+    }
+  });
+
+  test('two Authorization headers are not chosen from', async () => {
+    const good = hmac({ alg: 'HS256' }, claims(bySecret));
+    const bad = hmac({ alg: 'HS256' }, claims(bySecret), 'x');
+    for (const [first, second] of [
+      [good, bad],
+      [bad, good],
+      [good, good],
+    ]) {
+      const head = `POST /tools/list_api_keys HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${first}\r\nAuthorization: Bearer ${second}\r\n\r\n`;
+      const { status, body } = await sendRaw(bySecret.url, head);
+      expect({ status, code: JSON.parse(body).code }).toEqual({ status: 401, code: 'invalid_token' });
+    }
+  });
+
+  test('claims nested deep, wide, or huge cost an answer and nothing else', async () => {
+    const deep = `{"sub":"alice","exp":${claims(bySecret).exp},"x":${'['.repeat(3000)}${']'.repeat(3000)}}`;
+    expect(await outcome(bySecret, hmac({ alg: 'HS256' }, deep))).toBe('ok');
+    const wide = { ...claims(bySecret), x: Array.from({ length: 3000 }, (_, index) => index % 10) };
+    expect(await outcome(bySecret, hmac({ alg: 'HS256' }, wide))).toBe('ok');
+    const header = { alg: 'HS256', x: 'x'.repeat(9000) };
+    expect(await outcome(bySecret, hmac(header, claims(bySecret)))).toBe('ok');
+  });
+});
+
+describe('a key set that holds what it should not', () => {
+  test('a shared secret, a key for encryption, a weak key: none is used', async () => {
+    await using evil = await createIssuer();
+    await using app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: evil.url } });
+    const [own] = evil.keys;
+    if (own === undefined) throw new Error('an issuer has a key');
+    const k = Buffer.from(TEST_SECRET).toString('base64url');
+    const secret = { ...own, jwk: { kty: 'oct', k, kid: 'secret', alg: 'HS256' } };
+    const encryption = await createKey('ES256', 'encryption');
+    const noOps = await createKey('ES256', 'no-ops');
+    evil.keys = [
+      own,
+      secret,
+      { ...encryption, jwk: { ...encryption.jwk, use: 'enc' } },
+      { ...noOps, jwk: { ...noOps.jwk, key_ops: ['sign'] } },
+    ];
+    const payload = { ...claims(app), iss: evil.url };
+    expect(await outcome(app, await evil.token(payload))).toBe('ok');
+    expect(await outcome(app, hmac({ alg: 'HS256', kid: 'secret' }, payload))).toBe('invalid_token');
+    for (const key of [encryption, noOps])
+      expect(await outcome(app, await evil.token(payload, { key }))).toBe('invalid_token');
+  });
+});
