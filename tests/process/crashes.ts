@@ -7,9 +7,8 @@ import { temporaryFolder } from '../support/folder.ts';
 import { createPerson, type Person, seeded } from '../support/person.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
-import { type CallTool, overMcp, overRest, overSse, WrongAnswer } from '../support/transports.ts';
+import { transportOf } from '../support/transports.ts';
 
-const TRANSPORTS: readonly ((url: string) => CallTool)[] = [overRest, overMcp, overRest, overSse];
 /** From the first crash on a round lives this long at least, and at most. */
 const LIFE_MS_MIN = 30;
 const LIFE_MS_MAX = 300;
@@ -19,18 +18,17 @@ export async function crash(options: { rounds: number; people: number; seed: num
   const folder = temporaryFolder();
   const env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' };
   const random = seeded(options.seed);
-  const transport = (index: number, url: string) => TRANSPORTS[index % TRANSPORTS.length]?.(url) ?? overRest(url);
   let people: Person[] = [];
 
   for (let round = 0; round <= options.rounds; round += 1) {
     const server = await startServer({ folder, env });
     if (round === 0) {
       const made = Array.from({ length: options.people }, (_, index) =>
-        createPerson(`person ${index}`, transport(index, server.url), seeded(options.seed + index + 1)),
+        createPerson(`person ${index}`, transportOf(index, server.url), seeded(options.seed + index + 1)),
       );
       people = await Promise.all(made);
     } else {
-      await Promise.all(people.map((person, index) => person.moveTo(transport(index, server.url))));
+      await Promise.all(people.map((person, index) => person.moveTo(transportOf(index, server.url), 'crash')));
       await expectWhole(join(folder, 'data/keys.db')); // not before the server has mended what there was to mend
     }
     if (round === options.rounds) {
@@ -38,17 +36,11 @@ export async function crash(options: { rounds: number; people: number; seed: num
       break;
     }
     let dead = false;
-    const work = people.map(async (person) => {
-      try {
-        for (;;) await person.step();
-      } catch (error) {
-        if (!dead || error instanceof WrongAnswer) throw error;
-      }
-    });
+    const work = people.map((person) => person.workUntilGone(() => dead));
     await Bun.sleep(LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN));
     dead = true;
     await server.kill();
-    await Promise.all(work);
+    for (const wrong of await Promise.all(work)) if (wrong !== null) throw wrong;
   }
   return people.reduce((sum, { answered }) => sum + answered, 0);
 }

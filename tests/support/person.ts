@@ -16,11 +16,27 @@ interface OwnKey {
   usedAtMs: number;
 }
 
+interface ListedKey {
+  readonly id: string;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly active: boolean;
+  readonly lastUsedAt?: number;
+}
+
 export interface Person {
   /** One operation. False when the server asked to come back later. Throws WrongAnswer, and what the network throws. */
   step(): Promise<boolean>;
-  /** Goes on over another transport or with another server, after checking that what was acknowledged is there. */
-  moveTo(callTool: CallTool): Promise<void>;
+  /**
+   * Goes on with the server's next process, after checking that what was acknowledged is there. After a crash steps
+   * without an answer may have been taken too, and last uses be lost; after an orderly stop neither.
+   */
+  moveTo(callTool: CallTool, after: 'crash' | 'stop'): Promise<void>;
+  /**
+   * One step after the other until the network fails or an answer is wrong. Resolves to what was wrong; null if it was
+   * only the network, and the server was `gone`.
+   */
+  workUntilGone(gone: () => boolean): Promise<unknown>;
   /** Operations that were answered. */
   readonly answered: number;
 }
@@ -79,56 +95,67 @@ export async function createPerson(name: string, firstTransport: CallTool, rando
     return true;
   }
 
-  async function list(afterRestart = false): Promise<boolean> {
+  async function list(after?: 'crash' | 'stop'): Promise<boolean> {
     const output = expectOk(await callTool('list_api_keys', {}, headers), 'list');
     if (output === null) return false;
-    const found = new Map<string, { active: boolean; lastUsedAt?: number; name: string; scopes: string[] }>(
-      output.keys.map((key: { id: string }) => [key.id, key]),
-    );
+    const found = new Map<string, ListedKey>(output.keys.map((key: ListedKey) => [key.id, key]));
     for (const own of keys.values()) {
-      const key = found.get(own.id);
-      const state: State = key === undefined ? 'deleted' : key.active ? 'active' : 'revoked';
-      if (state !== own.acknowledged && state !== own.attempted)
-        throw new WrongAnswer(`${own.id} is ${state}, not ${own.acknowledged}`);
-      if (key !== undefined && !afterRestart && (key.lastUsedAt ?? 0) < own.usedAtMs)
-        throw new WrongAnswer(`${own.id}: lastUsedAt ${key.lastUsedAt} is before ${own.usedAtMs}`);
-      if (afterRestart) {
-        own.acknowledged = state;
-        own.attempted = null;
-        own.usedAtMs = 0; // the last seconds of it may be lost
-      }
+      compare(own, found.get(own.id), after);
+      found.delete(own.id);
     }
-    const strangers = [...found].filter(([id]) => !keys.has(id));
-    if (strangers.length > untold) throw new WrongAnswer(`${strangers.length} keys nobody made`);
-    for (const [id, key] of strangers) {
+    for (const key of found.values()) {
       const whole = key.active && key.name === name && key.scopes.join() === SCOPES.join();
       if (!whole) throw new WrongAnswer(`half a key: ${JSON.stringify(key)}`);
-      if (afterRestart) expectOk(await callTool('delete_api_key', { keyId: id }, headers), 'delete');
     }
-    if (afterRestart) untold = 0;
+    if (found.size > (after === 'stop' ? 0 : untold)) throw new WrongAnswer(`${found.size} keys nobody was told of`);
+    if (after === undefined) return true;
+    for (const id of found.keys()) expectOk(await callTool('delete_api_key', { keyId: id }, headers), 'delete');
+    untold = 0;
     return true;
+  }
+
+  function compare(own: OwnKey, key: ListedKey | undefined, after?: 'crash' | 'stop'): void {
+    const state: State = key === undefined ? 'deleted' : key.active ? 'active' : 'revoked';
+    const maybe = after === 'stop' ? null : own.attempted;
+    if (state !== own.acknowledged && state !== maybe)
+      throw new WrongAnswer(`${own.id} is ${state}, not ${own.acknowledged}`);
+    if (key !== undefined && after !== 'crash' && (key.lastUsedAt ?? 0) < own.usedAtMs)
+      throw new WrongAnswer(`${own.id}: lastUsedAt ${key.lastUsedAt} is before ${own.usedAtMs}`);
+    if (after === undefined) return;
+    own.acknowledged = state;
+    own.attempted = null;
+    own.usedAtMs = key?.lastUsedAt ?? 0;
   }
 
   const some = (): OwnKey | undefined => [...keys.values()][Math.floor(random() * keys.size)];
 
+  async function step(): Promise<boolean> {
+    const own = some();
+    const dice = random();
+    if (own === undefined || dice < 0.15) {
+      const oldest = keys.size >= KEYS_MAX ? keys.values().next().value : undefined;
+      if (oldest === undefined) return create();
+      const done = oldest.acknowledged === 'deleted' || (await end(oldest, 'deleted'));
+      if (done) keys.delete(oldest.id);
+      return done;
+    }
+    if (dice < 0.25 && own.acknowledged === 'active') return end(own, 'revoked');
+    if (dice < 0.3 && own.acknowledged !== 'deleted') return end(own, 'deleted');
+    return dice < 0.4 ? list() : use(own);
+  }
+
   return {
-    async step() {
-      const own = some();
-      const dice = random();
-      if (own === undefined || dice < 0.15) {
-        const oldest = keys.size >= KEYS_MAX ? keys.values().next().value : undefined;
-        if (oldest === undefined) return create();
-        const done = oldest.acknowledged === 'deleted' || (await end(oldest, 'deleted'));
-        if (done) keys.delete(oldest.id);
-        return done;
+    step,
+    async workUntilGone(gone) {
+      try {
+        for (;;) await step();
+      } catch (error) {
+        return gone() && !(error instanceof WrongAnswer) ? null : error;
       }
-      if (dice < 0.25 && own.acknowledged === 'active') return end(own, 'revoked');
-      if (dice < 0.3 && own.acknowledged !== 'deleted') return end(own, 'deleted');
-      return dice < 0.4 ? list() : use(own);
     },
-    async moveTo(next) {
+    async moveTo(next, after) {
       callTool = next;
-      if (!(await list(true))) throw new Error('the server is not ready');
+      if (!(await list(after))) throw new Error('the server is not ready');
       for (const own of keys.values()) await use(own);
     },
     get answered() {

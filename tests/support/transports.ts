@@ -63,6 +63,7 @@ export function overSse(url: string): CallTool & { close(): Promise<void> } {
     id += 1;
     const posted = await open.post(toolsCall(id, tool, input), headers);
     if (posted.status === 503) return shed(posted.headers);
+    if (posted.status === 404 && (await open.nextMessage()) === undefined) throw new Error('the stream ended');
     if (posted.status !== 202) throw new WrongAnswer(`${tool} answered ${posted.status} over /messages`);
     const message = await open.nextMessage();
     if (message === undefined) throw new Error('the stream ended');
@@ -70,6 +71,12 @@ export function overSse(url: string): CallTool & { close(): Promise<void> } {
     return outcomeOf(tool, message);
   };
   return Object.assign(call, { close: async () => session?.then((open) => open.drop()).catch(() => {}) });
+}
+
+/** A mix of all: the transport of the person with this number. */
+export function transportOf(index: number, url: string): CallTool {
+  const transports = [overRest, overMcp, overRest, overSse] as const;
+  return (transports[index % transports.length] ?? overRest)(url);
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
