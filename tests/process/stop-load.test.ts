@@ -1,6 +1,7 @@
 // Stopping while people work with keys over every transport: whatever was done was answered, and nothing of it is lost.
 
 import { expect, test } from 'bun:test';
+import { listeningAt } from '../bench/process.ts';
 import { rawStream } from '../mcp/raw-sse.ts';
 import { createPerson, seeded } from '../support/person.ts';
 import { productionEnv, productionFolder } from '../support/production.ts';
@@ -65,24 +66,8 @@ test('Ctrl-C to the whole process group of `bun run start`', async () => {
     signalGroup('SIGINT');
     return child.exited;
   };
-  await stopUnderLoad(await listening(child.stderr), stop, async () => {
+  await stopUnderLoad(await listeningAt(child.stderr, 'bun run start'), stop, async () => {
     const next = servers.use(await startServer({ env, folder }));
     return next.url;
   });
 }, 60_000);
-
-/** Reads until the server says where it listens, and goes on reading, so that it is never held up. */
-function listening(stderr: ReadableStream<Uint8Array>): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = '';
-    (async () => {
-      const decoder = new TextDecoder();
-      for await (const chunk of stderr) {
-        text += decoder.decode(chunk, { stream: true });
-        const url = /listening on (\S+)\n/.exec(text)?.[1];
-        if (url) resolve(url);
-      }
-      reject(new Error(`it did not start: ${text}`));
-    })();
-  });
-}
