@@ -1,12 +1,12 @@
 // Many connections and event streams that are only open, while a few clients are busy.
 
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Process, startProcess } from '../bench/process.ts';
+import { startProcess } from '../bench/process.ts';
 import { manyStreams, postTo, sessionsOf } from '../mcp/raw-sse.ts';
 import { request } from '../mcp/support.ts';
 import { createLatencies, type Latencies } from '../soak/latencies.ts';
 import { callOver, userHeaders } from '../support/client.ts';
+import { openFiles } from '../support/open-files.ts';
 import { isWhole, type RawConnection, rawConnection } from '../support/raw.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
@@ -36,14 +36,14 @@ export async function idleLoad(options: { connections: number; streams: number; 
     env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' },
   });
   const { url } = server;
-  const before = openFiles(server);
+  const before = openFiles(server.pid).length;
   const connections: RawConnection[] = [];
   while (connections.length < options.connections) {
     const count = Math.min(AT_A_TIME, options.connections - connections.length);
     connections.push(...(await Promise.all(Array.from({ length: count }, () => sayHello(url)))));
   }
   const streams = await manyStreams(url, options.streams);
-  const during = openFiles(server);
+  const during = openFiles(server.pid).length;
   const latencies = await busy(url, options.busyMs);
   const residentMb = server.residentMb();
 
@@ -61,9 +61,9 @@ export async function idleLoad(options: { connections: number; streams: number; 
   for (const { socket } of connections) socket.destroy();
   for (const stream of streams) stream.drop();
   const closedMs = performance.now();
-  while (openFiles(server) > before + FETCH_POOL && performance.now() - closedMs < FILES_CLOSED_WITHIN_MS)
+  while (openFiles(server.pid).length > before + FETCH_POOL && performance.now() - closedMs < FILES_CLOSED_WITHIN_MS)
     await Bun.sleep(50);
-  return { latencies, residentMb, openFiles: [before, during, openFiles(server)] };
+  return { latencies, residentMb, openFiles: [before, during, openFiles(server.pid).length] };
 }
 
 async function sayHello(url: string): Promise<RawConnection> {
@@ -93,5 +93,3 @@ async function busy(url: string, forMs: number): Promise<Latencies> {
   await Promise.all(Array.from({ length: HOT_CLIENTS }, client));
   return latencies;
 }
-
-const openFiles = ({ pid }: Process) => readdirSync(`/proc/${pid}/fd`).length;

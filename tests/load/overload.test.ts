@@ -1,7 +1,7 @@
 // More than the server can take.
 
 import { expect, test } from 'bun:test';
-import { readdirSync } from 'node:fs';
+import { openFiles } from '../support/open-files.ts';
 import { isWhole, rawConnection } from '../support/raw.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -13,7 +13,7 @@ const OPEN_FILES_MAX = 200;
 test('ten times the load it can take: slow or 503, never wrong, and normal again within 5 s', async () => {
   const report = await overload();
   expect(report.wrong.slice(0, 3)).toEqual([]);
-  expect(report.answered).toBeGreaterThan(report.capacity);
+  expect(report.answered).toBeGreaterThan(1000);
   expect(report.recoveredMs).toBeLessThan(5000);
 }, 60_000);
 
@@ -29,7 +29,7 @@ test.skipIf(!canLimit)(
     Bun.spawnSync(['prlimit', '--pid', String(server.pid), `--nofile=${OPEN_FILES_MAX}`]);
     const many = await Promise.all(Array.from({ length: 2 * OPEN_FILES_MAX }, () => rawConnection(server.url)));
     for (const { socket } of many) socket.write(GET);
-    while (readdirSync(`/proc/${server.pid}/fd`).length < OPEN_FILES_MAX - 5) await Bun.sleep(10);
+    while (openFiles(server.pid).length < OPEN_FILES_MAX - 5) await Bun.sleep(10);
     early.socket.write(GET);
     await early.until((text) => text.split('HTTP/1.1 200').length === 3);
     for (const { socket } of many) socket.destroy();

@@ -1,9 +1,9 @@
 // A disk that is full or read-only: 503 for what must be written, everything else goes on, and no restart is needed.
 
 import { describe, expect, test } from 'bun:test';
-import { readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
+import { openFiles } from '../support/open-files.ts';
 import { runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
 import { canMount, type SmallDisk, smallDisk } from '../support/small-disk.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -91,7 +91,7 @@ describe.skipIf(!mountable)('a disk', () => {
     const alice = await person(server);
     disk.fill();
     for (let count = 0; count < FAILED_WRITES; count += 1) expect((await alice.create()).status).toBe(503);
-    expect(openFiles(server.pid, disk.folder)).toBeLessThan(OPEN_FILES_MAX);
+    expect(openFiles(server.pid).filter((file) => file.startsWith(disk.folder)).length).toBeLessThan(OPEN_FILES_MAX);
     disk.free();
     expect((await alice.create()).status).toBe(200);
   });
@@ -151,14 +151,3 @@ describe.skipIf(!mountable)('a disk', () => {
     expect(stderr).toMatch(/^mcp-key-server: DATABASE_URL: expected a file that can be opened and written, but .*\n$/);
   });
 });
-
-function openFiles(pid: number, folder: string): number {
-  const links = readdirSync(`/proc/${pid}/fd`).map((descriptor) => {
-    try {
-      return readlinkSync(`/proc/${pid}/fd/${descriptor}`);
-    } catch {
-      return ''; // closed meanwhile
-    }
-  });
-  return links.filter((link) => link.startsWith(folder)).length;
-}

@@ -1,11 +1,12 @@
 // A server under mixed load for a while, measured in windows of equal length: people with keys over every transport, a
 // hot key, guesses, clients that hang up, and connections and streams that are only open.
 
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Process, startProcess } from '../bench/process.ts';
 import { rawStream } from '../mcp/raw-sse.ts';
 import { callOver, userHeaders } from '../support/client.ts';
+import { openFiles } from '../support/open-files.ts';
 import { createPerson, seeded } from '../support/person.ts';
 import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -47,18 +48,17 @@ export async function soak({ seconds, windows, onWindow = () => {} }: SoakOption
   });
   let latencies = createLatencies();
   let errors: string[] = [];
-  let over = false;
-  const end = Promise.withResolvers<void>();
+  const end = new AbortController();
   const loop = async (step: () => Promise<unknown>, pauseMs = PAUSE_MS) => {
-    while (!over) {
+    while (!end.signal.aborted) {
       const startedMs = performance.now();
       try {
         await step();
         latencies.add(performance.now() - startedMs);
       } catch (error) {
-        if (!over) errors.push(String(error));
+        if (!end.signal.aborted) errors.push(String(error));
       }
-      await Promise.race([Bun.sleep(pauseMs), end.promise]);
+      await sleep(pauseMs, undefined, { signal: end.signal }).catch(() => {}); // ended early
     }
   };
   const load = await startLoad(server.url, loop);
@@ -72,8 +72,7 @@ export async function soak({ seconds, windows, onWindow = () => {} }: SoakOption
     measured.push(window);
     onWindow(window, index);
   }
-  over = true;
-  end.resolve();
+  end.abort();
   await Promise.all(load);
   await server.stop();
   return measured;
@@ -85,7 +84,7 @@ function measureWindow(latencies: Latencies, server: Process) {
     p50Ms: latencies.quantileMs(0.5),
     p99Ms: latencies.quantileMs(0.99),
     residentMb: server.residentMb(),
-    openFiles: readdirSync(`/proc/${server.pid}/fd`).length,
+    openFiles: openFiles(server.pid).length,
   };
 }
 
