@@ -4,9 +4,11 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openFiles } from '../support/open-files.ts';
+import { createPerson, seeded } from '../support/person.ts';
 import { runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
 import { canMount, type SmallDisk, smallDisk } from '../support/small-disk.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { transportOf } from '../support/transports.ts';
 
 const mountable = canMount();
 if (!mountable) console.warn('disk.test.ts is skipped: mounting a tmpfs takes root');
@@ -33,6 +35,8 @@ async function person({ url }: ServerProcess) {
   };
 }
 
+const PEOPLE = 8;
+const FULL_ROUNDS = 5;
 const HEALED_MS_MAX = 5000;
 
 /** A connection that was opened on the read-only disk is replaced once it has failed; until then a write may be 503. */
@@ -83,6 +87,33 @@ describe.skipIf(!mountable)('a disk', () => {
         .map(({ id }) => id)
         .sort(),
     );
+  });
+
+  test('full and free again and again while people work: each answer is right or 503, and what was answered stays', async () => {
+    using disk = smallDisk();
+    await using server = await startServer({ env: envOn(disk) });
+    const people = await Promise.all(
+      Array.from({ length: PEOPLE }, (_, index) =>
+        createPerson(`person ${index}`, transportOf(index, server.url), seeded(index)),
+      ),
+    );
+    let over = false;
+    let refused = 0;
+    const work = people.map(async (person) => {
+      while (!over) if (!(await person.step())) refused += 1;
+    });
+    for (let round = 0; round < FULL_ROUNDS; round += 1) {
+      await Bun.sleep(100);
+      disk.fill();
+      await Bun.sleep(200);
+      disk.free();
+    }
+    over = true;
+    await Promise.all(work);
+    expect(refused).toBeGreaterThan(PEOPLE);
+    await server.kill();
+    await using again = await startServer({ env: envOn(disk) });
+    await Promise.all(people.map((person, index) => person.moveTo(transportOf(index, again.url), 'crash')));
   });
 
   test(`full: ${FAILED_WRITES} failed writes leave no heap of open files`, async () => {
