@@ -17,7 +17,7 @@ const MEASURE_REQUESTS = 4000;
 /** One call in so many creates a key: those are written to the disk, one after the other. */
 const CREATE_EVERY = 20;
 /** What a client that comes afterwards may wait: it is a normal answer on a busy machine. */
-const NORMAL_MS = 250;
+const NORMAL_MS = 500;
 
 export interface OverloadReport {
   /** Requests a second it answers when it is busy all the time. */
