@@ -32,15 +32,27 @@ const isBusy = (error: unknown): boolean => BUSY.test(codeOf(error));
 
 /** A client on the file, set up for several processes and durable commits. The caller closes it. */
 async function openClient(path: string): Promise<Client> {
-  const client = createClient({ url: `file:${encodeURI(path)}`, concurrency: 1, timeout: LOCK_WAIT_MS });
+  const client = connect(path);
   try {
     await client.execute('PRAGMA synchronous = FULL'); // a commit is on the disk before it is acknowledged
     return client;
   } catch (error) {
     client.close();
-    throw error;
+    throw asOpenError(error);
   }
 }
+
+function connect(path: string): Client {
+  try {
+    return createClient({ url: `file:${encodeURI(path)}`, concurrency: 1, timeout: LOCK_WAIT_MS });
+  } catch (error) {
+    throw asOpenError(error);
+  }
+}
+
+/** A file that can't be opened comes as a plain Error from the driver, the code at the end of its message. */
+const asOpenError = (error: unknown) =>
+  codeOf(error) === '' ? new LibsqlError(String((error as Error).message), 'SQLITE_CANTOPEN') : error;
 
 /** Tries `run` while another process holds the file. */
 async function retryBusy<T>(run: () => Promise<T>, forMs: number): Promise<T> {

@@ -8,6 +8,7 @@ export interface Process extends AsyncDisposable {
   /** For messages. */
   readonly name: string;
   readonly url: string;
+  readonly pid: number;
   /** Resident memory now. */
   residentMb(): number;
   /** Empties its log, which at full speed grows by a gigabyte a minute. */
@@ -50,6 +51,7 @@ export async function startProcess({ name, script, args = [], env = {} }: Proces
   return {
     name,
     url,
+    pid: child.pid,
     residentMb: () => residentMb(child.pid),
     emptyLog: () => truncateSync(logFile),
     stop,
@@ -62,7 +64,7 @@ export async function startProcess({ name, script, args = [], env = {} }: Proces
 }
 
 /** The address a server announces. What it writes afterwards is read and dropped, so that it never blocks. */
-function listeningAt(stderr: ReadableStream<Uint8Array>, name: string): Promise<string> {
+export function listeningAt(stderr: ReadableStream<Uint8Array>, name: string): Promise<string> {
   return new Promise((resolve, reject) => {
     void (async () => {
       const decoder = new TextDecoder();

@@ -1,0 +1,81 @@
+// A damaged database file: the start is refused, says what to do, and changes not a byte.
+
+import { expect, test } from 'bun:test';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { callOver, userHeaders } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { runToExit, startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const env = { JWT_SECRET: TEST_SECRET };
+const PAGE_BYTES = 4096;
+const ROWS = 5000;
+
+/** A database with many keys, all of it in the one file. */
+async function makeDatabase(): Promise<Buffer> {
+  const server = await startServer({ env });
+  await server.stop();
+  const file = join(server.folder, 'data/keys.db');
+  const db = createClient({ url: `file:${file}` });
+  await db.execute({
+    sql: `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT lower(hex(randomblob(16))), 'user ' || i % 100, 'n', lower(hex(randomblob(32))), '["read"]', 1, i FROM n`,
+    args: [ROWS],
+  });
+  await db.execute('PRAGMA wal_checkpoint(TRUNCATE)');
+  db.close();
+  return readFileSync(file);
+}
+
+const whole = await makeDatabase();
+const pages = Math.floor(whole.length / PAGE_BYTES);
+const overwrite = (file: Buffer, page: number, byte: number) =>
+  file.fill(byte, page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
+
+const DAMAGES: readonly [string, (file: Buffer) => Buffer][] = [
+  ['its header is gone', (file) => file.fill(0, 0, 100)],
+  ['its list of tables is garbage', (file) => file.fill(0xff, 120, PAGE_BYTES)],
+  ['its second half is gone', (file) => file.subarray(0, Math.floor(pages / 2) * PAGE_BYTES)],
+  ['its last page is cut off', (file) => file.subarray(0, file.length - 1000)],
+  ['the first page of the keys is garbage', (file) => overwrite(file, 2, 0xa5)],
+  ['one page in its middle is garbage', (file) => overwrite(file, Math.floor(pages / 2), 0xa5)],
+  ['one page in its middle is zero', (file) => overwrite(file, Math.floor(pages / 2) + 1, 0)],
+];
+
+/** Starts on `folder`, whose database is damaged, and expects the one line and untouched files. */
+async function expectRefusal(folder: string): Promise<void> {
+  const data = join(folder, 'data');
+  const before = new Map(readdirSync(data).map((name) => [name, readFileSync(join(data, name))]));
+  const { code, stderr } = await runToExit({ env, folder });
+  expect(code).toBe(1);
+  expect(stderr).toBe(
+    'mcp-key-server: DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty\n',
+  );
+  for (const [name, bytes] of before) {
+    if (name.endsWith('-shm')) continue; // the index of the log, made anew by every process
+    expect(readFileSync(join(data, name)).equals(bytes), name).toBe(true);
+  }
+}
+
+test.each(DAMAGES)('a file is refused when %s', async (_, damage) => {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'data'));
+  writeFileSync(join(folder, 'data/keys.db'), damage(Buffer.from(whole)));
+  await expectRefusal(folder);
+});
+
+test('a write-ahead log left by a crash stays as it is beside a damaged file', async () => {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'data'));
+  const file = join(folder, 'data/keys.db');
+  writeFileSync(file, whole);
+  const server = await startServer({ env, folder });
+  await callOver(server.url, 'create_api_key', { name: 'in the log', scopes: [] }, await userHeaders('alice'));
+  await server.kill();
+  expect(readFileSync(`${file}-wal`).length).toBeGreaterThan(0);
+  writeFileSync(file, overwrite(readFileSync(file), Math.floor(pages / 2), 0xa5));
+  await expectRefusal(folder);
+});

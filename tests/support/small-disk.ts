@@ -1,0 +1,75 @@
+// A disk of a few megabytes that can be filled, emptied and made read-only: a tmpfs, where mounting is allowed.
+
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { temporaryFolder } from './folder.ts';
+
+const SIZE_KIB = 2048;
+/** A tmpfs gives out whole pages. */
+const PAGE_BYTES = 4096;
+
+export interface SmallDisk extends Disposable {
+  /** Where it is. */
+  readonly folder: string;
+  /** Takes every free byte. */
+  fill(): void;
+  /** Gives them back. */
+  free(): void;
+  /** From now on whatever is opened here is opened read-only. A file system with files open for writing can't be. */
+  coverReadOnly(): void;
+  /** From now on an empty disk, read-only, is found here. */
+  coverEmpty(): void;
+  uncover(): void;
+}
+
+const run = (...command: string[]) => Bun.spawnSync(command, { stdout: 'ignore', stderr: 'ignore' }).exitCode === 0;
+
+function must(...command: string[]): void {
+  if (!run(...command)) throw new Error(`failed: ${command.join(' ')}`);
+}
+
+/** Whether this machine lets us mount. */
+export function canMount(): boolean {
+  const folder = temporaryFolder();
+  return run('mount', '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder) && run('umount', folder);
+}
+
+export function smallDisk(): SmallDisk {
+  const folder = temporaryFolder();
+  const filler = join(folder, 'filler');
+  let covers = 0;
+  must('mount', '-t', 'tmpfs', '-o', `size=${SIZE_KIB}k`, 'tmpfs', folder);
+
+  function uncover(): void {
+    for (; covers > 0; covers -= 1) must('umount', '-l', folder);
+  }
+
+  return {
+    folder,
+    fill() {
+      const file = openSync(filler, 'w');
+      try {
+        for (;;) writeSync(file, Buffer.alloc(PAGE_BYTES));
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'ENOSPC') throw error;
+      } finally {
+        closeSync(file);
+      }
+    },
+    free: () => rmSync(filler),
+    coverReadOnly() {
+      must('mount', '--bind', folder, folder);
+      covers += 1;
+      must('mount', '-o', 'remount,bind,ro', folder);
+    },
+    coverEmpty() {
+      must('mount', '-t', 'tmpfs', '-o', 'size=64k,ro', 'tmpfs', folder);
+      covers += 1;
+    },
+    uncover,
+    [Symbol.dispose]() {
+      uncover();
+      must('umount', '-l', folder);
+    },
+  };
+}

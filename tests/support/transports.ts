@@ -1,0 +1,90 @@
+// One way to call a tool for each transport, with answers that can be compared.
+
+import { ACCEPT, openSse } from '../mcp/support.ts';
+import { answerOf } from './test-app.ts';
+
+/** What came of a call. `refused`: the credential is no good; `later`: 503, or what stands for it in-band. */
+export type Outcome =
+  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+  { readonly kind: 'ok'; readonly output: any } | { readonly kind: 'refused' } | { readonly kind: 'later' };
+
+export type CallTool = (tool: string, input: object, headers: Record<string, string>) => Promise<Outcome>;
+
+/** An answer that no server in any state may give. */
+export class WrongAnswer extends Error {
+  override name = 'WrongAnswer';
+}
+
+const REFUSED = /^Invalid or expired API key$/;
+const LATER = /out of reach; try again$|at its limit; try again$/;
+const post = (body: unknown, headers: Record<string, string>) => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json', accept: ACCEPT, ...headers },
+  body: JSON.stringify(body),
+});
+const toolsCall = (id: number, name: string, input: object) => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: input },
+});
+
+function shed(headers: Headers): Outcome {
+  if (!headers.has('retry-after')) throw new WrongAnswer('503 without Retry-After');
+  return { kind: 'later' };
+}
+
+export function overRest(url: string): CallTool {
+  return async (tool, input, headers) => {
+    const answer = await answerOf(await fetch(`${url}/tools/${tool}`, post(input, headers)));
+    if (answer.status === 200) return { kind: 'ok', output: answer.body };
+    if (answer.status === 401) return { kind: 'refused' };
+    if (answer.status === 503) return shed(answer.headers);
+    throw new WrongAnswer(`${tool} answered ${answer.status} ${JSON.stringify(answer.body)}`);
+  };
+}
+
+export function overMcp(url: string): CallTool {
+  return async (tool, input, headers) => {
+    const answer = await answerOf(await fetch(`${url}/mcp`, post(toolsCall(1, tool, input), headers)));
+    if (answer.status === 503) return shed(answer.headers);
+    if (answer.status !== 200) throw new WrongAnswer(`${tool} answered ${answer.status} over /mcp`);
+    return outcomeOf(tool, answer.body);
+  };
+}
+
+/** On a stream of its own, opened at the first call. One call at a time. */
+export function overSse(url: string): CallTool & { close(): Promise<void> } {
+  let session: ReturnType<typeof openSse> | undefined;
+  let id = 0;
+  const call: CallTool = async (tool, input, headers) => {
+    session ??= openSse({ url });
+    const open = await session;
+    id += 1;
+    const posted = await open.post(toolsCall(id, tool, input), headers);
+    if (posted.status === 503) return shed(posted.headers);
+    if (posted.status === 404 && (await open.nextMessage()) === undefined) throw new Error('the stream ended');
+    if (posted.status !== 202) throw new WrongAnswer(`${tool} answered ${posted.status} over /messages`);
+    const message = await open.nextMessage();
+    if (message === undefined) throw new Error('the stream ended');
+    if (message.id !== id) throw new WrongAnswer(`call ${id} was answered with ${JSON.stringify(message)}`);
+    return outcomeOf(tool, message);
+  };
+  return Object.assign(call, { close: async () => session?.then((open) => open.drop()).catch(() => {}) });
+}
+
+/** A mix of all: the transport of the person with this number. */
+export function transportOf(index: number, url: string): CallTool {
+  const transports = [overRest, overMcp, overRest, overSse] as const;
+  return (transports[index % transports.length] ?? overRest)(url);
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+function outcomeOf(tool: string, message: any): Outcome {
+  const { result } = message;
+  if (result?.isError !== true && result?.structuredContent) return { kind: 'ok', output: result.structuredContent };
+  const text = String(result?.content?.[0]?.text);
+  if (REFUSED.test(text)) return { kind: 'refused' };
+  if (LATER.test(text)) return { kind: 'later' };
+  throw new WrongAnswer(`${tool} answered ${JSON.stringify(message)}`);
+}
