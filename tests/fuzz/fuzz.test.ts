@@ -1,4 +1,4 @@
-// The short form of `bun run fuzz`: always the same inputs.
+// The short form of `bun run fuzz`: always the same inputs, but for the keys and tokens in them.
 
 import { expect, test } from 'bun:test';
 import { fuzz } from './fuzz.ts';
