@@ -3,10 +3,10 @@
 import { describe, expect, test } from 'bun:test';
 import { findings, soak, type Window } from './soak.ts';
 
-const SECONDS = 15;
+const SECONDS = 10;
 
 test(`${SECONDS} s of mixed load: no errors; memory, files and p99 stay flat`, async () => {
-  const windows = await soak({ seconds: SECONDS, windows: 7 });
+  const windows = await soak({ seconds: SECONDS, windows: 5 });
   expect(findings(windows)).toEqual([]);
   expect(windows.every(({ answered }) => answered > 0)).toBe(true);
 }, 60_000);
