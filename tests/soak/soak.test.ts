@@ -3,11 +3,13 @@
 import { describe, expect, test } from 'bun:test';
 import { findings, soak, type Window } from './soak.ts';
 
-const SECONDS = 15;
+const SECONDS = 10;
+/** In windows of 2 s one other program at work shows. */
+const SLACK_MS = 500;
 
 test(`${SECONDS} s of mixed load: no errors; memory, files and p99 stay flat`, async () => {
-  const windows = await soak({ seconds: SECONDS, windows: 7 });
-  expect(findings(windows)).toEqual([]);
+  const windows = await soak({ seconds: SECONDS, windows: 5 });
+  expect(findings(windows, SLACK_MS)).toEqual([]);
   expect(windows.every(({ answered }) => answered > 0)).toBe(true);
 }, 60_000);
 
