@@ -6,7 +6,7 @@ import { embeddedDatabase } from './embedded.ts';
 import { createKeyStore } from './key-store.ts';
 import { inspect, migrate, unwrap } from './schema.ts';
 
-/** The file is written on the event loop: this many keys take 2 to 3 ms. */
+/** The file is written on the event loop: few at a time keep a pause short. */
 const USES_PER_WRITE = 100;
 
 const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;

@@ -17,6 +17,7 @@ import {
   type Unavailable,
   unavailable,
 } from './database.ts';
+import { createTurns } from './turns.ts';
 
 type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
 
@@ -34,6 +35,8 @@ interface Patience {
 }
 const READ: Patience = { tryMs: 1500, allMs: 3000 };
 const WRITE: Patience = { tryMs: 4000, allMs: 6000 };
+/** The primary has one writer. More statements at once would only fight over it, and the unlucky wait past their time. */
+const WRITES_AT_ONCE = 4;
 
 export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<Database> {
   // Only here: an embedded start loads no HTTP client, a remote one no native driver.
@@ -75,6 +78,18 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     }
   }
 
+  const turns = createTurns(WRITES_AT_ONCE);
+
+  async function write<T>(run: (client: Client) => Promise<T>): Answered<{ value: T; repeated: boolean }> {
+    const startedAtMs = performance.now();
+    if (!(await turns.enter(WRITE.allMs))) return err(unavailable('unreachable', 'the primary is behind with writes'));
+    try {
+      return await call(run, { ...WRITE, allMs: WRITE.allMs - (performance.now() - startedAtMs) });
+    } finally {
+      turns.leave();
+    }
+  }
+
   const execute = (statement: Statement) => (client: Client) =>
     client.execute(driverStatement(statement)).then(({ rows }) => rows);
 
@@ -87,11 +102,11 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
       return answered.ok ? ok(answered.value.value) : answered;
     },
     async write(statement) {
-      const answered = await call(execute(statement), WRITE);
+      const answered = await write(execute(statement));
       return answered.ok ? ok({ rows: answered.value.value, repeated: answered.value.repeated }) : answered;
     },
     async writeAll(statements) {
-      const answered = await call((client) => client.batch(statements.map(driverStatement), 'write'), WRITE);
+      const answered = await write((client) => client.batch(statements.map(driverStatement), 'write'));
       return answered.ok ? ok(undefined) : answered;
     },
     close() {

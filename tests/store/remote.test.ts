@@ -205,3 +205,10 @@ test('a token that expires while the server runs: 503, and a restart with a new 
   await using healed = await createTestApp({ store: storeOn(sqld.env), clock: app.clock });
   expect((await use(healed, key)).status).toBe(200);
 });
+
+test('two hundred creations at once are all made: none waits past its time for the one writer', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const made = await Promise.all(Array.from({ length: 200 }, (_, n) => app.createKey(`user-${n % 20}`)));
+  expect(new Set(made.map(({ id }) => id)).size).toBe(200);
+});
