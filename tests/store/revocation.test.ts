@@ -15,7 +15,7 @@ const FLEETS: Record<string, StoreMode[]> = {
   'some with a replica, some without': ['remote', 'replica', 'remote'],
 };
 const ROUNDS = 8;
-const LAG_MAX_MS = 400;
+const LAG_MAX_MS = 1000; // the default: the way of an answer to this process is small beside it
 
 describe.each(Object.entries(FLEETS))('three servers %s', (_, modes) => {
   test('a key revoked on one is refused by all within the bound', async () => {
