@@ -7,6 +7,7 @@ import { decodeProtectedHeader } from 'jose/decode/protected_header';
 import * as errors from 'jose/errors';
 import { jwtVerify } from 'jose/jwt/verify';
 import type { Clock } from '../clock.ts';
+import { forgetOldest } from '../forget-oldest.ts';
 import { err, ok, type Problem, type Result } from '../problem.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../subject.ts';
 import type { Keys, SigningKeys } from './signing-keys.ts';
@@ -58,8 +59,7 @@ export function createJwtVerifier({ keys: signing, issuer, audiences, clock }: J
   }
 
   function remember(tokenHash: string, verdict: Verdict): void {
-    const oldest = verdicts.size >= VERDICTS_MAX ? verdicts.keys().next().value : undefined;
-    if (oldest !== undefined) verdicts.delete(oldest);
+    if (verdicts.size >= VERDICTS_MAX) forgetOldest(verdicts);
     verdicts.set(tokenHash, verdict);
   }
 

@@ -1,5 +1,6 @@
 // When each key was last used: exact in memory at once, in the store a few seconds later, never a write per call.
 
+import { forgetOldest } from '../forget-oldest.ts';
 import type { Log } from '../log.ts';
 import type { ApiKeyRecord, KeyStore } from './record.ts';
 
@@ -38,16 +39,14 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   function note(keyId: string, usedAtMs: number): void {
     const known = pending.get(keyId);
     if (known === undefined) {
-      if (pending.size + leaving.size >= PENDING_KEYS_MAX) forgetOldest();
+      if (pending.size + leaving.size >= PENDING_KEYS_MAX) forgetLongestWaiting();
       schedule();
     }
     if (known === undefined || known < usedAtMs) pending.set(keyId, usedAtMs);
   }
 
-  function forgetOldest(): void {
-    const longest = pending.size > 0 ? pending : leaving;
-    const oldest = longest.keys().next();
-    if (!oldest.done) longest.delete(oldest.value);
+  function forgetLongestWaiting(): void {
+    forgetOldest(pending.size > 0 ? pending : leaving);
     forgotten += 1;
   }
 

@@ -5,6 +5,7 @@
 // its own: a flood of ever new keys can't use that, so an honest key gets through beside it from the same address.
 
 import type { Clock } from '../clock.ts';
+import { forgetOldest } from '../forget-oldest.ts';
 import { type Awaitable, err, ok, type Problem, type Result } from '../problem.ts';
 
 /** Unknown keys a source may present: at 40 µs a read, under 1 % of a core. */
@@ -105,11 +106,6 @@ export function createMissBudget(clock: Clock): MissBudget {
       sourceAt(address, clock.monotonicMs()).misses += 1;
     },
   };
-}
-
-function forgetOldest(map: Map<string, unknown>): void {
-  const oldest = map.keys().next();
-  if (!oldest.done) map.delete(oldest.value);
 }
 
 /** The network a budget belongs to: an IPv4 address, or the /64 of an IPv6 one, which one host has whole. */

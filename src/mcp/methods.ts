@@ -2,6 +2,7 @@
 // Making the call, and everything about HTTP, is left to the transports.
 
 import { metaApiKey } from '../http/credentials.ts';
+import { once } from '../once.ts';
 import { redact } from '../redact.ts';
 import { withoutMeta } from '../tools/input.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -192,9 +193,4 @@ function missingCapabilities(
   if (requiresClient === undefined) return undefined;
   const missing = Object.entries(requiresClient).filter(([name]) => !isObject(declared[name]));
   return missing.length === 0 ? undefined : Object.fromEntries(missing);
-}
-
-function once<T>(make: () => T): () => T {
-  let made: T | undefined;
-  return () => (made ??= make());
 }

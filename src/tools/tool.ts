@@ -5,6 +5,7 @@ import type * as v from 'valibot';
 import { extend, type Guard } from '../guards/guard.ts';
 import type { RateLimitState } from '../guards/rate-limit.ts';
 import type { Credentials } from '../http/credentials.ts';
+import { once } from '../once.ts';
 import { type Awaitable, chain, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
 import { type JsonSchema, jsonSchemaOf, parserOf, type Schema } from './schema.ts';
 
@@ -188,9 +189,4 @@ function withinItsTime(
         cancelled?.removeEventListener('abort', cancel);
       });
   });
-}
-
-function once<T>(make: () => T): () => T {
-  let made: T | undefined;
-  return () => (made ??= make());
 }
