@@ -6,6 +6,10 @@ import type { ApiKeyRecord, KeyStore } from './record.ts';
 
 /** The contract says 5 s at most; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;
+/** Slices are spread over this time, so that what others ask meanwhile waits for one of them at most, */
+const SPREAD_MS = 1000;
+/** and are no further apart than this: waiting longer helps nobody. */
+const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 10 MB. Beyond it the longest waiting is given up, and counted. */
 const PENDING_KEYS_MAX = 100_000;
 
@@ -29,6 +33,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   let timer: ReturnType<typeof setTimeout> | undefined;
   let flushing: Promise<void> | undefined;
   let forgotten = 0;
+  let stopping = false;
 
   const schedule = () => {
     timer ??= setTimeout(() => {
@@ -67,6 +72,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     }
     leaving = pending;
     pending = new Map();
+    const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(leaving.size / store.usesPerWrite));
     try {
       while (leaving.size > 0) {
         const slice = firstOf(leaving, store.usesPerWrite);
@@ -76,7 +82,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
           return;
         }
         for (const [keyId] of slice) leaving.delete(keyId);
-        await new Promise((resolve) => setTimeout(resolve, 0)); // let waiting requests in
+        await new Promise((resolve) => setTimeout(resolve, stopping ? 0 : pauseMs));
       }
     } finally {
       // What wasn't written waits on, before what was noted meanwhile.
@@ -94,6 +100,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     },
     flush,
     async stop() {
+      stopping = true;
       let giveUp: ReturnType<typeof setTimeout> | undefined;
       const enough = new Promise<void>((resolve) => {
         giveUp = setTimeout(resolve, STOP_MS_MAX);

@@ -18,6 +18,10 @@ export function countedDatabase(db: Database, counts: StoreCounts): Database {
       counts.writes += 1;
       return db.write(statement);
     },
+    writeUnsynced(statement) {
+      counts.writes += 1;
+      return db.writeUnsynced(statement);
+    },
     writeAll(statements) {
       counts.writes += 1;
       return db.writeAll(statements);

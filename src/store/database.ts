@@ -37,6 +37,8 @@ export interface Database {
    * statement must be harmless when repeated.
    */
   write(statement: Statement): Answered<Written>;
+  /** As `write`, but a power cut may undo it: cheap where every commit waits for a disk of this machine. */
+  writeUnsynced(statement: Statement): Answered<Written>;
   /** Runs statements in one transaction, all or none. May be sent more than once, like `write`. */
   writeAll(statements: readonly Statement[]): Answered<void>;
   close(): void;

@@ -1,23 +1,20 @@
-// A libSQL file in this process.
-//
-// The driver never resets a statement that failed (libsql-client-ts #352): from then on the connection reports success
-// and commits nothing. So a client that met any error is closed and replaced before anything else is run; and because
-// the driver hands its connection from one waiting call to the next without asking us, nothing ever waits inside it.
+// A libSQL file in this process, which other processes may have open too.
 
-import { type Client, createClient, LibsqlError } from '@libsql/client/sqlite3';
+import type { Client } from '@libsql/client/sqlite3';
+import { LibsqlError } from '@libsql/client/sqlite3';
 import { err, ok } from '../problem.ts';
+import { type Connection, createConnection } from './connection.ts';
 import {
   type Answered,
   type Database,
   driverStatement,
   errorReason,
   isSchemaMissing,
+  type Statement,
   unavailable,
 } from './database.ts';
 
-/** How long SQLite itself waits for another process's lock. It holds up the event loop, so it is short; */
-const LOCK_WAIT_MS = 10;
-/** waiting goes on outside the driver, with a new client (0.6 ms) each time, for this long in all, */
+/** Another process's lock is waited for with a new client (0.6 ms) each time, for this long in all, */
 const RETRY_FOR_MS = 5000;
 /** with a random pause of up to this between the tries. */
 const RETRY_PAUSE_MS_MAX = 20;
@@ -29,30 +26,6 @@ const BUSY = /^SQLITE_(BUSY|LOCKED|PROTOCOL)/;
 const codeOf = (error: unknown) => (error instanceof LibsqlError ? error.code : '');
 
 const isBusy = (error: unknown): boolean => BUSY.test(codeOf(error));
-
-/** A client on the file, set up for several processes and durable commits. The caller closes it. */
-async function openClient(path: string): Promise<Client> {
-  const client = connect(path);
-  try {
-    await client.execute('PRAGMA synchronous = FULL'); // a commit is on the disk before it is acknowledged
-    return client;
-  } catch (error) {
-    client.close();
-    throw asOpenError(error);
-  }
-}
-
-function connect(path: string): Client {
-  try {
-    return createClient({ url: `file:${encodeURI(path)}`, concurrency: 1, timeout: LOCK_WAIT_MS });
-  } catch (error) {
-    throw asOpenError(error);
-  }
-}
-
-/** A file that can't be opened comes as a plain Error from the driver, the code at the end of its message. */
-const asOpenError = (error: unknown) =>
-  codeOf(error) === '' ? new LibsqlError(String((error as Error).message), 'SQLITE_CANTOPEN') : error;
 
 /** Tries `run` while another process holds the file. */
 async function retryBusy<T>(run: () => Promise<T>, forMs: number): Promise<T> {
@@ -67,51 +40,42 @@ async function retryBusy<T>(run: () => Promise<T>, forMs: number): Promise<T> {
   }
 }
 
+async function guarded<T>(
+  connection: Connection,
+  run: (client: Client) => Promise<T>,
+  forMs = RETRY_FOR_MS,
+): Answered<T> {
+  try {
+    return ok(await retryBusy(() => connection.inTurn(run), forMs));
+  } catch (error) {
+    if (isSchemaMissing(error)) return err(unavailable('no_schema', errorReason(error)));
+    if (!UNAVAILABLE.test(codeOf(error))) throw error;
+    return err(unavailable('unreachable', errorReason(error)));
+  }
+}
+
+const rowsOf = (statement: Statement) => async (client: Client) =>
+  (await client.execute(driverStatement(statement))).rows;
+
+const written = (statement: Statement) => async (client: Client) => ({
+  rows: await rowsOf(statement)(client),
+  repeated: false,
+});
+
 export function embeddedDatabase(path: string): Database {
-  let client: Client | undefined;
-  let turn: Promise<unknown> = Promise.resolve();
-  let closed = false;
-
-  async function runAlone<T>(run: (client: Client) => Promise<T>): Promise<T> {
-    if (closed) throw new LibsqlError('the store is closed', 'SQLITE_CANTOPEN');
-    client ??= await openClient(path);
-    try {
-      return await run(client);
-    } catch (error) {
-      client.close();
-      client = undefined;
-      throw error;
-    }
-  }
-
-  function inTurn<T>(run: (client: Client) => Promise<T>): Promise<T> {
-    const mine = turn.then(() => runAlone(run));
-    turn = mine.catch(() => {});
-    return mine;
-  }
-
-  async function guarded<T>(run: (client: Client) => Promise<T>, forMs = RETRY_FOR_MS): Answered<T> {
-    try {
-      return ok(await retryBusy(() => inTurn(run), forMs));
-    } catch (error) {
-      if (isSchemaMissing(error)) return err(unavailable('no_schema', errorReason(error)));
-      if (!UNAVAILABLE.test(codeOf(error))) throw error;
-      return err(unavailable('unreachable', errorReason(error)));
-    }
-  }
-
+  const synced = createConnection(path, 'FULL');
+  const unsynced = createConnection(path, 'NORMAL');
   return {
-    read: (statement, withinMs) =>
-      guarded(async (client) => (await client.execute(driverStatement(statement))).rows, withinMs),
-    write: (statement) =>
-      guarded(async (client) => ({ rows: (await client.execute(driverStatement(statement))).rows, repeated: false })),
+    read: (statement, withinMs) => guarded(synced, rowsOf(statement), withinMs),
+    write: (statement) => guarded(synced, written(statement)),
+    writeUnsynced: (statement) => guarded(unsynced, written(statement)),
     writeAll: (statements) =>
-      guarded(async (client) => {
+      guarded(synced, async (client) => {
         await client.batch(statements.map(driverStatement), 'write');
       }),
     close() {
-      closed = true;
-      turn = turn.then(() => client?.close());
+      synced.close();
+      unsynced.close();
     },
   };
 }

@@ -160,7 +160,7 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
     },
 
     async recordUse(uses) {
-      const written = await primary.write({ sql: RECORD_USE, args: [JSON.stringify(uses)] });
+      const written = await primary.writeUnsynced({ sql: RECORD_USE, args: [JSON.stringify(uses)] });
       return written.ok ? ok(undefined) : written;
     },
 

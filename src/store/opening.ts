@@ -83,6 +83,7 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
     open,
     read: (statement, withinMs) => through(() => db.read(statement, withinMs), withinMs),
     write: (statement) => through(() => db.write(statement)),
+    writeUnsynced: (statement) => through(() => db.writeUnsynced(statement)),
     writeAll: (statements) => through(() => db.writeAll(statements)),
     close: db.close,
   };

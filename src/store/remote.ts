@@ -16,6 +16,7 @@ import {
   type Statement,
   type Unavailable,
   unavailable,
+  type Written,
 } from './database.ts';
 import { createTurns } from './turns.ts';
 
@@ -93,6 +94,11 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
   const execute = (statement: Statement) => (client: Client) =>
     client.execute(driverStatement(statement)).then(({ rows }) => rows);
 
+  async function writeOne(statement: Statement): Answered<Written> {
+    const answered = await write(execute(statement));
+    return answered.ok ? ok({ rows: answered.value.value, repeated: answered.value.repeated }) : answered;
+  }
+
   return {
     async read(statement, withinMs) {
       const answered = await call(
@@ -101,10 +107,8 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
       );
       return answered.ok ? ok(answered.value.value) : answered;
     },
-    async write(statement) {
-      const answered = await write(execute(statement));
-      return answered.ok ? ok({ rows: answered.value.value, repeated: answered.value.repeated }) : answered;
-    },
+    write: writeOne,
+    writeUnsynced: writeOne, // when its disk is waited for is the primary's affair
     async writeAll(statements) {
       const answered = await write((client) => client.batch(statements.map(driverStatement), 'write'));
       return answered.ok ? ok(undefined) : answered;
