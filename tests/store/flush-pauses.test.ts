@@ -16,7 +16,7 @@ const PAUSE_MS_MAX = 10;
 /** Of the longest pause of each flush the median counts: what a flush does it does every time, what the machine does not. */
 const FLUSHES = 3;
 
-test('while the last uses of 10,000 keys are written no pause of the event loop exceeds 10 ms', async () => {
+test('while 10,000 keys are used and their last uses written no pause of the event loop exceeds 10 ms', async () => {
   const { path, keys } = await buildDatabase(KEYS);
   const reader = createClient({ url: `file:${path}` });
   await using server = await startServer({
@@ -33,7 +33,6 @@ test('while the last uses of 10,000 keys are written no pause of the event loop 
   for (let flush = 0; flush <= FLUSHES; flush += 1) {
     const startedAtMs = Date.now();
     await useAll(server, keys);
-    await longestPauseMs(server); // of using them
     await allWritten(startedAtMs);
     const pauseMs = await longestPauseMs(server);
     if (flush > 0) longestMs.push(pauseMs); // the first one is compiled meanwhile
