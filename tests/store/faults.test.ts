@@ -9,8 +9,7 @@ test('a primary that is killed again and again: nothing acknowledged is lost, no
   expect(counts.created).toBeGreaterThan(20);
   expect(counts.revoked).toBeGreaterThan(5);
   expect(counts.unavailable).toBeGreaterThan(0);
-  // Two may be the machine's: what the server does itself it does at every restart.
-  for (const { longestPausesMs } of servers) expect(longestPausesMs[2]).toBeLessThan(EVENT_LOOP_PAUSE_MS_MAX);
+  for (const { longestPausesMs } of servers) expect(longestPausesMs[0]).toBeLessThan(EVENT_LOOP_PAUSE_MS_MAX);
 }, 30_000);
 
 test.each([2, 4])(

@@ -51,7 +51,7 @@ test('a primary that is killed and restarted 20 times under load', async () => {
   console.log('20 restarts:', JSON.stringify(run));
   expect(run.faults).toEqual([]);
   for (const { longestPausesMs, rssMb } of run.servers) {
-    expect(longestPausesMs[2]).toBeLessThan(EVENT_LOOP_PAUSE_MS_MAX);
+    expect(longestPausesMs[0]).toBeLessThan(EVENT_LOOP_PAUSE_MS_MAX);
     expect(rssMb).toBeLessThan(200);
   }
 });
