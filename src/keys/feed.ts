@@ -12,9 +12,12 @@ import { FEED_PAGE_MAX, type FeedPosition, type KeyStore } from './record.ts';
 const POLLS_PER_LAG = 4;
 /** After one that failed the next comes sooner: there may still be time before anybody has to wait. */
 const RETRIES_PER_LAG = 16;
-/** A question to the store takes at most this part of the bound, and this long, before the caller is told 503. */
-const ASK_PART_OF_LAG = 0.5;
-const ASK_MS_MAX = 2000;
+/**
+ * A question to the store takes at most this part of the bound, and this long, before the caller is told 503. Most of
+ * the bound: an answer counts until then, and a store over the network may be asked a second time within it.
+ */
+const ASK_PART_OF_LAG = 0.9;
+const ASK_MS_MAX = 3000;
 /** The way of an answer back to its caller, taken off the bound: a success must not arrive after it either. */
 const ANSWER_MS = 25;
 /** Without a verification for this long polling stops: hosted databases bill reads. */

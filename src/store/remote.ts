@@ -24,11 +24,12 @@ type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
 
 /** A statement is tried this often, */
 const TRIES_MAX = 3;
-/** with a random pause of up to this before the second try, and twice as long before the third. */
+/** with a random pause of up to this, and this part of the time there is, before the second, and twice that before the third. */
 const PAUSE_MS_MAX = 150;
+const PAUSE_PART_MAX = 0.1;
 /**
- * How long one try may take, and all together. A second try is for a connection that died silently. A primary that is
- * only busy must not be given twice the work for it, so writes, which it does one after another, get more time.
+ * How long one try may take, and all together. A second try is for a connection that died silently, and for an answer
+ * that came while this process had no processor to read it. A primary that is only busy must not be given twice the work for it, so writes, which it does one after another, get more time.
  */
 interface Patience {
   readonly tryMs: number;
@@ -72,7 +73,7 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
       const tried = await attempt(run, Math.max(1, Math.min(tryMs, leftMs)));
       if (tried.ok) return ok({ value: tried.value, repeated });
       repeated ||= tried.outcomeUnknown;
-      const pauseMs = Math.random() * PAUSE_MS_MAX * tries;
+      const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, allMs * PAUSE_PART_MAX) * tries;
       const inTime = performance.now() - startedAtMs + pauseMs < allMs;
       if (!tried.again || tries === TRIES_MAX || !inTime) return err(tried.failure);
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
@@ -103,7 +104,7 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     async read(statement, withinMs) {
       const answered = await call(
         execute(statement),
-        withinMs === undefined ? READ : { tryMs: withinMs, allMs: withinMs },
+        withinMs === undefined ? READ : { tryMs: withinMs / 2, allMs: withinMs },
       );
       return answered.ok ? ok(answered.value.value) : answered;
     },

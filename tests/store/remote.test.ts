@@ -33,6 +33,17 @@ test('a key is created, used, listed, revoked, refused and deleted', async () =>
   expect(await health(app.url)).toMatchObject({ status: 200, store: { mode: 'remote', ok: true } });
 });
 
+test('a primary that stops for most of the bound costs the first use of a key time, and nothing else', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env), env: { REVOCATION_LAG_MAX_MS: '2000' } });
+  const { key } = await app.createKey('alice');
+  sqld.freeze();
+  const asked = use(app, key);
+  await Bun.sleep(1200);
+  sqld.thaw();
+  expect((await asked).status).toBe(200);
+});
+
 describe('a start is refused with one line', () => {
   const start = (env: Record<string, string>) => runToExit({ env: { JWT_SECRET: TEST_SECRET, ...env } });
 
