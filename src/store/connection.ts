@@ -7,7 +7,7 @@
 import { type Client, createClient, LibsqlError } from '@libsql/client/sqlite3';
 
 /** How long SQLite itself waits for another process's lock. It holds up the event loop, so it is short. */
-const LOCK_WAIT_MS = 10;
+const LOCK_WAIT_MS = 3;
 /**
  * Pages of 4 KiB in the write-ahead log before a commit moves them into the file, while the event loop waits: 3 ms, and
  * 9 ms with SQLite's own 1,000, for the same number of creations a second.
