@@ -1,0 +1,138 @@
+// `bun tests/bench/edge.ts`: what one key, poll, read and flush cost, on a file and on a real sqld. From these figures
+// the README computes how far a fleet at the edge goes.
+
+import { statSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { systemClock, systemRandom } from '../../src/clock.ts';
+import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
+import type { ApiKeyRecord } from '../../src/keys/record.ts';
+import { createRecordCache } from '../../src/keys/record-cache.ts';
+import { createLog } from '../../src/log.ts';
+import { openStore, type Store } from '../../src/store/index.ts';
+import { startSqld } from '../support/sqld.ts';
+import { buildDatabase } from './database.ts';
+import { machineLine, markdown } from './report.ts';
+
+const FILE_KEYS = 100_000;
+const CACHED_KEYS = 50_000;
+const REMOTE_KEYS = 1000;
+const KEYS_PER_USER_MAX = 1000;
+const ASK_MS = 3000;
+
+const newRecord = (index: number): ApiKeyRecord => ({
+  id: mintId(systemRandom),
+  userId: `user-${index}`,
+  name: `key ${index}`,
+  keyHash: hashKey(mintKey(false, systemRandom)),
+  scopes: ['read', 'read:orders'],
+  active: true,
+  createdAtMs: Date.now(),
+  expiresAtMs: null,
+  lastUsedAtMs: null,
+});
+
+async function bytesAKeyInAFile(): Promise<number> {
+  const { path } = await buildDatabase(0, FILE_KEYS);
+  return statSync(path).size / FILE_KEYS;
+}
+
+function bytesACachedKey(): number {
+  const cache = createRecordCache();
+  const usedBytes = () => {
+    Bun.gc(true);
+    return process.memoryUsage().heapUsed;
+  };
+  const before = usedBytes();
+  for (let index = 0; index < CACHED_KEYS; index += 1) {
+    cache.set(JSON.parse(JSON.stringify(newRecord(index)))); // strings of its own, as a record that was read has
+  }
+  const bytes = (usedBytes() - before) / CACHED_KEYS;
+  if (cache.entries !== CACHED_KEYS) throw new Error('the cache did not keep all of them');
+  return bytes;
+}
+
+interface Tap extends AsyncDisposable {
+  readonly url: string;
+  /** Asks twice: once to read the answer, once to see what passes when nobody reads along. */
+  during(ask: () => Promise<unknown>): Promise<{ rowsRead: number; bytes: number }>;
+}
+
+/** A TCP proxy that counts bytes, headers included, and the rows that the primary says it has read. */
+async function startTap(target: string): Promise<Tap> {
+  const { hostname, port } = new URL(target);
+  let bytes = 0;
+  let answers = '';
+  let legible = false; // asks for answers that are not compressed
+  const listener = createServer((client) => {
+    const server = connect(Number(port), hostname);
+    client.on('data', (chunk) => {
+      bytes += chunk.length;
+      server.write(legible ? Buffer.from(chunk.toString().replace(/^accept-encoding:.*\r\n/im, '')) : chunk);
+    });
+    server.on('data', (chunk) => {
+      bytes += chunk.length;
+      answers += chunk.toString();
+      client.write(chunk);
+    });
+    client.on('close', () => server.destroy());
+    server.on('close', () => client.destroy());
+    for (const socket of [client, server]) socket.on('error', () => {});
+  });
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(listener.address() as AddressInfo).port}`,
+    async during(ask) {
+      answers = '';
+      legible = true;
+      await ask();
+      const rowsRead = [...answers.matchAll(/"rows_read":(\d+)/g)].reduce((sum, [, rows]) => sum + Number(rows), 0);
+      bytes = 0;
+      legible = false;
+      await ask();
+      return { rowsRead, bytes };
+    },
+    async [Symbol.asyncDispose]() {
+      listener.close();
+    },
+  };
+}
+
+async function asked(tap: Tap, store: Store): Promise<string[][]> {
+  const records = Array.from({ length: REMOTE_KEYS }, (_, index) => newRecord(index));
+  for (const record of records) await store.insert(record, KEYS_PER_USER_MAX);
+  for (const { userId, id } of records.slice(0, REMOTE_KEYS / 2)) await store.deactivate(userId, id);
+  const page = await store.changesAfter(0, ASK_MS);
+  if (!page.ok) throw new Error(page.error.reason);
+  const position = { databaseId: page.value.databaseId, seq: page.value.newestSeq };
+  const uses = records.map(({ id }): [string, number] => [id, Date.now()]);
+  const questions: Record<string, () => Promise<unknown>> = {
+    'a poll that finds nothing new': () => store.changesAfter(position.seq, ASK_MS),
+    'a poll that finds one change': () => store.changesAfter(position.seq - 1, ASK_MS),
+    'the first read of a key': async () => store.findByHash(records.at(-1)?.keyHash ?? '', position, ASK_MS),
+    [`the last uses of ${REMOTE_KEYS.toLocaleString('en')} keys, one write`]: () => store.recordUse(uses),
+  };
+  const rows: string[][] = [];
+  for (const [name, question] of Object.entries(questions)) {
+    const { rowsRead, bytes } = await tap.during(question);
+    rows.push([name, rowsRead.toLocaleString('en'), bytes.toLocaleString('en')]);
+  }
+  return rows;
+}
+
+await using sqld = await startSqld();
+await using tap = await startTap(sqld.url);
+const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
+const store = await openStore({ mode: 'remote', url: tap.url, authToken: null, replicaFile: null }, log);
+const rows = await asked(tap, store);
+await store.close();
+process.stdout.write(
+  [
+    machineLine(),
+    '',
+    `A key in a file: ${(await bytesAKeyInAFile()).toFixed(0)} bytes. A known key in memory: ${bytesACachedKey().toFixed(0)} bytes.`,
+    '',
+    markdown([['Asked of the primary', 'Rows read', 'Bytes both ways'], ['---', '---:', '---:'], ...rows]),
+    '',
+  ].join('\n'),
+);
+process.exit(0); // connections through the tap are kept open
