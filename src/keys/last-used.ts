@@ -82,7 +82,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
           return;
         }
         for (const [keyId] of slice) leaving.delete(keyId);
-        await new Promise((resolve) => setTimeout(resolve, stopping ? 0 : pauseMs));
+        if (!stopping) await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
     } finally {
       // What wasn't written waits on, before what was noted meanwhile.

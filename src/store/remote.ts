@@ -24,12 +24,14 @@ type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
 
 /** A statement is tried this often, */
 const TRIES_MAX = 3;
-/** with a random pause of up to this, and this part of the time there is, before the second, and twice that before the third. */
+/** with a random pause of up to this before the second try, and twice as long before the third, */
 const PAUSE_MS_MAX = 150;
+/** and of up to this part of all the time there is. */
 const PAUSE_PART_MAX = 0.1;
 /**
  * How long one try may take, and all together. A second try is for a connection that died silently, and for an answer
- * that came while this process had no processor to read it. A primary that is only busy must not be given twice the work for it, so writes, which it does one after another, get more time.
+ * that came while this process had no processor to read it. A primary that is only busy must not be given twice the
+ * work for it, so writes, which it does one after another, get more time.
  */
 interface Patience {
   readonly tryMs: number;
