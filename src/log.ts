@@ -72,13 +72,15 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       stampMs = nowMs;
       stamp = new Date(nowMs).toISOString();
     }
-    let text = `{"time":"${stamp}","level":"${level}","event":${JSON.stringify(event)}`;
-    if (fields !== undefined) {
-      for (const name in fields) text += member(name, fields[name]);
-    }
+    // Joined, so that the text is made while its pieces are at hand: a string of pieces would be made of all lines' at once.
+    const pieces = ['{"time":"', stamp, '","level":"', level, '"'];
+    addMember(pieces, 'event', event);
+    for (const name in fields) addMember(pieces, name, fields[name]);
+    pieces.push('}\n');
+    const text = pieces.join('');
     // On the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make
     // theirs so.
-    buffer += `${level === 'warn' || level === 'error' ? redactHashes(text) : text}}\n`;
+    buffer += level === 'warn' || level === 'error' ? redactHashes(text) : text;
     if (buffer.length >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);
   }
@@ -93,12 +95,15 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   };
 }
 
-/** A member of the line's object, as JSON text with the comma before it. JSON.stringify of a whole object costs twice that. */
-function member(name: string, value: unknown): string {
-  if (typeof value === 'string') return `,"${name}":${PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)}`;
+/** Adds a member of the line's object, as JSON text. JSON.stringify of a whole object costs twice that. */
+function addMember(pieces: string[], name: string, value: unknown): void {
+  if (typeof value === 'string' && PLAIN.test(value)) {
+    pieces.push(',"', name, '":"', value, '"');
+    return;
+  }
   // JSON prints an Error as {}: its stack is what a maintainer needs.
   const json = JSON.stringify(value instanceof Error ? (value.stack ?? String(value)) : value);
-  return json === undefined ? '' : `,"${name}":${json}`;
+  if (json !== undefined) pieces.push(',"', name, '":', json);
 }
 
 /** Text that JSON writes as it is. */
