@@ -2,6 +2,7 @@
 
 import type { Clock } from './clock.ts';
 import { redactHashes, redactKeys } from './redact.ts';
+import { remembering } from './remembering.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -30,6 +31,7 @@ const BUFFER_CHARS_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
+  const quoted = remembering((event: string) => JSON.stringify(event));
   let buffer = '';
   let pendingChars = 0; // handed to `write`, not taken yet
   let dropped = 0;
@@ -72,12 +74,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       stampMs = nowMs;
       stamp = new Date(nowMs).toISOString();
     }
-    // Joined, so that the text is made while its pieces are at hand: a string of pieces would be made of all lines' at once.
-    const pieces = ['{"time":"', stamp, '","level":"', level, '"'];
-    addMember(pieces, 'event', event);
-    for (const name in fields) addMember(pieces, name, fields[name]);
-    pieces.push('}\n');
-    const text = pieces.join('');
+    const text = `{"time":"${stamp}","level":"${level}","event":${quoted(event)}${membersOf(fields)}\n`;
     // On the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make
     // theirs so.
     buffer += level === 'warn' || level === 'error' ? redactHashes(text) : text;
@@ -95,16 +92,14 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   };
 }
 
-/** Adds a member of the line's object, as JSON text. JSON.stringify of a whole object costs twice that. */
-function addMember(pieces: string[], name: string, value: unknown): void {
-  if (typeof value === 'string' && PLAIN.test(value)) {
-    pieces.push(',"', name, '":"', value, '"');
-    return;
+/** The fields as members that end the line's object: JSON text from the comma to the brace. */
+function membersOf(fields: LogFields = {}): string {
+  let shown = fields;
+  for (const name in fields) {
+    const value = fields[name];
+    // JSON prints an Error as {}: its stack is what a maintainer needs.
+    if (value instanceof Error) shown = { ...shown, [name]: value.stack ?? String(value) };
   }
-  // JSON prints an Error as {}: its stack is what a maintainer needs.
-  const json = JSON.stringify(value instanceof Error ? (value.stack ?? String(value)) : value);
-  if (json !== undefined) pieces.push(',"', name, '":', json);
+  const json = JSON.stringify(shown);
+  return json === '{}' ? '}' : `,${json.slice(1)}`;
 }
-
-/** Text that JSON writes as it is. */
-const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
