@@ -7,6 +7,7 @@ import { createAnswerHeaders, setRateLimit } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
+import { remembering } from '../remembering.ts';
 import { type SplitInput, withoutMeta } from '../tools/input.ts';
 import { callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen } from './call.ts';
@@ -22,10 +23,10 @@ export interface ToolsRouteOptions {
 export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler; readonly refuse: Refuse } {
   const { tools, prefix, newCall, metadataUrl } = options;
   const answerHeaders = createAnswerHeaders();
-  const toolOf = ({ path }: Exchange) => tools.get(path.slice(prefix.length));
+  const toolAt = remembering((path) => tools.get(path.slice(prefix.length)) ?? null);
 
   /** Every answer of a limited tool says what its limit is (contract §7), a refusal before any guard too. */
-  function refuse(exchange: Exchange, problem: Problem, limit = toolOf(exchange)?.unusedLimit): Response {
+  function refuse(exchange: Exchange, problem: Problem, limit = toolAt(exchange.path)?.unusedLimit): Response {
     const response = problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()));
     if (limit) setRateLimit(response.headers, limit);
     return response;
@@ -45,8 +46,8 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
   }
 
   const post: Handler = (exchange) => {
-    const tool = toolOf(exchange);
-    if (tool === undefined) return refuse(exchange, { code: 'tool_not_found' });
+    const tool = toolAt(exchange.path);
+    if (tool === null) return refuse(exchange, { code: 'tool_not_found' });
     return withJson(exchange.request, (body) =>
       body.ok ? answer(exchange, tool, body.value) : refuse(exchange, body.error),
     );
