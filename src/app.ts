@@ -129,6 +129,8 @@ export function createApp(deps: AppDeps): App {
       if (!allowed.ok) return allowed.error;
     }
     if (found === undefined) return { code: 'not_found' };
+    const absent = found.absent?.(exchange);
+    if (absent) return absent;
     if (request.method === 'OPTIONS') return () => preflight(request, allowedMethods(found));
     const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };

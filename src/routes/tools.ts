@@ -19,7 +19,13 @@ export interface ToolsRouteOptions {
   readonly metadataUrl: () => string | null;
 }
 
-export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler; readonly refuse: Refuse } {
+export interface ToolsRoute {
+  readonly post: Handler;
+  readonly refuse: Refuse;
+  readonly absent: (exchange: Exchange) => Problem | null;
+}
+
+export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
   const { tools, prefix, newCall, metadataUrl } = options;
   const answerHeaders = createAnswerHeaders();
   const toolOf = ({ path }: Exchange) => tools.get(path.slice(prefix.length));
@@ -46,14 +52,18 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
 
   const post: Handler = (exchange) => {
     const tool = toolOf(exchange);
-    if (tool === undefined) return refuse(exchange, { code: 'tool_not_found' });
+    if (tool === undefined) return refuse(exchange, NO_SUCH_TOOL);
     return chain(readJson(exchange.request), (body) =>
       body.ok ? answer(exchange, tool, body.value) : refuse(exchange, body.error),
     );
   };
 
-  return { post, refuse };
+  const absent = (exchange: Exchange) => (toolOf(exchange) === undefined ? NO_SUCH_TOOL : null);
+
+  return { post, refuse, absent };
 }
+
+const NO_SUCH_TOOL: Problem = { code: 'tool_not_found' };
 
 const textOf = (answer: ToolAnswer): string => ('json' in answer ? answer.json : JSON.stringify(answer.content));
 
