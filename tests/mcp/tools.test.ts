@@ -32,6 +32,10 @@ describe('tools/list', () => {
       expect(tool.inputSchema).toMatchObject({ type: 'object', additionalProperties: false });
       expect(tool.outputSchema.type).toBe('object');
     }
+    for (const name of ['list_api_keys', 'get_data']) {
+      const { inputSchema } = tools.find((tool: { name: string }) => tool.name === name);
+      expect(inputSchema).toEqual({ type: 'object', additionalProperties: false });
+    }
     const hints = (name: string) => {
       const { annotations } = tools.find((tool: { name: string }) => tool.name === name);
       const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = annotations;
