@@ -179,31 +179,36 @@ describe('the writer', () => {
     }
   });
 
-  test('a reader that does not read costs bounded memory: lines are dropped, counted, and the count is told', async () => {
-    const written: string[] = [];
-    let release: () => void = () => {};
-    const stuck = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    const log = createLog({
-      level: 'info',
-      clock: systemClock,
-      write: async (chunk) => {
-        await stuck;
-        written.push(chunk);
-      },
-    });
-    const text = 'x'.repeat(100_000);
-    for (let line = 0; line < 200; line += 1) log.info('large', { text });
-    release();
-    await log.flush();
-    await log.flush();
-    const bytes = written.reduce((sum, chunk) => sum + chunk.length, 0);
-    expect(bytes).toBeLessThan(9 * 1024 * 1024);
-    const lines = written.join('').trim().split('\n');
-    const told = lines.map((line) => JSON.parse(line)).find(({ event }) => event === 'log lines dropped');
-    expect(told.count + lines.length - 1).toBe(200);
-  });
+  test.each([
+    ['of one byte', 'x'.repeat(100_000)],
+    ['of three bytes', '€'.repeat(33_000)],
+  ])(
+    'a reader that does not read costs bounded memory: lines, in characters %s, are dropped, counted, and the count is told',
+    async (_, text) => {
+      const written: string[] = [];
+      let release: () => void = () => {};
+      const stuck = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      const log = createLog({
+        level: 'info',
+        clock: systemClock,
+        write: async (chunk) => {
+          await stuck;
+          written.push(chunk);
+        },
+      });
+      for (let line = 0; line < 200; line += 1) log.info('large', { text });
+      release();
+      await log.flush();
+      await log.flush();
+      const bytes = written.reduce((sum, chunk) => sum + Buffer.byteLength(chunk), 0);
+      expect(bytes).toBeLessThan(9 * 1024 * 1024);
+      const lines = written.join('').trim().split('\n');
+      const told = lines.map((line) => JSON.parse(line)).find(({ event }) => event === 'log lines dropped');
+      expect(told.count + lines.length - 1).toBe(200);
+    },
+  );
 
   test('a closed reader hurts nobody', async () => {
     const log = createLog({
