@@ -20,7 +20,13 @@ export interface ToolsRouteOptions {
   readonly metadataUrl: () => string | null;
 }
 
-export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler; readonly refuse: Refuse } {
+export interface ToolsRoute {
+  readonly post: Handler;
+  readonly refuse: Refuse;
+  readonly absent: (exchange: Exchange) => Problem | null;
+}
+
+export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
   const { tools, prefix, newCall, metadataUrl } = options;
   const answerHeaders = createAnswerHeaders();
   const toolAt = remembering((path) => tools.get(path.slice(prefix.length)) ?? null);
@@ -47,14 +53,18 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
 
   const post: Handler = (exchange) => {
     const tool = toolAt(exchange.path);
-    if (tool === null) return refuse(exchange, { code: 'tool_not_found' });
+    if (tool === null) return refuse(exchange, NO_SUCH_TOOL);
     return withJson(exchange.request, (body) =>
       body.ok ? answer(exchange, tool, body.value) : refuse(exchange, body.error),
     );
   };
 
-  return { post, refuse };
+  const absent = ({ path }: Exchange) => (toolAt(path) === null ? NO_SUCH_TOOL : null);
+
+  return { post, refuse, absent };
 }
+
+const NO_SUCH_TOOL: Problem = { code: 'tool_not_found' };
 
 const textOf = (answer: ToolAnswer): string => ('json' in answer ? answer.json : JSON.stringify(answer.content));
 
