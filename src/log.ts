@@ -20,7 +20,7 @@ export interface Log {
 }
 
 /** Takes a chunk of whole lines; resolves when the chunk has left the process. */
-export type LogWrite = (chunk: string) => Promise<void>;
+export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 
 /** A line waits at most this long: short enough to watch, long enough to share one write among thousands. */
 const FLUSH_AFTER_MS = 50;
@@ -47,15 +47,14 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     if (buffer === '') return writing;
     // The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one.
     // Of a whole chunk: to look for what nearly never stands there costs the same for a thousand lines as for one.
-    const chunk = redactKeys(buffer);
-    const bytes = utf8.encode(chunk).byteLength;
+    const chunk = utf8.encode(redactKeys(buffer));
     buffer = '';
-    pendingBytes += bytes;
+    pendingBytes += chunk.byteLength;
     writing = writing
       .then(() => options.write(chunk))
       .catch(() => {}) // a closed stdout: there is no place left to say so
       .then(() => {
-        pendingBytes -= bytes;
+        pendingBytes -= chunk.byteLength;
         if (dropped > 0 && pendingBytes === 0) {
           const lost = dropped;
           dropped = 0;

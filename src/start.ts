@@ -16,7 +16,7 @@ import { readTls, type Tls } from './tls.ts';
 export interface Host {
   readonly env: Env;
   /** Takes a chunk of log lines; resolves when it has left the process. */
-  writeOut(chunk: string): Promise<void>;
+  writeOut(chunk: Uint8Array): Promise<void>;
   writeErr(text: string): void;
   serve(options: ServeOptions): RunningServer;
   onSignal(handler: (signal: string) => void): void;

@@ -146,7 +146,7 @@ describe('the writer', () => {
       level,
       clock: systemClock,
       write: async (chunk) => {
-        chunks.push(chunk);
+        chunks.push(new TextDecoder().decode(chunk));
       },
     });
     return { log, chunks };
@@ -195,7 +195,7 @@ describe('the writer', () => {
         clock: systemClock,
         write: async (chunk) => {
           await stuck;
-          written.push(chunk);
+          written.push(new TextDecoder().decode(chunk));
         },
       });
       for (let line = 0; line < 200; line += 1) log.info('large', { text });
