@@ -10,7 +10,7 @@ export type Departures = (leave: () => void) => void;
  * without waiting for answers (pipelining) are answered: the runtime ends a connection that has a second one while the
  * first is not answered.
  */
-const AT_ONCE_PER_TURN = 4;
+const AT_ONCE_PER_TURN = 2;
 
 export function createDepartures(): Departures {
   let departed = 0;
