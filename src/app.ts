@@ -6,7 +6,7 @@ import type { Principals } from './guards/principal.ts';
 import { hostGuard, originGuard } from './guards/web.ts';
 import { allowOrigin, preflight } from './http/cors.ts';
 import { carriesCredential, readCredentials } from './http/credentials.ts';
-import { createDepartures } from './http/departures.ts';
+import { atOnce, createDepartures } from './http/departures.ts';
 import { createEventStreams } from './http/event-streams.ts';
 import type { Exchange, Peer } from './http/exchange.ts';
 import { forwardedFor, forwardedProto } from './http/forwarded.ts';
@@ -187,10 +187,11 @@ export function createApp(deps: AppDeps): App {
       try {
         const answered = answer(exchange, found);
         if (!isPromise(answered)) return leave(answered);
+        const depart = request.method === 'POST' ? departures : atOnce;
         return new Promise((resolve) => {
           answered.then(
-            (response) => departures(() => resolve(leave(response))),
-            (bug) => departures(() => resolve(leave(broken(bug)))),
+            (response) => depart(() => resolve(leave(response))),
+            (bug) => depart(() => resolve(leave(broken(bug)))),
           );
         });
       } catch (bug) {

@@ -5,10 +5,12 @@
 /** Calls `leave` now, or at the end of this turn of the event loop, after those of earlier callers. */
 export type Departures = (leave: () => void) => void;
 
+/** For requests that a client may send another one behind (pipelining); behind a POST it may not (RFC 9112 §9.3.2). */
+export const atOnce: Departures = (leave) => leave();
+
 /**
- * The first of a turn leave at once. Where there are no more, nobody waits, and requests that one connection sends
- * without waiting for answers (pipelining) are answered: the runtime ends a connection that has a second one while the
- * first is not answered.
+ * The first of a turn leave at once. Where there are no more nobody waits, and clients that pipeline all the same are
+ * served: the runtime ends a connection on which a second request comes while the first is not answered.
  */
 const AT_ONCE_PER_TURN = 2;
 
