@@ -11,7 +11,7 @@ import { openFiles } from '../support/open-files.ts';
 import { createPerson, seeded } from '../support/person.ts';
 import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
-import { transportOf, WrongAnswer } from '../support/transports.ts';
+import { type CallTool, transportOf, WrongAnswer } from '../support/transports.ts';
 import { createLatencies, type Latencies } from './latencies.ts';
 
 const MAIN = join(import.meta.dir, '../../src/main.ts');
@@ -45,7 +45,7 @@ export async function soak({ seconds, windows, onWindow = () => {} }: SoakOption
   await using server = await startProcess({
     name: 'the server',
     script: MAIN,
-    env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' },
+    env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', TRUST_PROXY: '1' },
   });
   let latencies = createLatencies();
   let errors: string[] = [];
@@ -93,7 +93,7 @@ type Loop = (step: () => Promise<unknown>, pauseMs?: number) => Promise<void>;
 
 async function startLoad(url: string, loop: Loop): Promise<Promise<void>[]> {
   const people = Array.from({ length: PEOPLE }, async (_, index) => {
-    const person = await createPerson(`person ${index}`, transportOf(index, url), seeded(index));
+    const person = await createPerson(`person ${index}`, at(index, transportOf(index, url)), seeded(index));
     return loop(async () => {
       if (!(await person.step())) throw new WrongAnswer('503 under a load it can take');
     });
@@ -139,10 +139,16 @@ async function startLoad(url: string, loop: Loop): Promise<Promise<void>[]> {
   ];
 }
 
-/** In a window as long as this p99 is the server's; in a shorter one a single other program at work shows. */
+/** Calls from an address of the person's own: keys that are unknown, or revoked, have a budget per address. */
+const at =
+  (index: number, callTool: CallTool): CallTool =>
+  (tool, input, headers) =>
+    callTool(tool, input, { ...headers, 'x-forwarded-for': `10.0.0.${index}` });
+
+/** In a window as long as this p99 is the server's; a shorter one is disturbed as a whole by what else runs: there only what hangs shows. */
 const LONG_WINDOW_S = 30;
 const SLACK_MS = 20;
-const SLACK_SHORT_MS = 500;
+const SLACK_SHORT_MS = 2000;
 
 /** By how much p99 may differ for no reason, between windows of this length. */
 export const p99SlackMs = (windowSeconds: number) => (windowSeconds < LONG_WINDOW_S ? SLACK_SHORT_MS : SLACK_MS);
