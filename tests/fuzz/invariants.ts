@@ -38,8 +38,8 @@ function answerFault({ status, headers, body }: Answer, bait: Bait, strict: bool
   return json === undefined ? 'JSON that is none' : messageFault(json, bait);
 }
 
-/** The runtime's own: 400, 413, 431, a preflight or redirect it never makes, and 505 for another version of HTTP. */
-const RUNTIME_STATUS = [204, 400, 413, 431, 505];
+/** What it can't read, or is too large, and another version of HTTP. */
+const RUNTIME_STATUS = [400, 413, 431, 505];
 
 /** What stands in the `data` lines of an event stream. */
 export function eventsFault(text: string, bait: Bait): string | null {
