@@ -50,9 +50,11 @@ export async function overload(): Promise<OverloadReport> {
   const flooding = await sources(url, CONNECTIONS);
   const each = Math.ceil((capacity * FACTOR * (FLOOD_MS / 1000)) / CONNECTIONS);
   await flood(flooding, each);
-  await Bun.sleep(PATIENCE_MS);
-  for (const { connection } of flooding) connection.socket.destroy();
-  const recoveredMs = await recovery(url, flooding[0]?.use ?? '');
+  const hangUp = async () => {
+    await Bun.sleep(PATIENCE_MS);
+    for (const { connection } of flooding) connection.socket.destroy();
+  };
+  const [recoveredMs] = await Promise.all([recovery(url, flooding[0]?.use ?? ''), hangUp()]);
   const judged = flooding.map(judge);
   return {
     capacity,
