@@ -22,7 +22,7 @@ test('20,000 hostile inputs: no 5xx but 503, no crash, no hang, no secret let ou
   expect(Math.max(...figures.rssMb)).toBeLessThan(settled + SETTLING_MB);
 }, 180_000);
 
-test.each<SettingName>(['production', 'issuer', 'limited', 'remote', 'away'])(
+test.each<SettingName>(['production', 'issuer', 'limited', 'remote', 'away', 'replica'])(
   '3,000 hostile inputs: the same, %s',
   async (setting) => {
     const figures = await fuzz({ setting, seed: 7, inputs: 3000, seconds: 90 });

@@ -1,8 +1,10 @@
 // The servers that are fuzzed: each a process with a configuration of its own, and what it talks to.
 
 import type { Socket } from 'node:net';
+import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { userToken } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { createIssuer } from '../support/issuer.ts';
 import { openSocket } from '../support/raw.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -28,7 +30,7 @@ export interface Target extends AsyncDisposable {
 
 type OnStdout = (chunk: string) => void;
 
-export type SettingName = 'plain' | 'production' | 'issuer' | 'limited' | 'remote' | 'away';
+export type SettingName = 'plain' | 'production' | 'issuer' | 'limited' | 'remote' | 'away' | 'replica';
 
 export interface Setting {
   readonly start: (onStdout: OnStdout) => Promise<Target>;
@@ -45,10 +47,12 @@ export const SETTINGS: Readonly<Record<SettingName, Setting>> = {
   issuer: { start: startWithIssuer, reached: [200, 202, 400, 401, 404] },
   /** With a rate limit that everybody runs into. */
   limited: { start: startLimited, reached: [200, 400, 401, 429] },
-  /** With its keys in a remote database, */
+  /** With its keys in a remote database; */
   remote: { start: startRemote, reached: [200, 202, 400, 401, 404] },
-  /** and with one that freezes, refuses writes, and goes away. */
+  /** with one that freezes, refuses writes, and goes away, */
   away: { start: startAway, reached: [200, 202, 400, 401, 404, 503] },
+  /** and with a replica of such a one. */
+  replica: { start: startReplica, reached: [200, 202, 400, 401, 404, 503] },
 };
 
 // Callers come from many addresses: a flood from one of them would be slowed down by design.
@@ -113,10 +117,19 @@ async function startAway(onStdout: OnStdout): Promise<Target> {
   return { ...target, trouble: () => troubleWith(sqld) };
 }
 
-async function withSqld(onStdout: OnStdout): Promise<{ target: Target; sqld: Sqld }> {
+async function startReplica(onStdout: OnStdout): Promise<Target> {
+  const replica = { DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db'), RUST_LOG: 'off' };
+  const { target, sqld } = await withSqld(onStdout, replica);
+  return { ...target, trouble: () => troubleWith(sqld) };
+}
+
+async function withSqld(
+  onStdout: OnStdout,
+  more: Record<string, string> = {},
+): Promise<{ target: Target; sqld: Sqld }> {
   const sqld = await startSqld({ auth: true });
   // The least bound there is: verification soon notices that nobody can say what was revoked.
-  const env = { ...WITH_SECRET, ...sqld.env, REVOCATION_LAG_MAX_MS: '250' };
+  const env = { ...WITH_SECRET, ...sqld.env, REVOCATION_LAG_MAX_MS: '250', ...more };
   const kept = [TEST_SECRET, sqld.env.DATABASE_AUTH_TOKEN ?? ''];
   const target = await targetOf(env, onStdout, { kept });
   return { target: { ...target, [Symbol.asyncDispose]: () => endBoth(target, sqld) }, sqld };
