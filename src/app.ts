@@ -6,6 +6,7 @@ import type { Principals } from './guards/principal.ts';
 import { hostGuard, originGuard } from './guards/web.ts';
 import { allowOrigin, preflight } from './http/cors.ts';
 import { carriesCredential, readCredentials } from './http/credentials.ts';
+import { createDepartures } from './http/departures.ts';
 import { createEventStreams } from './http/event-streams.ts';
 import type { Exchange, Peer } from './http/exchange.ts';
 import { forwardedFor, forwardedProto } from './http/forwarded.ts';
@@ -19,6 +20,7 @@ import { ALL_VERSIONS } from './mcp/era.ts';
 import { createMethods } from './mcp/methods.ts';
 import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { type Awaitable, chain, isPromise, type Problem } from './problem.ts';
+import { remembering } from './remembering.ts';
 import { aboutRoute } from './routes/about.ts';
 import { createCallMaker } from './routes/call.ts';
 import { healthRoute } from './routes/health.ts';
@@ -163,11 +165,17 @@ export function createApp(deps: AppDeps): App {
     return response;
   }
 
+  const departures = createDepartures();
+  // The same few URLs come with nearly every request; finding the path in each costs more than knowing it.
+  const locate = remembering((url: string) => {
+    const path = pathOf(url);
+    return { path, found: route(path) };
+  });
+
   return {
     fetch(request, peer) {
-      const path = pathOf(request.url);
+      const { path, found } = locate(request.url);
       const exchange: Exchange = { request, path, requestId: newRequestId(), secure: isSecure(request.headers), peer };
-      const found = route(path);
       const broken = (bug: unknown): Response => {
         log.error('internal error', { requestId: exchange.requestId, error: bug });
         return refuse(exchange, found, { code: 'internal' });
@@ -175,7 +183,13 @@ export function createApp(deps: AppDeps): App {
       inFlight.enter();
       try {
         const answered = answer(exchange, found);
-        return isPromise(answered) ? answered.then(leave, (bug) => leave(broken(bug))) : leave(answered);
+        if (!isPromise(answered)) return leave(answered);
+        return new Promise((resolve) => {
+          answered.then(
+            (response) => departures(() => resolve(leave(response))),
+            (bug) => departures(() => resolve(leave(broken(bug)))),
+          );
+        });
       } catch (bug) {
         return leave(broken(bug));
       }

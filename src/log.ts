@@ -2,6 +2,7 @@
 
 import type { Clock } from './clock.ts';
 import { redactHashes, redactKeys } from './redact.ts';
+import { remembering } from './remembering.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -30,6 +31,7 @@ const BUFFER_CHARS_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
+  const quoted = remembering((event: string) => JSON.stringify(event));
   let buffer = '';
   let pendingChars = 0; // handed to `write`, not taken yet
   let dropped = 0;
@@ -72,13 +74,10 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       stampMs = nowMs;
       stamp = new Date(nowMs).toISOString();
     }
-    let text = `{"time":"${stamp}","level":"${level}","event":${JSON.stringify(event)}`;
-    if (fields !== undefined) {
-      for (const name in fields) text += member(name, fields[name]);
-    }
+    const text = `{"time":"${stamp}","level":"${level}","event":${quoted(event)}${membersOf(fields)}\n`;
     // On the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make
     // theirs so.
-    buffer += `${level === 'warn' || level === 'error' ? redactHashes(text) : text}}\n`;
+    buffer += level === 'warn' || level === 'error' ? redactHashes(text) : text;
     if (buffer.length >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);
   }
@@ -93,13 +92,14 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   };
 }
 
-/** A member of the line's object, as JSON text with the comma before it. JSON.stringify of a whole object costs twice that. */
-function member(name: string, value: unknown): string {
-  if (typeof value === 'string') return `,"${name}":${PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)}`;
-  // JSON prints an Error as {}: its stack is what a maintainer needs.
-  const json = JSON.stringify(value instanceof Error ? (value.stack ?? String(value)) : value);
-  return json === undefined ? '' : `,"${name}":${json}`;
+/** The fields as members that end the line's object: JSON text from the comma to the brace. */
+function membersOf(fields: LogFields = {}): string {
+  let shown = fields;
+  for (const name in fields) {
+    const value = fields[name];
+    // JSON prints an Error as {}: its stack is what a maintainer needs.
+    if (value instanceof Error) shown = { ...shown, [name]: value.stack ?? String(value) };
+  }
+  const json = JSON.stringify(shown);
+  return json === '{}' ? '}' : `,${json.slice(1)}`;
 }
-
-/** Text that JSON writes as it is. */
-const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;

@@ -1,7 +1,7 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can answer any request.
 
 import type { RateLimitState } from '../guards/rate-limit.ts';
-import { readJson } from '../http/body.ts';
+import { withJson } from '../http/body.ts';
 import { carriesCredential, metaApiKey, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
@@ -12,7 +12,7 @@ import type { Handler } from '../http/router.ts';
 import { classify, type IncomingRequest } from '../mcp/era.ts';
 import { errorText, isObject, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
-import { type Awaitable, chain, type Problem } from '../problem.ts';
+import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
 import type { CallMaker } from './call.ts';
 import { challengeFor } from './challenge.ts';
 import { liveAnswer } from './progress.ts';
@@ -97,8 +97,7 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
     return Promise.all(answers.map((answer) => answer())).then((texts) => reply(exchange, `[${texts.join(',')}]`));
   }
 
-  return async (exchange) => {
-    const body = await readJson(exchange.request);
+  function answerBody(exchange: Exchange, body: Result<unknown, Problem>): Awaitable<Response> {
     if (!body.ok) {
       if (body.error.code === 'invalid_json')
         return reply(exchange, errorText(undefined, PARSE_ERROR), { status: 400 });
@@ -119,7 +118,9 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
       case 'refused':
         return reply(exchange, errorText(classified.id, classified.error), { status: 400 });
     }
-  };
+  }
+
+  return (exchange) => withJson(exchange.request, (body) => answerBody(exchange, body));
 }
 
 /** True when the request or any message in it carries a credential, good or bad. */

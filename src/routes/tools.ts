@@ -1,6 +1,6 @@
 // POST /tools/<name>: a tool over plain HTTP. Body in, callTool, answer out.
 
-import { readJson } from '../http/body.ts';
+import { withJson } from '../http/body.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { createAnswerHeaders, setRateLimit } from '../http/headers.ts';
@@ -47,7 +47,7 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
   const post: Handler = (exchange) => {
     const tool = toolOf(exchange);
     if (tool === undefined) return refuse(exchange, { code: 'tool_not_found' });
-    return chain(readJson(exchange.request), (body) =>
+    return withJson(exchange.request, (body) =>
       body.ok ? answer(exchange, tool, body.value) : refuse(exchange, body.error),
     );
   };
