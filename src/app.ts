@@ -131,6 +131,8 @@ export function createApp(deps: AppDeps): App {
       if (!allowed.ok) return allowed.error;
     }
     if (found === undefined) return { code: 'not_found' };
+    const absent = found.absent?.(exchange);
+    if (absent) return absent;
     if (request.method === 'OPTIONS') return () => preflight(request, allowedMethods(found));
     const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
@@ -147,10 +149,11 @@ export function createApp(deps: AppDeps): App {
     const admitted = admit(exchange, found, origin);
     const response = typeof admitted === 'function' ? admitted(exchange) : refuse(exchange, found, admitted);
     const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
+    const open = found?.openToAnyOrigin === true; // said to everyone: a cache may keep the answer for a page's request
     const strict = config.production && exchange.secure;
-    if (origin === null && !strict) return response;
+    if (origin === null && !open && !strict) return response;
     return chain(response, (answered) => {
-      if (origin !== null && readable) allowOrigin(answered.headers, origin, found?.openToAnyOrigin === true);
+      if ((origin !== null || open) && readable) allowOrigin(answered.headers, origin ?? '*', open);
       if (strict) answered.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
       return answered; // to a HEAD too: the runtime keeps the body back, and knows its length
     });

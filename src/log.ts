@@ -20,20 +20,21 @@ export interface Log {
 }
 
 /** Takes a chunk of whole lines; resolves when the chunk has left the process. */
-export type LogWrite = (chunk: string) => Promise<void>;
+export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 
 /** A line waits at most this long: short enough to watch, long enough to share one write among thousands. */
 const FLUSH_AFTER_MS = 50;
 /** Characters buffered before a write is started at once. */
 const FLUSH_AT_CHARS = 64 * 1024;
-/** Characters (for ASCII, bytes) kept for a reader that does not read. Beyond it lines are dropped, and counted. */
-const BUFFER_CHARS_MAX = 8 * 1024 * 1024;
+/** Kept for a reader that does not read. Beyond it lines are dropped, and counted. */
+const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
   const quoted = remembering((event: string) => JSON.stringify(event));
   let buffer = '';
-  let pendingChars = 0; // handed to `write`, not taken yet
+  const utf8 = new TextEncoder();
+  let pendingBytes = 0; // handed to `write`, not taken yet
   let dropped = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let writing: Promise<void> = Promise.resolve();
@@ -46,15 +47,15 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     if (buffer === '') return writing;
     // The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one.
     // Of a whole chunk: to look for what nearly never stands there costs the same for a thousand lines as for one.
-    const chunk = redactKeys(buffer);
+    const chunk = utf8.encode(redactKeys(buffer));
     buffer = '';
-    pendingChars += chunk.length;
+    pendingBytes += chunk.byteLength;
     writing = writing
       .then(() => options.write(chunk))
       .catch(() => {}) // a closed stdout: there is no place left to say so
       .then(() => {
-        pendingChars -= chunk.length;
-        if (dropped > 0 && pendingChars === 0) {
+        pendingBytes -= chunk.byteLength;
+        if (dropped > 0 && pendingBytes === 0) {
           const lost = dropped;
           dropped = 0;
           line('warn', 'log lines dropped', { count: lost });
@@ -65,7 +66,8 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
 
   function line(level: LogLevel, event: string, fields?: LogFields): void {
     if (LOG_LEVELS.indexOf(level) < least) return;
-    if (buffer.length + pendingChars > BUFFER_CHARS_MAX) {
+    // What is not handed over yet is little enough to be taken for ASCII.
+    if (buffer.length + pendingBytes > BUFFER_BYTES_MAX) {
       dropped += 1;
       return;
     }

@@ -42,6 +42,12 @@ describe('paths', () => {
     },
   );
 
+  test.each(['GET', 'PUT', 'OPTIONS'])('%s of a tool that is not there is 404 too, not 405', async (method) => {
+    const { status, headers, body } = await fetched('/tools/nope', { method });
+    expect({ status, code: body.code }).toEqual({ status: 404, code: 'tool_not_found' });
+    expect(headers.get('allow')).toBeNull();
+  });
+
   test('a query changes nothing about the path', async () => {
     expect((await fetched('/?a=b')).status).toBe(200);
     expect((await fetched('/tools/get_data?x=1', { method: 'POST' })).body.code).toBe('missing_api_key');

@@ -1,6 +1,7 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can answer any request.
 
 import type { RateLimitState } from '../guards/rate-limit.ts';
+import { accepts } from '../http/accept.ts';
 import { withJson } from '../http/body.ts';
 import { carriesCredential, metaApiKey, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
@@ -141,12 +142,19 @@ interface ReplyOptions {
   readonly rateLimit?: RateLimitState | undefined;
 }
 
-const EVENTS = /\btext\/event-stream\b/i;
-const JSON_OR_ANY = /\bjson\b|application\/\*|\*\/\*/i;
+const EVENTS = 'text/event-stream';
+/** What nearly every client sends begins so, and needs no parsing. */
+const JSON_FIRST = /^application\/json\s*(,|$)/i;
 
+/** JSON is also for a client that takes neither: it may be mistaken about what it can read. */
 function takesJson({ request }: Exchange): boolean {
   const accept = request.headers.get('accept');
-  return accept === null || JSON_OR_ANY.test(accept) || !EVENTS.test(accept);
+  if (accept === null || JSON_FIRST.test(accept)) return true;
+  return accepts(accept, 'application/json') || !accepts(accept, EVENTS);
 }
 
-const takesEvents = ({ request }: Exchange): boolean => EVENTS.test(request.headers.get('accept') ?? '');
+/** Only a client that names event streams: one that takes anything may not know them. */
+function takesEvents({ request }: Exchange): boolean {
+  const accept = request.headers.get('accept')?.toLowerCase() ?? '';
+  return accept.includes(EVENTS) && accepts(accept, EVENTS);
+}

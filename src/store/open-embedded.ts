@@ -40,7 +40,9 @@ export async function openEmbedded(path: string) {
     if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT);
     db.close();
     if (error instanceof UnusableDatabase) throw error;
-    throw new Error(`DATABASE_URL: expected a file that can be opened and written, but ${errorReason(error)}`);
+    throw new Error(
+      `DATABASE_URL: expected a file that can be opened and written, but ${errorReason(error)}, got ${JSON.stringify(path)}`,
+    );
   }
   return { store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }), close: async () => db.close() };
 }
