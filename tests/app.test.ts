@@ -86,13 +86,14 @@ describe('methods', () => {
 });
 
 test('every answer forbids sniffing, framing and running', async () => {
-  const answers = await Promise.all(
-    ['/', '/nope', '/mcp/health', '/openapi.json', '/tools/get_data'].map((path) => fetch(app.url + path)),
-  );
-  answers.push(await fetch(`${app.url}/tools/get_data`, { method: 'POST' }));
-  for (const { headers } of answers) {
-    expect(headers.get('x-content-type-options')).toBe('nosniff');
-    expect(headers.get('content-security-policy')).toBe("default-src 'none'; frame-ancestors 'none'");
+  const paths = ['/', '/nope', '/mcp/health', '/openapi.json', '/tools/get_data', '/mcp', '/sse', '/messages'];
+  for (const path of [...paths, '/.well-known/oauth-protected-resource/mcp']) {
+    for (const method of ['GET', 'POST', 'OPTIONS', 'DELETE', 'HEAD']) {
+      const { headers, body } = await fetch(app.url + path, { method });
+      await body?.cancel();
+      expect({ path, method, sniff: headers.get('x-content-type-options') }).toMatchObject({ sniff: 'nosniff' });
+      expect(headers.get('content-security-policy')).toBe("default-src 'none'; frame-ancestors 'none'");
+    }
   }
 });
 
