@@ -6,6 +6,7 @@ import type { Principals } from './guards/principal.ts';
 import { hostGuard, originGuard } from './guards/web.ts';
 import { allowOrigin, preflight } from './http/cors.ts';
 import { carriesCredential, readCredentials } from './http/credentials.ts';
+import { atOnce, createDepartures } from './http/departures.ts';
 import { createEventStreams } from './http/event-streams.ts';
 import type { Exchange, Peer } from './http/exchange.ts';
 import { forwardedFor, forwardedProto } from './http/forwarded.ts';
@@ -19,6 +20,7 @@ import { ALL_VERSIONS } from './mcp/era.ts';
 import { createMethods } from './mcp/methods.ts';
 import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { type Awaitable, chain, isPromise, type Problem } from './problem.ts';
+import { remembering } from './remembering.ts';
 import { aboutRoute } from './routes/about.ts';
 import { createCallMaker } from './routes/call.ts';
 import { healthRoute } from './routes/health.ts';
@@ -129,6 +131,8 @@ export function createApp(deps: AppDeps): App {
       if (!allowed.ok) return allowed.error;
     }
     if (found === undefined) return { code: 'not_found' };
+    const absent = found.absent?.(exchange);
+    if (absent) return absent;
     if (request.method === 'OPTIONS') return () => preflight(request, allowedMethods(found));
     const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
@@ -145,10 +149,11 @@ export function createApp(deps: AppDeps): App {
     const admitted = admit(exchange, found, origin);
     const response = typeof admitted === 'function' ? admitted(exchange) : refuse(exchange, found, admitted);
     const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
+    const open = found?.openToAnyOrigin === true; // said to everyone: a cache may keep the answer for a page's request
     const strict = config.production && exchange.secure;
-    if (origin === null && !strict) return response;
+    if (origin === null && !open && !strict) return response;
     return chain(response, (answered) => {
-      if (origin !== null && readable) allowOrigin(answered.headers, origin, found?.openToAnyOrigin === true);
+      if ((origin !== null || open) && readable) allowOrigin(answered.headers, origin ?? '*', open);
       if (strict) answered.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
       return answered; // to a HEAD too: the runtime keeps the body back, and knows its length
     });
@@ -163,11 +168,17 @@ export function createApp(deps: AppDeps): App {
     return response;
   }
 
+  const departures = createDepartures();
+  // The same few URLs come with nearly every request; finding the path in each costs more than knowing it.
+  const locate = remembering((url: string) => {
+    const path = pathOf(url);
+    return { path, found: route(path) };
+  });
+
   return {
     fetch(request, peer) {
-      const path = pathOf(request.url);
+      const { path, found } = locate(request.url);
       const exchange: Exchange = { request, path, requestId: newRequestId(), secure: isSecure(request.headers), peer };
-      const found = route(path);
       const broken = (bug: unknown): Response => {
         log.error('internal error', { requestId: exchange.requestId, error: bug });
         return refuse(exchange, found, { code: 'internal' });
@@ -175,7 +186,14 @@ export function createApp(deps: AppDeps): App {
       inFlight.enter();
       try {
         const answered = answer(exchange, found);
-        return isPromise(answered) ? answered.then(leave, (bug) => leave(broken(bug))) : leave(answered);
+        if (!isPromise(answered)) return leave(answered);
+        const depart = request.method === 'POST' ? departures : atOnce;
+        return new Promise((resolve) => {
+          answered.then(
+            (response) => depart(() => resolve(leave(response))),
+            (bug) => depart(() => resolve(leave(broken(bug)))),
+          );
+        });
       } catch (bug) {
         return leave(broken(bug));
       }

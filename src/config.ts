@@ -108,7 +108,8 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
   const production = env.NODE_ENV === 'production';
   const host = parsed('HOST', '127.0.0.1', 'an address or host name', (v) => (/^[\w.:-]+$/.test(v) ? v : null));
   const basePath = parsed('BASE_PATH', '', 'a path like /keys, without a slash at its end', (v) =>
-    /^(\/[\w.~-]+)+$/.test(v) ? v : null,
+    // A client would resolve . and .. before it sends the path (RFC 3986 §5.2.4).
+    /^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/.test(v) ? v : null,
   );
   const publicUrl = parsed<string | null>(
     'PUBLIC_URL',
@@ -147,7 +148,11 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
         )
       : text('JWT_ISSUER');
   if (secret !== null && text('JWT_JWKS_URL') !== null) {
-    fault('JWT_JWKS_URL', 'to be unset while JWT_SECRET is set: one of the two decides');
+    fault(
+      'JWT_JWKS_URL',
+      'to be unset while JWT_SECRET is set: one of the two decides',
+      shownUrl(text('JWT_JWKS_URL') ?? ''),
+    );
   }
   const jwt = jwtConfig(secret, jwksUrl, issuer);
   if (production && jwt.kind === 'dev-secret' && text('JWT_JWKS_URL') === null && text('JWT_ISSUER') === null) {
@@ -247,7 +252,7 @@ function databaseConfig(
   if (path === null) {
     fault('DATABASE_URL', 'file:<path>, http(s)://… or libsql://…', shownUrl(url));
   } else if (replicaFile !== null) {
-    fault('DATABASE_REPLICA_FILE', 'a remote DATABASE_URL beside it');
+    fault('DATABASE_REPLICA_FILE', 'a remote DATABASE_URL beside it', replicaFile);
   }
   return { mode: 'embedded', path: path ?? '' };
 }

@@ -22,7 +22,9 @@ function makeFolder(variable: string, folder: string): void {
   try {
     mkdirSync(folder, { recursive: true });
   } catch (error) {
-    throw new Error(`${variable}: expected a folder that can be made and written, but ${reasonOf(error)}`);
+    throw new Error(
+      `${variable}: expected a folder that can be made and written, but ${reasonOf(error)}, got ${JSON.stringify(folder)}`,
+    );
   }
 }
 

@@ -2,6 +2,7 @@
 
 import type { Clock } from './clock.ts';
 import { redactHashes, redactKeys } from './redact.ts';
+import { remembering } from './remembering.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -19,19 +20,21 @@ export interface Log {
 }
 
 /** Takes a chunk of whole lines; resolves when the chunk has left the process. */
-export type LogWrite = (chunk: string) => Promise<void>;
+export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 
 /** A line waits at most this long: short enough to watch, long enough to share one write among thousands. */
 const FLUSH_AFTER_MS = 50;
 /** Characters buffered before a write is started at once. */
 const FLUSH_AT_CHARS = 64 * 1024;
-/** Characters (for ASCII, bytes) kept for a reader that does not read. Beyond it lines are dropped, and counted. */
-const BUFFER_CHARS_MAX = 8 * 1024 * 1024;
+/** Kept for a reader that does not read. Beyond it lines are dropped, and counted. */
+const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
+  const quoted = remembering((event: string) => JSON.stringify(event));
   let buffer = '';
-  let pendingChars = 0; // handed to `write`, not taken yet
+  const utf8 = new TextEncoder();
+  let pendingBytes = 0; // handed to `write`, not taken yet
   let dropped = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let writing: Promise<void> = Promise.resolve();
@@ -44,15 +47,15 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     if (buffer === '') return writing;
     // The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one.
     // Of a whole chunk: to look for what nearly never stands there costs the same for a thousand lines as for one.
-    const chunk = redactKeys(buffer);
+    const chunk = utf8.encode(redactKeys(buffer));
     buffer = '';
-    pendingChars += chunk.length;
+    pendingBytes += chunk.byteLength;
     writing = writing
       .then(() => options.write(chunk))
       .catch(() => {}) // a closed stdout: there is no place left to say so
       .then(() => {
-        pendingChars -= chunk.length;
-        if (dropped > 0 && pendingChars === 0) {
+        pendingBytes -= chunk.byteLength;
+        if (dropped > 0 && pendingBytes === 0) {
           const lost = dropped;
           dropped = 0;
           line('warn', 'log lines dropped', { count: lost });
@@ -63,7 +66,8 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
 
   function line(level: LogLevel, event: string, fields?: LogFields): void {
     if (LOG_LEVELS.indexOf(level) < least) return;
-    if (buffer.length + pendingChars > BUFFER_CHARS_MAX) {
+    // What is not handed over yet is little enough to be taken for ASCII.
+    if (buffer.length + pendingBytes > BUFFER_BYTES_MAX) {
       dropped += 1;
       return;
     }
@@ -72,13 +76,10 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       stampMs = nowMs;
       stamp = new Date(nowMs).toISOString();
     }
-    let text = `{"time":"${stamp}","level":"${level}","event":${JSON.stringify(event)}`;
-    if (fields !== undefined) {
-      for (const name in fields) text += member(name, fields[name]);
-    }
+    const text = `{"time":"${stamp}","level":"${level}","event":${quoted(event)}${membersOf(fields)}\n`;
     // On the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make
     // theirs so.
-    buffer += `${level === 'warn' || level === 'error' ? redactHashes(text) : text}}\n`;
+    buffer += level === 'warn' || level === 'error' ? redactHashes(text) : text;
     if (buffer.length >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);
   }
@@ -93,13 +94,14 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   };
 }
 
-/** A member of the line's object, as JSON text with the comma before it. JSON.stringify of a whole object costs twice that. */
-function member(name: string, value: unknown): string {
-  if (typeof value === 'string') return `,"${name}":${PLAIN.test(value) ? `"${value}"` : JSON.stringify(value)}`;
-  // JSON prints an Error as {}: its stack is what a maintainer needs.
-  const json = JSON.stringify(value instanceof Error ? (value.stack ?? String(value)) : value);
-  return json === undefined ? '' : `,"${name}":${json}`;
+/** The fields as members that end the line's object: JSON text from the comma to the brace. */
+function membersOf(fields: LogFields = {}): string {
+  let shown = fields;
+  for (const name in fields) {
+    const value = fields[name];
+    // JSON prints an Error as {}: its stack is what a maintainer needs.
+    if (value instanceof Error) shown = { ...shown, [name]: value.stack ?? String(value) };
+  }
+  const json = JSON.stringify(shown);
+  return json === '{}' ? '}' : `,${json.slice(1)}`;
 }
-
-/** Text that JSON writes as it is. */
-const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;

@@ -47,8 +47,8 @@ const turnAway = () => new Response(null, { status: 503, headers: { Connection: 
 
 const holdOpen = () => {}; // Deno ends no connection for being quiet
 
-async function writeOut(chunk: string): Promise<void> {
-  let rest = new TextEncoder().encode(chunk);
+async function writeOut(chunk: Uint8Array): Promise<void> {
+  let rest = chunk;
   while (rest.length > 0) rest = rest.subarray(await Deno.stdout.write(rest));
 }
 

@@ -35,7 +35,7 @@ export type Problem =
   | { readonly code: 'missing_token' }
   | { readonly code: 'invalid_token'; readonly reason: string }
   | { readonly code: 'missing_api_key' }
-  | { readonly code: 'invalid_api_key'; readonly reason: KeyRefusal }
+  | { readonly code: 'invalid_api_key'; readonly reason: KeyRefusal; readonly keyId?: string; readonly userId?: string }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
   | { readonly code: 'origin_denied' }
   | { readonly code: 'host_denied' }

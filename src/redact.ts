@@ -4,9 +4,8 @@ const KEY_OR_TOKEN = /sk_(?:live|test)_[0-9A-Za-z]{6,}|eyJ[\w-]{8,}\.[\w-]+\.?[\
 const HASH = /\b[0-9a-f]{64}\b/g;
 const REDACTED = '[redacted]';
 
-/** Without keys and tokens. What nearly never stands there is looked for first: in long texts that costs next to nothing. */
-export const redactKeys = (text: string): string =>
-  text.includes('sk_') || text.includes('eyJ') ? text.replace(KEY_OR_TOKEN, REDACTED) : text;
+/** Without keys and tokens. */
+export const redactKeys = (text: string): string => text.replace(KEY_OR_TOKEN, REDACTED);
 
 /** Without hashes of keys. */
 export const redactHashes = (text: string): string => text.replace(HASH, REDACTED);

@@ -16,7 +16,7 @@ import { readTls, type Tls } from './tls.ts';
 export interface Host {
   readonly env: Env;
   /** Takes a chunk of log lines; resolves when it has left the process. */
-  writeOut(chunk: string): Promise<void>;
+  writeOut(chunk: Uint8Array): Promise<void>;
   writeErr(text: string): void;
   serve(options: ServeOptions): RunningServer;
   onSignal(handler: (signal: string) => void): void;
@@ -120,11 +120,10 @@ async function listen(host: Host, options: ServeOptions, service: Service): Prom
   } catch (error) {
     await service.close();
     const { code, message } = error as { code?: unknown; message?: unknown };
-    const where =
-      code === 'EADDRINUSE'
-        ? `port ${options.port} of ${options.hostname} is in use`
-        : `${code ?? ''} ${message}`.trim();
-    throw new Error(`HOST, PORT: expected an address to listen on, but ${where}`);
+    const why = code === 'EADDRINUSE' ? 'is in use' : `can't be (${code ?? message})`;
+    throw new Error(
+      `HOST, PORT: expected an address to listen on, but port ${options.port} of ${options.hostname} ${why}`,
+    );
   }
 }
 

@@ -42,6 +42,12 @@ describe('paths', () => {
     },
   );
 
+  test.each(['GET', 'PUT', 'OPTIONS'])('%s of a tool that is not there is 404 too, not 405', async (method) => {
+    const { status, headers, body } = await fetched('/tools/nope', { method });
+    expect({ status, code: body.code }).toEqual({ status: 404, code: 'tool_not_found' });
+    expect(headers.get('allow')).toBeNull();
+  });
+
   test('a query changes nothing about the path', async () => {
     expect((await fetched('/?a=b')).status).toBe(200);
     expect((await fetched('/tools/get_data?x=1', { method: 'POST' })).body.code).toBe('missing_api_key');
@@ -80,13 +86,14 @@ describe('methods', () => {
 });
 
 test('every answer forbids sniffing, framing and running', async () => {
-  const answers = await Promise.all(
-    ['/', '/nope', '/mcp/health', '/openapi.json', '/tools/get_data'].map((path) => fetch(app.url + path)),
-  );
-  answers.push(await fetch(`${app.url}/tools/get_data`, { method: 'POST' }));
-  for (const { headers } of answers) {
-    expect(headers.get('x-content-type-options')).toBe('nosniff');
-    expect(headers.get('content-security-policy')).toBe("default-src 'none'; frame-ancestors 'none'");
+  const paths = ['/', '/nope', '/mcp/health', '/openapi.json', '/tools/get_data', '/mcp', '/sse', '/messages'];
+  for (const path of [...paths, '/.well-known/oauth-protected-resource/mcp']) {
+    for (const method of ['GET', 'POST', 'OPTIONS', 'DELETE', 'HEAD']) {
+      const { headers, body } = await fetch(app.url + path, { method });
+      await body?.cancel();
+      expect({ path, method, sniff: headers.get('x-content-type-options') }).toMatchObject({ sniff: 'nosniff' });
+      expect(headers.get('content-security-policy')).toBe("default-src 'none'; frame-ancestors 'none'");
+    }
   }
 });
 

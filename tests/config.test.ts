@@ -90,8 +90,9 @@ const BOUNDS: readonly {
     accepted: [
       ['/keys', '/keys'],
       ['/a/b-c_d.e~f', '/a/b-c_d.e~f'],
+      ['/.a/..b/...', '/.a/..b/...'],
     ],
-    refused: ['keys', '/keys/', '/', '//keys', '/a?b', '/a b', '/ü'],
+    refused: ['keys', '/keys/', '/', '//keys', '/a?b', '/a b', '/ü', '/..', '/a/../b', '/./a', '/.'],
     expected: 'a path like /keys, without a slash at its end',
   },
   {
@@ -278,7 +279,7 @@ describe('DATABASE_URL', () => {
 
   test('a replica needs a remote database', () => {
     expect(faults({ DATABASE_REPLICA_FILE: 'r.db' })).toEqual([
-      'DATABASE_REPLICA_FILE: expected a remote DATABASE_URL beside it',
+      'DATABASE_REPLICA_FILE: expected a remote DATABASE_URL beside it, got "r.db"',
     ]);
   });
 });
@@ -293,8 +294,8 @@ describe('who signs user tokens', () => {
   });
 
   test('JWT_SECRET and JWT_JWKS_URL together are refused', () => {
-    expect(faults({ JWT_SECRET: SECRET_32, JWT_JWKS_URL: 'https://id.example/keys' })).toEqual([
-      'JWT_JWKS_URL: expected to be unset while JWT_SECRET is set: one of the two decides',
+    expect(faults({ JWT_SECRET: SECRET_32, JWT_JWKS_URL: 'https://id.example/keys?key=1' })).toEqual([
+      'JWT_JWKS_URL: expected to be unset while JWT_SECRET is set: one of the two decides, got "https://id.example/keys"',
     ]);
   });
 

@@ -45,6 +45,7 @@ const BASE = [
   'once.ts',
   'problem.ts',
   'redact.ts',
+  'remembering.ts',
   'server-info.ts',
   'subject.ts',
   'text.ts',

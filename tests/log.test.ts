@@ -62,7 +62,7 @@ describe('events', () => {
 
   test('no key, a bad key and missing scopes are warnings, with the real reason, and required and held scopes', async () => {
     await using app = await createTestApp();
-    const { key } = await app.createKey('alice', { scopes: ['write', 'admin'] });
+    const { key, id: keyId } = await app.createKey('alice', { scopes: ['write', 'admin'] });
     const none = await app.call('get_data');
     const bad = await app.call('get_data', {}, { 'x-api-key': 'x' });
     const denied = await app.call('get_data', {}, { 'x-api-key': key });
@@ -76,10 +76,28 @@ describe('events', () => {
       expect.objectContaining({
         event: 'Insufficient scopes',
         requestId: denied.body.requestId,
+        keyId,
+        userId: 'alice',
         required: ['read'],
         held: ['write', 'admin'],
       }),
     ]);
+  });
+
+  test('the refusal of a key on record says which; of any other there is nothing to say', async () => {
+    await using app = await createTestApp();
+    const revoked = await app.createKey('alice');
+    const expired = await app.createKey('bob', { expiresInDays: 1 });
+    await app.call('revoke_api_key', { keyId: revoked.id }, await bearer(app, 'alice'));
+    app.clock.advance(86_400_001);
+    for (const key of [revoked.key, expired.key, `sk_test_${'0'.repeat(64)}`]) {
+      await app.call('get_data', {}, { 'x-api-key': key });
+    }
+    const [first, second, third] = await named(app, 'Invalid or expired API key');
+    expect(first).toMatchObject({ level: 'warn', reason: 'revoked', keyId: revoked.id, userId: 'alice' });
+    expect(second).toMatchObject({ level: 'warn', reason: 'expired', keyId: expired.id, userId: 'bob' });
+    expect(third).toMatchObject({ level: 'warn', reason: 'unknown' });
+    expect(third).not.toHaveProperty('keyId');
   });
 
   test('LOG_LEVEL leaves out what is below it', async () => {
@@ -128,7 +146,7 @@ describe('the writer', () => {
       level,
       clock: systemClock,
       write: async (chunk) => {
-        chunks.push(chunk);
+        chunks.push(new TextDecoder().decode(chunk));
       },
     });
     return { log, chunks };
@@ -161,31 +179,36 @@ describe('the writer', () => {
     }
   });
 
-  test('a reader that does not read costs bounded memory: lines are dropped, counted, and the count is told', async () => {
-    const written: string[] = [];
-    let release: () => void = () => {};
-    const stuck = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    const log = createLog({
-      level: 'info',
-      clock: systemClock,
-      write: async (chunk) => {
-        await stuck;
-        written.push(chunk);
-      },
-    });
-    const text = 'x'.repeat(100_000);
-    for (let line = 0; line < 200; line += 1) log.info('large', { text });
-    release();
-    await log.flush();
-    await log.flush();
-    const bytes = written.reduce((sum, chunk) => sum + chunk.length, 0);
-    expect(bytes).toBeLessThan(9 * 1024 * 1024);
-    const lines = written.join('').trim().split('\n');
-    const told = lines.map((line) => JSON.parse(line)).find(({ event }) => event === 'log lines dropped');
-    expect(told.count + lines.length - 1).toBe(200);
-  });
+  test.each([
+    ['of one byte', 'x'.repeat(100_000)],
+    ['of three bytes', '€'.repeat(33_000)],
+  ])(
+    'a reader that does not read costs bounded memory: lines, in characters %s, are dropped, counted, and the count is told',
+    async (_, text) => {
+      const written: string[] = [];
+      let release: () => void = () => {};
+      const stuck = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      const log = createLog({
+        level: 'info',
+        clock: systemClock,
+        write: async (chunk) => {
+          await stuck;
+          written.push(new TextDecoder().decode(chunk));
+        },
+      });
+      for (let line = 0; line < 200; line += 1) log.info('large', { text });
+      release();
+      await log.flush();
+      await log.flush();
+      const bytes = written.reduce((sum, chunk) => sum + Buffer.byteLength(chunk), 0);
+      expect(bytes).toBeLessThan(9 * 1024 * 1024);
+      const lines = written.join('').trim().split('\n');
+      const told = lines.map((line) => JSON.parse(line)).find(({ event }) => event === 'log lines dropped');
+      expect(told.count + lines.length - 1).toBe(200);
+    },
+  );
 
   test('a closed reader hurts nobody', async () => {
     const log = createLog({

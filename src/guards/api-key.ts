@@ -37,7 +37,8 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
         return ok({ auth });
       }
       if (verified.error.code === 'invalid_api_key') {
-        log.warn('Invalid or expired API key', { requestId, reason: verified.error.reason });
+        const { reason, keyId, userId } = verified.error; // the ids only of a key that is on record
+        log.warn('Invalid or expired API key', { requestId, reason, keyId, userId });
       }
       if (verified.error.code === 'store_unavailable') {
         log.warn('key store out of reach', { requestId, reason: verified.error.reason });

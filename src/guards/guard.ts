@@ -19,7 +19,9 @@ export const ADDS_NOTHING: { readonly ok: true; readonly value: object } = { ok:
 /** `context` with what a guard added. A composed guard has put it there already and returns the context itself. */
 export function extend<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
   if ((added as object) === context || added === ADDS_NOTHING.value) return context as Context & Add;
-  return Object.assign(context, added);
+  const extended = context as Context & Add;
+  for (const name in added) extended[name] = added[name] as (Context & Add)[typeof name];
+  return extended;
 }
 
 /** What two guards add, as one type. Mapped, so that where a guard is expected inference goes from the guards outward. */

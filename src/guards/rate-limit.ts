@@ -67,7 +67,8 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
   const decide: Guard<In> = (call) => {
     const nowMs = clock.monotonicMs();
     const bucket = bucketOf(key(call) ?? 'unknown', nowMs);
-    const resetS = Math.ceil((bucket.endsAtMs - nowMs) / 1000);
+    // The clock has fractions: of a new window the difference may be a hair above its length.
+    const resetS = Math.min(limit.windowS, Math.ceil((bucket.endsAtMs - nowMs) / 1000));
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;
     call.rateLimit = { limit, remaining: requests - bucket.used, resetS };

@@ -6,8 +6,8 @@ import { ADDS_NOTHING, type Guard } from './guard.ts';
 
 export interface ScopedCall {
   readonly requestId: string;
-  /** A missing list counts as empty. */
-  readonly auth: { readonly scopes?: readonly string[] };
+  /** A missing list counts as empty. The ids are for the log. */
+  readonly auth: { readonly scopes?: readonly string[]; readonly keyId?: string; readonly subject?: string };
 }
 
 export function scopesGuard(log: Log) {
@@ -15,7 +15,7 @@ export function scopesGuard(log: Log) {
     ({ requestId, auth }) => {
       const held = auth.scopes ?? [];
       if (required.every((scope) => held.includes(scope))) return ADDS_NOTHING;
-      log.warn('Insufficient scopes', { requestId, required, held });
+      log.warn('Insufficient scopes', { requestId, keyId: auth.keyId, userId: auth.subject, required, held });
       return err({ code: 'insufficient_scope', required });
     };
 }

@@ -2,15 +2,16 @@
 
 import { isLoopback } from '../loopback.ts';
 import { err, ok, type Problem, type Result } from '../problem.ts';
+import { remembering } from '../remembering.ts';
 
 const ALLOWED: Result<void, Problem> = ok(undefined);
-const REMEMBERED_MAX = 1000;
 
 /**
  * `Host` names this server answers to. Rebinding needs a name that an attacker controls (and lets resolve to us), so
  * IP literals pass. `allowed` are lower-case names without port; null: loopback and the public host.
  */
 export function hostGuard(allowed: readonly string[] | null, publicHost: () => string) {
+  // The same few come with every request; parsing a URL each time would cost more than the whole decision.
   return remembering((host: string): Result<void, Problem> => {
     if (NOT_IN_HOST.test(host) || !URL.canParse(`http://${host}`)) return err({ code: 'host_denied' });
     const name = new URL(`http://${host}`).hostname.toLowerCase();
@@ -37,16 +38,3 @@ const NOT_IN_HOST = /[/\\?#@]/;
 
 // `URL.hostname` has normalized every spelling of an address already.
 const isAddress = (name: string) => name.startsWith('[') || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);
-
-// The same few values come with every request; parsing a URL each time would cost more than the whole decision.
-function remembering(decide: (value: string) => Result<void, Problem>): (value: string) => Result<void, Problem> {
-  const decided = new Map<string, Result<void, Problem>>();
-  return (value) => {
-    const known = decided.get(value);
-    if (known !== undefined) return known;
-    const decision = decide(value);
-    if (decided.size >= REMEMBERED_MAX) decided.clear();
-    if (value.length < 256) decided.set(value, decision);
-    return decision;
-  };
-}

@@ -6,25 +6,33 @@ export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input,
 
 const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
 
-/** The parsed body; undefined when there is none. */
-export function readJson(request: Request): Awaitable<Result<unknown, Problem>> {
+type Body = Result<unknown, Problem>;
+
+/**
+ * Hands the parsed body to `next`; undefined when there is none. Not a promise of the body: the one more promise on the
+ * way of every request would cost as much as reading its headers.
+ */
+export function withJson<T>(request: Request, next: (body: Body) => Awaitable<T>): Awaitable<T> {
   const { headers } = request;
   const length = headers.get('content-length');
   // Neither a length nor chunks: no body (RFC 9112 §6.3). `request.body` is asked last: touching it costs the fast path.
-  if (length === '0' || (length === null && request.body === null)) return ok(undefined);
+  if (length === '0' || (length === null && request.body === null)) return next(ok(undefined));
   const type = headers.get('content-type');
   const isJson = type === 'application/json' || (type !== null && JSON_TYPE.test(type));
-  if (length === null) return readUnmeasured(request, isJson);
-  if (!isJson) return err({ code: 'unsupported_media_type' });
-  if (Number(length) > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
-  return request.json().then(ok, invalid);
+  if (length === null) return readUnmeasured(request, isJson).then(next);
+  if (!isJson) return next(err({ code: 'unsupported_media_type' }));
+  if (Number(length) > BODY_BYTES_MAX) return next(err({ code: 'payload_too_large' }));
+  return request.json().then(
+    (value) => next(ok(value)),
+    () => next(INVALID),
+  );
 }
 
-// Not JSON, or cut off by the client.
-const invalid = () => err({ code: 'invalid_json' } as const);
+/** Not JSON, or cut off by the client. */
+const INVALID: Body = err({ code: 'invalid_json' });
 
 // No length announced: count while reading, and stop reading at the limit. Only the first byte shows that there is a body.
-async function readUnmeasured(request: Request, isJson: boolean): Promise<Result<unknown, Problem>> {
+async function readUnmeasured(request: Request, isJson: boolean): Promise<Body> {
   const decoder = new TextDecoder();
   let bytes = 0;
   let text = '';
@@ -38,6 +46,6 @@ async function readUnmeasured(request: Request, isJson: boolean): Promise<Result
     text += decoder.decode();
     return ok(text === '' ? undefined : JSON.parse(text));
   } catch {
-    return invalid();
+    return INVALID;
   }
 }

@@ -1,5 +1,7 @@
 // Cross-origin requests (Fetch, CORS protocol): what a browser may send and read, once its origin is allowed.
 
+import { SECURITY_HEADERS } from './headers.ts';
+
 const ALLOWED_HEADERS = [
   'Authorization',
   'Content-Type',
@@ -25,7 +27,7 @@ export function allowOrigin(headers: Headers, origin: string, open: boolean): vo
 
 /** The answer to OPTIONS, CORS preflight or not. */
 export function preflight(request: Request, allow: string): Response {
-  const headers = new Headers({ Allow: allow });
+  const headers = new Headers({ Allow: allow, ...SECURITY_HEADERS });
   if (request.headers.has('access-control-request-method')) {
     headers.set('Access-Control-Allow-Methods', allow);
     // Mcp-Param-<x> headers carry names of a tool's own: they are allowed as they are asked for.

@@ -12,6 +12,8 @@ export interface Route {
   readonly path: string;
   readonly get?: Handler;
   readonly post?: Handler;
+  /** Of a route for many paths: why there is nothing at this one, or null. Without it there is something at each. */
+  readonly absent?: (exchange: Exchange) => Problem | null;
   /** For refusals before the handler; problemResponse unless given. */
   readonly refuse?: Refuse;
   /** Any web page may read it: it says the same to everyone. */

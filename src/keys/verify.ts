@@ -100,9 +100,9 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
     if (record === null) return err({ code: 'invalid_api_key', reason: 'unknown' });
     const nowMs = clock.nowMs();
     const refusal = refusalAt(record, nowMs);
-    if (refusal !== null) return err({ code: 'invalid_api_key', reason: refusal });
-    lastUsed.note(record.id, nowMs);
     const { userId, id, name, scopes } = record;
+    if (refusal !== null) return err({ code: 'invalid_api_key', reason: refusal, keyId: id, userId });
+    lastUsed.note(id, nowMs);
     return ok({ subject: userId, keyId: id, keyName: name, scopes, token });
   }
 

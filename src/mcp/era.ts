@@ -69,11 +69,10 @@ export function classify(body: unknown, headers: HeaderReader): Classified {
   if (Array.isArray(body)) return classifyBatch(body, headers);
   const message = readMessage(body);
   switch (message.kind) {
-    case 'response':
-      return { kind: 'accepted' };
     case 'invalid':
       return { kind: 'refused', id: message.id, error: message.error };
     case 'notification':
+    case 'response':
       return versionFault(headers, ALL_VERSIONS) ?? { kind: 'accepted' };
     case 'request':
       return classifyRequest(message, headers);
@@ -151,12 +150,13 @@ function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classi
   const messages = items.map(readMessage);
   const ids = new Set<Id>();
   for (const message of messages) {
-    if (message.kind !== 'request') continue;
-    const { id, method, params } = message;
-    if (method === 'initialize') return refuse(undefined, CODES.invalidRequest, 'initialize may not be in a batch');
-    if (isObject(params._meta) && params._meta[META_VERSION] !== undefined) {
+    if (message.kind !== 'request' && message.kind !== 'notification') continue;
+    if (isObject(message.params._meta) && message.params._meta[META_VERSION] !== undefined) {
       return refuse(undefined, CODES.invalidRequest, 'This revision has no batches');
     }
+    if (message.kind !== 'request') continue;
+    const { id, method } = message;
+    if (method === 'initialize') return refuse(undefined, CODES.invalidRequest, 'initialize may not be in a batch');
     // Refused before anything runs: the client could not tell the answers apart.
     if (ids.has(id)) return refuse(undefined, CODES.invalidRequest, 'Two requests of the batch have the same id');
     ids.add(id);

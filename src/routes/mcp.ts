@@ -1,7 +1,8 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can answer any request.
 
 import type { RateLimitState } from '../guards/rate-limit.ts';
-import { readJson } from '../http/body.ts';
+import { accepts } from '../http/accept.ts';
+import { withJson } from '../http/body.ts';
 import { carriesCredential, metaApiKey, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
@@ -12,7 +13,7 @@ import type { Handler } from '../http/router.ts';
 import { classify, type IncomingRequest } from '../mcp/era.ts';
 import { errorText, isObject, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
-import { type Awaitable, chain, type Problem } from '../problem.ts';
+import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
 import type { CallMaker } from './call.ts';
 import { challengeFor } from './challenge.ts';
 import { liveAnswer } from './progress.ts';
@@ -97,8 +98,7 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
     return Promise.all(answers.map((answer) => answer())).then((texts) => reply(exchange, `[${texts.join(',')}]`));
   }
 
-  return async (exchange) => {
-    const body = await readJson(exchange.request);
+  function answerBody(exchange: Exchange, body: Result<unknown, Problem>): Awaitable<Response> {
     if (!body.ok) {
       if (body.error.code === 'invalid_json')
         return reply(exchange, errorText(undefined, PARSE_ERROR), { status: 400 });
@@ -119,7 +119,9 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
       case 'refused':
         return reply(exchange, errorText(classified.id, classified.error), { status: 400 });
     }
-  };
+  }
+
+  return (exchange) => withJson(exchange.request, (body) => answerBody(exchange, body));
 }
 
 /** True when the request or any message in it carries a credential, good or bad. */
@@ -140,12 +142,19 @@ interface ReplyOptions {
   readonly rateLimit?: RateLimitState | undefined;
 }
 
-const EVENTS = /\btext\/event-stream\b/i;
-const JSON_OR_ANY = /\bjson\b|application\/\*|\*\/\*/i;
+const EVENTS = 'text/event-stream';
+/** What nearly every client sends begins so, and needs no parsing. */
+const JSON_FIRST = /^application\/json\s*(,|$)/i;
 
+/** JSON is also for a client that takes neither: it may be mistaken about what it can read. */
 function takesJson({ request }: Exchange): boolean {
   const accept = request.headers.get('accept');
-  return accept === null || JSON_OR_ANY.test(accept) || !EVENTS.test(accept);
+  if (accept === null || JSON_FIRST.test(accept)) return true;
+  return accepts(accept, 'application/json') || !accepts(accept, EVENTS);
 }
 
-const takesEvents = ({ request }: Exchange): boolean => EVENTS.test(request.headers.get('accept') ?? '');
+/** Only a client that names event streams: one that takes anything may not know them. */
+function takesEvents({ request }: Exchange): boolean {
+  const accept = request.headers.get('accept')?.toLowerCase() ?? '';
+  return accept.includes(EVENTS) && accepts(accept, EVENTS);
+}

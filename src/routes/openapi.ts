@@ -3,6 +3,7 @@
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
+import type { JsonSchema } from '../tools/schema.ts';
 import type { Tool } from '../tools/tool.ts';
 
 const SECURITY = {
@@ -64,12 +65,18 @@ function describe(tools: readonly Tool[], url: string) {
   };
 }
 
+/** No body is `{}`, which a tool takes whose fields are all optional. */
+const needsBody = ({ required }: JsonSchema) => Array.isArray(required) && required.length > 0;
+
 const operation = (tool: Tool) => ({
   operationId: tool.name,
   summary: tool.title,
   description: tool.description,
   security: SECURITY[tool.credential],
-  requestBody: { required: false, content: { 'application/json': { schema: tool.inputSchema() } } },
+  requestBody: {
+    required: needsBody(tool.inputSchema()),
+    content: { 'application/json': { schema: tool.inputSchema() } },
+  },
   responses: {
     '200': {
       description: 'Success',

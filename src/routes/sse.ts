@@ -2,7 +2,7 @@
 // every POST is authenticated by its own headers, the session's id only says which stream.
 
 import type { Principals } from '../guards/principal.ts';
-import { readJson } from '../http/body.ts';
+import { withJson } from '../http/body.ts';
 import { EVENT_STREAM_HEADERS } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -21,7 +21,7 @@ import {
   resultText,
 } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
-import { type Awaitable, chain, type Problem } from '../problem.ts';
+import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
 import type { CallMaker } from './call.ts';
 import { progressReporter } from './progress.ts';
@@ -65,12 +65,16 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     return session.stream.response;
   }
 
-  async function post(exchange: Exchange): Promise<Response> {
+  function post(exchange: Exchange): Awaitable<Response> {
     const { request, requestId } = exchange;
     const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!sessions.has(sessionId)) return problemResponse({ code: 'not_found' }, requestId);
-    const body = await readJson(request);
+    return withJson(request, (body) => postBody(exchange, sessionId, body));
+  }
+
+  async function postBody(exchange: Exchange, sessionId: string, body: Result<unknown, Problem>): Promise<Response> {
+    const { request, requestId } = exchange;
     if (!body.ok) {
       if (body.error.code === 'invalid_json') return refusal(undefined, PARSE_ERROR);
       return problemResponse(body.error, requestId);

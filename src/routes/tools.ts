@@ -1,12 +1,13 @@
 // POST /tools/<name>: a tool over plain HTTP. Body in, callTool, answer out.
 
-import { readJson } from '../http/body.ts';
+import { withJson } from '../http/body.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { createAnswerHeaders, setRateLimit } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
+import { remembering } from '../remembering.ts';
 import { type SplitInput, withoutMeta } from '../tools/input.ts';
 import { callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen } from './call.ts';
@@ -19,13 +20,19 @@ export interface ToolsRouteOptions {
   readonly metadataUrl: () => string | null;
 }
 
-export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler; readonly refuse: Refuse } {
+export interface ToolsRoute {
+  readonly post: Handler;
+  readonly refuse: Refuse;
+  readonly absent: (exchange: Exchange) => Problem | null;
+}
+
+export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
   const { tools, prefix, newCall, metadataUrl } = options;
   const answerHeaders = createAnswerHeaders();
-  const toolOf = ({ path }: Exchange) => tools.get(path.slice(prefix.length));
+  const toolAt = remembering((path) => tools.get(path.slice(prefix.length)) ?? null);
 
   /** Every answer of a limited tool says what its limit is (contract §7), a refusal before any guard too. */
-  function refuse(exchange: Exchange, problem: Problem, limit = toolOf(exchange)?.unusedLimit): Response {
+  function refuse(exchange: Exchange, problem: Problem, limit = toolAt(exchange.path)?.unusedLimit): Response {
     const response = problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()));
     if (limit) setRateLimit(response.headers, limit);
     return response;
@@ -45,15 +52,19 @@ export function toolsRoute(options: ToolsRouteOptions): { readonly post: Handler
   }
 
   const post: Handler = (exchange) => {
-    const tool = toolOf(exchange);
-    if (tool === undefined) return refuse(exchange, { code: 'tool_not_found' });
-    return chain(readJson(exchange.request), (body) =>
+    const tool = toolAt(exchange.path);
+    if (tool === null) return refuse(exchange, NO_SUCH_TOOL);
+    return withJson(exchange.request, (body) =>
       body.ok ? answer(exchange, tool, body.value) : refuse(exchange, body.error),
     );
   };
 
-  return { post, refuse };
+  const absent = ({ path }: Exchange) => (toolAt(path) === null ? NO_SUCH_TOOL : null);
+
+  return { post, refuse, absent };
 }
+
+const NO_SUCH_TOOL: Problem = { code: 'tool_not_found' };
 
 const textOf = (answer: ToolAnswer): string => ('json' in answer ? answer.json : JSON.stringify(answer.content));
 

@@ -21,7 +21,11 @@ const RETRY_PAUSE_MS_MAX = 20;
 
 /** Errors of the environment, after which the same statement may succeed. Every other error is a bug, or damage. */
 const UNAVAILABLE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|PERM)/;
+const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/;
 const BUSY = /^SQLITE_(BUSY|LOCKED|PROTOCOL)/;
+
+/** For the log: a page is met that a look at the file when it was opened did not come by. */
+const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
 
 const codeOf = (error: unknown) => (error instanceof LibsqlError ? error.code : '');
 
@@ -50,7 +54,8 @@ async function guarded<T>(
   } catch (error) {
     if (isSchemaMissing(error)) return err(unavailable('no_schema', errorReason(error)));
     if (!UNAVAILABLE.test(codeOf(error))) throw error;
-    return err(unavailable('unreachable', errorReason(error)));
+    const reason = errorReason(error);
+    return err(unavailable('unreachable', DAMAGED.test(codeOf(error)) ? `${DAMAGED_TEXT} (${reason})` : reason));
   }
 }
 

@@ -1,6 +1,6 @@
 // Opening a remote database: at the start if it answers, else when it first does.
 
-import type { DatabaseConfig } from '../config.ts';
+import { type DatabaseConfig, shownUrl } from '../config.ts';
 import type { Log } from '../log.ts';
 import { type Answered, type Database, unavailable } from './database.ts';
 import { createKeyStore } from './key-store.ts';
@@ -26,7 +26,8 @@ export async function openRemote(config: RemoteConfig, log: Log) {
   try {
     const opened = await Promise.race([db.open(), startWait()]);
     // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
-    if (!opened.ok && opened.error.outage === 'refused') throw new Error(opened.error.reason);
+    if (!opened.ok && opened.error.outage === 'refused')
+      throw new Error(`${opened.error.reason} (${shownUrl(config.url)})`);
     if (!opened.ok) log.warn('database not opened', { reason: opened.error.reason });
   } catch (error) {
     db.close();

@@ -77,23 +77,31 @@ function orElse({ wrapped, default: fallback }: Part, nothing: null | undefined)
 
 function arrayOf(item: Part | undefined): Conforms | null {
   const inner = item === undefined ? null : compile(item);
-  return inner && ((value) => Array.isArray(value) && value.every(inner));
+  if (inner === null) return null;
+  return (value) => {
+    if (!Array.isArray(value)) return false;
+    for (const one of value) if (!inner(one)) return false;
+    return true;
+  };
 }
 
 function objectOf(entries: Readonly<Record<string, Part>> = {}): Conforms | null {
-  const fields: (readonly [string, Conforms, boolean])[] = [];
+  const fields: { readonly name: string; readonly inner: Conforms; readonly optional: boolean }[] = [];
   for (const [name, entry] of Object.entries(entries)) {
     const inner = compile(entry);
     if (inner === null) return null;
-    fields.push([name, inner, entry.type === 'optional']);
+    fields.push({ name, inner, optional: entry.type === 'optional' });
   }
-  const names = new Set(fields.map(([name]) => name));
   return (value) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-    for (const name in value) if (!names.has(name)) return false;
-    for (const [name, inner, optional] of fields) {
-      if (Object.hasOwn(value, name) ? !inner((value as Record<string, unknown>)[name]) : !optional) return false;
+    let unknown = 0;
+    for (const _ in value) unknown += 1;
+    for (const { name, inner, optional } of fields) {
+      const field = (value as Record<string, unknown>)[name];
+      if (field === undefined && optional) continue; // one that is there all the same counts as unknown
+      if (!inner(field)) return false;
+      unknown -= 1;
     }
-    return true;
+    return unknown === 0;
   };
 }

@@ -6,7 +6,7 @@ export interface SplitInput {
 }
 
 export function withoutMeta(input: Readonly<Record<string, unknown>>): SplitInput {
-  if (!Object.hasOwn(input, '_meta')) return { fields: input, meta: undefined };
+  if (input._meta === undefined) return { fields: input, meta: undefined };
   const { _meta: meta, ...fields } = input;
   return { fields, meta };
 }

@@ -69,5 +69,7 @@ export function jsonSchemaOf(schema: Schema): JsonSchema {
       };
     },
   });
-  return json;
+  const { properties, required, ...bare } = json;
+  // What MCP tells tools without arguments to say (server/tools): `{"type":"object","additionalProperties":false}`.
+  return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
 }

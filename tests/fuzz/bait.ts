@@ -1,8 +1,8 @@
 // Real credentials of every kind, made on the server under test and put wherever they don't belong, and the check that
 // none of them comes back, in an answer, a log line or anything else the server writes.
 
-import { callOver, userToken } from '../support/client.ts';
-import { TEST_SECRET } from '../support/test-app.ts';
+import { userToken } from '../support/client.ts';
+import type { Target } from './settings.ts';
 
 export interface Bait {
   /** User tokens, good for the whole run. */
@@ -11,6 +11,8 @@ export interface Bait {
   /** Refused ones: revoked, expired, never issued, signed by somebody else, of a database. */
   readonly badKeys: readonly string[];
   readonly badTokens: readonly string[];
+  /** What a good token says beside whose it is, and until when. */
+  readonly claims: Target['claims'];
   /** Ids of keys there are. */
   readonly keyIds: readonly string[];
   /** What is put anywhere, and must come back from nowhere. */
@@ -21,22 +23,25 @@ export interface Bait {
 
 export const USERS = 40;
 
-export async function makeBait(url: string): Promise<Bait> {
-  const tokens = await Promise.all(Array.from({ length: USERS }, (_, user) => userToken(`user-${user}`)));
-  const create = async (user: number, input: object) => {
-    const headers = { authorization: `Bearer ${tokens[user]}` };
-    const { status, body } = await callOver(
-      url,
-      'create_api_key',
-      { name: 'bait', scopes: ['read'], ...input },
-      headers,
-    );
-    if (status !== 200) throw new Error(`create_api_key answered ${status}`);
-    return body as { id: string; key: string };
-  };
+/** A tool called with a user's token. Throws unless it succeeds. */
+// biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+export async function callAs(target: Target, token: string, tool: string, input: object = {}): Promise<any> {
+  const response = await target.fetch(`/tools/${tool}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(input),
+  });
+  if (response.status !== 200) throw new Error(`${tool} answered ${response.status}`);
+  return response.json();
+}
+
+export async function makeBait(target: Target): Promise<Bait> {
+  const tokens = await Promise.all(Array.from({ length: USERS }, (_, user) => target.userToken(`user-${user}`)));
+  const create = async (user: number, input: object): Promise<{ id: string; key: string }> =>
+    callAs(target, tokens[user] ?? '', 'create_api_key', { name: 'bait', scopes: ['read'], ...input });
   const good = [await create(0, {}), await create(1, {}), await create(2, { scopes: [] })];
   const revoked = await create(3, {});
-  await callOver(url, 'revoke_api_key', { keyId: revoked.id }, { authorization: `Bearer ${tokens[3]}` });
+  await callAs(target, tokens[3] ?? '', 'revoke_api_key', { keyId: revoked.id });
   const expired = await create(4, { expiresInDays: 1e-9 });
   const keys = good.map(({ key }) => key);
   const badKeys = [revoked.key, expired.key, `sk_live_${'5a'.repeat(32)}`];
@@ -48,9 +53,10 @@ export async function makeBait(url: string): Promise<Bait> {
     keys,
     badKeys,
     badTokens: [stranger, databaseToken],
+    claims: target.claims,
     keyIds: [...good, revoked, expired].map(({ id }) => id),
     secrets: [...keys, ...badKeys, ...tokens.slice(0, 2), stranger, databaseToken, ...hashes],
-    kept: [TEST_SECRET],
+    kept: target.kept,
   };
 }
 

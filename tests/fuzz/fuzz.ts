@@ -4,15 +4,17 @@
 import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import fc from 'fast-check';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
-import { TEST_SECRET } from '../support/test-app.ts';
-import { type Bait, makeBait, USERS } from './bait.ts';
+import { until } from '../support/until.ts';
+import { type Bait, callAs, makeBait, USERS } from './bait.ts';
 import { type Input, inputs } from './inputs.ts';
 import { eventsFault, faultOf, logFault } from './invariants.ts';
+import { SETTINGS, type SettingName, type Target } from './settings.ts';
 import { openStreams } from './streams.ts';
+import { VICTIM } from './tokens.ts';
 import { createWire, type Outcome, type Wire } from './wire.ts';
 
 export interface FuzzOptions {
+  readonly setting: SettingName;
   readonly seed: number;
   /** Inputs at least, unless the time is up before. */
   readonly inputs: number;
@@ -43,7 +45,7 @@ const PRIORITY_LOW = 10;
 const HEALTH_MS_MAX = 10_000;
 
 /** Throws with the seed and the smallest input found when something does not hold. */
-export async function fuzz({ seed, inputs: wanted, seconds, onProgress }: FuzzOptions): Promise<Figures> {
+export async function fuzz({ setting, seed, inputs: wanted, seconds, onProgress }: FuzzOptions): Promise<Figures> {
   const startedAtMs = performance.now();
   const elapsedS = () => (performance.now() - startedAtMs) / 1000;
   const figures: Figures = {
@@ -56,14 +58,13 @@ export async function fuzz({ seed, inputs: wanted, seconds, onProgress }: FuzzOp
     seconds: 0,
   };
   const logged = lineReader();
-  await using server = await startServer({
-    env: { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', RATE_LIMIT_REQUESTS: '1000000000' },
-    onStdout: logged.take,
-  });
+  await using target = await SETTINGS[setting].start(logged.take);
+  const { server } = target;
   setPriority(server.pid, PRIORITY_LOW); // other tests that run beside this one have clocks to keep
-  const bait = await makeBait(server.url);
-  const streams = await openStreams(server.url, bait.tokens.slice(0, 4));
-  const wires = Array.from({ length: CONNECTIONS }, () => createWire(server.url));
+  const bait = await makeBait(target);
+  const streams = await openStreams(target, bait.tokens.slice(0, 4));
+  const wires = Array.from({ length: CONNECTIONS }, () => createWire(target));
+  const endTrouble = target.trouble?.();
   let tidied = 0;
 
   /** Puts the inputs on all connections at once; returns what did not hold. */
@@ -74,7 +75,7 @@ export async function fuzz({ seed, inputs: wanted, seconds, onProgress }: FuzzOp
       for (let input = left.pop(); input !== undefined; input = left.pop()) {
         const outcome = await wire.put(input);
         count(figures, outcome);
-        const fault = faultOf(input, outcome, bait);
+        const fault = faultOf(input, outcome, bait, target);
         if (fault !== null) faults.push([fault, input, outcome].map((part) => JSON.stringify(part)).join('\n'));
       }
     };
@@ -104,19 +105,23 @@ export async function fuzz({ seed, inputs: wanted, seconds, onProgress }: FuzzOp
       }
       const streamed = eventsFault(streams.received(), bait);
       if (streamed !== null) throw new Error(`seed ${seed + round}: on a stream: ${streamed}`);
-      figures.healthMsMax = Math.max(figures.healthMsMax, await healthMs(server));
-      figures.rssMb.push(rssMb(server));
+      figures.healthMsMax = Math.max(figures.healthMsMax, (await health(target)).ms);
+      figures.rssMb.push(rssMb(server.pid));
       figures.seconds = elapsedS();
       if (figures.inputs - tidied > 20_000) {
         tidied = figures.inputs;
-        await tidy(server.url, bait);
+        if (target.trouble === null) await tidy(target, bait);
         onProgress?.(figures);
       }
     }
   } finally {
+    await endTrouble?.();
     for (const wire of wires) wire.close();
     streams.close();
   }
+  await until(async () => (await health(target)).status === 200);
+  const { keys } = await callAs(target, await target.userToken(VICTIM), 'list_api_keys');
+  if (keys.length > 0) throw new Error('a forged token was taken');
   if (server.stderr().split('\n').length > STDERR_LINES) throw new Error(`on stderr: ${server.stderr()}`);
   const code = await server.stop();
   if (code !== 0) throw new Error(`the server ended with ${code}`);
@@ -132,30 +137,23 @@ function count(figures: Figures, { answers, ended }: Outcome): void {
 /** The banner, and nothing after it. */
 const STDERR_LINES = 5;
 
-async function healthMs({ url }: ServerProcess): Promise<number> {
+async function health(target: Target): Promise<{ readonly status: number; readonly ms: number }> {
   const startedAtMs = performance.now();
-  const response = await fetch(`${url}/mcp/health`, { signal: AbortSignal.timeout(HEALTH_MS_MAX) });
+  const response = await target.fetch('/mcp/health', { signal: AbortSignal.timeout(HEALTH_MS_MAX) });
   await response.text();
-  if (response.status !== 200) throw new Error(`health answered ${response.status}`);
-  return performance.now() - startedAtMs;
+  const { status } = response;
+  if (status !== 200 && !(status === 503 && target.trouble !== null)) throw new Error(`health answered ${status}`);
+  return { status, ms: performance.now() - startedAtMs };
 }
 
-const rssMb = ({ pid }: ServerProcess): number =>
+const rssMb = (pid: number): number =>
   Math.round(Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024);
 
 /** Deletes the keys that were made on the way: of 1,000 keys a list is long, and it is not lists that are tested. */
-async function tidy(url: string, { tokens, keyIds }: Bait): Promise<void> {
+async function tidy(target: Target, { tokens, keyIds }: Bait): Promise<void> {
   for (const token of tokens.slice(0, USERS)) {
-    const call = async (tool: string, input: object) => {
-      const response = await fetch(`${url}/tools/${tool}`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify(input),
-      });
-      return (await response.json()) as { keys?: { id: string }[] };
-    };
-    const { keys = [] } = await call('list_api_keys', {});
-    for (const { id } of keys) if (!keyIds.includes(id)) await call('delete_api_key', { keyId: id });
+    const { keys } = (await callAs(target, token, 'list_api_keys')) as { keys: { id: string }[] };
+    for (const { id } of keys) if (!keyIds.includes(id)) await callAs(target, token, 'delete_api_key', { keyId: id });
   }
 }
 

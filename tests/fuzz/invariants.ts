@@ -3,10 +3,11 @@
 import type { Answer } from './answers.ts';
 import { type Bait, leakIn } from './bait.ts';
 import type { Input } from './inputs.ts';
+import type { Target } from './settings.ts';
 import type { Outcome } from './wire.ts';
 
 /** The first thing that is wrong, or null. */
-export function faultOf(input: Input, outcome: Outcome, bait: Bait): string | null {
+export function faultOf(input: Input, outcome: Outcome, bait: Bait, { strict }: Pick<Target, 'strict'>): string | null {
   if (outcome.ended === 'hangs') return 'no answer';
   if (outcome.ended === 'broken') return outcome.rest;
   if (input.expect === 'answer' && outcome.answers.length !== 1)
@@ -15,18 +16,19 @@ export function faultOf(input: Input, outcome: Outcome, bait: Bait): string | nu
   const leak = leakIn(outcome.rest, bait);
   if (leak !== null) return `a secret came back: ${leak}`;
   for (const answer of outcome.answers) {
-    const fault = answerFault(answer, bait);
+    const fault = answerFault(answer, bait, strict);
     if (fault !== null) return fault;
   }
   return null;
 }
 
-function answerFault({ status, headers, body }: Answer, bait: Bait): string | null {
+function answerFault({ status, headers, body }: Answer, bait: Bait, strict: boolean): string | null {
   // What the app answers carries this header; the rest is the runtime's: HTTP it can't make sense of.
   const byRuntime = !headers.has('x-content-type-options');
   if (byRuntime && !RUNTIME_STATUS.includes(status)) return `${status} without security headers`;
   if (!byRuntime && status >= 500 && status !== 503) return `answered ${status}`;
-  if (status === 503 && !headers.has('retry-after')) return '503 without Retry-After';
+  if (!byRuntime && strict && !headers.has('strict-transport-security')) return `${status} leaves HTTPS open`;
+  if ([429, 503].includes(status) && !headers.has('retry-after')) return `${status} without Retry-After`;
   const headerLeak = leakIn([...headers.values()].join('\n'), bait);
   if (headerLeak !== null) return `a secret came back in a header: ${headerLeak}`;
   const type = headers.get('content-type') ?? '';
@@ -36,8 +38,8 @@ function answerFault({ status, headers, body }: Answer, bait: Bait): string | nu
   return json === undefined ? 'JSON that is none' : messageFault(json, bait);
 }
 
-/** The runtime's own: 400, 413, 431, a preflight or redirect it never makes, and 505 for another version of HTTP. */
-const RUNTIME_STATUS = [204, 400, 413, 431, 505];
+/** What it can't read, or is too large, and another version of HTTP. */
+const RUNTIME_STATUS = [400, 413, 431, 505];
 
 /** What stands in the `data` lines of an event stream. */
 export function eventsFault(text: string, bait: Bait): string | null {

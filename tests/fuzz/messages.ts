@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import type { Bait } from './bait.ts';
 import { jsonText, mutated, oddValue } from './json.ts';
+import { forgedTokens } from './tokens.ts';
 
 export interface HttpRequest {
   readonly method: string;
@@ -44,6 +45,7 @@ function credentials(bait: Bait): fc.Arbitrary<HeaderList> {
     },
     { weight: 1, arbitrary: bad.map((text): HeaderList => [['X-API-Key', text]]) },
     { weight: 1, arbitrary: bad.map((text): HeaderList => [['Authorization', `Bearer ${text}`]]) },
+    { weight: 1, arbitrary: forgedTokens(bait).map((text): HeaderList => [['Authorization', `Bearer ${text}`]]) },
     { weight: 1, arbitrary: oddHeaderValue(bait.secrets).map((text): HeaderList => [['Authorization', text]]) },
   );
 }
@@ -292,7 +294,7 @@ export function requests(bait: Bait, sessions: readonly string[]): fc.Arbitrary<
     .map(([[made, body], carried, added, host]) => ({
       method: made.method,
       target: made.target,
-      // Callers come from many places: a flood from one of them would be slowed down by design.
+      // Many callers, as settings.ts says.
       headers: [['X-Forwarded-For', `10.0.${host}.1`], ...made.headers, ...carried, ...added],
       body,
     }));

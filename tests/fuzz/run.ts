@@ -1,15 +1,20 @@
-// bun run fuzz [--seed 1] [--inputs 100000] [--minutes 15]
+// bun run fuzz [--setting plain] [--seed 1] [--inputs 100000] [--minutes 15]
 
 import { parseArgs } from 'node:util';
 import { type Figures, fuzz } from './fuzz.ts';
+import { SETTINGS, type SettingName } from './settings.ts';
 
 const { values } = parseArgs({
   options: {
+    setting: { type: 'string', default: 'plain' },
     seed: { type: 'string', default: '1' },
     inputs: { type: 'string', default: '100000' },
     minutes: { type: 'string', default: '15' },
   },
 });
+
+const setting = Object.keys(SETTINGS).find((name): name is SettingName => name === values.setting);
+if (setting === undefined) throw new Error(`--setting: expected one of ${Object.keys(SETTINGS).join(', ')}`);
 
 const report = ({ inputs, seconds, statuses, closed, logLines, rssMb, healthMsMax }: Figures): string => {
   const byStatus = [...statuses].sort(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`);
@@ -23,6 +28,7 @@ const report = ({ inputs, seconds, statuses, closed, logLines, rssMb, healthMsMa
 };
 
 const figures = await fuzz({
+  setting,
   seed: Number(values.seed),
   inputs: Number(values.inputs),
   seconds: Number(values.minutes) * 60,

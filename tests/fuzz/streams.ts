@@ -1,8 +1,7 @@
 // Event streams that stay open while the fuzzer posts to them, each read as its client would.
 
-import { connect } from 'node:net';
-import { postTo } from '../mcp/raw-sse.ts';
 import { request } from '../mcp/support.ts';
+import type { Target } from './settings.ts';
 
 export interface Streams {
   /** Where to post to each. */
@@ -12,8 +11,8 @@ export interface Streams {
   close(): void;
 }
 
-export async function openStreams(url: string, tokens: readonly string[]): Promise<Streams> {
-  const opened = await Promise.all(tokens.map((token) => openStream(url, token)));
+export async function openStreams(target: Target, tokens: readonly string[]): Promise<Streams> {
+  const opened = await Promise.all(tokens.map((token) => openStream(target, token)));
   return {
     paths: opened.map(({ path }) => path),
     received: () => opened.map((stream) => stream.take()).join('\n'),
@@ -23,9 +22,8 @@ export async function openStreams(url: string, tokens: readonly string[]): Promi
   };
 }
 
-async function openStream(url: string, token: string) {
-  const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
+async function openStream(target: Target, token: string) {
+  const socket = await target.connect();
   let text = '';
   let onPath: (path: string) => void = () => {};
   const path = new Promise<string>((resolve) => {
@@ -37,11 +35,15 @@ async function openStream(url: string, token: string) {
     const found = /data: (\/messages\S+)/.exec(text)?.[1];
     if (found !== undefined) onPath(found);
   });
-  socket.on('error', () => {});
   socket.write(`GET /sse HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
   const found = await path;
   const initialize = { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: { name: 'x', version: '1' } };
-  await postTo(url + found, request('initialize', initialize)); // from now on no flood of streams pushes it out
+  // From now on no flood of streams pushes it out.
+  await target.fetch(found, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(request('initialize', initialize)),
+  });
   return {
     path: found,
     /** Whole events; chunk sizes stand between them, on lines of their own. */

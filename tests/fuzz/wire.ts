@@ -1,9 +1,10 @@
 // Puts an input on a socket and gives back what came. Well-formed requests share a connection, as clients do; anything
 // else has one of its own, because what it leaves behind is anybody's guess.
 
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { type Answer, readAnswers } from './answers.ts';
 import type { Input } from './inputs.ts';
+import type { Target } from './settings.ts';
 
 /** Longer than anything here may take on a busy machine; past it the server hangs. */
 const ANSWER_MS_MAX = 30_000;
@@ -39,26 +40,22 @@ function hasAnswer(received: string, isHead: boolean): boolean {
   }
 }
 
-export function createWire(url: string): Wire {
-  const { hostname, port } = new URL(url);
+export function createWire({ connect }: Pick<Target, 'connect'>): Wire {
   let kept: Line | null = null;
 
-  function open(): Promise<Line> {
-    return new Promise((resolve, reject) => {
-      const socket = connect(Number(port), hostname);
-      const line: Line = { socket, received: '', open: true, onNews: () => {} };
-      socket.setEncoding('latin1');
-      socket.on('data', (text) => {
-        line.received += text;
-        line.onNews();
-      });
-      socket.on('error', reject); // after the connect it is only a reset, and `close` follows
-      socket.on('close', () => {
-        line.open = false;
-        line.onNews();
-      });
-      socket.on('connect', () => resolve(line));
+  async function open(): Promise<Line> {
+    const socket = await connect();
+    const line: Line = { socket, received: '', open: true, onNews: () => {} };
+    socket.setEncoding('latin1');
+    socket.on('data', (text) => {
+      line.received += text;
+      line.onNews();
     });
+    socket.on('close', () => {
+      line.open = false;
+      line.onNews();
+    });
+    return line;
   }
 
   async function write({ socket }: Line, { chunks, pauseMs }: Input): Promise<void> {

@@ -6,6 +6,7 @@ import { both } from '../../src/guards/guard.ts';
 import { ok } from '../../src/problem.ts';
 import type { ToolDeps } from '../../src/tools/deps.ts';
 import { defineTool } from '../../src/tools/tool.ts';
+import { testClock } from '../support/clock.ts';
 import { rawPost, sendRaw } from '../support/raw.ts';
 import { type Answer, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
@@ -44,6 +45,16 @@ test('a fixed window from first use: full, refused, and full again at the very m
   expect(said(await use(app, key))).toEqual({ status: 429, policy, limit: '"key";r=0;t=1', retry: '1' });
   app.clock.advance(1);
   expect(said(await use(app, key))).toEqual({ status: 200, policy, limit: '"key";r=1;t=60', retry: null });
+});
+
+test('no window is said to be longer than it is, whatever fraction of a millisecond it began at', async () => {
+  const startedAtMs = 86_399.123; // here (start + 60,000) - start is a hair above 60,000
+  await using app = await createTestApp({
+    env: TWO_A_MINUTE,
+    clock: { ...testClock(), monotonicMs: () => startedAtMs },
+  });
+  const { key } = await app.createKey('alice');
+  expect((await use(app, key)).headers.get('ratelimit')).toBe('"key";r=1;t=60');
 });
 
 test('each key has its own bucket, two keys of one user too', async () => {

@@ -54,6 +54,7 @@ describe('a batch', () => {
   test.each([
     ['an initialize', request('initialize', { protocolVersion: '2025-03-26' }, 2)],
     ['a request of 2026-07-28', request('tools/list', { _meta: META }, 2)],
+    ['a notification of 2026-07-28', { jsonrpc: '2.0', method: 'notifications/x', params: { _meta: META } }],
     ['an id twice', request('ping')],
   ])('with %s is 400 and runs nothing', async (_what, bad) => {
     await using app = await startApp();

@@ -105,10 +105,11 @@ describe('the version header', () => {
       const answers = [
         await post(app, request('tools/list'), { 'mcp-protocol-version': version }),
         await post(app, { jsonrpc: '2.0', method: 'notifications/x' }, { 'mcp-protocol-version': version }),
+        await post(app, { jsonrpc: '2.0', id: 1, result: {} }, { 'mcp-protocol-version': version }),
         await post(app, [request('ping')], { 'mcp-protocol-version': version }),
       ];
-      expect(answers.map(({ status }) => status)).toEqual([400, 400, 400]);
-      expect(answers.map(({ body }) => body.error.code)).toEqual([-32600, -32600, -32600]);
+      expect(answers.map(({ status }) => status)).toEqual([400, 400, 400, 400]);
+      expect(answers.map(({ body }) => body.error.code)).toEqual([-32600, -32600, -32600, -32600]);
     },
   );
 

@@ -32,6 +32,10 @@ describe('tools/list', () => {
       expect(tool.inputSchema).toMatchObject({ type: 'object', additionalProperties: false });
       expect(tool.outputSchema.type).toBe('object');
     }
+    for (const name of ['list_api_keys', 'get_data']) {
+      const { inputSchema } = tools.find((tool: { name: string }) => tool.name === name);
+      expect(inputSchema).toEqual({ type: 'object', additionalProperties: false });
+    }
     const hints = (name: string) => {
       const { annotations } = tools.find((tool: { name: string }) => tool.name === name);
       const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = annotations;
@@ -215,15 +219,26 @@ describe('Accept', () => {
     'application/*',
     'text/html',
     'text/event-stream, application/json',
+    'text/event-stream;q=0, */*',
+    'text/event-stream, */*;q=0.1',
+    'APPLICATION/JSON;q=0.5',
+    'application/json;q=0',
+    '',
   ])('%s is answered with JSON', async (accept) => {
     await using app = await startApp();
     const { headers } = await post(app, request('ping'), { ...(accept !== undefined && { accept }) });
     expect(headers.get('content-type')).toBe('application/json');
   });
 
-  test('of event streams alone is answered with one event', async () => {
+  test.each([
+    'text/event-stream',
+    'Text/Event-Stream;q=0.1',
+    'text/*',
+    'text/event-stream, application/json;q=0',
+    'application/json; q=0.0, */*',
+  ])('%s, which excludes JSON, is answered with one event', async (accept) => {
     await using app = await startApp();
-    const { status, headers, body } = await post(app, request('ping'), { accept: 'text/event-stream' });
+    const { status, headers, body } = await post(app, request('ping'), { accept });
     expect([status, headers.get('content-type')]).toEqual([200, 'text/event-stream']);
     expect(body).toBe('event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\n\n');
   });

@@ -1,6 +1,7 @@
-// A damaged database file: the start is refused, says what to do, and changes not a byte.
+// A damaged database file: the start is refused, says what to do, and changes not a byte. In a large file, which is not
+// read whole, damage is found at the start where every call would meet it, and else by the call that does.
 
-import { expect, test } from 'bun:test';
+import { beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
@@ -17,14 +18,19 @@ const ROWS = 5000;
 async function makeDatabase(): Promise<Buffer> {
   const server = await startServer({ env });
   await server.stop();
-  const file = join(server.folder, 'data/keys.db');
-  const db = createClient({ url: `file:${file}` });
-  await db.execute({
-    sql: `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+  return written(
+    server.folder,
+    `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${ROWS})
 INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
 SELECT lower(hex(randomblob(16))), 'user ' || i % 100, 'n', lower(hex(randomblob(32))), '["read"]', 1, i FROM n`,
-    args: [ROWS],
-  });
+  );
+}
+
+/** The file after `statement`, with nothing left beside it. */
+async function written(folder: string, statement: string): Promise<Buffer> {
+  const file = join(folder, 'data/keys.db');
+  const db = createClient({ url: `file:${file}` });
+  await db.execute(statement);
   await db.execute('PRAGMA wal_checkpoint(TRUNCATE)');
   db.close();
   return readFileSync(file);
@@ -35,12 +41,17 @@ const pages = Math.floor(whole.length / PAGE_BYTES);
 const overwrite = (file: Buffer, page: number, byte: number) =>
   file.fill(byte, page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
 
-const DAMAGES: readonly [string, (file: Buffer) => Buffer][] = [
+type Damage = readonly [string, (file: Buffer) => Buffer];
+
+/** Every call meets it. */
+const FATAL: readonly Damage[] = [
   ['its header is gone', (file) => file.fill(0, 0, 100)],
   ['its list of tables is garbage', (file) => file.fill(0xff, 120, PAGE_BYTES)],
   ['its second half is gone', (file) => file.subarray(0, Math.floor(pages / 2) * PAGE_BYTES)],
-  ['its last page is cut off', (file) => file.subarray(0, file.length - 1000)],
   ['the first page of the keys is garbage', (file) => overwrite(file, 2, 0xa5)],
+];
+const IN_ONE_PLACE: readonly Damage[] = [
+  ['its last page is cut off', (file) => file.subarray(0, file.length - 1000)],
   ['one page in its middle is garbage', (file) => overwrite(file, Math.floor(pages / 2), 0xa5)],
   ['one page in its middle is zero', (file) => overwrite(file, Math.floor(pages / 2) + 1, 0)],
 ];
@@ -60,18 +71,20 @@ async function expectRefusal(folder: string): Promise<void> {
   }
 }
 
-test.each(DAMAGES)('a file is refused when %s', async (_, damage) => {
+function folderWith(file: Buffer): string {
   const folder = temporaryFolder();
   mkdirSync(join(folder, 'data'));
-  writeFileSync(join(folder, 'data/keys.db'), damage(Buffer.from(whole)));
-  await expectRefusal(folder);
-});
+  writeFileSync(join(folder, 'data/keys.db'), file);
+  return folder;
+}
+
+test.each([...FATAL, ...IN_ONE_PLACE])('a file is refused when %s', (_, damage) =>
+  expectRefusal(folderWith(damage(Buffer.from(whole)))),
+);
 
 test('a write-ahead log left by a crash stays as it is beside a damaged file', async () => {
-  const folder = temporaryFolder();
-  mkdirSync(join(folder, 'data'));
+  const folder = folderWith(whole);
   const file = join(folder, 'data/keys.db');
-  writeFileSync(file, whole);
   const server = await startServer({ env, folder });
   await callOver(server.url, 'create_api_key', { name: 'in the log', scopes: [] }, await userHeaders('alice'));
   await server.kill();
@@ -80,4 +93,46 @@ test('a write-ahead log left by a crash stays as it is beside a damaged file', a
   for (let page = 2; page < pages; page += 1) overwrite(damaged, page, 0xa5); // more than the log holds copies of
   writeFileSync(file, damaged);
   await expectRefusal(folder);
+});
+
+describe('a file too large to be read whole', () => {
+  /** 64 MiB are read whole. */
+  const LARGE_MB = 70;
+
+  /** A database with the keys `lost` and `safe`, the rest of a large file between them. */
+  async function makeLarge() {
+    const folder = folderWith(whole);
+    const alice = await userHeaders('alice');
+    const createKey = async (name: string): Promise<string> => {
+      await using server = await startServer({ env, folder });
+      return (await callOver(server.url, 'create_api_key', { name, scopes: ['read'] }, alice)).body.key;
+    };
+    const lost = await createKey('the key that is lost');
+    await written(
+      folder,
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${LARGE_MB})
+INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT lower(hex(randomblob(16))), 'filler', hex(zeroblob(500000)), lower(hex(randomblob(32))), '[]', 1, i FROM n`,
+    );
+    const safe = await createKey('the key that is safe');
+    return { bytes: await written(folder, 'SELECT 1'), lost, safe };
+  }
+
+  let large: Awaited<ReturnType<typeof makeLarge>>;
+  beforeAll(async () => {
+    large = await makeLarge();
+  }, 60_000);
+
+  test.each(FATAL)('is refused when %s', (_, damage) => expectRefusal(folderWith(damage(Buffer.from(large.bytes)))));
+
+  test('answers 503 to what meets the damage, says so in the log, and serves the rest', async () => {
+    const { bytes, lost, safe } = large;
+    const damaged = overwrite(Buffer.from(bytes), Math.floor(bytes.indexOf('the key that is lost') / PAGE_BYTES), 0xa5);
+    await using server = await startServer({ env, folder: folderWith(damaged) });
+    const use = (key: string) => callOver(server.url, 'get_data', {}, { 'x-api-key': key });
+    expect((await use(lost)).body).toMatchObject({ status: 503, code: 'store_unavailable' });
+    expect((await use(safe)).status).toBe(200);
+    expect(await server.stop()).toBe(0);
+    expect(server.stdout()).toContain('the database file is damaged; restore it from a backup');
+  });
 });

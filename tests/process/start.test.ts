@@ -143,7 +143,9 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
   });
 
   test('an address that is not of this machine', async () => {
-    expect(await failure({ ...JWT, HOST: '192.0.2.1' })).toStartWith('mcp-key-server: HOST, PORT: expected an address');
+    expect(await failure({ ...JWT, HOST: '192.0.2.1', PORT: '0' })).toMatch(
+      /^mcp-key-server: HOST, PORT: expected an address to listen on, but port 0 of 192\.0\.2\.1 can't be \(\w+\)$/,
+    );
   });
 
   test('a certificate that is not there, and one that is none', async () => {
@@ -161,8 +163,8 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
   test('a folder that cannot be made', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'file'), '');
-    expect(await failure({ ...JWT, DATABASE_URL: 'file:./file/keys.db' }, folder)).toStartWith(
-      'mcp-key-server: DATABASE_URL: expected a folder that can be made and written, but ',
+    expect(await failure({ ...JWT, DATABASE_URL: 'file:./file/keys.db' }, folder)).toMatch(
+      /^mcp-key-server: DATABASE_URL: expected a folder that can be made and written, but .+, got ".\/file"$/,
     );
   });
 

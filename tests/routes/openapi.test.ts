@@ -61,6 +61,12 @@ test('the description of revoke_api_key says that it works at once, and that the
   expect(description).toContain('could be reactivated');
 });
 
+test('a body is required where a tool has fields that are', () => {
+  const required = (tool: string) => document.paths[`/tools/${tool}`].post.requestBody.required;
+  expect(['create_api_key', 'revoke_api_key', 'delete_api_key'].map(required)).toEqual([true, true, true]);
+  expect(['list_api_keys', 'get_data'].map(required)).toEqual([false, false]);
+});
+
 test('refusals are described as problem+json', () => {
   const refusal = document.paths['/tools/get_data'].post.responses.default.content['application/problem+json'];
   expect(refusal.schema).toEqual({ $ref: '#/components/schemas/Problem' });

@@ -112,6 +112,7 @@ describe('credentials over plain HTTP', () => {
       'origin_denied',
     );
     expect(await code('/nowhere', { headers })).toBe('not_found');
+    expect(await code('/tools/nope', { method: 'POST', headers, body: '{' })).toBe('tool_not_found');
     expect(await code('/tools/get_data', { headers })).toBe('method_not_allowed');
     expect(await code('/tools/get_data', { method: 'POST', headers, body: '{' })).toBe('https_required');
   });

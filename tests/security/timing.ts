@@ -7,7 +7,7 @@
 import { parseArgs } from 'node:util';
 import { createWire, type Wire } from '../fuzz/wire.ts';
 import { callOver, userToken } from '../support/client.ts';
-import { rawPost } from '../support/raw.ts';
+import { openSocket, rawPost } from '../support/raw.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
@@ -24,7 +24,7 @@ await using server = await startServer({
   // Callers of many addresses: from one of them guesses would be slowed down.
   env: { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'error' },
 });
-const wire = createWire(server.url);
+const wire = createWire({ connect: () => openSocket(server.url) });
 
 async function makeKeys(count: number, input: object, revoke: boolean): Promise<string[]> {
   const keys: string[] = [];

@@ -1,6 +1,7 @@
 // HTTP written by hand on a socket, for what fetch does not send.
 
 import { connect, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 
 export interface RawAnswer {
   readonly status: number;
@@ -16,6 +17,17 @@ export interface RawConnection {
   /** Resolves once what was received satisfies `condition`; rejects when the connection closes before. */
   until(condition: (received: string) => boolean): Promise<string>;
   readonly closed: Promise<void>;
+}
+
+/** Resolves when it can be written to. With `ca` over TLS, for a server whose certificate is that one. */
+export function openSocket(url: string, ca?: string): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const where = { host: hostname, port: Number(port) };
+  return new Promise((resolve, reject) => {
+    const opened = () => resolve(socket);
+    const socket: Socket = ca === undefined ? connect(where, opened) : connectTls({ ...where, ca }, opened);
+    socket.on('error', reject); // once it is open, an error is a reset, and shows as `close`
+  });
 }
 
 export function rawConnection(url: string): Promise<RawConnection> {

@@ -78,7 +78,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     level: config.value.logLevel,
     clock,
     write: async (chunk) => {
-      logged += chunk;
+      logged += new TextDecoder().decode(chunk);
     },
   });
   let publicUrl = config.value.publicUrl ?? '';
