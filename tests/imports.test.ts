@@ -44,6 +44,7 @@ const BASE = [
   'loopback.ts',
   'once.ts',
   'problem.ts',
+  'recent.ts',
   'redact.ts',
   'remembering.ts',
   'server-info.ts',

@@ -7,8 +7,8 @@ import { decodeProtectedHeader } from 'jose/decode/protected_header';
 import * as errors from 'jose/errors';
 import { jwtVerify } from 'jose/jwt/verify';
 import type { Clock } from '../clock.ts';
-import { forgetOldest } from '../forget-oldest.ts';
 import { err, ok, type Problem, type Result } from '../problem.ts';
+import { createRecent } from '../recent.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../subject.ts';
 import type { Keys, SigningKeys } from './signing-keys.ts';
 import type { VerifyUserJwt } from './user-jwt.ts';
@@ -44,7 +44,7 @@ export interface JwtVerifierOptions {
 
 export function createJwtVerifier({ keys: signing, issuer, audiences, clock }: JwtVerifierOptions): VerifyUserJwt {
   // By the token's hash, so that no token stands in memory longer than its request.
-  const verdicts = new Map<string, Verdict>();
+  const verdicts = createRecent<Verdict>({ entries: VERDICTS_MAX });
 
   function known(tokenHash: string): Verdict | undefined {
     const verdict = verdicts.get(tokenHash);
@@ -56,11 +56,6 @@ export function createJwtVerifier({ keys: signing, issuer, audiences, clock }: J
     if (counts) return verdict;
     verdicts.delete(tokenHash);
     return undefined;
-  }
-
-  function remember(tokenHash: string, verdict: Verdict): void {
-    if (verdicts.size >= VERDICTS_MAX) forgetOldest(verdicts);
-    verdicts.set(tokenHash, verdict);
   }
 
   async function check(token: string, tokenHash: string): Promise<Result<{ subject: string }, Problem>> {
@@ -94,7 +89,7 @@ export function createJwtVerifier({ keys: signing, issuer, audiences, clock }: J
         reason: `sub must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`,
       });
     }
-    remember(tokenHash, {
+    verdicts.set(tokenHash, {
       subject,
       keys: keys.value,
       expiresAtMs: Number(exp) * 1000, // required and checked to be a number above

@@ -5,8 +5,8 @@
 // its own: a flood of ever new keys can't use that, so an honest key gets through beside it from the same address.
 
 import type { Clock } from '../clock.ts';
-import { forgetOldest } from '../forget-oldest.ts';
 import { type Awaitable, err, ok, type Problem, type Result } from '../problem.ts';
+import { createRecent } from '../recent.ts';
 
 /** Unknown keys a source may present: at 40 µs a read, under 1 % of a core. */
 const MISSES_PER_S = 200;
@@ -43,19 +43,22 @@ export interface MissBudget {
 }
 
 export function createMissBudget(clock: Clock): MissBudget {
-  const sources = new Map<string, Source>();
-  const refusedAtMs = new Map<string, number>();
+  const sources = createRecent<Source>({ entries: SOURCES_MAX });
+  const refusedAtMs = createRecent<number>({ entries: REFUSED_MAX });
   let waiting = 0;
 
   function sourceAt(address: string, nowMs: number): Source {
     const name = networkOf(address);
-    const source = sources.get(name) ?? { misses: BURST, returning: RETURNING_PER_S, filledAtMs: nowMs, waiting: 0 };
+    const source = sources.get(name) ?? newSource(name, nowMs);
     const elapsedS = (nowMs - source.filledAtMs) / 1000;
     source.misses = Math.min(BURST, source.misses + elapsedS * MISSES_PER_S);
     source.returning = Math.min(RETURNING_PER_S, source.returning + elapsedS * RETURNING_PER_S);
     source.filledAtMs = nowMs;
-    sources.delete(name); // keeps the map in the order of last use
-    if (sources.size >= SOURCES_MAX) forgetOldest(sources);
+    return source;
+  }
+
+  function newSource(name: string, nowMs: number): Source {
+    const source = { misses: BURST, returning: RETURNING_PER_S, filledAtMs: nowMs, waiting: 0 };
     sources.set(name, source);
     return source;
   }
@@ -84,10 +87,7 @@ export function createMissBudget(clock: Clock): MissBudget {
   }
 
   function refuse(keyHash: string): Result<void, Problem> {
-    if (!refusedAtMs.has(keyHash)) {
-      if (refusedAtMs.size >= REFUSED_MAX) forgetOldest(refusedAtMs);
-      refusedAtMs.set(keyHash, clock.monotonicMs());
-    }
+    if (refusedAtMs.get(keyHash) === undefined) refusedAtMs.set(keyHash, clock.monotonicMs());
     return REFUSED;
   }
 

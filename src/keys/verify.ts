@@ -3,12 +3,12 @@
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result, type StoreUnavailable } from '../problem.ts';
+import { createRecent } from '../recent.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
 import { createMissBudget } from './miss-budget.ts';
 import type { ApiKeyRecord, KeyStore } from './record.ts';
-import { createRecordCache } from './record-cache.ts';
 import { refusalAt } from './status.ts';
 
 /** Who is behind a verified key: the authentication context of service.md. */
@@ -25,8 +25,14 @@ export interface KeyIdentity {
  * would be refused faster, which tells that it once was a key. Short: a record could be restored from a backup.
  */
 const REFUSED_FOR_MS = 1000;
-/** Refused keys remembered, about 10 MB; beyond it all are forgotten, which costs one read each and nothing else. */
+/** Refused keys remembered, about 10 MB. One that is forgotten costs a read. */
 const REFUSED_MAX = 20_000;
+
+/** Records of usable keys in memory. The bytes are an estimate: strings at one byte a character, plus overhead. */
+const CACHE_ENTRIES_MAX = 200_000;
+const CACHE_BYTES_MAX = 64 * 1024 * 1024;
+/** What a record costs beside its texts: object, array, two map slots. Measured on Bun at about 400 bytes. */
+const RECORD_OVERHEAD_BYTES = 400;
 
 interface Refused {
   /** Null: unknown. */
@@ -55,8 +61,9 @@ export interface VerifierOptions {
 }
 
 export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: VerifierOptions): Verifier {
-  const cache = createRecordCache(); // of usable keys
-  const refused = new Map<string, Refused>(); // by hash
+  // Both by hash: the records of usable keys, and what was refused.
+  const cache = createRecent({ entries: CACHE_ENTRIES_MAX, bytes: CACHE_BYTES_MAX, bytesOf: estimateBytes });
+  const refused = createRecent<Refused>({ entries: REFUSED_MAX });
   const reading = new Map<string, Promise<Result<ApiKeyRecord | null, StoreUnavailable>>>();
   const budget = createMissBudget(clock);
   const counts = { hits: 0, unknownHits: 0, reads: 0 };
@@ -124,7 +131,6 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
 
   function refuseFromNowOn(keyHash: string, record: ApiKeyRecord | null): void {
     cache.delete(keyHash);
-    if (refused.size >= REFUSED_MAX) refused.clear();
     refused.set(keyHash, { record, untilMs: clock.monotonicMs() + REFUSED_FOR_MS });
   }
 
@@ -160,9 +166,15 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
     // everything that happens to it: when the feed is ahead of the read, a change may have passed between the two.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
     if (!isUsable(record)) refuseFromNowOn(keyHash, record);
-    else if (keeps) cache.set(record);
+    else if (keeps) cache.set(keyHash, record);
     return ok(record);
   }
 
   return { verify, feed, counts };
+}
+
+function estimateBytes(record: ApiKeyRecord): number {
+  let chars = record.id.length + record.userId.length + record.name.length + record.keyHash.length;
+  for (const scope of record.scopes) chars += scope.length + 16;
+  return chars + RECORD_OVERHEAD_BYTES;
 }

@@ -1,0 +1,67 @@
+// A map of bounded size that keeps what was used lately.
+
+export interface Recent<Value> {
+  /** What is found counts as used. */
+  get(key: string): Value | undefined;
+  set(key: string, value: Value): void;
+  delete(key: string): void;
+  clear(): void;
+}
+
+export interface Bounds<Value> {
+  readonly entries: number;
+  /** Of all values together, as `bytesOf` has it. */
+  readonly bytes?: number;
+  readonly bytesOf?: (value: Value) => number;
+}
+
+/**
+ * Two generations: a hit in the old one moves to the young one, and when the young one holds half of the bounds it
+ * becomes the old one. So what is used stays, a hit on a young entry costs one look-up and no bookkeeping, and no entry
+ * is looked for to be forgotten: a Map's first key is found past all those that were deleted before it.
+ */
+export function createRecent<Value>(bounds: Bounds<Value>): Recent<Value> {
+  const { entries: entriesMax, bytes: bytesMax = Number.POSITIVE_INFINITY, bytesOf = () => 0 } = bounds;
+  let young = new Map<string, Value>();
+  let old = new Map<string, Value>();
+  let youngBytes = 0;
+
+  function put(key: string, value: Value): void {
+    const bytes = bytesOf(value);
+    if (young.size > 0 && (young.size + 1 > entriesMax / 2 || youngBytes + bytes > bytesMax / 2)) {
+      old = young;
+      young = new Map();
+      youngBytes = 0;
+    }
+    young.set(key, value);
+    youngBytes += bytes;
+  }
+
+  function remove(key: string): void {
+    const value = young.get(key);
+    if (value !== undefined && young.delete(key)) youngBytes -= bytesOf(value);
+    old.delete(key);
+  }
+
+  return {
+    get(key) {
+      const hit = young.get(key);
+      if (hit !== undefined) return hit;
+      const aged = old.get(key);
+      if (aged === undefined) return undefined;
+      old.delete(key);
+      put(key, aged);
+      return aged;
+    },
+    set(key, value) {
+      remove(key);
+      put(key, value);
+    },
+    delete: remove,
+    clear() {
+      young = new Map();
+      old = new Map();
+      youngBytes = 0;
+    },
+  };
+}
