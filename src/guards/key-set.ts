@@ -44,10 +44,11 @@ export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Cl
     if (loading !== undefined) return loading;
     if (failed !== undefined && ageOf(failed.atMs) < FAILURE_PAUSE_MS) return err(failed.problem);
     const startedAtMs = clock.monotonicMs();
-    loading = load().then((loaded) => {
-      loading = undefined;
-      return take(loaded, startedAtMs);
-    });
+    loading = load()
+      .then((loaded) => take(loaded, startedAtMs))
+      .finally(() => {
+        loading = undefined;
+      });
     return loading;
   }
 

@@ -148,11 +148,14 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
       budget.giveBack(address);
       return shared;
     }
-    const read = readRecord(keyHash).then((found) => {
-      if (!found.ok || isUsable(found.value)) budget.giveBack(address);
-      if (reading.get(keyHash) === read) reading.delete(keyHash);
-      return found;
-    });
+    const read = readRecord(keyHash)
+      .then((found) => {
+        if (!found.ok || isUsable(found.value)) budget.giveBack(address);
+        return found;
+      })
+      .finally(() => {
+        if (reading.get(keyHash) === read) reading.delete(keyHash);
+      });
     reading.set(keyHash, read);
     return read;
   }
