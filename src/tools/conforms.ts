@@ -16,6 +16,7 @@ interface Part {
   readonly options?: readonly unknown[];
   readonly literal?: unknown;
   readonly default?: unknown;
+  readonly fallback?: unknown;
   readonly '~run': (
     dataset: { typed: true; value: unknown },
     config: object,
@@ -46,6 +47,7 @@ function compileStep(step: Part): Conforms | null {
 }
 
 function compileType(part: Part): Conforms | null {
+  if (part.fallback !== undefined) return null; // also given where a field is missing
   switch (part.type) {
     case 'string':
       return (value) => typeof value === 'string';

@@ -46,6 +46,7 @@ test('what conforms is what the parse accepts, and gives back as it is', () => {
 describe('no predicate for a schema that changes values, or has parts it does not know', () => {
   test.each([
     ['a default', v.strictObject({ a: v.optional(v.string(), 'x') })],
+    ['a fallback', v.strictObject({ a: v.fallback(v.optional(v.string()), 'x') })],
     ['a transformation', v.pipe(v.string(), v.trim())],
     ['an object that drops unknown fields', v.object({ a: v.string() })],
     ['a union', v.union([v.string(), v.number()])],
