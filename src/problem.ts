@@ -54,6 +54,7 @@ export type Problem =
   | { readonly code: 'overloaded' };
 
 export type ProblemCode = Problem['code'];
+export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
 export type StoreUnavailable = Extract<Problem, { code: 'store_unavailable' }>;
 
 /** What a caller may read of a problem: the HTTP status, and one sentence that is the same on every transport. */
@@ -80,25 +81,13 @@ const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
   tool_not_found: { status: 404, detail: 'There is no tool of this name' },
   method_not_allowed: { status: 405, detail: 'This path does not answer this method' },
   payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB' },
-  unsupported_media_type: {
-    status: 415,
-
-    detail: 'Content-Type must be application/json',
-  },
-  key_limit_reached: {
-    status: 409,
-
-    detail: 'A user may hold at most 1000 API keys; delete one first',
-  },
+  unsupported_media_type: { status: 415, detail: 'Content-Type must be application/json' },
+  key_limit_reached: { status: 409, detail: 'A user may hold at most 1000 API keys; delete one first' },
   rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },
   tool_timeout: { status: 504, detail: 'The tool took too long and was stopped' },
   internal: { status: 500, detail: 'Something went wrong on the server' },
   store_unavailable: { status: 503, detail: 'The key store is out of reach; try again' },
-  auth_unavailable: {
-    status: 503,
-
-    detail: 'The key set of the token issuer is out of reach; try again',
-  },
+  auth_unavailable: { status: 503, detail: 'The key set of the token issuer is out of reach; try again' },
   overloaded: { status: 503, detail: 'The server is at its limit; try again' },
 };
 

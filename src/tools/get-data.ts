@@ -21,7 +21,6 @@ export const getData = ({ guards }: ToolDeps) =>
       "Returns sample data of the API key's owner. Needs an API key with the scope `read` (header X-API-Key, or Authorization: Bearer).",
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     credential: 'api_key',
-    scopes: ['read'],
     input: v.strictObject({}),
     output: v.strictObject({
       owner: v.pipe(v.string(), v.description("The user id of the key's owner.")),

@@ -2,7 +2,7 @@
 
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
-import { err, type InputIssue, ok, type Problem, type Result } from '../problem.ts';
+import { err, type InputIssue, type InvalidInput, ok, type Result } from '../problem.ts';
 import { hasLength, isStorable } from '../text.ts';
 import { conformsTo } from './conforms.ts';
 
@@ -13,7 +13,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 const ISSUES_MAX = 10;
 
 /** Takes a value of any shape; the issues say what was expected and where. */
-export type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, Problem>;
+export type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, InvalidInput>;
 
 /**
  * The parser of a schema. Its issues never say what was sent: a key pasted into the wrong field must not come back. For

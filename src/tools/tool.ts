@@ -6,7 +6,7 @@ import { extend, type Guard } from '../guards/guard.ts';
 import type { RateLimitState } from '../guards/rate-limit.ts';
 import type { Credentials } from '../http/credentials.ts';
 import { once } from '../once.ts';
-import { type Awaitable, chain, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, type InvalidInput, isPromise, ok, type Problem, type Result } from '../problem.ts';
 import { type JsonSchema, jsonSchemaOf, parserOf, type Schema } from './schema.ts';
 
 /** What some transports know of a call beside its credentials. */
@@ -71,8 +71,6 @@ export interface ToolFacts {
   >;
   /** Which credential the guards ask for; decides what a refusal challenges the caller to bring. */
   readonly credential: 'user_jwt' | 'api_key' | 'none';
-  /** Scopes named in a challenge. */
-  readonly scopes?: readonly string[];
   /** The resource (`ui://…`) of the widget that shows the output. */
   readonly widget?: string;
   /** Capabilities the client must have declared (MCP 2026-07-28). */
@@ -131,7 +129,7 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
     if (!result.ok) return result;
     if (check === null) return ok({ content: result.value as ToolContent });
     const checked = check(result.value);
-    if (!checked.ok) throw new Error(`tool ${facts.name}: its output does not fit its output schema`);
+    if (!checked.ok) throw new Error(`${facts.name}: the output does not fit its schema: ${listed(checked.error)}`);
     return ok({ json: JSON.stringify(checked.value) });
   }
 
@@ -150,6 +148,10 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
       }),
   };
 }
+
+/** What is wrong with an output, for its author. The issues quote none of it. */
+const listed = ({ issues }: InvalidInput): string =>
+  issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
 
 /**
  * Calls a tool within its time. `cancelled`, asked for only when the tool doesn't answer at once, aborts it early; what

@@ -86,12 +86,20 @@ describe('a bug in a tool is 500 that says nothing', () => {
     expect((await app.call('broken')).status).toBe(500);
   });
 
-  test('output that does not fit its schema', async () => {
+  test.each([
+    ['wrong', { said: 1 }, 'said: Expected string'],
+    ['missing', {}, 'said: This field is required'],
+    ['too much', { said: 'x', more: 'secret' }, 'Unknown field; the fields are said'],
+  ])('output that does not fit its schema, of which only the log says why: %s', async (_what, output, why) => {
     await using app = await createTestApp({
-      tools: () => [defineTool(open, { ...facts, name: 'odd', run: () => ok({ said: 1 as unknown as string }) })],
+      tools: () => [defineTool(open, { ...facts, name: 'odd', run: () => ok(output as { said: string }) })],
     });
     const { status, body } = await app.call('odd');
     expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal' });
+    expect(JSON.stringify(body)).not.toContain('said');
+    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
+    expect(line?.error).toContain(`odd: the output does not fit its schema: ${why}`);
+    expect(line?.error).not.toContain('secret');
   });
 });
 
