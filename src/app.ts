@@ -32,6 +32,7 @@ import { sseRoutes } from './routes/sse.ts';
 import { createToolRunner } from './routes/tool-call.ts';
 import { toolsRoute } from './routes/tools.ts';
 import { previewRoute } from './routes/widgets.ts';
+import { toolsByName } from './tools/by-name.ts';
 import type { Tool } from './tools/tool.ts';
 
 export interface AppDeps {
@@ -66,7 +67,7 @@ export function createApp(deps: AppDeps): App {
   const publicPart = (part: 'origin' | 'hostname') => () => new URL(publicUrl())[part];
   const checkHost = hostGuard(config.allowedHosts, publicPart('hostname'));
   const checkOrigin = originGuard(config.allowedOrigins, publicPart('origin'));
-  const tools = new Map(deps.tools.map((tool) => [tool.name, tool]));
+  const tools = toolsByName(deps.tools);
 
   const newCall = createCallMaker({
     httpsOnly: config.production,
@@ -89,7 +90,7 @@ export function createApp(deps: AppDeps): App {
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
   const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, metadataUrl: signInAt('') });
   const mcp = {
-    methods: createMethods(deps),
+    methods: createMethods({ ...deps, tools }),
     newCall,
     runTool: createToolRunner(log, inFlight),
     streams: createEventStreams(clock),

@@ -37,7 +37,7 @@ export interface Methods {
 }
 
 export interface MethodsOptions {
-  readonly tools: readonly Tool[];
+  readonly tools: ReadonlyMap<string, Tool>;
   readonly resources: readonly Resource[];
   readonly resourceTemplates: readonly ResourceTemplate[];
 }
@@ -61,12 +61,11 @@ const ERA_FACTS = {
 type Method = (params: Params, origin: Origin) => Step;
 
 export function createMethods({ tools, resources, resourceTemplates }: MethodsOptions): Methods {
-  const toolsByName = new Map(tools.map((tool) => [tool.name, tool]));
   const resourcesByUri = new Map(resources.map((resource) => [resource.uri, resource]));
   const mirrored = new Map<Tool, readonly MirroredParam[]>();
 
   // Made at first use: a start needs no schemas.
-  const toolsJson = once(() => membersOf({ tools: tools.map(listedTool) }));
+  const toolsJson = once(() => membersOf({ tools: Array.from(tools.values(), listedTool) }));
   const resourcesJson = once(() => membersOf({ resources: resources.map(listedResource) }));
   const templatesJson = once(() => membersOf({ resourceTemplates: resourceTemplates.map(listedTemplate) }));
 
@@ -103,7 +102,7 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
     const { name, arguments: given = {}, _meta: meta } = params;
     if (typeof name !== 'string') return invalidParams('name must be a string');
     if (!isObject(given)) return invalidParams('arguments must be an object');
-    const tool = toolsByName.get(name);
+    const tool = tools.get(name);
     if (tool === undefined) return invalidParams('Unknown tool');
     if (era === 'modern') {
       const header = mismatchedParam(mirroredBy(tool), given, headers);

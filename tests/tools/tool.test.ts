@@ -116,3 +116,25 @@ test('a tool without an output schema answers with its content blocks', async ()
   });
   expect((await app.call('blocks')).body).toEqual({ content: [{ type: 'text', text: 'hello' }] });
 });
+
+describe('a name that can not be stops the start', () => {
+  const named = (...names: string[]) =>
+    createTestApp({
+      tools: () => names.map((name) => defineTool(open, { ...facts, name, run: () => ok({ said: name }) })),
+    });
+
+  test.each([
+    ['none', [''], 'got ""'],
+    ['one with a slash', ['a/b'], 'got "a/b"'],
+    ['one that is too long', ['x'.repeat(129)], `got "${'x'.repeat(129)}"`],
+    ['one that two tools have', ['echo', 'other', 'echo'], 'got "echo" twice'],
+  ])('%s', async (_what, names, found) => {
+    await expect(named(...names)).rejects.toThrow(found);
+  });
+
+  test('any other is served', async () => {
+    await using app = await named('x'.repeat(128), 'Other.name-2');
+    expect((await app.call('x'.repeat(128))).status).toBe(200);
+    expect((await app.call('Other.name-2')).status).toBe(200);
+  });
+});
