@@ -21,10 +21,10 @@ export function createCallMaker(options: {
   };
 }
 
-/** Longer than a tool may be quiet on a connection before the runtime's idle timeout ends it (contract §8: 75 s). */
+/** A tool that may be quiet for longer than this comes near the idle timeout of connections, 75 s (main.ts). */
 const QUIET_CALL_MS_MAX = 60_000;
 
-/** Keeps the connection open while a tool runs that may take longer than the idle timeout. */
+/** Keeps the connection open while it waits for the answer of a tool that may take longer than the idle timeout. */
 export function holdingOpen<T>({ peer, request }: Exchange, tool: Tool, answer: Awaitable<T>): Awaitable<T> {
   if (!isPromise(answer) || tool.timeoutMs <= QUIET_CALL_MS_MAX) return answer;
   peer.holdOpen(request, true);

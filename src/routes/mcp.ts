@@ -14,7 +14,7 @@ import { classify, type IncomingRequest } from '../mcp/era.ts';
 import { errorText, isObject, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
-import type { CallMaker } from './call.ts';
+import { type CallMaker, holdingOpen } from './call.ts';
 import { challengeFor } from './challenge.ts';
 import { liveAnswer } from './progress.ts';
 import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
@@ -63,7 +63,7 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
     const call = made.value;
     // Closing the answer's stream cancels the call, but only in the modern era.
     const cancelled = era === 'modern' ? () => exchange.request.signal : undefined;
-    const answered = chain(runTool(exchange, step, call, cancelled), (result) => {
+    const answered = chain(holdingOpen(exchange, step.tool, runTool(step, call, cancelled)), (result) => {
       const challenge = oauthChallenge(step, result, metadataUrl);
       if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
       const text = toolResultText(methods, { id: request.id, era, requestId }, result);
@@ -88,7 +88,7 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
         const made = newCall(exchange, step.metaApiKey);
         if (!made.ok) return problemResponse(made.error, requestId);
         answers.push(() =>
-          chain(runTool(exchange, step, made.value), (result) =>
+          chain(holdingOpen(exchange, step.tool, runTool(step, made.value)), (result) =>
             toolResultText(methods, { id, era: 'legacy', requestId }, result),
           ),
         );

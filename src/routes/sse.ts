@@ -23,7 +23,7 @@ import {
 import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
-import type { CallMaker } from './call.ts';
+import { type CallMaker, holdingOpen } from './call.ts';
 import { progressReporter } from './progress.ts';
 import type { Session, Sessions } from './sessions.ts';
 import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
@@ -115,7 +115,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     if (progress !== undefined) call.progress = progress.report;
 
     const answered = chain(
-      runTool(exchange, step, call, () => cancel.signal),
+      runTool(step, call, () => cancel.signal),
       (result) => {
         progress?.stop();
         const challenge = oauthChallenge(step, result, metadataUrl);
@@ -128,7 +128,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       },
     );
     // Only a call that may be challenged keeps its POST waiting: the challenge is the answer to the POST.
-    return step.tool.credential === 'user_jwt' && metadataUrl() !== null ? answered : accepted();
+    const waits = step.tool.credential === 'user_jwt' && metadataUrl() !== null;
+    return waits ? holdingOpen(exchange, step.tool, answered) : accepted();
   }
 
   return { open, post };

@@ -1,6 +1,5 @@
 // Answering one MCP message, the same for /mcp and /sse: the tool call with its Call, and the text of the answer.
 
-import type { Exchange } from '../http/exchange.ts';
 import type { InFlight } from '../in-flight.ts';
 import type { Log } from '../log.ts';
 import type { Era } from '../mcp/era.ts';
@@ -9,29 +8,23 @@ import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { rpcErrorOf, toolResultMembers } from '../mcp/tool-result.ts';
 import { type Awaitable, err, isPromise, type Problem, type Result } from '../problem.ts';
 import { type Call, callTool, type ToolAnswer } from '../tools/tool.ts';
-import { holdingOpen } from './call.ts';
 import { challengeFor } from './challenge.ts';
 
 export type ToolResult = Result<ToolAnswer, Problem>;
-export type RunTool = (
-  exchange: Exchange,
-  step: ToolStep,
-  call: Call,
-  cancelled?: () => AbortSignal,
-) => Awaitable<ToolResult>;
+export type RunTool = (step: ToolStep, call: Call, cancelled?: () => AbortSignal) => Awaitable<ToolResult>;
 
 /**
  * Calls tools. A bug in one is logged and becomes `internal`: it fails one message, not the batch or the stream that is in.
  * A call counts as under way until it is done, even when its request was answered (202, or an event stream) before.
  */
 export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
-  return (exchange, { tool, input }, call, cancelled) => {
+  return ({ tool, input }, call, cancelled) => {
     const failed = (error: unknown): ToolResult => {
-      log.error('internal error', { requestId: exchange.requestId, tool: tool.name, error });
+      log.error('internal error', { requestId: call.requestId, tool: tool.name, error });
       return err({ code: 'internal' });
     };
     try {
-      const answer = holdingOpen(exchange, tool, callTool(tool, input, call, cancelled));
+      const answer = callTool(tool, input, call, cancelled);
       if (!isPromise(answer)) return answer;
       inFlight.enter();
       return answer.catch(failed).finally(inFlight.leave);

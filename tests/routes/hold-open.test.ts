@@ -1,0 +1,65 @@
+// Connections are held open beyond their idle timeout while an answer is still to come on them, and no longer.
+
+import { expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { ok } from '../../src/problem.ts';
+import { defineTool } from '../../src/tools/tool.ts';
+import { createTestApp } from '../support/test-app.ts';
+
+/** A service whose tool `slow` may take two minutes, and answers when it is told to. */
+async function startSlow() {
+  const { promise: told, resolve: finish } = Promise.withResolvers<void>();
+  const app = await createTestApp({
+    tools: () => [
+      defineTool(() => ok({}), {
+        name: 'slow',
+        title: 'Slow',
+        description: 'Takes its time.',
+        annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+        credential: 'none',
+        timeoutMs: 120_000,
+        input: v.strictObject({}),
+        output: v.strictObject({}),
+        run: () => told.then(() => ok({})),
+      }),
+    ],
+  });
+  const held: string[] = [];
+  const peer = {
+    address: () => '127.0.0.1',
+    holdOpen: ({ method, url }: Request, hold: boolean) =>
+      void held.push(`${method} ${new URL(url).pathname} ${hold ? 'held' : 'let go'}`),
+  };
+  const fetch = (path: string, init: RequestInit) =>
+    app.service.app.fetch(new Request(app.url + path, { method: 'POST', ...init }), peer);
+  return { app, fetch, held, finish, [Symbol.asyncDispose]: () => app.close() };
+}
+
+const json = (body: object) => ({ headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+const CALL = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'slow' } };
+
+test.each([
+  ['/tools/slow', {}],
+  ['/mcp', CALL],
+])('POST %s is held open until the tool has answered', async (path, body) => {
+  await using slow = await startSlow();
+  const answered = slow.fetch(path, json(body));
+  while (slow.held.length === 0) await Bun.sleep(1);
+  expect(slow.held).toEqual([`POST ${path} held`]);
+  slow.finish();
+  expect((await answered).status).toBe(200);
+  expect(slow.held).toEqual([`POST ${path} held`, `POST ${path} let go`]);
+});
+
+test('POST /messages is answered at once: only the stream that the answer comes on is held open', async () => {
+  await using slow = await startSlow();
+  const stream = await slow.fetch('/sse', { method: 'GET' });
+  const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
+  const [, endpoint = ''] = /data: (\S+)/.exec((await reader?.read())?.value ?? '') ?? [];
+  expect((await slow.fetch(endpoint, json(CALL))).status).toBe(202);
+  slow.finish();
+  expect((await reader?.read())?.value).toContain('"id":1');
+  expect(slow.held).toEqual(['GET /sse held']);
+  await reader?.cancel();
+  expect(slow.held).toEqual(['GET /sse held', 'GET /sse let go']);
+});
