@@ -119,7 +119,7 @@ export function createApp(deps: AppDeps): App {
   const isSecure = (headers: Headers) =>
     config.tls !== null || (config.trustProxy && forwardedProto(headers) === 'https');
 
-  /** The checks before any handler, in the order of contract §3: host, origin, route, method, HTTPS. */
+  /** The checks before any handler, in this order: host, origin, route, method, HTTPS. */
   function admit(exchange: Exchange, found: Route | undefined, origin: string | null): Handler | Problem {
     const { request, secure } = exchange;
     if (found?.anyHost !== true) {
@@ -218,7 +218,7 @@ const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];
 
 /** Ids that no two requests share, on this process or another, at the cost of a counter. */
 function requestIds(random: RandomBytes): () => string {
-  const prefix = Array.from(random(6), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const prefix = random(6).toHex();
   let count = 0;
   return () => {
     count += 1;

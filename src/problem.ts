@@ -26,7 +26,7 @@ export interface InputIssue {
 export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired';
 
 /**
- * An expected failure. `code` is what callers see (contract §7); the other fields are evidence,
+ * An expected failure. `code` is what callers see and may rely on; the other fields are evidence,
  * of which `reason` is for the log alone.
  */
 export type Problem =

@@ -1,4 +1,4 @@
-// Contract §3: paths, methods, and the order of the checks that come before any handler.
+// Paths, methods, and the order of the checks that come before any handler.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { rawPost, sendRaw } from './support/raw.ts';

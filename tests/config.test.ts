@@ -1,4 +1,4 @@
-// Contract §2: every variable, its default, its bounds, and the line that a bad value gets.
+// Every variable, its default, its bounds, and the line that a bad value gets.
 
 import { describe, expect, test } from 'bun:test';
 import { type Config, type Env, parseConfig, shownUrl } from '../src/config.ts';

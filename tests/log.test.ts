@@ -1,4 +1,4 @@
-// Contract §8: the log, line by line, and what never stands in it.
+// The log, line by line, and what never stands in it.
 
 import { describe, expect, test } from 'bun:test';
 import { systemClock } from '../src/clock.ts';

@@ -19,7 +19,7 @@ export interface KeyAuth {
 
 export type VerifyKey = (token: string, source: () => string) => Awaitable<Result<KeyIdentity, Problem>>;
 
-/** The first place that holds a key decides, even when its key is wrong and a later one is right (service.md). */
+/** The first place that holds a key decides, even when its key is wrong and a later one is right. */
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
   xApiKey ?? bearer ?? metaApiKey;
 

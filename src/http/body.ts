@@ -1,4 +1,4 @@
-// Reading a JSON body within bounds: media type, size, syntax, in this order (contract §3, §4).
+// Reading a JSON body within bounds: media type, size, syntax, in this order.
 
 import { type Awaitable, err, ok, type Problem, type Result } from '../problem.ts';
 

@@ -1,4 +1,4 @@
-// Where credentials stand in a request (contract §5). Reads them; judges none.
+// Where credentials stand in a request. Reads them; judges none.
 
 /** As sent. A missing or empty one is null. */
 export interface Credentials {

@@ -5,7 +5,7 @@ import type { Clock } from '../clock.ts';
 import { type EventStream, openEventStream } from './event-stream.ts';
 import type { Exchange } from './exchange.ts';
 
-const QUIET_MS_MAX = 15_000; // contract §8; far below the 60 s after which proxies usually hang up
+const QUIET_MS_MAX = 15_000; // far below the 60 s after which proxies usually hang up
 /** One timer looks after all streams. */
 const LOOK_EVERY_MS = 1000;
 

@@ -11,10 +11,10 @@ const ID_SHAPE = /^[0-9a-f]{32}$/;
 
 /** A new plain key: `sk_live_…` in production, `sk_test_…` elsewhere. */
 export const mintKey = (production: boolean, random: RandomBytes): string =>
-  `${production ? 'sk_live' : 'sk_test'}_${hex(random(KEY_RANDOM_BYTES))}`;
+  `${production ? 'sk_live' : 'sk_test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
 
 /** A new record id: 16 random bytes as 32 lowercase hex characters. */
-export const mintId = (random: RandomBytes): string => hex(random(ID_RANDOM_BYTES));
+export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
 
 /** True for text that could be a key. Either prefix passes: whether it is one, the record decides. */
 export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
@@ -27,5 +27,3 @@ export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
  * nothing to guess that a slow hash (for passwords) would slow down.
  */
 export const hashKey = (key: string): string => hash('sha256', key, 'hex');
-
-const hex = (bytes: Uint8Array) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');

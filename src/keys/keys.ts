@@ -29,11 +29,11 @@ export interface Keys {
   create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
   /** The actor's keys, newest first, with the last use that is not written yet. */
   list(actor: Actor): Promise<Result<ApiKeyRecord[], StoreUnavailable>>;
-  /** Succeeds, and changes nothing, for a key that is not the actor's or does not exist (service.md, rule 1). */
+  /** Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids there are. */
   revoke(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
   /** As `revoke`, and the record is gone. */
   delete(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
-  /** Changes the fields that are given and not empty (service.md, rule 3). No tool offers it. */
+  /** Changes the fields that are given and not empty. No tool offers it. */
   update(
     actor: Actor,
     keyId: string,

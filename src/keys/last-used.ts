@@ -4,7 +4,7 @@ import { forgetOldest } from '../forget-oldest.ts';
 import type { Log } from '../log.ts';
 import type { ApiKeyRecord, KeyStore } from './record.ts';
 
-/** The contract says 5 s at most; flushing earlier leaves time for slices and a retry. */
+/** 5 s are promised; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;
 /** Slices are spread over this time, so that what others ask meanwhile waits for one of them at most, */
 const SPREAD_MS = 1000;

@@ -16,7 +16,7 @@ const BURST = 1000;
 const RETURNING_PER_S = 50;
 /** A refused key that comes back sooner than this did not wait as it was told. */
 const RETURN_AFTER_MS = 900;
-/** Sources remembered; beyond it the one longest quiet is forgotten, and starts with a full budget. */
+/** Sources remembered; beyond it those longest quiet are forgotten, and start with a full budget. */
 const SOURCES_MAX = 10_000;
 /** Callers waiting, of one source and in all, and how long. */
 const WAITING_PER_SOURCE = 16;

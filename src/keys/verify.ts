@@ -11,7 +11,7 @@ import { createMissBudget } from './miss-budget.ts';
 import type { ApiKeyRecord, KeyStore } from './record.ts';
 import { refusalAt } from './status.ts';
 
-/** Who is behind a verified key: the authentication context of service.md. */
+/** Who is behind a verified key: what tools see as `auth`. */
 export interface KeyIdentity {
   readonly subject: string;
   readonly keyId: string;

@@ -1,4 +1,4 @@
-// The result of tools/call as JSON text, and what each problem becomes over MCP (contract §7).
+// The result of tools/call as JSON text, and what each problem becomes over MCP.
 
 import { type Problem, type ProblemCode, problemText, type Result } from '../problem.ts';
 import type { ToolAnswer } from '../tools/tool.ts';

@@ -90,7 +90,7 @@ export interface Tool extends ToolFacts {
   readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolAnswer, Problem>>;
 }
 
-export const TOOL_TIMEOUT_MS = 60_000; // contract §8
+export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients give up then, too
 
 interface WithOutput<Added extends object, I extends Schema, O extends Schema> extends ToolFacts {
   readonly input: I;

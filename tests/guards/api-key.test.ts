@@ -1,4 +1,4 @@
-// Contract §5: where a key is found, which one decides, and what is refused.
+// Where a key is found, which one decides, and what is refused.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { rawPost, sendRaw } from '../support/raw.ts';

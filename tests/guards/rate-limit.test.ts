@@ -1,4 +1,4 @@
-// Contract §2, §7: so many calls a window and key, and headers that say so on every answer of a limited tool.
+// So many calls a window and key, and headers that say so on every answer of a limited tool.
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';

@@ -1,4 +1,4 @@
-// Contract §5: user JWTs signed with the shared secret. An issuer's are in issuer-token.test.ts.
+// User JWTs signed with the shared secret. An issuer's are in issuer-token.test.ts.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { generateKeyPairSync } from 'node:crypto';

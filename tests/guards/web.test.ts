@@ -1,4 +1,4 @@
-// Contract §2, §3: which hosts are answered, which pages may call, and when credentials need HTTPS.
+// Which hosts are answered, which pages may call, and when credentials need HTTPS.
 
 import { describe, expect, test } from 'bun:test';
 import { sendRaw } from '../support/raw.ts';

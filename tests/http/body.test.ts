@@ -1,4 +1,4 @@
-// Contract §4: media type, size and syntax of a body, with a length and without.
+// Media type, size and syntax of a body, with a length and without.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { BODY_BYTES_MAX } from '../../src/http/body.ts';

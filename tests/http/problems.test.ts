@@ -1,4 +1,4 @@
-// Contract §7: what a refusal looks like. Which request gets which is shown where the request belongs.
+// What a refusal looks like. Which request gets which is shown where the request belongs.
 
 import { describe, expect, test } from 'bun:test';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';

@@ -1,4 +1,4 @@
-// Contract §6: lastUsedAt is exact at once in the process, in the database within 5 s, and flushed by an orderly stop.
+// lastUsedAt is exact at once in the process, in the database within 5 s, and flushed by an orderly stop.
 
 import { expect, test } from 'bun:test';
 import { systemClock } from '../../src/clock.ts';

@@ -1,4 +1,4 @@
-// Contract §8: GET /mcp/health.
+// GET /mcp/health.
 
 import { expect, test } from 'bun:test';
 import { answerOf, createTestApp } from '../support/test-app.ts';

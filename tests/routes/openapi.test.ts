@@ -1,4 +1,4 @@
-// Contract §3: GET /openapi.json describes /tools/* with the schemas the tools validate with.
+// GET /openapi.json describes /tools/* with the schemas the tools validate with.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';

@@ -1,5 +1,5 @@
 // Every tool, with every kind of credential, over every transport and protocol revision: one expected outcome each,
-// worked out here from contract §5 alone, and asked of the server in each way there is to ask.
+// worked out here from the README alone, and asked of the server in each way there is to ask.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';

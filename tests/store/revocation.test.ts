@@ -1,4 +1,4 @@
-// The bound of contract §6 on real processes: revoked on one, refused on every other in time, whatever the store does.
+// REVOCATION_LAG_MAX_MS on real processes: revoked on one, refused on every other in time, whatever the store does.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { callServer, startFleet, useKey, userHeaders } from '../support/fleet.ts';

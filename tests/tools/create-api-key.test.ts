@@ -1,4 +1,4 @@
-// Contract §4: what create_api_key takes, at, below and above each bound, and what it answers.
+// What create_api_key takes, at, below and above each bound, and what it answers.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';

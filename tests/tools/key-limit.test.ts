@@ -1,4 +1,4 @@
-// Contract §4: a user may hold 1,000 keys, in any state.
+// A user may hold 1,000 keys, in any state.
 
 import { expect, test } from 'bun:test';
 import { KEYS_PER_USER_MAX } from '../../src/keys/keys.ts';

@@ -1,4 +1,4 @@
-// Contract §4: list_api_keys, and the input of revoke_api_key and delete_api_key.
+// list_api_keys, and the input of revoke_api_key and delete_api_key.
 
 import { describe, expect, test } from 'bun:test';
 import { bearer, createTestApp } from '../support/test-app.ts';
@@ -16,7 +16,7 @@ test('the list is newest first, and of one millisecond the later created first',
   expect(body.keys.map(({ id }: { id: string }) => id)).toEqual([...ids, older.id]);
 });
 
-test('an item has the fields of the contract, never the key or its hash', async () => {
+test('an item has the documented fields, never the key or its hash', async () => {
   await using app = await createTestApp();
   const { key } = await app.createKey('alice', { expiresInDays: 1 });
   await app.call('get_data', {}, { 'x-api-key': key });
