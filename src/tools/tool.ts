@@ -107,14 +107,15 @@ interface WithContent<Added extends object, I extends Schema> extends ToolFacts 
 /**
  * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks.
  * (The guard is an argument of its own because TypeScript infers from left to right: `run` then knows what it adds.)
+ * Of two overloads the compiler explains why the last does not fit: that is the one for most tools.
  */
-export function defineTool<Added extends object, I extends Schema, O extends Schema>(
-  guard: Guard<Call, Added>,
-  definition: WithOutput<Added, I, O>,
-): Tool;
 export function defineTool<Added extends object, I extends Schema>(
   guard: Guard<Call, Added>,
   definition: WithContent<Added, I>,
+): Tool;
+export function defineTool<Added extends object, I extends Schema, O extends Schema>(
+  guard: Guard<Call, Added>,
+  definition: WithOutput<Added, I, O>,
 ): Tool;
 export function defineTool<Added extends object, I extends Schema, O extends Schema>(
   guard: Guard<Call, Added>,
