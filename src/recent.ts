@@ -8,6 +8,7 @@ export interface Recent<Value> {
   clear(): void;
 }
 
+/** The most it holds. What was used last stays for certain while it fills no more than half of that. */
 export interface Bounds<Value> {
   readonly entries: number;
   /** Of all values together, as `bytesOf` has it. */

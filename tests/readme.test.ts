@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type Env, parseConfig } from '../src/config.ts';
 import { BODY_BYTES_MAX } from '../src/http/body.ts';
 import { KEYS_PER_USER_MAX } from '../src/keys/keys.ts';
+import { type ProblemCode, problemText } from '../src/problem.ts';
 import { TOOL_TIMEOUT_MS } from '../src/tools/tool.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { temporaryFolder } from './support/folder.ts';
@@ -24,8 +25,9 @@ function section(title: string): string {
   return README.slice(start, end === -1 ? undefined : end);
 }
 
-function codeBlock(title: string, language: string): string {
-  const block = section(title).split(`\`\`\`${language}\n`)[1]?.split('\n```')[0];
+/** The first such block of a section, unless another is asked for. */
+function codeBlock(title: string, language: string, index = 0): string {
+  const block = section(title).split(`\`\`\`${language}\n`)[index + 1]?.split('\n```')[0];
   if (block === undefined) throw new Error(`section "${title}" has no \`\`\`${language} block`);
   return `${block}\n`;
 }
@@ -55,10 +57,17 @@ function copyOfSource(): string {
   return root;
 }
 
-async function run(command: readonly string[], options: { cwd: string; stdin?: string; path?: string }) {
+interface RunOptions {
+  readonly cwd: string;
+  readonly stdin?: string;
+  readonly path?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+async function run(command: readonly string[], options: RunOptions) {
   const child = Bun.spawn([...command], {
     cwd: options.cwd,
-    env: { PATH: options.path ?? process.env.PATH ?? '', HOME: options.cwd },
+    env: { PATH: options.path ?? process.env.PATH ?? '', HOME: options.cwd, ...options.env },
     stdin: new Blob([options.stdin ?? '']),
     stdout: 'pipe',
     stderr: 'pipe',
@@ -71,34 +80,41 @@ async function run(command: readonly string[], options: { cwd: string; stdin?: s
   return { code, stdout, stderr };
 }
 
+/** Pastes lines into a shell in `root`, where they find the server at `url`. Returns what they print, as JSON. */
+async function paste(lines: string, root: string, url: string, env: Readonly<Record<string, string>> = {}) {
+  expect(lines.match(/127\.0\.0\.1:3000/g)).toHaveLength(1);
+  // `npx -y bun@1.4.4` fetches this very program; here it is the one that runs the tests.
+  const commands = join(root, 'commands');
+  mkdirSync(commands);
+  writeFileSync(
+    join(commands, 'npx'),
+    `#!/bin/sh\n[ "$1 $2" = "-y bun@1.4.4" ] || exit 1\nshift 2\nexec "${process.execPath}" "$@"\n`,
+  );
+  chmodSync(join(commands, 'npx'), 0o755);
+  const { code, stdout } = await run(['sh'], {
+    cwd: root,
+    stdin: lines.replace('http://127.0.0.1:3000', url),
+    path: `${commands}:${process.env.PATH}`,
+    env,
+  });
+  expect(code).toBe(0);
+  return stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
 // A machine with nothing but Node.js may lack curl; the CI has it.
-test.skipIf(Bun.which('curl') === null)(
+const WITHOUT_CURL = Bun.which('curl') === null;
+
+test.skipIf(WITHOUT_CURL)(
   'the first session, pasted as it stands into a shell, does what it says',
   async () => {
-    const session = codeBlock('A first session', 'sh');
-    expect(session.match(/127\.0\.0\.1:3000/g)).toHaveLength(1);
     const root = copyOfSource();
     await using server = await startServer({ root, folder: root });
-    // `npx -y bun@1.4.4` fetches this very program; here it is the one that runs the tests.
-    const commands = join(root, 'commands');
-    mkdirSync(commands);
-    writeFileSync(
-      join(commands, 'npx'),
-      `#!/bin/sh\n[ "$1 $2" = "-y bun@1.4.4" ] || exit 1\nshift 2\nexec "${process.execPath}" "$@"\n`,
-    );
-    chmodSync(join(commands, 'npx'), 0o755);
-
-    const { code, stdout } = await run(['sh'], {
-      cwd: root,
-      stdin: session.replace('http://127.0.0.1:3000', server.url),
-      path: `${commands}:${process.env.PATH}`,
-    });
-    expect(code).toBe(0);
-    const [created, data, listed, revoked, refused, deleted, empty, ...more] = stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line));
-    expect(more).toEqual([]);
+    const answers = await paste(codeBlock('A first session', 'sh'), root, server.url);
+    expect(answers).toHaveLength(7);
+    const [created, data, listed, revoked, refused, deleted, empty] = answers;
     expect(created).toMatchObject({ name: 'my first key', scopes: ['read'], key: expect.stringMatching(/^sk_test_/) });
     expect(created.expiresAt - Date.now()).toBeGreaterThan(29 * 86_400_000);
     expect(data).toMatchObject({ owner: 'alice', key: { id: created.id } });
@@ -114,7 +130,11 @@ test.skipIf(Bun.which('curl') === null)(
 test('the example tool, put where the README says, compiles and answers', async () => {
   const root = copyOfSource();
   const file = /This one is\n`(src\/tools\/[\w-]+\.ts)`/.exec(section('A tool of your own'))?.[1] ?? '';
-  writeFileSync(join(root, file), codeBlock('A tool of your own', 'ts'));
+  const tool = codeBlock('A tool of your own', 'ts');
+  writeFileSync(join(root, file), tool);
+  const limited = tool.replace(/(?<=defineTool\().*(?=, \{)/, codeBlock('A tool of your own', 'ts', 1).trim());
+  expect(limited).toContain('guards.rateLimit');
+  writeFileSync(join(root, 'src/tools/limited.ts'), limited); // only to be compiled
   const index = join(root, 'src/tools/index.ts');
   const before = readFileSync(index, 'utf8');
   const after = `import { listOrders } from './list-orders.ts';\n${before.replace('  // a tool of your own', '  listOrders,\n  // a tool of your own')}`;
@@ -141,6 +161,9 @@ test('the example tool, put where the README says, compiles and answers', async 
   expect((await callOver(server.url, 'list_orders')).status).toBe(401);
   const { body: document } = await answerOf(await fetch(`${server.url}/openapi.json`));
   expect(document.paths).toHaveProperty('/tools/list_orders');
+  if (WITHOUT_CURL) return;
+  const pasted = await paste(codeBlock('A tool of your own', 'sh'), root, server.url, { JWT_SECRET: TEST_SECRET });
+  expect(pasted).toEqual([open.body]);
 }, 30_000);
 
 test('the table of routes: each is there, and answers the method it names', async () => {
@@ -153,6 +176,17 @@ test('the table of routes: each is there, and answers the method it names', asyn
     }),
   );
   expect(allowed).toEqual(table('Routes').map(([, path]) => ({ path, status: 405, named: true })));
+});
+
+test('the table of errors: every code there is, with its status', () => {
+  const source = readFileSync(join(ROOT, 'src/problem.ts'), 'utf8');
+  const codes = [...source.matchAll(/readonly code: '(\w+)'/g)].map(([, code]) => code as ProblemCode);
+  const listed = table('Errors').flatMap(([status, cell]) =>
+    unquoted(cell)
+      .split(', ')
+      .map((code) => [code, Number(status)]),
+  );
+  expect(listed.sort()).toEqual(codes.map((code) => [code, problemText(code).status]).sort());
 });
 
 test('the table of tools: every tool, its credential and its fields', async () => {
