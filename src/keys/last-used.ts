@@ -1,6 +1,5 @@
 // When each key was last used: exact in memory at once, in the store a few seconds later, never a write per call.
 
-import { forgetOldest } from '../forget-oldest.ts';
 import type { Log } from '../log.ts';
 import type { ApiKeyRecord, KeyStore } from './record.ts';
 
@@ -10,7 +9,7 @@ const FLUSH_AFTER_MS = 3000;
 const SPREAD_MS = 1000;
 /** and are no further apart than this: waiting longer helps nobody. */
 const PAUSE_MS_MAX = 5;
-/** Keys remembered while the store is away: about 10 MB. Beyond it the longest waiting is given up, and counted. */
+/** Keys remembered while the store is away: about 10 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
 
 /** A stop waits this long for a store that hangs. */
@@ -44,15 +43,13 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   function note(keyId: string, usedAtMs: number): void {
     const known = pending.get(keyId);
     if (known === undefined) {
-      if (pending.size + leaving.size >= PENDING_KEYS_MAX) forgetLongestWaiting();
+      if (pending.size + leaving.size >= PENDING_KEYS_MAX) {
+        forgotten += 1;
+        return;
+      }
       schedule();
     }
     if (known === undefined || known < usedAtMs) pending.set(keyId, usedAtMs);
-  }
-
-  function forgetLongestWaiting(): void {
-    forgetOldest(pending.size > 0 ? pending : leaving);
-    forgotten += 1;
   }
 
   function flush(): Promise<void> {
@@ -67,15 +64,16 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
 
   async function writeAll(): Promise<void> {
     if (forgotten > 0) {
-      log.warn('last uses forgotten', { count: forgotten });
+      log.warn('last uses not noted', { count: forgotten });
       forgotten = 0;
     }
     leaving = pending;
     pending = new Map();
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(leaving.size / store.usesPerWrite));
     try {
+      const uses = leaving.entries(); // one walk: each new one would go past all that is deleted at the front
       while (leaving.size > 0) {
-        const slice = firstOf(leaving, store.usesPerWrite);
+        const slice = [...uses.take(store.usesPerWrite)];
         const written = await store.recordUse(slice);
         if (!written.ok) {
           log.warn('last uses kept for later', { count: leaving.size + pending.size, reason: written.error.reason });
@@ -111,13 +109,4 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
       clearTimeout(timer);
     },
   };
-}
-
-function firstOf<K, V>(map: ReadonlyMap<K, V>, count: number): (readonly [K, V])[] {
-  const first: (readonly [K, V])[] = [];
-  for (const entry of map) {
-    first.push(entry);
-    if (first.length === count) break;
-  }
-  return first;
 }
