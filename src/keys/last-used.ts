@@ -31,7 +31,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   let leaving = new Map<string, number>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let flushing: Promise<void> | undefined;
-  let forgotten = 0;
+  let notNoted = 0;
   let stopping = false;
 
   const schedule = () => {
@@ -44,7 +44,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     const known = pending.get(keyId);
     if (known === undefined) {
       if (pending.size + leaving.size >= PENDING_KEYS_MAX) {
-        forgotten += 1;
+        notNoted += 1;
         return;
       }
       schedule();
@@ -63,9 +63,9 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   }
 
   async function writeAll(): Promise<void> {
-    if (forgotten > 0) {
-      log.warn('last uses not noted', { count: forgotten });
-      forgotten = 0;
+    if (notNoted > 0) {
+      log.warn('last uses not noted', { count: notNoted });
+      notNoted = 0;
     }
     leaving = pending;
     pending = new Map();

@@ -3,7 +3,7 @@
 import { type Credentials, carriesCredential, readCredentials } from '../http/credentials.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { type Awaitable, err, isPromise, ok, type Problem, type Result } from '../problem.ts';
-import { Call, type CallExtras, type Tool } from '../tools/tool.ts';
+import { Call, type CallExtras } from '../tools/tool.ts';
 
 /** Makes the call of one request; refuses credentials that came over plain HTTP where that is not allowed. */
 export type CallMaker = (exchange: Exchange, metaApiKey: string | null, extras?: CallExtras) => Result<Call, Problem>;
@@ -21,12 +21,12 @@ export function createCallMaker(options: {
   };
 }
 
-/** A tool that may be quiet for longer than this comes near the idle timeout of connections, 75 s (main.ts). */
+/** A connection that may be quiet for longer than this comes near its idle timeout, 75 s (main.ts). */
 const QUIET_CALL_MS_MAX = 60_000;
 
-/** Keeps the connection open while it waits for the answer of a tool that may take longer than the idle timeout. */
-export function holdingOpen<T>({ peer, request }: Exchange, tool: Tool, answer: Awaitable<T>): Awaitable<T> {
-  if (!isPromise(answer) || tool.timeoutMs <= QUIET_CALL_MS_MAX) return answer;
+/** Keeps the connection open while it waits for an answer that may take `timeoutMs`, if that is near its idle timeout. */
+export function holdingOpen<T>({ peer, request }: Exchange, timeoutMs: number, answer: Awaitable<T>): Awaitable<T> {
+  if (!isPromise(answer) || timeoutMs <= QUIET_CALL_MS_MAX) return answer;
   peer.holdOpen(request, true);
   return answer.finally(() => peer.holdOpen(request, false));
 }

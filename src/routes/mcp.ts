@@ -63,7 +63,7 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
     const call = made.value;
     // Closing the answer's stream cancels the call, but only in the modern era.
     const cancelled = era === 'modern' ? () => exchange.request.signal : undefined;
-    const answered = chain(holdingOpen(exchange, step.tool, runTool(step, call, cancelled)), (result) => {
+    const answered = chain(holdingOpen(exchange, step.tool.timeoutMs, runTool(step, call, cancelled)), (result) => {
       const challenge = oauthChallenge(step, result, metadataUrl);
       if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
       const text = toolResultText(methods, { id: request.id, era, requestId }, result);
@@ -76,6 +76,7 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
     const { requestId } = exchange;
     const { headers } = exchange.request;
     const answers: (() => Awaitable<string>)[] = [];
+    let timeoutMs = 0;
     for (const message of messages) {
       if (message.kind === 'invalid') answers.push(() => errorText(message.id, message.error));
       if (message.kind !== 'request') continue;
@@ -87,15 +88,17 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
         // Every call is made before the first runs: what is wrong with one is wrong with the request.
         const made = newCall(exchange, step.metaApiKey);
         if (!made.ok) return problemResponse(made.error, requestId);
+        timeoutMs = Math.max(timeoutMs, step.tool.timeoutMs);
         answers.push(() =>
-          chain(holdingOpen(exchange, step.tool, runTool(step, made.value)), (result) =>
+          chain(runTool(step, made.value), (result) =>
             toolResultText(methods, { id, era: 'legacy', requestId }, result),
           ),
         );
       }
     }
     if (answers.length === 0) return accepted();
-    return Promise.all(answers.map((answer) => answer())).then((texts) => reply(exchange, `[${texts.join(',')}]`));
+    const texts = holdingOpen(exchange, timeoutMs, Promise.all(answers.map((answer) => answer())));
+    return chain(texts, (all) => reply(exchange, `[${all.join(',')}]`));
   }
 
   function answerBody(exchange: Exchange, body: Result<unknown, Problem>): Awaitable<Response> {

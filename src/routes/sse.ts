@@ -129,7 +129,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     );
     // Only a call that may be challenged keeps its POST waiting: the challenge is the answer to the POST.
     const waits = step.tool.credential === 'user_jwt' && metadataUrl() !== null;
-    return waits ? holdingOpen(exchange, step.tool, answered) : accepted();
+    return waits ? holdingOpen(exchange, step.tool.timeoutMs, answered) : accepted();
   }
 
   return { open, post };

@@ -44,7 +44,7 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
     const made = newCall(exchange, metaApiKey(input.value.meta));
     if (!made.ok) return refuse(exchange, made.error);
     const call = made.value;
-    return chain(holdingOpen(exchange, tool, callTool(tool, input.value.fields, call)), (answered) =>
+    return chain(holdingOpen(exchange, tool.timeoutMs, callTool(tool, input.value.fields, call)), (answered) =>
       answered.ok
         ? new Response(textOf(answered.value), { headers: answerHeaders(call.rateLimit) })
         : refuse(exchange, answered.error, call.rateLimit),

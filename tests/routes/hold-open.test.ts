@@ -6,9 +6,10 @@ import { ok } from '../../src/problem.ts';
 import { defineTool } from '../../src/tools/tool.ts';
 import { createTestApp } from '../support/test-app.ts';
 
-/** A service whose tool `slow` may take two minutes, and answers when it is told to. */
+/** A service whose tool `slow` may take two minutes, and answers, one call after the other, when it is told to. */
 async function startSlow() {
-  const { promise: told, resolve: finish } = Promise.withResolvers<void>();
+  const running: (() => void)[] = [];
+  const finish = () => running.shift()?.();
   const app = await createTestApp({
     tools: () => [
       defineTool(() => ok({}), {
@@ -20,7 +21,10 @@ async function startSlow() {
         timeoutMs: 120_000,
         input: v.strictObject({}),
         output: v.strictObject({}),
-        run: () => told.then(() => ok({})),
+        async run() {
+          await new Promise<void>((resolve) => running.push(resolve));
+          return ok({});
+        },
       }),
     ],
   });
@@ -36,11 +40,11 @@ async function startSlow() {
 }
 
 const json = (body: object) => ({ headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
-const CALL = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'slow' } };
+const call = (id: number) => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'slow' } });
 
 test.each([
   ['/tools/slow', {}],
-  ['/mcp', CALL],
+  ['/mcp', call(1)],
 ])('POST %s is held open until the tool has answered', async (path, body) => {
   await using slow = await startSlow();
   const answered = slow.fetch(path, json(body));
@@ -51,12 +55,24 @@ test.each([
   expect(slow.held).toEqual([`POST ${path} held`, `POST ${path} let go`]);
 });
 
+test('a batch holds its connection open until the last of its calls is done', async () => {
+  await using slow = await startSlow();
+  const answered = slow.fetch('/mcp', json([call(1), call(2)]));
+  while (slow.held.length === 0) await Bun.sleep(1);
+  slow.finish();
+  await Bun.sleep(5);
+  expect(slow.held).not.toContain('POST /mcp let go');
+  slow.finish();
+  expect(await (await answered).json()).toHaveLength(2);
+  expect(slow.held.at(-1)).toBe('POST /mcp let go');
+});
+
 test('POST /messages is answered at once: only the stream that the answer comes on is held open', async () => {
   await using slow = await startSlow();
   const stream = await slow.fetch('/sse', { method: 'GET' });
   const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
   const [, endpoint = ''] = /data: (\S+)/.exec((await reader?.read())?.value ?? '') ?? [];
-  expect((await slow.fetch(endpoint, json(CALL))).status).toBe(202);
+  expect((await slow.fetch(endpoint, json(call(1)))).status).toBe(202);
   slow.finish();
   expect((await reader?.read())?.value).toContain('"id":1');
   expect(slow.held).toEqual(['GET /sse held']);
