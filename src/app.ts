@@ -75,7 +75,7 @@ export function createApp(deps: AppDeps): App {
   });
   const about = aboutRoute(publicUrl);
   const health = healthRoute({
-    storeMode: () => deps.storeMode,
+    storeMode: deps.storeMode,
     storeOk: keyDomain.verifier.feed.probe,
     lagMs: keyDomain.verifier.feed.lagMs,
     sessions: () => sessions.count,

@@ -9,7 +9,7 @@ import { parseWindow } from './window.ts';
 const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d]';
 
 /** The JWT, or an Error that says what to do. */
-export async function mintToken(args: readonly string[], env: Env): Promise<string> {
+async function mintToken(args: readonly string[], env: Env): Promise<string> {
   const options = parseArguments(args);
   const parsed = parseConfig(env);
   if (!parsed.ok) throw new Error(parsed.error.join('\n'));

@@ -10,10 +10,10 @@ test('at debug level the log says what verification asked of memory and of the d
   await app.call('get_data', {}, { 'x-api-key': `sk_test_${'0'.repeat(64)}` });
   await app.close();
 
-  const { hits, unknownHits, reads, storeReads, storeWrites } = (await app.log()).findLast(
+  const { hits, refusedHits, reads, storeReads, storeWrites } = (await app.log()).findLast(
     ({ event }) => event === 'counts',
   ) as unknown as Record<string, number>;
-  expect({ hits, unknownHits, reads }).toEqual({ hits: 19, unknownHits: 0, reads: 2 });
+  expect({ hits, refusedHits, reads }).toEqual({ hits: 19, refusedHits: 0, reads: 2 });
   expect(storeReads).toBeGreaterThan(2);
   expect(storeReads).toBeLessThan(19); // the two keys, and polls of the change feed
   expect(storeWrites).toBe(2); // the key, and its last use at the end

@@ -12,8 +12,8 @@ export const SECURITY_HEADERS = {
 /** Strict-Transport-Security (RFC 6797) for production: a year. Subdomains are not ours to decide for. */
 export const STRICT_TRANSPORT = 'max-age=31536000';
 
-/** A JSON answer that belongs to one caller. */
-export const PRIVATE_JSON_HEADERS = {
+/** A JSON answer that no cache may keep. */
+export const UNCACHED_JSON_HEADERS = {
   'Content-Type': 'application/json',
   'Cache-Control': 'no-store',
   ...SECURITY_HEADERS,
@@ -30,13 +30,13 @@ export type AnswerHeaders = (rateLimit: RateLimitState | undefined) => Headers;
 
 /** Filling Headers costs more than anything else about an answer, so they are filled once for each limit there is. */
 export function createAnswerHeaders(): AnswerHeaders {
-  const unlimited = new Headers(PRIVATE_JSON_HEADERS);
+  const unlimited = new Headers(UNCACHED_JSON_HEADERS);
   const limited = new Map<RateLimit, Headers>();
   return (rateLimit) => {
     if (rateLimit === undefined) return unlimited;
     const filled = limited.get(rateLimit.limit);
     if (filled === undefined) {
-      const headers = new Headers(PRIVATE_JSON_HEADERS);
+      const headers = new Headers(UNCACHED_JSON_HEADERS);
       setRateLimit(headers, rateLimit);
       limited.set(rateLimit.limit, headers);
       return headers;

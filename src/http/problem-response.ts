@@ -19,11 +19,16 @@ const TITLES: Readonly<Record<number, string>> = {
   504: 'Gateway Timeout',
 };
 
+const HEADERS = { 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store', ...SECURITY_HEADERS };
+
 /** `challenge` is the WWW-Authenticate value, if any. */
 export function problemResponse(problem: Problem, requestId: string, challenge?: string | null): Response {
   const { status, detail } = problemText(problem.code);
-  const headers = problemHeaders(problem, challenge);
-  headers.set('Content-Type', 'application/problem+json');
+  const headers = new Headers(HEADERS);
+  const retryAfterS = retryAfterSeconds(problem);
+  if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
+  if (problem.code === 'method_not_allowed') headers.set('Allow', problem.allow);
+  if (challenge) headers.set('WWW-Authenticate', challenge);
   const body = {
     type: 'about:blank',
     title: TITLES[status],
@@ -34,14 +39,4 @@ export function problemResponse(problem: Problem, requestId: string, challenge?:
     ...(problem.code === 'invalid_input' && { issues: problem.issues }),
   };
   return new Response(JSON.stringify(body), { status, headers });
-}
-
-/** The headers of a problem without its body: for transports that have a body of their own. */
-export function problemHeaders(problem: Problem, challenge?: string | null): Headers {
-  const headers = new Headers({ ...SECURITY_HEADERS, 'Cache-Control': 'no-store' });
-  const retryAfterS = retryAfterSeconds(problem);
-  if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
-  if (problem.code === 'method_not_allowed') headers.set('Allow', problem.allow);
-  if (challenge) headers.set('WWW-Authenticate', challenge);
-  return headers;
 }

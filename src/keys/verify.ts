@@ -48,8 +48,8 @@ export interface Verifier {
    */
   verify(token: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>>;
   readonly feed: Feed;
-  /** How often memory answered, and how often the store was read. */
-  readonly counts: { hits: number; unknownHits: number; reads: number };
+  /** How often memory answered, with a record or with a refusal, and how often the store was read. */
+  readonly counts: { hits: number; refusedHits: number; reads: number };
 }
 
 export interface VerifierOptions {
@@ -66,7 +66,7 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
   const refused = createRecent<Refused>({ entries: REFUSED_MAX });
   const reading = new Map<string, Promise<Result<ApiKeyRecord | null, StoreUnavailable>>>();
   const budget = createMissBudget(clock);
-  const counts = { hits: 0, unknownHits: 0, reads: 0 };
+  const counts = { hits: 0, refusedHits: 0, reads: 0 };
 
   const feed = createFeed({
     store,
@@ -117,7 +117,7 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
     const known = refused.get(keyHash);
     if (known !== undefined) {
       if (clock.monotonicMs() < known.untilMs && !isUsable(known.record)) {
-        counts.unknownHits += 1;
+        counts.refusedHits += 1;
         return ok(known.record);
       }
       refused.delete(keyHash);

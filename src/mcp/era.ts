@@ -25,8 +25,8 @@ const A_VERSION = /^\d{4}-\d\d-\d\d$/;
 const BATCH_VERSIONS: readonly string[] = ['2025-03-26', '2024-11-05'];
 const BATCH_MAX = 100;
 
-export const META_VERSION = 'io.modelcontextprotocol/protocolVersion';
-export const META_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
+const META_VERSION = 'io.modelcontextprotocol/protocolVersion';
+const META_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
 export type Era = 'legacy' | 'modern';
 export type HeaderReader = Pick<Headers, 'get'>;

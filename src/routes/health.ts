@@ -1,11 +1,11 @@
 // GET /mcp/health: whether this process can do its work (readiness), 200 or 503.
 
-import { PRIVATE_JSON_HEADERS } from '../http/headers.ts';
+import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
 
 export interface HealthOptions {
-  readonly storeMode: () => string;
+  readonly storeMode: string;
   /** Asks the store now. */
   readonly storeOk: () => Promise<boolean>;
   readonly lagMs: () => number | null;
@@ -23,12 +23,12 @@ export function healthRoute(options: HealthOptions): Handler {
       version: SERVER_VERSION,
       uptimeSeconds: Math.floor(options.uptimeMs() / 1000),
       protocolVersions: options.protocolVersions,
-      store: { mode: options.storeMode(), ok: storeOk, lagMs: options.lagMs() },
+      store: { mode: options.storeMode, ok: storeOk, lagMs: options.lagMs() },
       sessions: options.sessions(),
     };
     return new Response(JSON.stringify(body), {
       status: storeOk ? 200 : 503,
-      headers: storeOk ? PRIVATE_JSON_HEADERS : { ...PRIVATE_JSON_HEADERS, 'Retry-After': '1' },
+      headers: storeOk ? UNCACHED_JSON_HEADERS : { ...UNCACHED_JSON_HEADERS, 'Retry-After': '1' },
     });
   };
 }

@@ -1,7 +1,7 @@
 // OAuth protected resource metadata (RFC 9728): where the clients of each address sign in. One document for each address
 // that a client may be given, because a client refuses a document that names another than its own (§3.3).
 
-import { SECURITY_HEADERS } from '../http/headers.ts';
+import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Route } from '../http/router.ts';
 import { SERVER_NAME } from '../server-info.ts';
@@ -44,8 +44,6 @@ function metadataRoute({ publicUrl, authorizationServer }: MetadataOptions, path
       bearer_methods_supported: ['header'],
       resource_name: SERVER_NAME,
     };
-    return new Response(JSON.stringify(document), {
-      headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json', 'Cache-Control': 'no-store' },
-    });
+    return new Response(JSON.stringify(document), { headers: UNCACHED_JSON_HEADERS });
   };
 }

@@ -6,7 +6,7 @@ import { withJson } from '../http/body.ts';
 import { EVENT_STREAM_HEADERS } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { PRIVATE_JSON_HEADERS, SECURITY_HEADERS } from '../http/headers.ts';
+import { SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
 import {
@@ -147,4 +147,4 @@ function send(session: Session, data: string): void {
 const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
 const refusal = (id: Id | undefined, error: RpcError) =>
-  new Response(errorText(id, error), { status: 400, headers: PRIVATE_JSON_HEADERS });
+  new Response(errorText(id, error), { status: 400, headers: UNCACHED_JSON_HEADERS });

@@ -89,7 +89,7 @@ async function oursOf(answered: ReturnType<Database['read']>): Promise<readonly 
 }
 
 /** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */
-export const statementsOf = (sql: string): string[] =>
+const statementsOf = (sql: string): string[] =>
   sql
     .split(/;[ \t]*(?:--[^\n]*)?\n(?:[ \t]*\n|$)/)
     .map((statement) => statement.trim())

@@ -8,7 +8,7 @@ import { drive } from '../wrk.ts';
 
 interface Counts {
   readonly hits: number;
-  readonly unknownHits: number;
+  readonly refusedHits: number;
   readonly reads: number;
   readonly storeReads: number;
   readonly storeWrites: number;
