@@ -105,10 +105,10 @@ test('a bug answers 500 with nothing but a requestId, and the log has the rest',
         title: 'Broken',
         description: 'Throws.',
         annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-        credential: 'none',
         inputSchema: () => ({ type: 'object' }),
         outputSchema: null,
         timeoutMs: 1000,
+        credential: null,
         unusedLimit: null,
         invoke: () => {
           throw new Error('the inside story');

@@ -24,7 +24,7 @@ export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): stri
   xApiKey ?? bearer ?? metaApiKey;
 
 export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth> {
-  return ({ requestId, credentials, source }) => {
+  const decide: Guard<KeyCall, KeyAuth> = ({ requestId, credentials, source }) => {
     const key = presentedKey(credentials);
     if (key === null) {
       log.warn('No API key provided', { requestId });
@@ -46,4 +46,5 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
       return verified;
     });
   };
+  return Object.assign(decide, { credential: 'api_key' as const });
 }

@@ -3,12 +3,17 @@
 import { type Awaitable, chain, ok, type Problem, type Result } from '../problem.ts';
 import type { RateLimitState } from './rate-limit.ts';
 
+/** What a caller is asked to bring: a user's token, or an API key. */
+export type Credential = 'user_jwt' | 'api_key';
+
 /**
  * A decision over a context. `In` is what must already be there, `Add` what the guard adds: because composition
  * checks both, a scope guard before the key guard does not compile.
  */
 export interface Guard<In, Add extends object = object> {
   (context: In): Awaitable<Result<Add, Problem>>;
+  /** What it asks for, where it asks for a credential: for descriptions and challenges. */
+  readonly credential?: Credential | undefined;
   /** What a rate limit among the guards says of a bucket not yet used: for answers to calls that never got so far. */
   readonly unusedLimit?: RateLimitState | undefined;
 }
@@ -41,5 +46,8 @@ export function both<In extends object, A extends object, B extends object>(
       const extended = extend(context, added.value);
       return chain(second(extended), (more) => (more.ok ? ok(extend(extended, more.value)) : more));
     });
-  return Object.assign(decide, { unusedLimit: second.unusedLimit ?? first.unusedLimit });
+  return Object.assign(decide, {
+    credential: first.credential ?? second.credential,
+    unusedLimit: second.unusedLimit ?? first.unusedLimit,
+  });
 }

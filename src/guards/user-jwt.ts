@@ -17,7 +17,7 @@ export interface UserAuth {
 export type VerifyUserJwt = (token: string) => Awaitable<Result<{ readonly subject: string }, Problem>>;
 
 export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, UserAuth> {
-  return ({ requestId, credentials: { bearer } }) => {
+  const decide: Guard<UserCall, UserAuth> = ({ requestId, credentials: { bearer } }) => {
     if (bearer === null) {
       log.warn('No user token provided', { requestId });
       return err({ code: 'missing_token' });
@@ -30,4 +30,5 @@ export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, U
       return verified;
     });
   };
+  return Object.assign(decide, { credential: 'user_jwt' as const });
 }

@@ -9,7 +9,6 @@ import type { Tool } from '../tools/tool.ts';
 const SECURITY = {
   user_jwt: [{ userJwt: [] }],
   api_key: [{ apiKeyHeader: [] }, { apiKeyBearer: [] }],
-  none: [],
 } as const;
 
 const PROBLEM_SCHEMA = {
@@ -72,7 +71,7 @@ const operation = (tool: Tool) => ({
   operationId: tool.name,
   summary: tool.title,
   description: tool.description,
-  security: SECURITY[tool.credential],
+  security: tool.credential === null ? [] : SECURITY[tool.credential],
   requestBody: {
     required: needsBody(tool.inputSchema()),
     content: { 'application/json': { schema: tool.inputSchema() } },

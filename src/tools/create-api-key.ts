@@ -62,7 +62,6 @@ export const createApiKey = ({ guards, keys }: ToolDeps) =>
     description:
       'Creates an API key for the signed-in user and returns it. The key is shown only in this answer and cannot be read again, so pass it on or have it stored at once. Prefer few scopes and an expiry.',
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
-    credential: 'user_jwt',
     widget: 'ui://widget/api-key-created.html',
     input,
     output,

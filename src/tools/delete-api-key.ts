@@ -12,7 +12,6 @@ export const deleteApiKey = ({ guards, keys }: ToolDeps) =>
     description:
       "Deletes one of the signed-in user's API keys permanently: it stops working at once and leaves the list. This cannot be undone. Succeeds also when there is no such key.",
     annotations: endAnnotations,
-    credential: 'user_jwt',
     input: keyIdInput,
     output: endOutput,
     async run({ keyId }, { auth, requestId }) {

@@ -20,7 +20,6 @@ export const getData = ({ guards }: ToolDeps) =>
     description:
       "Returns sample data of the API key's owner. Needs an API key with the scope `read` (header X-API-Key, or Authorization: Bearer).",
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    credential: 'api_key',
     input: v.strictObject({}),
     output: v.strictObject({
       owner: v.pipe(v.string(), v.description("The user id of the key's owner.")),

@@ -24,7 +24,6 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     description:
       "Lists the signed-in user's API keys, newest first: id, name, scopes, whether active, when created, when it expires, when last used. The keys themselves are never shown. Use it to find the id of a key to revoke or delete.",
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    credential: 'user_jwt',
     widget: 'ui://widget/api-keys-list.html',
     input: v.strictObject({}),
     output: v.strictObject({ keys: v.array(item) }),

@@ -12,7 +12,6 @@ export const revokeApiKey = ({ guards, keys }: ToolDeps) =>
     description:
       "Revokes one of the signed-in user's API keys: it stops working at once. Its record stays in the list and could be reactivated, though no tool does that. Succeeds also when there is no such key.",
     annotations: endAnnotations,
-    credential: 'user_jwt',
     input: keyIdInput,
     output: endOutput,
     async run({ keyId }, { auth, requestId }) {

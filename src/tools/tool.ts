@@ -2,7 +2,7 @@
 
 import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
 import type * as v from 'valibot';
-import { extend, type Guard } from '../guards/guard.ts';
+import { type Credential, extend, type Guard } from '../guards/guard.ts';
 import type { RateLimitState } from '../guards/rate-limit.ts';
 import type { Credentials } from '../http/credentials.ts';
 import { once } from '../once.ts';
@@ -69,8 +69,6 @@ export interface ToolFacts {
   readonly annotations: Required<
     Pick<ToolAnnotations, 'readOnlyHint' | 'destructiveHint' | 'idempotentHint' | 'openWorldHint'>
   >;
-  /** Which credential the guards ask for; decides what a refusal challenges the caller to bring. */
-  readonly credential: 'user_jwt' | 'api_key' | 'none';
   /** The resource (`ui://…`) of the widget that shows the output. */
   readonly widget?: string;
   /** Capabilities the client must have declared (MCP 2026-07-28). */
@@ -80,6 +78,8 @@ export interface ToolFacts {
 }
 
 export interface Tool extends ToolFacts {
+  /** What its guards ask for; null: nothing. */
+  readonly credential: Credential | null;
   readonly inputSchema: () => JsonSchema;
   /** Null: the tool answers with content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
@@ -136,6 +136,7 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
 
   return {
     ...facts,
+    credential: guard.credential ?? null,
     timeoutMs: facts.timeoutMs ?? TOOL_TIMEOUT_MS,
     unusedLimit: guard.unusedLimit ?? null,
     inputSchema: once(() => jsonSchemaOf(input)),

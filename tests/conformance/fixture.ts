@@ -19,7 +19,6 @@ const facts = (name: string, description: string): ToolFacts => ({
   title: name,
   description,
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-  credential: 'none',
 });
 
 const answering = (name: string, description: string, answer: ToolContent, more: Partial<ToolFacts> = {}): Tool =>

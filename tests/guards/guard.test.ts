@@ -15,7 +15,6 @@ const facts = {
   title: 'Tool',
   description: 'A tool.',
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-  credential: 'api_key',
   input: v.strictObject({}),
   output: v.strictObject({ who: v.string() }),
 } as const;

@@ -152,12 +152,10 @@ describe('a limit of a tool of its own', () => {
     defineTool(guards.rateLimit({ requests: 2, window: '30s', key: () => undefined }), {
       ...facts,
       name: 'open',
-      credential: 'none',
     }),
     defineTool(both(guards.userJwt, guards.rateLimit({ requests: 1, window: '1h', key: ({ auth }) => auth.subject })), {
       ...facts,
       name: 'per_user',
-      credential: 'user_jwt',
     }),
   ];
 
@@ -184,7 +182,6 @@ describe('a limit of a tool of its own', () => {
       defineTool(guards.rateLimit({ requests: 2, window: 'often', key: () => undefined }), {
         ...facts,
         name: 'wrong',
-        credential: 'none',
       }),
     ];
     await expect(createTestApp({ tools: wrong })).rejects.toThrow(

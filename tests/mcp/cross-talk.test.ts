@@ -18,7 +18,6 @@ async function startWhose() {
     tools: ({ guards }) => [
       defineTool(guards.apiKey, {
         ...facts('whose'),
-        credential: 'api_key',
         input: v.strictObject({}),
         output: v.strictObject({ owner: v.string() }),
         async run(_input, { auth }) {

@@ -169,5 +169,4 @@ export const facts = (name: string): ToolFacts => ({
   title: name,
   description: name,
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-  credential: 'none',
 });

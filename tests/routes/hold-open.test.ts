@@ -17,7 +17,6 @@ async function startSlow() {
         title: 'Slow',
         description: 'Takes its time.',
         annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-        credential: 'none',
         timeoutMs: 120_000,
         input: v.strictObject({}),
         output: v.strictObject({}),

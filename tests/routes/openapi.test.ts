@@ -1,6 +1,10 @@
 // GET /openapi.json describes /tools/* with the schemas the tools validate with.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { both, type Guard } from '../../src/guards/guard.ts';
+import { ok } from '../../src/problem.ts';
+import { type Call, defineTool } from '../../src/tools/tool.ts';
 import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
@@ -53,6 +57,36 @@ test('the bounds of create_api_key stand in its schema', () => {
   });
   const { schema: keyId } = document.paths['/tools/revoke_api_key'].post.requestBody.content['application/json'];
   expect(keyId).toMatchObject({ properties: { keyId: { type: 'string', maxLength: 200 } }, required: ['keyId'] });
+});
+
+test('what a tool asks for is what its guards ask for, in whatever order they are composed', async () => {
+  const tool = (name: string, guard: Guard<Call>) =>
+    defineTool(guard, {
+      name,
+      title: name,
+      description: name,
+      annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+      input: v.strictObject({}),
+      output: v.strictObject({}),
+      run: () => ok({}),
+    });
+  await using own = await createTestApp({
+    tools: ({ guards }) => {
+      const limit = guards.rateLimit({ requests: 5, window: '1m', key: () => undefined });
+      return [
+        tool('anyone', limit),
+        tool('person', both(limit, guards.userJwt)),
+        tool('program', both(both(guards.apiKey, guards.scopes('read')), limit)),
+      ];
+    },
+  });
+  const { paths } = (await answerOf(await fetch(`${own.url}/openapi.json`))).body;
+  const security = (name: string) => paths[`/tools/${name}`].post.security;
+  expect(['anyone', 'person', 'program'].map(security)).toEqual([
+    [],
+    [{ userJwt: [] }],
+    [{ apiKeyHeader: [] }, { apiKeyBearer: [] }],
+  ]);
 });
 
 test('the description of revoke_api_key says that it works at once, and that the record stays', () => {

@@ -140,7 +140,6 @@ describe('the address a call comes from', () => {
       title: 'Where from',
       description: 'Says where the call comes from.',
       annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-      credential: 'none',
       input: v.strictObject({}),
       output: v.strictObject({ source: v.string() }),
       run: (_, { source }) => ok({ source: source() }),

@@ -11,7 +11,6 @@ const facts = {
   title: 'Tool',
   description: 'A tool.',
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-  credential: 'none',
   input: v.strictObject({}),
   output: v.strictObject({ said: v.string() }),
 } as const;
