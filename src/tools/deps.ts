@@ -27,6 +27,7 @@ export interface ToolDeps {
 }
 
 export interface ToolLimit<In> {
+  /** A whole number; 0: no limit. */
   readonly requests: number;
   readonly window: string;
   /** Picks the bucket; calls without one share the bucket `unknown`. */
@@ -52,6 +53,9 @@ export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, cloc
       scopes: scopesGuard(log),
       rateLimit({ requests, window, key }) {
         const windowMs = parseWindow(window);
+        if (!Number.isSafeInteger(requests) || requests < 0) {
+          throw new Error(`rate limit: expected a whole number of requests, 0 for no limit, got ${requests}`);
+        }
         if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
         return rateLimitGuard({ requests, windowMs, key, clock });
       },

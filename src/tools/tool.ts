@@ -90,6 +90,8 @@ export interface Tool extends ToolFacts {
   readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolAnswer, Problem>>;
 }
 
+/** What a timer can wait for, 24 days; one for longer would ring at once. */
+const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients give up then, too
 
 interface WithOutput<Added extends object, I extends Schema, O extends Schema> extends ToolFacts {
@@ -105,9 +107,11 @@ interface WithContent<Added extends object, I extends Schema> extends ToolFacts 
 }
 
 /**
- * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks.
- * (The guard is an argument of its own because TypeScript infers from left to right: `run` then knows what it adds.)
- * Of two overloads the compiler explains why the last does not fit: that is the one for most tools.
+ * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks. Throws an Error for a
+ * `timeoutMs` that no timer can keep.
+ *
+ * The guard is an argument of its own because TypeScript infers from left to right: `run` then knows what it adds. Of two
+ * overloads the compiler explains why the last does not fit: that is the one for most tools.
  */
 export function defineTool<Added extends object, I extends Schema>(
   guard: Guard<Call, Added>,
@@ -121,7 +125,11 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O> | WithContent<Added, I>,
 ): Tool {
-  const { input, output, run, ...facts } = definition as WithOutput<Added, I, O>;
+  const { input, output, run, timeoutMs = TOOL_TIMEOUT_MS, ...facts } = definition as WithOutput<Added, I, O>;
+  const { name } = facts;
+  if (!(timeoutMs > 0 && timeoutMs <= TIMEOUT_MS_MAX)) {
+    throw new Error(`${name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
+  }
 
   const parse = parserOf(input);
   const check = output === undefined ? null : parserOf(output);
@@ -130,14 +138,14 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
     if (!result.ok) return result;
     if (check === null) return ok({ content: result.value as ToolContent });
     const checked = check(result.value);
-    if (!checked.ok) throw new Error(`${facts.name}: the output does not fit its schema: ${listed(checked.error)}`);
+    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
     return ok({ json: JSON.stringify(checked.value) });
   }
 
   return {
     ...facts,
     credential: guard.credential ?? null,
-    timeoutMs: facts.timeoutMs ?? TOOL_TIMEOUT_MS,
+    timeoutMs,
     unusedLimit: guard.unusedLimit ?? null,
     inputSchema: once(() => jsonSchemaOf(input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(output)),

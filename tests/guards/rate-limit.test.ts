@@ -177,15 +177,15 @@ describe('a limit of a tool of its own', () => {
     expect(said(await app.call('per_user'))).toMatchObject({ status: 401, limit: '"key";r=1;t=3600' });
   });
 
-  test('a window that says nothing is a mistake found when the server starts', async () => {
+  test.each([
+    [2, 'often', 'expected a window like 30s, 5m, 1h or 1d, got "often"'],
+    [1.5, '1m', 'expected a whole number of requests, 0 for no limit, got 1.5'],
+    [-1, '1m', 'expected a whole number of requests, 0 for no limit, got -1'],
+    [Number.NaN, '1m', 'expected a whole number of requests, 0 for no limit, got NaN'],
+  ])('%d requests each "%s" are a mistake found when the server starts', async (requests, window, message) => {
     const wrong = ({ guards }: ToolDeps) => [
-      defineTool(guards.rateLimit({ requests: 2, window: 'often', key: () => undefined }), {
-        ...facts,
-        name: 'wrong',
-      }),
+      defineTool(guards.rateLimit({ requests, window, key: () => undefined }), { ...facts, name: 'wrong' }),
     ];
-    await expect(createTestApp({ tools: wrong })).rejects.toThrow(
-      'expected a window like 30s, 5m, 1h or 1d, got "often"',
-    );
+    await expect(createTestApp({ tools: wrong })).rejects.toThrow(message);
   });
 });

@@ -40,6 +40,11 @@ describe('time', () => {
     expect(stopped).toBeInstanceOf(Error);
   });
 
+  test.each([0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY])('a time of %d ms is refused', (timeoutMs) => {
+    const make = () => defineTool(open, { ...facts, name: 'odd', timeoutMs, run: () => ok({ said: '' }) });
+    expect(make).toThrow(`odd: timeoutMs: expected above 0 and at most ${2 ** 31 - 1}, got ${timeoutMs}`);
+  });
+
   test('one that answers in time is not', async () => {
     await using app = await createTestApp({
       tools: () => [
