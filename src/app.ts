@@ -217,7 +217,7 @@ const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];
 
 /** Ids that no two requests share, on this process or another, at the cost of a counter. */
 function requestIds(random: RandomBytes): () => string {
-  const prefix = Array.from(random(6), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const prefix = random(6).toHex();
   let count = 0;
   return () => {
     count += 1;

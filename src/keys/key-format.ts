@@ -1,7 +1,6 @@
 // API keys as strings: `<prefix>_<64 hex>`, their shape, their making, their hash. The plain key is never stored.
 
-import { hash } from 'node:crypto';
-import type { RandomBytes } from '../clock.ts';
+import type { RandomBytes, Sha256 } from '../clock.ts';
 
 const KEY_RANDOM_BYTES = 32;
 const ID_RANDOM_BYTES = 16;
@@ -11,10 +10,10 @@ const ID_SHAPE = /^[0-9a-f]{32}$/;
 
 /** A new plain key: `sk_live_…` in production, `sk_test_…` elsewhere. */
 export const mintKey = (production: boolean, random: RandomBytes): string =>
-  `${production ? 'sk_live' : 'sk_test'}_${hex(random(KEY_RANDOM_BYTES))}`;
+  `${production ? 'sk_live' : 'sk_test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
 
 /** A new record id: 16 random bytes as 32 lowercase hex characters. */
-export const mintId = (random: RandomBytes): string => hex(random(ID_RANDOM_BYTES));
+export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
 
 /** True for text that could be a key. Either prefix passes: whether it is one, the record decides. */
 export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
@@ -26,6 +25,4 @@ export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
  * SHA-256 of a key as 64 lowercase hex characters. A fast hash is right here: a key has 256 random bits, so there is
  * nothing to guess that a slow hash (for passwords) would slow down.
  */
-export const hashKey = (key: string): string => hash('sha256', key, 'hex');
-
-const hex = (bytes: Uint8Array) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+export const hashKey = (sha256: Sha256, key: string): string => sha256(key, 'hex');
