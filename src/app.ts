@@ -22,7 +22,7 @@ import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { type Awaitable, chain, isPromise, type Problem } from './problem.ts';
 import { remembering } from './remembering.ts';
 import { aboutRoute } from './routes/about.ts';
-import { createCallMaker } from './routes/call.ts';
+import { createCallMaker, type NeedsHttps } from './routes/call.ts';
 import { healthRoute } from './routes/health.ts';
 import { mcpRoute } from './routes/mcp.ts';
 import { metadataRoutes, metadataUrl, type ProtectedPath } from './routes/metadata.ts';
@@ -68,10 +68,8 @@ export function createApp(deps: AppDeps): App {
   const checkOrigin = originGuard(config.allowedOrigins, publicPart('origin'));
   const tools = new Map(deps.tools.map((tool) => [tool.name, tool]));
 
-  const newCall = createCallMaker({
-    httpsOnly: config.production,
-    sourceOf: ({ request, peer }) => clientAddress(request, peer),
-  });
+  const needsHttps: NeedsHttps = ({ secure }) => config.production && !secure;
+  const newCall = createCallMaker(({ request, peer }) => clientAddress(request, peer));
   const about = aboutRoute(publicUrl);
   const health = healthRoute({
     storeMode: () => deps.storeMode,
@@ -87,10 +85,11 @@ export function createApp(deps: AppDeps): App {
   // Without an authorization server nobody is challenged: OAuth clients would go looking for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
-  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, metadataUrl: signInAt('') });
+  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, needsHttps, metadataUrl: signInAt('') });
   const mcp = {
     methods: createMethods(deps),
     newCall,
+    needsHttps,
     runTool: createToolRunner(log, inFlight),
     streams: createEventStreams(clock),
   };
@@ -120,7 +119,7 @@ export function createApp(deps: AppDeps): App {
 
   /** The checks before any handler, in the order of contract §3: host, origin, route, method, HTTPS. */
   function admit(exchange: Exchange, found: Route | undefined, origin: string | null): Handler | Problem {
-    const { request, secure } = exchange;
+    const { request } = exchange;
     if (found?.anyHost !== true) {
       const host = hostOf(request);
       const allowed = host === null ? null : checkHost(host);
@@ -136,7 +135,7 @@ export function createApp(deps: AppDeps): App {
     if (request.method === 'OPTIONS') return () => preflight(request, allowedMethods(found));
     const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
-    if (config.production && !secure && carriesCredential(readCredentials(request.headers, null)))
+    if (needsHttps(exchange) && carriesCredential(readCredentials(request.headers, null)))
       return { code: 'https_required' };
     return handler;
   }
