@@ -22,7 +22,7 @@ import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { type Awaitable, chain, isPromise, type Problem } from './problem.ts';
 import { remembering } from './remembering.ts';
 import { aboutRoute } from './routes/about.ts';
-import { createCallMaker } from './routes/call.ts';
+import { createCallMaker, type NeedsHttps } from './routes/call.ts';
 import { healthRoute } from './routes/health.ts';
 import { mcpRoute } from './routes/mcp.ts';
 import { metadataRoutes, metadataUrl, type ProtectedPath } from './routes/metadata.ts';
@@ -69,10 +69,8 @@ export function createApp(deps: AppDeps): App {
   const checkOrigin = originGuard(config.allowedOrigins, publicPart('origin'));
   const tools = toolsByName(deps.tools);
 
-  const newCall = createCallMaker({
-    httpsOnly: config.production,
-    sourceOf: ({ request, peer }) => clientAddress(request, peer),
-  });
+  const needsHttps: NeedsHttps = ({ secure }) => config.production && !secure;
+  const newCall = createCallMaker(({ request, peer }) => clientAddress(request, peer));
   const about = aboutRoute(publicUrl);
   const health = healthRoute({
     storeMode: deps.storeMode,
@@ -88,10 +86,11 @@ export function createApp(deps: AppDeps): App {
   // Without an authorization server nobody is challenged: OAuth clients would go looking for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
-  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, metadataUrl: signInAt('') });
+  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, needsHttps, metadataUrl: signInAt('') });
   const mcp = {
     methods: createMethods({ ...deps, tools }),
     newCall,
+    needsHttps,
     runTool: createToolRunner(log, inFlight),
     streams: createEventStreams(clock),
   };
@@ -121,7 +120,7 @@ export function createApp(deps: AppDeps): App {
 
   /** The checks before any handler, in this order: host, origin, route, method, HTTPS. */
   function admit(exchange: Exchange, found: Route | undefined, origin: string | null): Handler | Problem {
-    const { request, secure } = exchange;
+    const { request } = exchange;
     if (found?.anyHost !== true) {
       const host = hostOf(request);
       const allowed = host === null ? null : checkHost(host);
@@ -137,7 +136,7 @@ export function createApp(deps: AppDeps): App {
     if (request.method === 'OPTIONS') return () => preflight(request, allowedMethods(found));
     const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
-    if (config.production && !secure && carriesCredential(readCredentials(request.headers, null)))
+    if (needsHttps(exchange) && carriesCredential(readCredentials(request.headers, null)))
       return { code: 'https_required' };
     return handler;
   }

@@ -1,8 +1,8 @@
 // The folder beside the database: made when missing, and the home of the development secret.
 
-import { randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { systemRandom } from './clock.ts';
 import { type DatabaseConfig, JWT_SECRET_BYTES_MIN } from './config.ts';
 
 /** Where the secret of a remote database's development server is kept: there is no file to keep it beside. */
@@ -53,8 +53,8 @@ function readSecret(file: string): string | null {
 
 // Written whole under another name, then linked: the link fails if the file exists, and nobody reads half a secret.
 function makeSecret(file: string): string {
-  const draft = `${file}.${randomBytes(8).toString('hex')}`;
-  const secret = randomBytes(SECRET_BYTES).toString('base64url');
+  const draft = `${file}.${systemRandom(8).toHex()}`;
+  const secret = systemRandom(SECRET_BYTES).toBase64({ alphabet: 'base64url', omitPadding: true });
   writeFileSync(draft, `${secret}\n`, { mode: 0o600, flag: 'wx' });
   try {
     linkSync(draft, file);

@@ -1,5 +1,6 @@
 // The server on Deno.
 
+import { hash } from 'node:crypto';
 import { VARIABLES } from './config.ts';
 import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
 
@@ -55,6 +56,7 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
 const host: Host = {
   // Each by its name: leave to read the whole environment is not needed.
   env: Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])),
+  sha256: (text, encoding) => hash('sha256', text, encoding),
   writeOut,
   writeErr: (text) => {
     Deno.stderr.writeSync(new TextEncoder().encode(text));

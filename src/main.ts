@@ -32,6 +32,7 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
 
 const host: Host = {
   env: process.env,
+  sha256: Bun.SHA256.hash,
   writeOut: (chunk) =>
     new Promise((resolve, reject) => {
       process.stdout.write(chunk, (error) => (error ? reject(error) : resolve()));

@@ -1,7 +1,7 @@
 // The service put together from a configuration: store, key domain, token verifier, tools, app. No listening here.
 
 import { type App, createApp } from './app.ts';
-import type { Clock, RandomBytes } from './clock.ts';
+import type { Clock, RandomBytes, Sha256 } from './clock.ts';
 import type { Config } from './config.ts';
 import { reportCounts } from './counts.ts';
 import { developmentSecret, prepareDataFolder } from './data-folder.ts';
@@ -23,6 +23,7 @@ import { widgetResources } from './widgets/index.ts';
 export interface ServiceOptions {
   readonly clock: Clock;
   readonly random: RandomBytes;
+  readonly sha256: Sha256;
   readonly log: Log;
   /** What clients see; asked at each use, because the port may be chosen by the system. */
   readonly publicUrl: () => string;
@@ -42,13 +43,13 @@ export interface Service {
 
 /** Throws an Error whose message is the line to show: a folder, database or issuer that can't be used. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
-  const { clock, random, log, publicUrl, tools: offered = createTools } = options;
+  const { clock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
   const { resources = widgetResources, resourceTemplates = [] } = options;
   prepareDataFolder(config.database);
   const verifyUserJwt = await userJwtVerifier(config, options);
   const store = await openStore(config.database, log);
   const { production, revocationLagMaxMs: lagMaxMs, rateLimit } = config;
-  const keyDomain = createKeyDomain({ store, clock, random, log, production, lagMaxMs });
+  const keyDomain = createKeyDomain({ store, clock, random, sha256, log, production, lagMaxMs });
   const { keys, verifier } = keyDomain;
   const stopReporting = reportCounts(log, () => ({
     ...verifier.counts,
@@ -81,14 +82,15 @@ export async function createService(config: Config, options: ServiceOptions): Pr
 
 async function userJwtVerifier(
   config: Config,
-  { clock, log, publicUrl }: Pick<ServiceOptions, 'clock' | 'log' | 'publicUrl'>,
+  { clock, sha256, log, publicUrl }: Pick<ServiceOptions, 'clock' | 'sha256' | 'log' | 'publicUrl'>,
 ): Promise<VerifyUserJwt> {
   const { jwt, jwtIssuer: issuer, jwtAudience } = config;
   const keys = await signingKeys(config, { clock, log });
   // A secret signs for this server alone; an issuer signs for others too.
   const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
   const usual = () => (isSecret ? null : ownAudiences(publicUrl()));
-  return createJwtVerifier({ keys, issuer, audiences: jwtAudience === null ? usual : () => [jwtAudience], clock });
+  const audiences = jwtAudience === null ? usual : () => [jwtAudience];
+  return createJwtVerifier({ keys, issuer, audiences, clock, sha256 });
 }
 
 async function signingKeys(config: Config, context: Pick<ServiceOptions, 'clock' | 'log'>): Promise<SigningKeys> {

@@ -1,7 +1,7 @@
 // Start and stop, the same on every runtime: environment → config → service → serve, and the orderly way down.
 // What differs between Bun and Deno comes in as `Host`.
 
-import { systemClock, systemRandom } from './clock.ts';
+import { type Sha256, systemClock, systemRandom } from './clock.ts';
 import { type Config, type Env, parseConfig, shownUrl } from './config.ts';
 import type { Peer } from './http/exchange.ts';
 import { createLog } from './log.ts';
@@ -10,11 +10,12 @@ import type { Awaitable } from './problem.ts';
 import { redact } from './redact.ts';
 import { SERVER_NAME, SERVER_VERSION } from './server-info.ts';
 import { createService, type Service } from './service.ts';
-import { readTls, type Tls } from './tls.ts';
+import type { Tls } from './tls.ts';
 
 /** What a runtime provides. */
 export interface Host {
   readonly env: Env;
+  readonly sha256: Sha256;
   /** Takes a chunk of log lines; resolves when it has left the process. */
   writeOut(chunk: Uint8Array): Promise<void>;
   writeErr(text: string): void;
@@ -70,12 +71,13 @@ async function run(host: Host, config: Config): Promise<void> {
   const log = createLog({ level: config.logLevel, clock, write: host.writeOut });
   let publicUrl = config.publicUrl ?? '';
 
-  const tls = config.tls && readTls(config.tls);
+  const tls = config.tls && (await import('./tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   if (config.database.mode === 'remote' && config.database.replicaFile !== null && host.env.RUST_LOG !== 'off') {
     // The replica's native part writes there on trouble, and reads this variable before any of our code runs.
     log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
   }
-  const service = await createService(config, { clock, random: systemRandom, log, publicUrl: () => publicUrl });
+  const { sha256 } = host;
+  const service = await createService(config, { clock, random: systemRandom, sha256, log, publicUrl: () => publicUrl });
   const server = await listen(
     host,
     { hostname: config.host, port: config.port, tls, fetch: service.app.fetch },

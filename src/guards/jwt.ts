@@ -1,12 +1,11 @@
 // Verifying user JWTs (RFC 7519, RFC 8725): signature, then claims. The keys are signing-keys.ts; a signature is checked
 // once and its verdict remembered, not on every call.
 
-import { hash } from 'node:crypto';
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
 import * as errors from 'jose/errors';
 import { jwtVerify } from 'jose/jwt/verify';
-import type { Clock } from '../clock.ts';
+import type { Clock, Sha256 } from '../clock.ts';
 import { err, ok, type Problem, type Result } from '../problem.ts';
 import { createRecent } from '../recent.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../subject.ts';
@@ -40,9 +39,11 @@ export interface JwtVerifierOptions {
   /** Accepted `aud` values, asked at each use; null: not compared. */
   readonly audiences: () => readonly string[] | null;
   readonly clock: Clock;
+  readonly sha256: Sha256;
 }
 
-export function createJwtVerifier({ keys: signing, issuer, audiences, clock }: JwtVerifierOptions): VerifyUserJwt {
+export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
+  const { keys: signing, issuer, audiences, clock, sha256 } = options;
   // By the token's hash, so that no token stands in memory longer than its request.
   const verdicts = createRecent<Verdict>({ entries: VERDICTS_MAX });
 
@@ -101,7 +102,7 @@ export function createJwtVerifier({ keys: signing, issuer, audiences, clock }: J
   return (token) => {
     if (!COMPACT_JWS.test(token)) return err({ code: 'invalid_token', reason: 'malformed' });
     if (token.length > TOKEN_CHARS_MAX) return err({ code: 'invalid_token', reason: 'too long' });
-    const tokenHash = hash('sha256', token, 'base64url');
+    const tokenHash = sha256(token, 'base64url');
     const verdict = known(tokenHash);
     return verdict !== undefined ? ok({ subject: verdict.subject }) : check(token, tokenHash);
   };

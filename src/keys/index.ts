@@ -1,6 +1,6 @@
 // The key domain put together over a store.
 
-import type { Clock, RandomBytes } from '../clock.ts';
+import type { Clock, RandomBytes, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { createKeys, type Keys } from './keys.ts';
 import { createLastUsed } from './last-used.ts';
@@ -18,6 +18,7 @@ export function createKeyDomain(options: {
   store: KeyStore;
   clock: Clock;
   random: RandomBytes;
+  sha256: Sha256;
   log: Log;
   production: boolean;
   lagMaxMs: number;

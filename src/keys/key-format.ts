@@ -1,7 +1,6 @@
 // API keys as strings: `<prefix>_<64 hex>`, their shape, their making, their hash. The plain key is never stored.
 
-import { hash } from 'node:crypto';
-import type { RandomBytes } from '../clock.ts';
+import type { RandomBytes, Sha256 } from '../clock.ts';
 
 const KEY_RANDOM_BYTES = 32;
 const ID_RANDOM_BYTES = 16;
@@ -26,4 +25,4 @@ export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
  * SHA-256 of a key as 64 lowercase hex characters. A fast hash is right here: a key has 256 random bits, so there is
  * nothing to guess that a slow hash (for passwords) would slow down.
  */
-export const hashKey = (key: string): string => hash('sha256', key, 'hex');
+export const hashKey = (sha256: Sha256, key: string): string => sha256(key, 'hex');

@@ -1,6 +1,6 @@
 // What an owner does with keys: create, list, revoke, delete, and change name or scopes. Every operation is logged.
 
-import type { Clock, RandomBytes } from '../clock.ts';
+import type { Clock, RandomBytes, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { err, ok, type Problem, type Result, type StoreUnavailable } from '../problem.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
@@ -48,11 +48,13 @@ export interface KeysOptions {
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly random: RandomBytes;
+  readonly sha256: Sha256;
   readonly log: Log;
   readonly production: boolean;
 }
 
-export function createKeys({ store, lastUsed, refresh, clock, random, log, production }: KeysOptions): Keys {
+export function createKeys(options: KeysOptions): Keys {
+  const { store, lastUsed, refresh, clock, random, sha256, log, production } = options;
   /** Says in the log why the store gave no answer: the caller is told only that it did not. */
   function noted<T>(stored: Result<T, StoreUnavailable>, requestId: string): Result<T, StoreUnavailable> {
     if (!stored.ok) log.warn('key store out of reach', { requestId, reason: stored.error.reason });
@@ -86,7 +88,7 @@ export function createKeys({ store, lastUsed, refresh, clock, random, log, produ
         id: mintId(random),
         userId,
         name,
-        keyHash: hashKey(key),
+        keyHash: hashKey(sha256, key),
         scopes,
         active: true,
         createdAtMs,

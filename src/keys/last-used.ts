@@ -31,6 +31,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   let leaving = new Map<string, number>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let flushing: Promise<void> | undefined;
+  let newestMs = 0; // of all uses
   let notNoted = 0;
   let stopping = false;
 
@@ -41,15 +42,14 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   };
 
   function note(keyId: string, usedAtMs: number): void {
-    const known = pending.get(keyId);
-    if (known === undefined) {
-      if (pending.size + leaving.size >= PENDING_KEYS_MAX) {
-        notNoted += 1;
-        return;
-      }
-      schedule();
+    if (pending.size + leaving.size >= PENDING_KEYS_MAX && !pending.has(keyId)) {
+      notNoted += 1;
+      return;
     }
-    if (known === undefined || known < usedAtMs) pending.set(keyId, usedAtMs);
+    if (usedAtMs >= newestMs) newestMs = usedAtMs;
+    else if (usedAtMs < (pending.get(keyId) ?? 0)) return; // asked for only once the clock was set back
+    pending.set(keyId, usedAtMs);
+    schedule();
   }
 
   function flush(): Promise<void> {

@@ -1,6 +1,6 @@
 // Verifying a presented key: shape, hash, record (from memory where it may be believed), status, last use.
 
-import type { Clock } from '../clock.ts';
+import type { Clock, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result, type StoreUnavailable } from '../problem.ts';
 import { createRecent } from '../recent.ts';
@@ -56,11 +56,12 @@ export interface VerifierOptions {
   readonly store: KeyStore;
   readonly lastUsed: LastUsed;
   readonly clock: Clock;
+  readonly sha256: Sha256;
   readonly log: Log;
   readonly lagMaxMs: number;
 }
 
-export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: VerifierOptions): Verifier {
+export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }: VerifierOptions): Verifier {
   // Both by hash: the records of usable keys, and what was refused.
   const cache = createRecent({ entries: CACHE_ENTRIES_MAX, bytes: CACHE_BYTES_MAX, bytesOf: estimateBytes });
   const refused = createRecent<Refused>({ entries: REFUSED_MAX });
@@ -87,7 +88,7 @@ export function createVerifier({ store, lastUsed, clock, log, lagMaxMs }: Verifi
 
   function verify(token: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>> {
     if (!isKeyShaped(token)) return err({ code: 'invalid_api_key', reason: 'malformed' });
-    const keyHash = hashKey(token);
+    const keyHash = hashKey(sha256, token);
     if (feed.current()) return decide(token, keyHash, source);
     return feed.ensureCurrent().then((current) => (current.ok ? decide(token, keyHash, source) : current));
   }

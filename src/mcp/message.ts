@@ -2,6 +2,7 @@
 // every call, and a schema library would cost more than the call.
 
 import type { JSONRPCNotification } from '@modelcontextprotocol/sdk/types.js';
+import { metaApiKey } from '../http/credentials.ts';
 
 export type Id = string | number;
 export type Params = Readonly<Record<string, unknown>>;
@@ -76,6 +77,14 @@ export function readMessage(body: unknown): Message {
     ? { kind: 'notification', method, params: params ?? NO_PARAMS }
     : { kind: 'request', id: readId, method, params: params ?? NO_PARAMS };
 }
+
+/** True when a message of the body carries an API key where one may stand, whatever it asks for. */
+export const carriesApiKey = (body: unknown): boolean =>
+  (Array.isArray(body) ? body : [body]).some((message: unknown) => {
+    if (!isObject(message) || !isObject(message.params)) return false;
+    const { _meta: meta, arguments: given } = message.params;
+    return metaApiKey(meta) !== null || (isObject(given) && metaApiKey(given._meta) !== null);
+  });
 
 /** `members` are those of the result object: JSON text without the braces around it. */
 export const resultText = (id: Id, members: string): string =>

@@ -3,7 +3,7 @@
 import type { RateLimitState } from '../guards/rate-limit.ts';
 import { accepts } from '../http/accept.ts';
 import { withJson } from '../http/body.ts';
-import { carriesCredential, metaApiKey, readCredentials } from '../http/credentials.ts';
+import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -11,10 +11,10 @@ import { createAnswerHeaders, SECURITY_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
 import { classify, type IncomingRequest } from '../mcp/era.ts';
-import { errorText, isObject, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
+import { carriesApiKey, errorText, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
-import { type CallMaker, holdingOpen } from './call.ts';
+import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
 import { liveAnswer } from './progress.ts';
 import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
@@ -22,6 +22,7 @@ import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
 export interface McpRouteOptions {
   readonly methods: Methods;
   readonly newCall: CallMaker;
+  readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
   readonly streams: EventStreams;
   /** Where OAuth clients learn where to sign in; null: they are never challenged. */
@@ -30,7 +31,8 @@ export interface McpRouteOptions {
   readonly eager: boolean;
 }
 
-export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eager }: McpRouteOptions): Handler {
+export function mcpRoute(options: McpRouteOptions): Handler {
+  const { methods, newCall, needsHttps, runTool, streams, metadataUrl, eager } = options;
   const answerHeaders = createAnswerHeaders();
 
   /** One JSON-RPC answer. As an event stream only for a client that takes nothing else. */
@@ -58,9 +60,7 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
     const { requestId } = exchange;
     const { progressToken: token } = step;
     const live = token === undefined || !takesEvents(exchange) ? null : liveAnswer(() => streams.open(exchange), token);
-    const made = newCall(exchange, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
-    if (!made.ok) return problemResponse(made.error, requestId);
-    const call = made.value;
+    const call = newCall(exchange, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
     // Closing the answer's stream cancels the call, but only in the modern era.
     const cancelled = era === 'modern' ? () => exchange.request.signal : undefined;
     const answered = chain(holdingOpen(exchange, step.tool.timeoutMs, runTool(step, call, cancelled)), (result) => {
@@ -75,30 +75,28 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
   function answerBatch(exchange: Exchange, messages: readonly Message[]): Awaitable<Response> {
     const { requestId } = exchange;
     const { headers } = exchange.request;
-    const answers: (() => Awaitable<string>)[] = [];
-    let timeoutMs = 0;
+    const answers: Awaitable<string>[] = [];
+    let timeoutMs = 0; // of the slowest call
     for (const message of messages) {
-      if (message.kind === 'invalid') answers.push(() => errorText(message.id, message.error));
+      if (message.kind === 'invalid') answers.push(errorText(message.id, message.error));
       if (message.kind !== 'request') continue;
       const { id } = message;
       const step = methods.step(message, { era: 'legacy', clientCapabilities: {}, headers });
-      if (step.kind === 'result') answers.push(() => resultText(id, step.members));
-      else if (step.kind === 'error') answers.push(() => errorText(id, step.error));
+      if (step.kind === 'result') answers.push(resultText(id, step.members));
+      else if (step.kind === 'error') answers.push(errorText(id, step.error));
       else {
-        // Every call is made before the first runs: what is wrong with one is wrong with the request.
-        const made = newCall(exchange, step.metaApiKey);
-        if (!made.ok) return problemResponse(made.error, requestId);
         timeoutMs = Math.max(timeoutMs, step.tool.timeoutMs);
-        answers.push(() =>
-          chain(runTool(step, made.value), (result) =>
+        answers.push(
+          chain(runTool(step, newCall(exchange, step.metaApiKey)), (result) =>
             toolResultText(methods, { id, era: 'legacy', requestId }, result),
           ),
         );
       }
     }
     if (answers.length === 0) return accepted();
-    const texts = holdingOpen(exchange, timeoutMs, Promise.all(answers.map((answer) => answer())));
-    return chain(texts, (all) => reply(exchange, `[${all.join(',')}]`));
+    return chain(holdingOpen(exchange, timeoutMs, Promise.all(answers)), (all) =>
+      reply(exchange, `[${all.join(',')}]`),
+    );
   }
 
   function answerBody(exchange: Exchange, body: Result<unknown, Problem>): Awaitable<Response> {
@@ -106,6 +104,9 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
       if (body.error.code === 'invalid_json')
         return reply(exchange, errorText(undefined, PARSE_ERROR), { status: 400 });
       return problemResponse(body.error, exchange.requestId);
+    }
+    if (needsHttps(exchange) && carriesApiKey(body.value)) {
+      return problemResponse({ code: 'https_required' }, exchange.requestId);
     }
     if (eager && metadataUrl() !== null && !carriesAny(exchange, body.value)) {
       const problem: Problem = { code: 'missing_token' };
@@ -128,15 +129,8 @@ export function mcpRoute({ methods, newCall, runTool, streams, metadataUrl, eage
 }
 
 /** True when the request or any message in it carries a credential, good or bad. */
-function carriesAny({ request }: Exchange, body: unknown): boolean {
-  const messages: unknown[] = Array.isArray(body) ? body : [body];
-  return carriesCredential(readCredentials(request.headers, null)) || messages.some((message) => apiKeyIn(message));
-}
-
-function apiKeyIn(message: unknown): string | null {
-  const params = isObject(message) && isObject(message.params) ? message.params : {};
-  return metaApiKey(params._meta) ?? (isObject(params.arguments) ? metaApiKey(params.arguments._meta) : null);
-}
+const carriesAny = ({ request }: Exchange, body: unknown): boolean =>
+  carriesCredential(readCredentials(request.headers, null)) || carriesApiKey(body);
 
 const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 

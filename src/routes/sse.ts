@@ -11,6 +11,7 @@ import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
 import {
   CODES,
+  carriesApiKey,
   errorText,
   type Id,
   type NotificationMessage,
@@ -23,7 +24,7 @@ import {
 import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
-import { type CallMaker, holdingOpen } from './call.ts';
+import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { progressReporter } from './progress.ts';
 import type { Session, Sessions } from './sessions.ts';
 import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
@@ -31,6 +32,7 @@ import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
 export interface SseRouteOptions {
   readonly methods: Methods;
   readonly newCall: CallMaker;
+  readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
   readonly streams: EventStreams;
   readonly sessions: Sessions;
@@ -49,14 +51,13 @@ const NO_SESSION_ID: Problem = {
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: Handler } {
-  const { methods, newCall, runTool, streams, sessions, principals, publicUrl, metadataUrl } = options;
+  const { methods, newCall, needsHttps, runTool, streams, sessions, principals, publicUrl, metadataUrl } = options;
 
   async function open(exchange: Exchange): Promise<Response> {
     const { request, requestId } = exchange;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
-    const call = newCall(exchange, null);
-    if (!call.ok) return problemResponse(call.error, requestId);
-    const owners = await principals(call.value.credentials, call.value.source);
+    const { credentials, source } = newCall(exchange, null);
+    const owners = await principals(credentials, source);
     const session = sessions.open((onEnd) => streams.open(exchange, onEnd), owners);
     if (session === undefined) return problemResponse({ code: 'overloaded' }, requestId);
     // A path, no origin: clients insist on the one they connected to.
@@ -79,13 +80,13 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       if (body.error.code === 'invalid_json') return refusal(undefined, PARSE_ERROR);
       return problemResponse(body.error, requestId);
     }
+    if (needsHttps(exchange) && carriesApiKey(body.value))
+      return problemResponse({ code: 'https_required' }, requestId);
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
     const origin = { era: 'legacy', clientCapabilities: {}, headers: request.headers } as const;
     const step = message.kind === 'request' ? methods.step(message, origin) : undefined;
-    const made = newCall(exchange, step?.kind === 'tool' ? step.metaApiKey : null);
-    if (!made.ok) return problemResponse(made.error, requestId);
-    const call = made.value;
+    const call = newCall(exchange, step?.kind === 'tool' ? step.metaApiKey : null);
     const session = sessions.find(sessionId, await principals(call.credentials, call.source));
     if (session === undefined) return problemResponse({ code: 'not_found' }, requestId);
     if (message.kind === 'notification') noted(session, message);

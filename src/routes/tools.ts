@@ -10,13 +10,14 @@ import { type Awaitable, chain, err, ok, type Problem, type Result } from '../pr
 import { remembering } from '../remembering.ts';
 import { type SplitInput, withoutMeta } from '../tools/input.ts';
 import { callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
-import { type CallMaker, holdingOpen } from './call.ts';
+import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
 
 export interface ToolsRouteOptions {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prefix: string;
   readonly newCall: CallMaker;
+  readonly needsHttps: NeedsHttps;
   readonly metadataUrl: () => string | null;
 }
 
@@ -27,7 +28,7 @@ export interface ToolsRoute {
 }
 
 export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
-  const { tools, prefix, newCall, metadataUrl } = options;
+  const { tools, prefix, newCall, needsHttps, metadataUrl } = options;
   const answerHeaders = createAnswerHeaders();
   const toolAt = remembering((path) => tools.get(path.slice(prefix.length)) ?? null);
 
@@ -41,9 +42,9 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
   function answer(exchange: Exchange, tool: Tool, body: unknown): Awaitable<Response> {
     const input = inputOf(body);
     if (!input.ok) return refuse(exchange, input.error);
-    const made = newCall(exchange, metaApiKey(input.value.meta));
-    if (!made.ok) return refuse(exchange, made.error);
-    const call = made.value;
+    const key = metaApiKey(input.value.meta);
+    if (key !== null && needsHttps(exchange)) return refuse(exchange, { code: 'https_required' });
+    const call = newCall(exchange, key);
     return chain(holdingOpen(exchange, tool.timeoutMs, callTool(tool, input.value.fields, call)), (answered) =>
       answered.ok
         ? new Response(textOf(answered.value), { headers: answerHeaders(call.rateLimit) })

@@ -4,9 +4,10 @@ import type { Clock } from '../clock.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
-import { createPreview, parseChoices } from '../widgets/preview.ts';
+import { once } from '../once.ts';
 
-export function previewRoute(clock: Clock): Handler {
+async function loadPreview() {
+  const { createPreview, parseChoices } = await import('../widgets/preview.ts');
   const { policy, render } = createPreview();
   const headers = {
     ...SECURITY_HEADERS,
@@ -17,7 +18,13 @@ export function previewRoute(clock: Clock): Handler {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Resource-Policy': 'same-origin',
   };
-  return ({ request, requestId }) => {
+  return { headers, parseChoices, render };
+}
+
+export function previewRoute(clock: Clock): Handler {
+  const preview = once(loadPreview); // at its first use: no start waits for it
+  return async ({ request, requestId }) => {
+    const { headers, parseChoices, render } = await preview();
     const chosen = parseChoices(queryOf(request.url));
     if (!chosen.ok) return problemResponse({ code: 'invalid_input', issues: chosen.error }, requestId);
     return new Response(render(chosen.value, clock.nowMs()), { headers });

@@ -38,7 +38,7 @@ export async function buildDatabase(inUse: number, others = 0): Promise<BenchDat
   const records = keys.map((key, index) => [
     mintId(systemRandom),
     userName(Math.floor(index / KEYS_PER_USER)),
-    hashKey(key),
+    hashKey(Bun.SHA256.hash, key),
   ]);
   const client = createClient({ url: `file:${path}`, concurrency: 1 });
   await client.execute('PRAGMA synchronous = OFF');

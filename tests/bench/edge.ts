@@ -23,7 +23,7 @@ const newRecord = (index: number): ApiKeyRecord => ({
   id: mintId(systemRandom),
   userId: `user-${index}`,
   name: `key ${index}`,
-  keyHash: hashKey(mintKey(false, systemRandom)),
+  keyHash: hashKey(Bun.SHA256.hash, mintKey(false, systemRandom)),
   scopes: ['read', 'read:orders'],
   active: true,
   createdAtMs: Date.now(),

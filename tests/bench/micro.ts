@@ -32,6 +32,7 @@ let deps: ToolDeps | undefined;
 const service = await createService(config.value, {
   clock,
   random: systemRandom,
+  sha256: Bun.SHA256.hash,
   log,
   publicUrl: () => ORIGIN,
   tools: (given) => {
@@ -60,7 +61,7 @@ const fields = { requestId: 'r-1', keyId: '0'.repeat(32), userId: 'user-0' };
 
 const STEPS: Record<string, () => unknown> = {
   'read credentials': () => readCredentials(headers, null),
-  'hash a key': () => hashKey(key),
+  'hash a key': () => hashKey(Bun.SHA256.hash, key),
   'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, source),
   'key guard with rate limit': () => guards.apiKey(newCall()),
   'callTool: guards, input, run, output': () => callTool(tool, {}, newCall()),

@@ -31,7 +31,7 @@ export async function startProcess({ name, script, args = [], env = {} }: Proces
   const log = openSync(logFile, 'a'); // appending, so that it can be emptied under way
   const child = Bun.spawn([process.execPath, script, ...args], {
     cwd: folder, // no .env there
-    env: { PATH: process.env.PATH ?? '', PORT: '0', ...env },
+    env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', PORT: '0', ...env }, // Bun caches in HOME
     stdin: 'ignore',
     stdout: log,
     stderr: 'pipe',

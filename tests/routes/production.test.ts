@@ -69,6 +69,23 @@ describe('credentials over plain HTTP', () => {
     await expectRefused(app, headers, input);
   });
 
+  test.each([
+    ['a request that calls no tool', { id: 1, method: 'ping', params: { _meta: { api_key: KEY } } }],
+    ['a notification', { method: 'notifications/initialized', params: { _meta: { api_key: KEY } } }],
+    ['arguments', { id: 1, method: 'tools/call', params: { name: 'x', arguments: { _meta: { api_key: KEY } } } }],
+  ])('over MCP a key in %s is refused as well, alone and in a batch', async (_, message) => {
+    await using app = await createTestApp({ env: PRODUCTION });
+    const body = { jsonrpc: '2.0', ...message };
+    for (const sent of [body, [{ jsonrpc: '2.0', id: 2, method: 'ping' }, body]]) {
+      const response = await fetch(`${app.url}/mcp`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(sent),
+      });
+      expect((await answerOf(response)).body).toMatchObject({ status: 403, code: 'https_required' });
+    }
+  });
+
   test('and it does not help to claim a proxy nobody trusts', async () => {
     await using app = await createTestApp({ env: PRODUCTION });
     for (const [, headers, input] of CARRYING) {

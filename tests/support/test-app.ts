@@ -85,6 +85,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
   const service = await createService(config.value, {
     clock,
     random: systemRandom,
+    sha256: Bun.SHA256.hash,
     log,
     publicUrl: () => publicUrl,
     ...(options.tools && { tools: options.tools }),
