@@ -1,18 +1,17 @@
-// The app: every route with its handler, one line a route, the checks that come before any of them, and the one catch-all.
+// The app: every route with its handler, one line a route, how each answer leaves, and the one catch-all.
 
 import type { Clock, RandomBytes } from './clock.ts';
 import type { Config } from './config.ts';
 import type { Principals } from './guards/principal.ts';
 import { hostGuard, originGuard } from './guards/web.ts';
-import { allowOrigin, preflight } from './http/cors.ts';
-import { carriesCredential, readCredentials } from './http/credentials.ts';
+import { allowOrigin } from './http/cors.ts';
 import { atOnce, createDepartures } from './http/departures.ts';
 import { createEventStreams } from './http/event-streams.ts';
 import type { Exchange, Peer } from './http/exchange.ts';
 import { forwardedFor, forwardedProto } from './http/forwarded.ts';
 import { STRICT_TRANSPORT } from './http/headers.ts';
 import { problemResponse } from './http/problem-response.ts';
-import { allowedMethods, createRouter, type Handler, pathOf, type Route } from './http/router.ts';
+import { createRouter, pathOf, type Route } from './http/router.ts';
 import { createInFlight } from './in-flight.ts';
 import type { KeyDomain } from './keys/index.ts';
 import type { Log } from './log.ts';
@@ -22,6 +21,7 @@ import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { type Awaitable, chain, isPromise, type Problem } from './problem.ts';
 import { remembering } from './remembering.ts';
 import { aboutRoute } from './routes/about.ts';
+import { createAdmission } from './routes/admission.ts';
 import { createCallMaker, type NeedsHttps } from './routes/call.ts';
 import { healthRoute } from './routes/health.ts';
 import { mcpRoute } from './routes/mcp.ts';
@@ -65,11 +65,14 @@ export function createApp(deps: AppDeps): App {
   const { basePath } = config;
   const startedAtMs = clock.monotonicMs();
   const publicPart = (part: 'origin' | 'hostname') => () => new URL(publicUrl())[part];
-  const checkHost = hostGuard(config.allowedHosts, publicPart('hostname'));
-  const checkOrigin = originGuard(config.allowedOrigins, publicPart('origin'));
   const tools = toolsByName(deps.tools);
 
   const needsHttps: NeedsHttps = ({ secure }) => config.production && !secure;
+  const admit = createAdmission({
+    checkHost: hostGuard(config.allowedHosts, publicPart('hostname')),
+    checkOrigin: originGuard(config.allowedOrigins, publicPart('origin')),
+    needsHttps,
+  });
   const newCall = createCallMaker(({ request, peer }) => clientAddress(request, peer));
   const about = aboutRoute(publicUrl);
   const health = healthRoute({
@@ -117,29 +120,6 @@ export function createApp(deps: AppDeps): App {
 
   const isSecure = (headers: Headers) =>
     config.tls !== null || (config.trustProxy && forwardedProto(headers) === 'https');
-
-  /** The checks before any handler, in this order: host, origin, route, method, HTTPS. */
-  function admit(exchange: Exchange, found: Route | undefined, origin: string | null): Handler | Problem {
-    const { request } = exchange;
-    if (found?.anyHost !== true) {
-      const host = hostOf(request);
-      const allowed = host === null ? null : checkHost(host);
-      if (allowed?.ok === false) return allowed.error;
-    }
-    if (origin !== null && found?.openToAnyOrigin !== true) {
-      const allowed = checkOrigin(origin);
-      if (!allowed.ok) return allowed.error;
-    }
-    if (found === undefined) return { code: 'not_found' };
-    const absent = found.absent?.(exchange);
-    if (absent) return absent;
-    if (request.method === 'OPTIONS') return () => preflight(request, allowedMethods(found));
-    const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
-    if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
-    if (needsHttps(exchange) && carriesCredential(readCredentials(request.headers, null)))
-      return { code: 'https_required' };
-    return handler;
-  }
 
   const refuse = (exchange: Exchange, found: Route | undefined, problem: Problem) =>
     found?.refuse?.(exchange, problem) ?? problemResponse(problem, exchange.requestId);
@@ -205,12 +185,6 @@ export function createApp(deps: AppDeps): App {
     idle: inFlight.idle,
   };
 }
-
-/** The name a client used. Null over HTTP/1.0 without one: no browser does that, so no page can be behind it. */
-const hostOf = ({ headers, url }: Request): string | null =>
-  headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
-
-const isRead = (method: string) => method === 'GET' || method === 'HEAD';
 
 /** Refusals that the page of an unchecked origin may not read. */
 const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];

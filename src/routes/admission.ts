@@ -1,0 +1,48 @@
+// The checks before any handler, in this order: host, origin, route, method, HTTPS.
+
+import type { hostGuard, originGuard } from '../guards/web.ts';
+import { preflight } from '../http/cors.ts';
+import { carriesCredential, readCredentials } from '../http/credentials.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { allowedMethods, type Handler, type Route } from '../http/router.ts';
+import type { Problem } from '../problem.ts';
+import type { NeedsHttps } from './call.ts';
+
+export interface AdmissionOptions {
+  readonly checkHost: ReturnType<typeof hostGuard>;
+  readonly checkOrigin: ReturnType<typeof originGuard>;
+  readonly needsHttps: NeedsHttps;
+}
+
+/** What is to answer a request: the handler of its route, or the first problem. `origin`: its Origin header. */
+export type Admit = (exchange: Exchange, found: Route | undefined, origin: string | null) => Handler | Problem;
+
+export function createAdmission({ checkHost, checkOrigin, needsHttps }: AdmissionOptions): Admit {
+  return (exchange, found, origin) => {
+    const { request } = exchange;
+    if (found?.anyHost !== true) {
+      const host = hostOf(request);
+      const allowed = host === null ? null : checkHost(host);
+      if (allowed?.ok === false) return allowed.error;
+    }
+    if (origin !== null && found?.openToAnyOrigin !== true) {
+      const allowed = checkOrigin(origin);
+      if (!allowed.ok) return allowed.error;
+    }
+    if (found === undefined) return { code: 'not_found' };
+    const absent = found.absent?.(exchange);
+    if (absent) return absent;
+    if (request.method === 'OPTIONS') return () => preflight(request, allowedMethods(found));
+    const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
+    if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
+    if (needsHttps(exchange) && carriesCredential(readCredentials(request.headers, null)))
+      return { code: 'https_required' };
+    return handler;
+  };
+}
+
+/** The name a client used. Null over HTTP/1.0 without one: no browser does that, so no page can be behind it. */
+const hostOf = ({ headers, url }: Request): string | null =>
+  headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
+
+const isRead = (method: string) => method === 'GET' || method === 'HEAD';
