@@ -1,5 +1,6 @@
 // The server on Bun.
 
+import { once } from './once.ts';
 import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
 
 /** A connection may be quiet this long; above what proxies keep idle connections (60 s), so they close first. */
@@ -30,12 +31,15 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
   };
 }
 
+/** The callback of `write` tells when its reader is gone. The event says it again, and unheard it would end the process. */
+const stdout = once(() => process.stdout.on('error', () => {}));
+
 const host: Host = {
   env: process.env,
   sha256: Bun.SHA256.hash,
   writeOut: (chunk) =>
     new Promise((resolve, reject) => {
-      process.stdout.write(chunk, (error) => (error ? reject(error) : resolve()));
+      stdout().write(chunk, (error) => (error ? reject(error) : resolve()));
     }),
   writeErr: (text) => {
     process.stderr.write(text);
