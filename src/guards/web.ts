@@ -1,4 +1,4 @@
-// Decisions about where a request comes from: host name, origin, transport security. Pure.
+// Decisions about where a request comes from: host name and origin. Pure.
 
 import { isLoopback } from '../loopback.ts';
 import { err, ok, type Problem, type Result } from '../problem.ts';
