@@ -15,7 +15,9 @@ export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls 
   const cert = readPem('TLS_CERT_FILE', 'a certificate', certFile, (pem) => new X509Certificate(pem));
   const key = readPem('TLS_KEY_FILE', 'a private key', keyFile, createPrivateKey);
   if (!cert.parsed.checkPrivateKey(key.parsed)) {
-    throw new Error(`TLS_KEY_FILE: expected the key of the certificate in TLS_CERT_FILE, got ${JSON.stringify(keyFile)}`);
+    throw new Error(
+      `TLS_KEY_FILE: expected the key of the certificate in TLS_CERT_FILE, got ${JSON.stringify(keyFile)}`,
+    );
   }
   return { cert: cert.pem, key: key.pem };
 }
