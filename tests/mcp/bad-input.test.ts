@@ -230,3 +230,10 @@ test('a key in a field where none belongs comes back in no answer and stands in 
   for (const { body } of answers) expect(JSON.stringify(body)).not.toContain(key);
   expect(await app.logText()).not.toContain(key);
 });
+
+test('a long text of beginnings of tokens, which must be redacted where it comes back, holds nobody up', async () => {
+  await using app = await startApp();
+  const uri = 'eyJ'.repeat(300_000);
+  const { body } = await post(app, request('resources/read', { uri }));
+  expect(body.error.data.uri).toBe(uri);
+}, 20_000);
