@@ -137,6 +137,13 @@ describe('scopes', () => {
     expect(await issuePaths({ name: 'n' })).toEqual(['scopes']);
   });
 
+  test('of more wrong ones than a sensible input has values only the first is looked at', async () => {
+    const wrong = (count: number) => issuePaths({ ...GOOD, scopes: Array(count).fill('') });
+    expect(await wrong(997)).toHaveLength(10); // and the object, its name and the array
+    expect(await wrong(998)).toEqual(['scopes.0']);
+    expect(await wrong(300_000)).toEqual(['scopes.0']);
+  });
+
   test('a flood of wrong ones is answered with ten issues', async () => {
     expect(await issuePaths({ name: 'n', scopes: Array.from({ length: 90 }, () => '') })).toHaveLength(10);
   });
