@@ -41,7 +41,7 @@ function isSmall(input: unknown): boolean {
   const values = [input];
   for (const value of values) {
     if (typeof value !== 'object' || value === null) continue;
-    const inside = Object.values(value);
+    const inside: unknown[] = Array.isArray(value) ? value : Object.values(value);
     if (values.length + inside.length > VALUES_MAX) return false;
     values.push(...inside);
   }
