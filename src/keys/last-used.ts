@@ -83,11 +83,16 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
         if (!stopping) await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
     } finally {
-      // What wasn't written waits on, before what was noted meanwhile.
-      for (const [keyId, usedAtMs] of pending) leaving.set(keyId, Math.max(usedAtMs, leaving.get(keyId) ?? 0));
-      pending = leaving;
-      leaving = new Map();
+      keepWhatIsLeft();
     }
+  }
+
+  /** What wasn't written waits on, before what was noted meanwhile. */
+  function keepWhatIsLeft(): void {
+    if (leaving.size === 0) return;
+    for (const [keyId, usedAtMs] of pending) leaving.set(keyId, Math.max(usedAtMs, leaving.get(keyId) ?? 0));
+    pending = leaving;
+    leaving = new Map();
   }
 
   return {

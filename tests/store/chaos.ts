@@ -10,8 +10,18 @@ interface KnownKey {
   revokedAtMs: number;
 }
 
+interface Counts {
+  created: number;
+  used: number;
+  revoked: number;
+  deleted: number;
+  unavailable: number;
+  /** All callers share an address: its budget of wrong keys, here revoked ones, may be used up for a moment. */
+  limited: number;
+}
+
 export interface Verdict {
-  readonly counts: { created: number; used: number; revoked: number; deleted: number; unavailable: number };
+  readonly counts: Readonly<Counts>;
   /** Everything that must not happen, in words. */
   readonly faults: readonly string[];
 }
@@ -28,7 +38,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 export function startChaos({ servers }: Fleet, callers: number, lagMaxMs: number): Chaos {
   let ending = false;
   const faults: string[] = [];
-  const counts = { created: 0, used: 0, revoked: 0, deleted: 0, unavailable: 0 };
+  const counts: Counts = { created: 0, used: 0, revoked: 0, deleted: 0, unavailable: 0, limited: 0 };
   const deleted = new Set<string>();
 
   async function caller(user: string): Promise<KnownKey[]> {
@@ -51,7 +61,8 @@ export function startChaos({ servers }: Fleet, callers: number, lagMaxMs: number
         if (askedAtMs > known.revokedAtMs + lagMaxMs) faults.push('a revoked key was accepted');
       } else if (status === 401) {
         if (known.askedToRevokeAtMs === NEVER) faults.push('a good key was called wrong');
-      } else expectUnavailable('use', status);
+      } else if (status === 429) counts.limited += 1;
+      else expectUnavailable('use', status);
     }
 
     async function revoke(server: { url: string }, known: KnownKey): Promise<void> {

@@ -61,4 +61,5 @@ test.each([2, 4])('%d servers on one file for five minutes', async (servers) => 
   console.log(`${servers} servers on one file, five minutes:`, JSON.stringify(run));
   expect(run.faults).toEqual([]);
   expect(run.counts.unavailable).toBe(0);
+  expect(run.counts.limited).toBeLessThan(run.counts.used / 1000);
 });
