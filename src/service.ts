@@ -7,7 +7,7 @@ import { reportCounts } from './counts.ts';
 import { developmentSecret, prepareDataFolder } from './data-folder.ts';
 import { keySetAt, keySetOf, keySetUrl } from './guards/issuer.ts';
 import { createJwtVerifier } from './guards/jwt.ts';
-import { createKeySet } from './guards/key-set.ts';
+import type { LoadKeySet } from './guards/key-set.ts';
 import { createPrincipals } from './guards/principal.ts';
 import { type SigningKeys, secretKey } from './guards/signing-keys.ts';
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
@@ -95,13 +95,14 @@ async function userJwtVerifier(
 
 async function signingKeys(config: Config, context: Pick<ServiceOptions, 'clock' | 'log'>): Promise<SigningKeys> {
   const { jwt } = config;
+  const keySet = async (load: LoadKeySet) => (await import('./guards/key-set.ts')).createKeySet({ load, ...context });
   switch (jwt.kind) {
     case 'secret':
       return secretKey(jwt.secret);
     case 'dev-secret':
       return secretKey(developmentSecret(config.database));
     case 'jwks':
-      return createKeySet({ load: keySetAt(jwt.url), ...context });
+      return keySet(keySetAt(jwt.url));
     case 'discovery': {
       // In production a wrong issuer is found out now, not by the first user.
       const found = config.production ? await keySetUrl(jwt.issuer) : null;
@@ -110,7 +111,7 @@ async function signingKeys(config: Config, context: Pick<ServiceOptions, 'clock'
           `JWT_ISSUER: expected an issuer whose metadata names its key set, but ${found.error.reason}, got ${JSON.stringify(jwt.issuer)}`,
         );
       }
-      return createKeySet({ load: keySetOf(jwt.issuer), ...context });
+      return keySet(keySetOf(jwt.issuer));
     }
   }
 }
