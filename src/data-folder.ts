@@ -18,9 +18,12 @@ export function prepareDataFolder(database: DatabaseConfig): void {
   else if (database.replicaFile !== null) makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
 }
 
+/** Nobody else's to look into: who owns which keys is in there. One that exists is left as it is. */
+const makeOwn = (folder: string) => mkdirSync(folder, { recursive: true, mode: 0o700 });
+
 function makeFolder(variable: string, folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true });
+    makeOwn(folder);
   } catch (error) {
     throw new Error(
       `${variable}: expected a folder that can be made and written, but ${reasonOf(error)}, got ${JSON.stringify(folder)}`,
@@ -33,7 +36,7 @@ export function developmentSecret(database: DatabaseConfig): string {
   const folder = folderOf(database);
   const file = join(folder, SECRET_FILE);
   try {
-    mkdirSync(folder, { recursive: true });
+    makeOwn(folder);
     return readSecret(file) ?? makeSecret(file);
   } catch (error) {
     throw new Error(`JWT_SECRET: not set, and the development secret can't be kept in ${file}: ${reasonOf(error)}`);

@@ -23,6 +23,7 @@ describe('with no configuration at all', () => {
     const secretFile = join(server.folder, 'data/jwt-secret');
     expect(statSync(secretFile).mode & 0o777).toBe(0o600);
     expect(existsSync(join(server.folder, 'data/keys.db'))).toBe(true);
+    expect(statSync(join(server.folder, 'data')).mode & 0o777).toBe(0o700);
     const secret = readFileSync(secretFile, 'utf8').trim();
     expect(secret.length).toBeGreaterThanOrEqual(32);
     expect(server.stderr()).not.toContain(secret);
