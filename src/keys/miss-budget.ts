@@ -22,8 +22,8 @@ const SOURCES_MAX = 10_000;
 const WAITING_PER_SOURCE = 16;
 const WAITING_MAX = 1000;
 const WAIT_MS_MAX = 500;
-/** Refused keys remembered, by hash: about 4 MB. */
-const REFUSED_MAX = 20_000;
+/** Refused keys remembered, by hash: half of them for certain, 2 s at 50,000 refusals a second; up to 30 MB in a flood. */
+const REFUSED_MAX = 200_000;
 
 const ADMITTED: Result<void, Problem> = ok(undefined);
 const REFUSED: Result<never, Problem> = err({ code: 'rate_limited', retryAfterS: 1 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test';
-import { networkOf } from '../../src/keys/miss-budget.ts';
+import { createMissBudget, networkOf } from '../../src/keys/miss-budget.ts';
+import { testClock } from '../support/clock.ts';
 import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const BURST = 1000;
@@ -40,6 +41,22 @@ describe('a flood of unknown keys from one address', () => {
     app.clock.advance(1000);
     await flood(app, 5000, 250);
     expect((await present(app, unseen.key)).status).toBe(200);
+  });
+
+  test('as fast as the server can refuse, does not make it forget whom it told to come back', async () => {
+    const clock = testClock();
+    const budget = createMissBudget(clock);
+    const isAdmitted = async (key: string) => (await budget.take('192.0.2.1', key)).ok;
+    const refusals = async (count: number, name: string) => {
+      const taken = await Promise.all(Array.from({ length: count }, (_, n) => isAdmitted(`${name} ${n}`)));
+      return taken.filter((admitted) => !admitted).length;
+    };
+    await refusals(BURST + 50, 'before');
+    expect(await isAdmitted('honest')).toBe(false);
+    expect(await refusals(80_000, 'meanwhile')).toBe(80_000); // what it refuses in a second, and more
+    clock.advance(1000);
+    await refusals(250, 'after'); // uses up what came in
+    expect(await isAdmitted('honest')).toBe(true);
   });
 
   test('has a budget again after a while', async () => {
