@@ -19,7 +19,12 @@ const TITLES: Readonly<Record<number, string>> = {
   504: 'Gateway Timeout',
 };
 
-const HEADERS = { 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store', ...SECURITY_HEADERS };
+/** Filled once: to copy it costs a fraction of filling another. */
+const HEADERS = new Headers({
+  'Content-Type': 'application/problem+json',
+  'Cache-Control': 'no-store',
+  ...SECURITY_HEADERS,
+});
 
 /** `challenge` is the WWW-Authenticate value, if any. */
 export function problemResponse(problem: Problem, requestId: string, challenge?: string | null): Response {

@@ -76,14 +76,15 @@ export function createMissBudget(clock: Clock): MissBudget {
     return true;
   }
 
-  async function wait(address: string, source: Source): Promise<boolean> {
-    if (source.waiting >= WAITING_PER_SOURCE || waiting >= WAITING_MAX) return false;
+  const mayWait = (source: Source) => source.waiting < WAITING_PER_SOURCE && waiting < WAITING_MAX;
+
+  async function wait(source: Source, address: string, keyHash: string): Promise<Result<void, Problem>> {
     source.waiting += 1;
     waiting += 1;
     await new Promise((resolve) => setTimeout(resolve, Math.random() * WAIT_MS_MAX));
     source.waiting -= 1;
     waiting -= 1;
-    return tryTake(sourceAt(address, clock.monotonicMs()));
+    return tryTake(sourceAt(address, clock.monotonicMs())) ? ADMITTED : refuse(keyHash);
   }
 
   function refuse(keyHash: string): Result<void, Problem> {
@@ -100,7 +101,7 @@ export function createMissBudget(clock: Clock): MissBudget {
         source.returning -= 1;
         return ADMITTED;
       }
-      return wait(address, source).then((admitted) => (admitted ? ADMITTED : refuse(keyHash)));
+      return mayWait(source) ? wait(source, address, keyHash) : refuse(keyHash);
     },
     giveBack(address) {
       sourceAt(address, clock.monotonicMs()).misses += 1;
