@@ -22,7 +22,7 @@ const SOURCES_MAX = 10_000;
 const WAITING_PER_SOURCE = 16;
 const WAITING_MAX = 1000;
 const WAIT_MS_MAX = 500;
-/** Refused keys remembered, by hash: half of them for certain, 2 s at 50,000 refusals a second; up to 30 MB in a flood. */
+/** Refused keys remembered, by hash: half of them for certain, 2 s at 50,000 refusals a second; some 60 MB in a flood. */
 const REFUSED_MAX = 200_000;
 
 const ADMITTED: Result<void, Problem> = ok(undefined);
