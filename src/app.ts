@@ -149,11 +149,14 @@ export function createApp(deps: AppDeps): App {
   }
 
   const departures = createDepartures();
-  // The same few URLs come with nearly every request; finding the path in each costs more than knowing it.
-  const locate = remembering((url: string) => {
+  function find(url: string) {
     const path = pathOf(url);
     return { path, found: route(path) };
-  });
+  }
+  // The same few URLs come with nearly every request; finding the path in each costs more than knowing it. With a query
+  // each is another, and would push those out.
+  const known = remembering(find);
+  const locate = (url: string) => (url.includes('?') ? find(url) : known(url));
 
   return {
     fetch(request, peer) {
