@@ -55,6 +55,9 @@ export class Call {
   }
 }
 
+/** Whose signal cancels a call: a request, or an AbortController. Asked for only when the tool doesn't answer at once. */
+export type Canceller = Pick<Request, 'signal'>;
+
 /** Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool itself. */
 export type ToolContent = Pick<CallToolResult, 'content' | 'isError'>;
 
@@ -142,6 +145,16 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
     return ok({ json: JSON.stringify(checked.value) });
   }
 
+  function goOn(
+    guarded: Result<Added, Problem>,
+    { raw, call }: { readonly raw: unknown; readonly call: Call },
+  ): Awaitable<Result<ToolAnswer, Problem>> {
+    if (!guarded.ok) return guarded;
+    const parsed = parse(raw);
+    if (!parsed.ok) return parsed;
+    return chain(run(parsed.value, extend(call, guarded.value)), encode);
+  }
+
   return {
     ...facts,
     credential: guard.credential ?? null,
@@ -149,13 +162,7 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
     unusedLimit: guard.unusedLimit ?? null,
     inputSchema: once(() => jsonSchemaOf(input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(output)),
-    invoke: (raw, call) =>
-      chain(guard(call), (guarded) => {
-        if (!guarded.ok) return guarded;
-        const parsed = parse(raw);
-        if (!parsed.ok) return parsed;
-        return chain(run(parsed.value, extend(call, guarded.value)), encode);
-      }),
+    invoke: (raw, call) => chain(guard(call), goOn, { raw, call }),
   };
 }
 
@@ -164,18 +171,17 @@ const listed = ({ issues }: InvalidInput): string =>
   issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
 
 /**
- * Calls a tool within its time. `cancelled`, asked for only when the tool doesn't answer at once, aborts it early; what
- * it then answers is nobody's.
+ * Calls a tool within its time. `canceller` aborts it early; what it then answers is nobody's.
  */
 export function callTool(
   tool: Tool,
   input: unknown,
   call: Call,
-  cancelled?: () => AbortSignal,
+  canceller?: Canceller,
 ): Awaitable<Result<ToolAnswer, Problem>> {
   if (tool.unusedLimit !== null) call.rateLimit = tool.unusedLimit;
   const answer = tool.invoke(input, call);
-  return isPromise(answer) ? withinItsTime(tool, call, answer, cancelled?.()) : answer;
+  return isPromise(answer) ? withinItsTime(tool, call, answer, canceller?.signal) : answer;
 }
 
 function withinItsTime(
