@@ -127,6 +127,9 @@ export function createApp(deps: AppDeps): App {
   function answer(exchange: Exchange, found: Route | undefined): Awaitable<Response> {
     const origin = exchange.request.headers.get('origin');
     const admitted = admit(exchange, found, origin);
+    if (typeof admitted !== 'function' && BY_SETTING.includes(admitted.code)) {
+      log.warn('request refused', { requestId: exchange.requestId, code: admitted.code });
+    }
     const response = typeof admitted === 'function' ? admitted(exchange) : refuse(exchange, found, admitted);
     const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
     const open = found?.openToAnyOrigin === true; // said to everyone: a cache may keep the answer for a page's request
@@ -191,6 +194,9 @@ export function createApp(deps: AppDeps): App {
 
 /** Refusals that the page of an unchecked origin may not read. */
 const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];
+
+/** Refusals that the operator can end: a host, an origin or a proxy the configuration does not name. */
+const BY_SETTING: readonly string[] = [...CROSS_SITE, 'https_required'];
 
 /** Ids that no two requests share, on this process or another, at the cost of a counter. */
 function requestIds(random: RandomBytes): () => string {
