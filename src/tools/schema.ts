@@ -7,6 +7,8 @@ import { hasLength, isStorable } from '../text.ts';
 import { conformsTo } from './conforms.ts';
 
 export type Schema = v.GenericSchema;
+/** What a tool takes and gives: with any other root MCP clients refuse the whole list of tools. */
+export type ObjectSchema = v.GenericSchema<Record<string, unknown>>;
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Issues reported at once: enough to fix a call, not enough to make a large answer out of a hostile one. */
@@ -72,12 +74,15 @@ export const text = (min: number, max: number) =>
 // Checks are functions; what JSON Schema can say of them stands beside them as metadata.
 const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'exclusiveMinimum', 'maximum', 'x-mcp-header'];
 
-/** The JSON Schema (2020-12) of what a schema accepts. */
-export function jsonSchemaOf(schema: Schema): JsonSchema {
-  const { $schema: _, ...json } = toJsonSchema(schema, {
+/** The JSON Schema (2020-12) of what a schema of `tool` accepts. Throws where there is none: for dates, for `custom`. */
+export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
+  const { $schema: _, ...converted } = toJsonSchema(schema, {
     target: 'draft-2020-12',
     typeMode: 'input',
     ignoreActions: ['check', 'check_items'],
+    overrideSchema: ({ errors }) => {
+      if (errors) throw new Error(`${tool}: ${errors.join(' ')}`);
+    },
     overrideAction: ({ valibotAction, jsonSchema }) => {
       if (valibotAction.type !== 'metadata') return undefined;
       const { metadata } = valibotAction as unknown as { metadata: Record<string, unknown> };
@@ -87,6 +92,7 @@ export function jsonSchemaOf(schema: Schema): JsonSchema {
       };
     },
   });
+  const json = { type: 'object', ...converted }; // of alternatives no type is said, which MCP clients ask for
   const { properties, required, ...bare } = json;
   // What MCP tells tools without arguments to say (server/tools): `{"type":"object","additionalProperties":false}`.
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;

@@ -142,3 +142,30 @@ describe('a name that can not be stops the start', () => {
     expect((await app.call('Other.name-2')).status).toBe(200);
   });
 });
+
+describe('its schemas', () => {
+  test('are of objects: another root does not compile', () => {
+    // @ts-expect-error: MCP clients would refuse the whole list of tools
+    defineTool(open, { ...facts, name: 'array', output: v.array(v.string()), run: () => ok(['x']) });
+    // @ts-expect-error: nor can its arguments be one text
+    defineTool(open, { ...facts, name: 'text', input: v.string(), run: () => ok({ said: 'x' }) });
+  });
+
+  test('may have alternatives at their root, which say that they are objects', () => {
+    const input = v.variant('by', [
+      v.strictObject({ by: v.literal('id'), id: v.string() }),
+      v.strictObject({ by: v.literal('name'), name: v.string() }),
+    ]);
+    const tool = defineTool(open, { ...facts, name: 'find', input, run: ({ by }) => ok({ said: by }) });
+    expect(tool.inputSchema()).toMatchObject({ type: 'object', oneOf: [{ type: 'object' }, { type: 'object' }] });
+  });
+
+  test('that JSON Schema has no words for are reported with the name of the tool', async () => {
+    const output = v.strictObject({ at: v.date() });
+    await using app = await createTestApp({
+      tools: () => [defineTool(open, { ...facts, name: 'clock', output, run: () => ok({ at: new Date(0) }) })],
+    });
+    expect((await fetch(`${app.url}/openapi.json`)).status).toBe(500);
+    expect((await app.log()).at(-1)?.error).toContain('clock: The "date" schema cannot be converted');
+  });
+});
