@@ -124,13 +124,16 @@ export function createApp(deps: AppDeps): App {
   const refuse = (exchange: Exchange, found: Route | undefined, problem: Problem) =>
     found?.refuse?.(exchange, problem) ?? problemResponse(problem, exchange.requestId);
 
+  function turnAway(exchange: Exchange, found: Route | undefined, problem: Problem): Response {
+    const { requestId } = exchange;
+    if (BY_SETTING.includes(problem.code)) log.warn('request refused', { requestId, code: problem.code });
+    return refuse(exchange, found, problem);
+  }
+
   function answer(exchange: Exchange, found: Route | undefined): Awaitable<Response> {
     const origin = exchange.request.headers.get('origin');
     const admitted = admit(exchange, found, origin);
-    if (typeof admitted !== 'function' && BY_SETTING.includes(admitted.code)) {
-      log.warn('request refused', { requestId: exchange.requestId, code: admitted.code });
-    }
-    const response = typeof admitted === 'function' ? admitted(exchange) : refuse(exchange, found, admitted);
+    const response = typeof admitted === 'function' ? admitted(exchange) : turnAway(exchange, found, admitted);
     const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
     const open = found?.openToAnyOrigin === true; // said to everyone: a cache may keep the answer for a page's request
     const strict = config.production && exchange.secure;
