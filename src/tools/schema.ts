@@ -74,17 +74,20 @@ export const text = (min: number, max: number) =>
 // Checks are functions; what JSON Schema can say of them stands beside them as metadata.
 const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'exclusiveMinimum', 'maximum', 'x-mcp-header'];
 
-/** The JSON Schema (2020-12) of what a schema of `tool` accepts. Throws where there is none: for dates, for `custom`. */
+/**
+ * The JSON Schema (2020-12) of what a schema of `tool` accepts, or of a little more: a check it has no words for is left
+ * out. Throws for a type it has none for, like a date.
+ */
 export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
   const { $schema: _, ...converted } = toJsonSchema(schema, {
     target: 'draft-2020-12',
     typeMode: 'input',
-    ignoreActions: ['check', 'check_items'],
     overrideSchema: ({ errors }) => {
       if (errors) throw new Error(`${tool}: ${errors.join(' ')}`);
     },
-    overrideAction: ({ valibotAction, jsonSchema }) => {
-      if (valibotAction.type !== 'metadata') return undefined;
+    overrideAction: ({ valibotAction, jsonSchema, errors }) => {
+      if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // it is there, without flags
+      if (valibotAction.type !== 'metadata') return errors && jsonSchema;
       const { metadata } = valibotAction as unknown as { metadata: Record<string, unknown> };
       return {
         ...jsonSchema,

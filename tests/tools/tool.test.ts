@@ -160,6 +160,17 @@ describe('its schemas', () => {
     expect(tool.inputSchema()).toMatchObject({ type: 'object', oneOf: [{ type: 'object' }, { type: 'object' }] });
   });
 
+  test('have checks that JSON Schema has no words for, which are left out of what clients are told', () => {
+    const code = v.pipe(v.string(), v.regex(/^[a-z]{3}$/i));
+    const input = v.pipe(
+      v.strictObject({ name: v.pipe(v.string(), v.trim(), v.minLength(1), v.brand('Name')), code }),
+      v.check(({ name, code }) => name !== code),
+    );
+    const tool = defineTool(open, { ...facts, name: 'find', input, run: ({ name }) => ok({ said: name }) });
+    const { properties } = JSON.parse(JSON.stringify(tool.inputSchema()));
+    expect(properties).toEqual({ name: { type: 'string', minLength: 1 }, code: { type: 'string' } });
+  });
+
   test('that JSON Schema has no words for are reported with the name of the tool', async () => {
     const output = v.strictObject({ at: v.date() });
     await using app = await createTestApp({
