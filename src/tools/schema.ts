@@ -50,7 +50,9 @@ function isSmall(input: unknown): boolean {
   return true;
 }
 
-const expectation = (issue: v.BaseIssue<unknown>) => `Expected ${issue.expected ?? 'another value'}`;
+// Of a format, like `email` or `integer`, valibot says only what it is called; of a function, nothing worth saying.
+const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
+  `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : type.replaceAll('_', ' '))}`;
 
 function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   const keys = (issue.path ?? []).map((item) => String(item.key));

@@ -160,6 +160,27 @@ describe('its schemas', () => {
     expect(tool.inputSchema()).toMatchObject({ type: 'object', oneOf: [{ type: 'object' }, { type: 'object' }] });
   });
 
+  test.each([
+    ['a format', v.pipe(v.number(), v.integer()), 1.5, 'Expected integer'],
+    ['another', v.pipe(v.string(), v.isoDate()), 'soon', 'Expected iso date'],
+    [
+      'a function',
+      v.pipe(
+        v.string(),
+        v.check(() => false),
+      ),
+      'x',
+      'Expected another value',
+    ],
+    ['one with a message of its own', v.pipe(v.string(), v.email('Expected an address')), 'x', 'Expected an address'],
+  ])('say of a value what was expected: %s', async (_what, value, given, message) => {
+    const input = v.strictObject({ value });
+    await using app = await createTestApp({
+      tools: () => [defineTool(open, { ...facts, name: 'take', input, run: () => ok({ said: 'x' }) })],
+    });
+    expect((await app.call('take', { value: given })).body.issues).toEqual([{ path: 'value', message }]);
+  });
+
   test('have checks that JSON Schema has no words for, which are left out of what clients are told', () => {
     const code = v.pipe(v.string(), v.regex(/^[a-z]{3}$/i));
     const input = v.pipe(
