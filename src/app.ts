@@ -124,10 +124,16 @@ export function createApp(deps: AppDeps): App {
   const refuse = (exchange: Exchange, found: Route | undefined, problem: Problem) =>
     found?.refuse?.(exchange, problem) ?? problemResponse(problem, exchange.requestId);
 
+  function turnAway(exchange: Exchange, found: Route | undefined, problem: Problem): Response {
+    const { requestId } = exchange;
+    if (BY_SETTING.includes(problem.code)) log.warn('request refused', { requestId, code: problem.code });
+    return refuse(exchange, found, problem);
+  }
+
   function answer(exchange: Exchange, found: Route | undefined): Awaitable<Response> {
     const origin = exchange.request.headers.get('origin');
     const admitted = admit(exchange, found, origin);
-    const response = typeof admitted === 'function' ? admitted(exchange) : refuse(exchange, found, admitted);
+    const response = typeof admitted === 'function' ? admitted(exchange) : turnAway(exchange, found, admitted);
     const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
     const open = found?.openToAnyOrigin === true; // said to everyone: a cache may keep the answer for a page's request
     const allowed = (origin !== null || open) && readable ? (origin ?? '*') : null;
@@ -207,6 +213,9 @@ function withHeaders(response: Response, { allowed, open, strict }: AddedHeaders
 
 /** Refusals that the page of an unchecked origin may not read. */
 const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];
+
+/** Refusals that the operator can end: a host, an origin or a proxy the configuration does not name. */
+const BY_SETTING: readonly string[] = [...CROSS_SITE, 'https_required'];
 
 /** Ids that no two requests share, on this process or another, at the cost of a counter. */
 function requestIds(random: RandomBytes): () => string {

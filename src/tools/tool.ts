@@ -7,7 +7,7 @@ import type { RateLimitState } from '../guards/rate-limit.ts';
 import type { Credentials } from '../http/credentials.ts';
 import { once } from '../once.ts';
 import { type Awaitable, chain, err, type InvalidInput, isPromise, ok, type Problem, type Result } from '../problem.ts';
-import { type JsonSchema, jsonSchemaOf, parserOf, type Schema } from './schema.ts';
+import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** What some transports know of a call beside its credentials. */
 export interface CallExtras {
@@ -97,13 +97,13 @@ export interface Tool extends ToolFacts {
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients give up then, too
 
-interface WithOutput<Added extends object, I extends Schema, O extends Schema> extends ToolFacts {
+interface WithOutput<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
   readonly input: I;
   readonly output: O;
   readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<v.InferInput<O>, Problem>>;
 }
 
-interface WithContent<Added extends object, I extends Schema> extends ToolFacts {
+interface WithContent<Added extends object, I extends ObjectSchema> extends ToolFacts {
   readonly input: I;
   readonly output?: undefined;
   readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<ToolContent, Problem>>;
@@ -116,15 +116,15 @@ interface WithContent<Added extends object, I extends Schema> extends ToolFacts 
  * The guard is an argument of its own because TypeScript infers from left to right: `run` then knows what it adds. Of two
  * overloads the compiler explains why the last does not fit: that is the one for most tools.
  */
-export function defineTool<Added extends object, I extends Schema>(
+export function defineTool<Added extends object, I extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: WithContent<Added, I>,
 ): Tool;
-export function defineTool<Added extends object, I extends Schema, O extends Schema>(
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O>,
 ): Tool;
-export function defineTool<Added extends object, I extends Schema, O extends Schema>(
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O> | WithContent<Added, I>,
 ): Tool {
@@ -160,8 +160,8 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
     credential: guard.credential ?? null,
     timeoutMs,
     unusedLimit: guard.unusedLimit ?? null,
-    inputSchema: once(() => jsonSchemaOf(input)),
-    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(output)),
+    inputSchema: once(() => jsonSchemaOf(name, input)),
+    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
     invoke: (raw, call) => chain(guard(call), goOn, { raw, call }),
   };
 }
