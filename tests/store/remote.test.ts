@@ -38,11 +38,11 @@ test('a list is whole, and in order, where it is more than the primary puts into
   await using app = await createTestApp({ store: storeOn(sqld.env) });
   const scopes = Array.from({ length: 100 }, (_, index) => String(index).padEnd(100, 's'));
   const db = createClient({ url: sqld.url });
-  // Of two rows with one time the pages end between them, too.
+  // Two rows have one time, and each page but the last ends between two such.
   await db.execute({
     sql: `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
 INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
-SELECT printf('%032x', i), 'alice', ?, printf('%064x', i), ?, 1, (i + 1) / 2 FROM n`,
+SELECT printf('%032x', i), 'alice', ?, printf('%064x', i), ?, 1, i / 2 FROM n`,
     args: ['\u{1f511}'.repeat(200), JSON.stringify(scopes)],
   });
   db.close();
