@@ -24,6 +24,11 @@ const NEWEST_ENDS: Statement = {
   args: [],
 };
 
+/** Moves the write-ahead log into the file. The driver's close doesn't: a copy of the file alone would lack it. */
+const CHECKPOINT: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)', args: [] };
+/** Waited for another process that is at it; it would be the one to do this when it stops. */
+const CHECKPOINT_MS_MAX = 500;
+
 const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
 const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
@@ -44,7 +49,13 @@ export async function openEmbedded(path: string) {
       `DATABASE_URL: expected a file that can be opened and written, but ${errorReason(error)}, got ${JSON.stringify(path)}`,
     );
   }
-  return { store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }), close: async () => db.close() };
+  return {
+    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }),
+    async close() {
+      await db.read(CHECKPOINT, CHECKPOINT_MS_MAX);
+      db.close();
+    },
+  };
 }
 
 /**
