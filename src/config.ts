@@ -210,7 +210,9 @@ function webUrl(value: string): URL | null {
 // Keys and metadata fetched over plain HTTP could be anybody's.
 function trustedUrl(value: string): URL | null {
   const url = webUrl(value);
-  return url !== null && !url.username && (url.protocol === 'https:' || isLoopback(url.hostname)) ? url : null;
+  return url !== null && !url.username && !url.password && (url.protocol === 'https:' || isLoopback(url.hostname))
+    ? url
+    : null;
 }
 
 function listOf(value: string, parse: (item: string) => string | null): string[] | null {
