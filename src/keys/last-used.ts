@@ -9,15 +9,19 @@ const FLUSH_AFTER_MS = 3000;
 const SPREAD_MS = 1000;
 /** and are no further apart than this: waiting longer helps nobody. */
 const PAUSE_MS_MAX = 5;
-/** Keys remembered while the store is away: about 10 MB. Uses of further keys are not noted, but counted. */
+/** Keys remembered while the store is away: about 15 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
+/** Sorted at once, within a millisecond or two; of more keys neighbours still come together, only fewer. */
+const SORTED_AT_ONCE = 5000;
 
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
 
+type Noted = Pick<ApiKeyRecord, 'id' | 'createdAtMs'>;
+
 export interface LastUsed {
-  /** Notes a successful use of a key at `usedAtMs`. */
-  note(keyId: string, usedAtMs: number): void;
+  /** Notes a successful use of the record's key at `usedAtMs`. */
+  note(record: Noted, usedAtMs: number): void;
   /** The newer of what the record says and what is not written yet. */
   of(record: ApiKeyRecord): number | null;
   /** Writes everything pending; resolves when done or when the store refused. */
@@ -25,13 +29,21 @@ export interface LastUsed {
   stop(): Promise<void>;
 }
 
+/** Both in milliseconds since the Unix epoch. */
+interface Use {
+  readonly createdAtMs: number;
+  usedAtMs: number;
+}
+
+/** By key id. */
+type Uses = Map<string, Use>;
+
 export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): LastUsed {
-  let pending = new Map<string, number>();
+  let pending: Uses = new Map();
   /** Taken from `pending`, and not known to be written yet. */
-  let leaving = new Map<string, number>();
+  let leaving: Uses = new Map();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let flushing: Promise<void> | undefined;
-  let newestMs = 0; // of all uses
   let notNoted = 0;
   let stopping = false;
 
@@ -41,15 +53,14 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     }, FLUSH_AFTER_MS);
   };
 
-  function note(keyId: string, usedAtMs: number): void {
-    if (pending.size + leaving.size >= PENDING_KEYS_MAX && !pending.has(keyId)) {
-      notNoted += 1;
-      return;
-    }
-    if (usedAtMs >= newestMs) newestMs = usedAtMs;
-    else if (usedAtMs < (pending.get(keyId) ?? 0)) return; // asked for only once the clock was set back
-    pending.set(keyId, usedAtMs);
-    schedule();
+  function note({ id, createdAtMs }: Noted, usedAtMs: number): void {
+    const known = pending.get(id);
+    if (known !== undefined) {
+      if (usedAtMs > known.usedAtMs) known.usedAtMs = usedAtMs;
+    } else if (pending.size + leaving.size < PENDING_KEYS_MAX) {
+      pending.set(id, { createdAtMs, usedAtMs });
+      schedule();
+    } else notNoted += 1;
   }
 
   function flush(): Promise<void> {
@@ -71,10 +82,8 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     pending = new Map();
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(leaving.size / store.usesPerWrite));
     try {
-      const uses = leaving.entries(); // one walk: each new one would go past all that is deleted at the front
-      while (leaving.size > 0) {
-        const slice = [...uses.take(store.usesPerWrite)];
-        const written = await store.recordUse(slice);
+      for (const slice of slicesOf(leaving, store.usesPerWrite)) {
+        const written = await store.recordUse(slice.map(([keyId, { usedAtMs }]) => [keyId, usedAtMs]));
         if (!written.ok) {
           log.warn('last uses kept for later', { count: leaving.size + pending.size, reason: written.error.reason });
           return;
@@ -90,7 +99,9 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   /** What wasn't written waits on, before what was noted meanwhile. */
   function keepWhatIsLeft(): void {
     if (leaving.size === 0) return;
-    for (const [keyId, usedAtMs] of pending) leaving.set(keyId, Math.max(usedAtMs, leaving.get(keyId) ?? 0));
+    for (const [keyId, use] of pending) {
+      leaving.set(keyId, { ...use, usedAtMs: Math.max(use.usedAtMs, leaving.get(keyId)?.usedAtMs ?? 0) });
+    }
     pending = leaving;
     leaving = new Map();
   }
@@ -98,7 +109,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   return {
     note,
     of: ({ id, lastUsedAtMs }) => {
-      const latest = Math.max(pending.get(id) ?? 0, leaving.get(id) ?? 0, lastUsedAtMs ?? 0);
+      const latest = Math.max(pending.get(id)?.usedAtMs ?? 0, leaving.get(id)?.usedAtMs ?? 0, lastUsedAtMs ?? 0);
       return latest === 0 ? lastUsedAtMs : latest;
     },
     flush,
@@ -114,4 +125,17 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
       clearTimeout(timer);
     },
   };
+}
+
+/**
+ * Keys of one age together: they are neighbours in the database's pages, of which a write then touches a few, not one for
+ * each key.
+ */
+function* slicesOf(uses: Uses, size: number): Generator<[keyId: string, use: Use][]> {
+  const entries = uses.entries(); // one walk: each new one would go past all that is deleted at the front
+  for (;;) {
+    const sorted = [...entries.take(SORTED_AT_ONCE)].sort(([, a], [, b]) => a.createdAtMs - b.createdAtMs);
+    if (sorted.length === 0) return;
+    for (let start = 0; start < sorted.length; start += size) yield sorted.slice(start, start + size);
+  }
 }

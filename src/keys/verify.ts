@@ -115,7 +115,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     const refusal = refusalAt(record, nowMs);
     const { userId, id, name, scopes } = record;
     if (refusal !== null) return err({ code: 'invalid_api_key', reason: refusal, keyId: id, userId });
-    lastUsed.note(id, nowMs);
+    lastUsed.note(record, nowMs);
     return ok({ subject: userId, keyId: id, keyName: name, scopes, token });
   }
 

@@ -12,8 +12,9 @@ import { BENCH_SECRET } from './ours.ts';
 /** Keys each user has: as many as the case that lists them lists. */
 export const KEYS_PER_USER = 10;
 
+// One a millisecond, as if they had been made one after the other.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
-SELECT value ->> 0, value ->> 1, 'bench key', value ->> 2, '["read"]', 1, ?2 FROM json_each(?1)`;
+SELECT value ->> 0, value ->> 1, 'bench key', value ->> 2, '["read"]', 1, ?2 + key FROM json_each(?1)`;
 
 // Records whose keys nobody has.
 const FILL = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
@@ -44,7 +45,7 @@ export async function buildDatabase(inUse: number, others = 0): Promise<BenchDat
   await client.execute('PRAGMA synchronous = OFF');
   await client.execute('PRAGMA cache_size = -262144'); // KiB: the indices of a million random hashes
   if (others > 0) await client.execute({ sql: FILL, args: [others, Date.now()] });
-  await client.execute({ sql: INSERT, args: [JSON.stringify(records), Date.now()] });
+  await client.execute({ sql: INSERT, args: [JSON.stringify(records), Date.now() - inUse] });
   await client.execute('PRAGMA wal_checkpoint(TRUNCATE)');
   client.close();
   return { path, keys };
@@ -57,3 +58,10 @@ export const userToken = (userId: string): Promise<string> =>
     .setSubject(userId)
     .setExpirationTime('24h')
     .sign(new TextEncoder().encode(BENCH_SECRET));
+
+/** Callers don't use keys in the order in which they were made: their rows lie all over the file. */
+export const shuffled = <T>(values: readonly T[]): T[] =>
+  values
+    .map((value) => ({ value, at: Math.random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ value }) => value);

@@ -6,6 +6,7 @@ import { createLastUsed } from '../../src/keys/last-used.ts';
 import type { KeyStore } from '../../src/keys/record.ts';
 import { createLog } from '../../src/log.ts';
 import { err, ok } from '../../src/problem.ts';
+import { shuffled } from '../bench/database.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const lastUsedAt = async (app: TestApp, id: string) => {
@@ -48,23 +49,25 @@ test('of two processes the later use stays, whichever writes last', async () => 
   expect(await lastUsedAt(reader, id)).toBe(reader.clock.nowMs());
 });
 
-test('uses are written in slices of as many keys as the store takes, and kept while the store is away', async () => {
-  const slices: number[] = [];
+test('uses are written oldest keys first, in slices of as many as the store takes, and kept while it is away', async () => {
+  const slices: (readonly (readonly [keyId: string, usedAtMs: number])[])[] = [];
   let away = true;
   const store = {
     usesPerWrite: 250,
     recordUse: async (uses) => {
       if (away) return err({ code: 'store_unavailable', reason: 'away' });
-      slices.push(uses.length);
+      slices.push(uses);
       return ok(undefined);
     },
   } as Pick<KeyStore, 'recordUse' | 'usesPerWrite'> as KeyStore; // all it needs of it
   const log = createLog({ level: 'info', clock: systemClock, write: async () => {} });
   const lastUsed = createLastUsed({ store, log });
-  for (let key = 0; key < 600; key += 1) lastUsed.note(`key ${key}`, 1000 + key);
+  const keys = Array.from({ length: 600 }, (_, age) => ({ id: `key ${age}`, createdAtMs: age }));
+  for (const key of shuffled(keys)) lastUsed.note(key, 1000 + key.createdAtMs);
   await lastUsed.flush();
   expect(slices).toEqual([]);
   away = false;
   await lastUsed.stop();
-  expect(slices).toEqual([250, 250, 100]);
+  expect(slices.map((uses) => uses.length)).toEqual([250, 250, 100]);
+  expect(slices.flat()).toEqual(keys.map(({ id, createdAtMs }): [string, number] => [id, 1000 + createdAtMs]));
 });

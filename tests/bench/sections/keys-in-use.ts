@@ -1,6 +1,6 @@
-// Ten thousand keys in turn, in rounds long enough for their last uses to be written meanwhile.
+// Ten thousand keys in turn, in another order than they were made in, in rounds long enough for their last uses to be written meanwhile.
 
-import { buildDatabase } from '../database.ts';
+import { buildDatabase, shuffled } from '../database.ts';
 import { answerTo, manyKeys } from '../loads.ts';
 import { measure, p99Ms, perSecond, ratio } from '../measure.ts';
 import { startBare, startOurs } from '../ours.ts';
@@ -9,7 +9,8 @@ import { atLeast, atMost, type Section } from '../report.ts';
 const KEYS = 10_000;
 
 export const keysInUse: Section = async (plan) => {
-  const { path, keys } = await buildDatabase(KEYS);
+  const { path, keys: made } = await buildDatabase(KEYS);
+  const keys = shuffled(made);
   const all = manyKeys(keys);
   const one = manyKeys(keys.slice(0, 1)); // the same work for wrk
   await using ours = await startOurs(path);
