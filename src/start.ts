@@ -2,7 +2,8 @@
 // What differs between Bun and Deno comes in as `Host`.
 
 import { type Sha256, systemClock, systemRandom } from './clock.ts';
-import { type Config, type Env, parseConfig, shownUrl } from './config.ts';
+import { type Config, parseConfig, shownUrl } from './config.ts';
+import type { Env } from './env.ts';
 import type { Peer } from './http/exchange.ts';
 import { createLog } from './log.ts';
 import { isLoopback } from './loopback.ts';

@@ -61,11 +61,12 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'widgets/': [...BASE, 'http/', 'mcp/', 'tools/'],
   'routes/': [...BASE, 'guards/', 'http/', 'keys/', 'mcp/', 'tools/', 'widgets/'],
   'store/': [...BASE, 'config.ts', 'keys/'],
-  'config.ts': BASE,
+  'config.ts': [...BASE, 'env.ts'],
+  'env.ts': [],
   'counts.ts': ['log.ts'],
   'data-folder.ts': [...BASE, 'config.ts'],
   'tls.ts': ['config.ts'],
-  'token.ts': [...BASE, 'config.ts', 'data-folder.ts'],
+  'token.ts': [...BASE, 'config.ts', 'data-folder.ts', 'env.ts'],
   'app.ts': [...BASE, 'config.ts', 'guards/', 'http/', 'keys/', 'mcp/', 'routes/', 'tools/', 'widgets/'],
 };
 

@@ -1,6 +1,6 @@
 // Opening a remote database: at the start if it answers, else when it first does.
 
-import { type DatabaseConfig, shownUrl } from '../config.ts';
+import { type RemoteConfig, shownUrl } from '../config.ts';
 import type { Log } from '../log.ts';
 import { type Answered, type Database, unavailable } from './database.ts';
 import { createKeyStore } from './key-store.ts';
@@ -16,8 +16,6 @@ const USES_PER_WRITE = 1000;
 
 /** Changes nothing, and is refused where the token may only read. */
 const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0', args: [] };
-
-type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
 
 export async function openRemote(config: RemoteConfig, log: Log) {
   const remote = await remoteDatabase(config);

@@ -5,7 +5,7 @@
 // with its own fetch, which gives up in time, and which alone knows what happened on the wire.
 
 import type { Client } from '@libsql/client/web';
-import type { DatabaseConfig } from '../config.ts';
+import type { RemoteConfig } from '../config.ts';
 import { err, ok } from '../problem.ts';
 import {
   type Answered,
@@ -19,8 +19,6 @@ import {
   type Written,
 } from './database.ts';
 import { createTurns } from './turns.ts';
-
-type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
 
 /** A statement is tried this often, */
 const TRIES_MAX = 3;

@@ -1,6 +1,6 @@
 // MCP as bytes: messages of both eras, and an SSE stream read event by event. What the tests of this folder share.
 
-import type { Env } from '../../src/config.ts';
+import type { Env } from '../../src/env.ts';
 import type { Guard } from '../../src/guards/guard.ts';
 import { ok } from '../../src/problem.ts';
 import type { ServiceOptions } from '../../src/service.ts';

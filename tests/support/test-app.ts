@@ -2,7 +2,8 @@
 
 import { SignJWT } from 'jose';
 import { systemRandom } from '../../src/clock.ts';
-import { type Env, parseConfig } from '../../src/config.ts';
+import { parseConfig } from '../../src/config.ts';
+import type { Env } from '../../src/env.ts';
 import { createLog } from '../../src/log.ts';
 import { serve } from '../../src/main.ts';
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
