@@ -12,6 +12,7 @@ import { redact } from './redact.ts';
 import { SERVER_NAME, SERVER_VERSION } from './server-info.ts';
 import { createService, type Service } from './service.ts';
 import type { Tls } from './tls.ts';
+import { sleep, within } from './waiting.ts';
 
 /** What a runtime provides. */
 export interface Host {
@@ -112,7 +113,7 @@ async function run(host: Host, config: Config): Promise<void> {
     server.kill();
     await service.close();
     log.info('stopped');
-    await Promise.race([log.flush(), sleep(LOG_LEAVES_MS)]);
+    await within(LOG_LEAVES_MS, log.flush(), undefined);
   }
 }
 
@@ -151,5 +152,3 @@ function banner(config: Config, listening: string, publicUrl: string): string {
   ${signIn}
 ${warning}`;
 }
-
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

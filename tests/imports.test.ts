@@ -50,6 +50,7 @@ const BASE = [
   'subject.ts',
   'text.ts',
   'tls.ts',
+  'waiting.ts',
   'window.ts',
 ];
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {

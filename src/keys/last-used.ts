@@ -1,6 +1,7 @@
 // When each key was last used: exact in memory at once, in the store a few seconds later, never a write per call.
 
 import type { Log } from '../log.ts';
+import { sleep, within } from '../waiting.ts';
 import type { ApiKeyRecord, KeyStore } from './record.ts';
 
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */
@@ -80,7 +81,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
           return;
         }
         for (const [keyId] of slice) leaving.delete(keyId);
-        if (!stopping) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+        if (!stopping) await sleep(pauseMs);
       }
     } finally {
       keepWhatIsLeft();
@@ -104,13 +105,9 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     flush,
     async stop() {
       stopping = true;
-      let giveUp: ReturnType<typeof setTimeout> | undefined;
-      const enough = new Promise<void>((resolve) => {
-        giveUp = setTimeout(resolve, STOP_MS_MAX);
-      });
       // The first may join a flush that began before the last uses were noted.
-      await Promise.race([flush().then(() => (pending.size > 0 ? flush() : undefined)), enough]);
-      clearTimeout(giveUp);
+      const written = flush().then(() => (pending.size > 0 ? flush() : undefined));
+      await within(STOP_MS_MAX, written, undefined);
       clearTimeout(timer);
     },
   };

@@ -7,6 +7,7 @@
 import type { Clock } from '../clock.ts';
 import { type Awaitable, err, ok, type Problem, type Result } from '../problem.ts';
 import { createRecent } from '../recent.ts';
+import { sleep } from '../waiting.ts';
 
 /** Unknown keys a source may present: at 40 µs a read, under 1 % of a core. */
 const MISSES_PER_S = 200;
@@ -81,7 +82,7 @@ export function createMissBudget(clock: Clock): MissBudget {
   async function wait(source: Source, address: string, keyHash: string): Promise<Result<void, Problem>> {
     source.waiting += 1;
     waiting += 1;
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * WAIT_MS_MAX));
+    await sleep(Math.random() * WAIT_MS_MAX);
     source.waiting -= 1;
     waiting -= 1;
     return tryTake(sourceAt(address, clock.monotonicMs())) ? ADMITTED : refuse(keyHash);

@@ -1,8 +1,8 @@
 // A libSQL file in this process, which other processes may have open too.
 
-import type { Client } from '@libsql/client/sqlite3';
-import { LibsqlError } from '@libsql/client/sqlite3';
+import { type Client, LibsqlError } from '@libsql/client/sqlite3';
 import { err, ok } from '../problem.ts';
+import { sleep } from '../waiting.ts';
 import { type Connection, createConnection } from './connection.ts';
 import {
   type Answered,
@@ -39,7 +39,7 @@ async function retryBusy<T>(run: () => Promise<T>, forMs: number): Promise<T> {
       return await run();
     } catch (error) {
       if (!isBusy(error) || performance.now() - startedAtMs > forMs) throw error;
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * RETRY_PAUSE_MS_MAX));
+      await sleep(Math.random() * RETRY_PAUSE_MS_MAX);
     }
   }
 }

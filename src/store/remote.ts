@@ -7,6 +7,7 @@
 import type { Client } from '@libsql/client/web';
 import type { RemoteConfig } from '../config.ts';
 import { err, ok } from '../problem.ts';
+import { sleep } from '../waiting.ts';
 import {
   type Answered,
   type Database,
@@ -79,7 +80,7 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
       const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, allMs * PAUSE_PART_MAX) * tries;
       const inTime = performance.now() - startedAtMs + pauseMs < allMs;
       if (!tried.again || tries === TRIES_MAX || !inTime) return err(tried.failure);
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      await sleep(pauseMs);
     }
   }
 

@@ -4,6 +4,7 @@
 import { existsSync, statSync } from 'node:fs';
 import type { Log } from '../log.ts';
 import { err, ok, type Result } from '../problem.ts';
+import { within } from '../waiting.ts';
 import type { Row, Statement } from './database.ts';
 import { readPosition } from './key-store.ts';
 import { ownerFile } from './replica-file.ts';
@@ -158,13 +159,8 @@ function createThread() {
   /** Null when there is no answer in time, and at once while an earlier one is still owed. */
   async function askWithin(request: ReplicaRequest, withinMs: number): Promise<ReplicaReply | null> {
     if (late > 0) return null;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const gaveUp = new Promise<null>((resolve) => {
-      timer = setTimeout(resolve, withinMs, null);
-    });
     const asked = ask(request);
-    const reply = await Promise.race([asked, gaveUp]);
-    clearTimeout(timer);
+    const reply = await within(withinMs, asked, null);
     if (reply === null) {
       late += 1;
       void asked.then(() => {
