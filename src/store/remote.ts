@@ -14,6 +14,7 @@ import {
   driverStatement,
   errorReason,
   isSchemaMissing,
+  type Outage,
   type Statement,
   type Unavailable,
   unavailable,
@@ -21,11 +22,11 @@ import {
 } from './database.ts';
 import { createTurns } from './turns.ts';
 
-/** A statement is tried this often, */
+/** Tries of one statement. */
 const TRIES_MAX = 3;
-/** with a random pause of up to this before the second try, and twice as long before the third, */
+/** Before the second try there is a random pause of up to this, before the third of up to twice this. */
 const PAUSE_MS_MAX = 150;
-/** and of up to this part of all the time there is. */
+/** Where there is little time in all the pauses are shorter: up to this part of it, and twice that. */
 const PAUSE_PART_MAX = 0.1;
 /**
  * How long one try may take, and all together. A second try is for a connection that died silently, and for an answer
@@ -160,33 +161,33 @@ function judge(error: unknown, { status, failure }: Wire): Verdict {
   }
   if (status === null) throw error; // nothing was sent: an argument the driver refuses
   if (status !== 200) return judgeStatus(status);
-  const never = (outage: Unavailable['outage']) => ({
-    failure: unavailable(outage, errorReason(error)),
-    again: false,
-    outcomeUnknown: false,
-  });
-  if (isSchemaMissing(error)) return never('no_schema');
+  const reason = errorReason(error);
   const code = codeOf(error);
-  if (BUSY.test(code)) return { ...never('unreachable'), again: true };
-  if (OUT_OF_ORDER.test(code)) return never('unreachable');
-  if (/^SQL/.test(code)) throw error;
-  return never('unreachable'); // a proxy's page, a protocol of another time
+  if (isSchemaMissing(error)) return final('no_schema', reason);
+  if (BUSY.test(code)) return { ...final('unreachable', reason), again: true };
+  if (/^SQL/.test(code) && !OUT_OF_ORDER.test(code)) throw error;
+  return final('unreachable', reason); // out of order; or no libSQL at all: a proxy's page, another version's protocol
 }
 
 function judgeStatus(status: number): Verdict {
   if (status === 400) throw new Error('the database could not read a statement'); // text that text.ts should refuse
   if (status === 401 || status === 403) {
     const expected = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
-    const failure = unavailable('refused', `DATABASE_AUTH_TOKEN: expected ${expected}, but it answered ${status}`);
-    return { failure, again: false, outcomeUnknown: false };
+    return final('refused', `DATABASE_AUTH_TOKEN: expected ${expected}, but it answered ${status}`);
   }
   if (status === 429 || status >= 500) {
     const failure = unavailable('unreachable', `the database answered ${status}`);
     return { failure, again: true, outcomeUnknown: status !== 429 };
   }
-  const failure = unavailable('refused', `DATABASE_URL: expected a libSQL server, but it answered ${status}`);
-  return { failure, again: false, outcomeUnknown: false };
+  return final('refused', `DATABASE_URL: expected a libSQL server, but it answered ${status}`);
 }
+
+/** The database did nothing, and would do nothing at another try. */
+const final = (outage: Outage, reason: string): Verdict => ({
+  failure: unavailable(outage, reason),
+  again: false,
+  outcomeUnknown: false,
+});
 
 /** No connection came about, so nothing was carried out. */
 const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;
