@@ -260,6 +260,7 @@ describe('resources', () => {
     title: 'Data',
     description: 'By id',
     mimeType: 'application/octet-stream',
+    meta: { origin: 'made up' },
     read: (uri: string) => (uri === 'data://7' ? { blob: 'AAAA' } : undefined),
   };
 
@@ -277,11 +278,11 @@ describe('resources', () => {
 
   test('of a template are read by what they match', async () => {
     await using app = await startApp({ resources: [resource], resourceTemplates: [template] });
-    const { read, ...listed } = template;
+    const { read, meta, ...listed } = template;
     const templates = (await post(app, request('resources/templates/list'))).body.result.resourceTemplates;
-    expect(templates).toEqual([listed]);
+    expect(templates).toEqual([{ ...listed, _meta: meta }]);
     const { body } = await post(app, request('resources/read', { uri: 'data://7' }));
-    expect(body.result.contents).toEqual([{ uri: 'data://7', mimeType: template.mimeType, blob: 'AAAA' }]);
+    expect(body.result.contents).toEqual([{ uri: 'data://7', mimeType: template.mimeType, blob: 'AAAA', _meta: meta }]);
     expect((await post(app, request('resources/read', { uri: 'data://8' }))).body.error.code).toBe(-32002);
   });
 });
