@@ -57,6 +57,12 @@ export class DatabaseOutage extends Error {
   }
 }
 
+/** The value, or the outage as an exception: while opening there is nobody to return it to. */
+export function unwrap<T>(result: Result<T, Unavailable>): T {
+  if (!result.ok) throw new DatabaseOutage(result.error);
+  return result.value;
+}
+
 export const unavailable = (outage: Outage, reason: string): Unavailable => ({
   code: 'store_unavailable',
   outage,

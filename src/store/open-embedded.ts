@@ -1,10 +1,10 @@
 // Opening a libSQL file: is it ours and whole, then WAL, then migrations. Every step waits for other processes that do
 // the same.
 
-import { type Database, errorReason, type Statement, UnusableDatabase } from './database.ts';
+import { type Database, errorReason, type Statement, UnusableDatabase, unwrap } from './database.ts';
 import { embeddedDatabase } from './embedded.ts';
 import { createKeyStore } from './key-store.ts';
-import { inspect, migrate, unwrap } from './schema.ts';
+import { inspect, migrate } from './schema.ts';
 
 /** The file is written on the event loop: 50 uses hold it up for 0.5 ms. */
 const USES_PER_WRITE = 50;

@@ -4,11 +4,11 @@ import { type RemoteConfig, shownUrl } from '../config.ts';
 import type { Log } from '../log.ts';
 import { err } from '../problem.ts';
 import { within } from '../waiting.ts';
-import { type Database, unavailable } from './database.ts';
+import { type Database, unavailable, unwrap } from './database.ts';
 import { createKeyStore } from './key-store.ts';
 import { openingDatabase } from './opening.ts';
 import { remoteDatabase } from './remote.ts';
-import { migrate, unwrap } from './schema.ts';
+import { migrate } from './schema.ts';
 
 /** The start waits this long for a primary that hangs, then goes on without it. */
 const START_WAIT_MS = 2000;

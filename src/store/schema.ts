@@ -1,15 +1,7 @@
 // The schema: which migrations there are, whether a database is ours, and bringing it up to date.
 
 import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
-import type { Result } from '../problem.ts';
-import {
-  type Database,
-  DatabaseOutage,
-  type Row,
-  type Statement,
-  type Unavailable,
-  UnusableDatabase,
-} from './database.ts';
+import { type Answered, type Database, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
 const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
@@ -38,8 +30,8 @@ const NOT_OURS =
   'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
 
 /** How many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or empty. */
-export async function inspect(db: Pick<Database, 'read'>): Promise<number> {
-  const tables = (await rowsOf(db.read(TABLES))).map((row) => row.name);
+export async function inspect(db: Database): Promise<number> {
+  const tables = unwrap(await db.read(TABLES)).map((row) => row.name);
   if (tables.length === 0) return 0;
   if (!tables.includes('schema_migrations')) throw new UnusableDatabase(NOT_OURS);
   const applied = await oursOf(db.read(APPLIED));
@@ -57,7 +49,7 @@ export async function inspect(db: Pick<Database, 'read'>): Promise<number> {
 /** Applies what is missing, one transaction a migration. Several processes may do so at once. */
 export async function migrate(db: Database): Promise<void> {
   let applied = await inspect(db);
-  while (applied < MIGRATIONS.length) {
+  for (;;) {
     const migration = MIGRATIONS[applied];
     if (migration === undefined) break;
     // The version's row comes first: where another process was faster its uniqueness undoes this whole transaction.
@@ -77,12 +69,12 @@ export async function migrate(db: Database): Promise<void> {
 
 async function checkShape(db: Database): Promise<void> {
   for (const statement of SHAPE) await oursOf(db.read(statement));
-  const feeds = await rowsOf(db.read(FEED_ROW));
+  const feeds = unwrap(await db.read(FEED_ROW));
   if (feeds.length !== 1) throw new UnusableDatabase(NOT_OURS);
 }
 
 /** Rows of a statement that every database of ours understands. */
-async function oursOf(answered: ReturnType<Database['read']>): Promise<readonly Row[]> {
+async function oursOf(answered: Answered<readonly Row[]>): Promise<readonly Row[]> {
   const rows = await answered;
   if (!rows.ok && rows.error.outage === 'no_schema') throw new UnusableDatabase(NOT_OURS);
   return unwrap(rows);
@@ -94,11 +86,3 @@ const statementsOf = (sql: string): string[] =>
     .split(/;[ \t]*(?:--[^\n]*)?\n(?:[ \t]*\n|$)/)
     .map((statement) => statement.trim())
     .filter((statement) => statement.replace(/^--.*$/gm, '').trim() !== '');
-
-/** The value, or the outage as an exception: while opening there is nobody to return it to. */
-export function unwrap<T>(result: Result<T, Unavailable>): T {
-  if (!result.ok) throw new DatabaseOutage(result.error);
-  return result.value;
-}
-
-const rowsOf = async (answered: ReturnType<Database['read']>) => unwrap(await answered);
