@@ -6,13 +6,12 @@ import type { ApiKeyRecord, KeyStore } from './record.ts';
 
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;
-/** Slices are spread over this time, so that what others ask meanwhile waits for one of them at most, */
+/** A flush is written in slices, spread over this time: whoever asks the store meanwhile waits for one slice at most. */
 const SPREAD_MS = 1000;
-/** and are no further apart than this: waiting longer helps nobody. */
+/** The longest pause between two slices: where there are few, spreading them further helps nobody. */
 const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 10 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
-
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
 
@@ -48,7 +47,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
       return;
     }
     if (usedAtMs >= newestMs) newestMs = usedAtMs;
-    else if (usedAtMs < (pending.get(keyId) ?? 0)) return; // asked for only once the clock was set back
+    else if (usedAtMs < (pending.get(keyId) ?? 0)) return; // only after the wall clock was set back
     pending.set(keyId, usedAtMs);
     schedule();
   }

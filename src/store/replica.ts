@@ -1,5 +1,5 @@
-// An embedded replica of the primary for reads close by. It is asked first and believed never without proof: who reads
-// compares positions of the change feed (key-store.ts). This file sees that it is open, whole, and answers in time.
+// An embedded replica of the primary, for reads close by. Whether an answer of it may be believed is decided by who reads
+// (key-store.ts, by the position of the change feed). This file keeps it open and whole, and gives up on a slow answer.
 
 import { existsSync, statSync } from 'node:fs';
 import type { Log } from '../log.ts';
