@@ -17,7 +17,7 @@ test('another process on the file sees a use within 5 s, and nothing is written 
   await using first = await createTestApp();
   await using second = await createTestApp({ folder: first.folder, clock: first.clock });
   const { id, key } = await first.createKey('alice');
-  await first.call('get_data', {}, { 'x-api-key': key });
+  await first.useKey(key);
   const usedAtMs = first.clock.nowMs();
   expect(await lastUsedAt(first, id)).toBe(usedAtMs);
   expect(await lastUsedAt(second, id)).toBeUndefined();
@@ -29,7 +29,7 @@ test('another process on the file sees a use within 5 s, and nothing is written 
 test('an orderly stop writes what is pending', async () => {
   const first = await createTestApp();
   const { id, key } = await first.createKey('alice');
-  await first.call('get_data', {}, { 'x-api-key': key });
+  await first.useKey(key);
   await first.close();
   await using second = await createTestApp({ folder: first.folder, clock: first.clock });
   expect(await lastUsedAt(second, id)).toBe(first.clock.nowMs());
@@ -40,9 +40,9 @@ test('of two processes the later use stays, whichever writes last', async () => 
   const { id, key } = await reader.createKey('alice');
   const early = await createTestApp({ folder: reader.folder, clock: reader.clock });
   const late = await createTestApp({ folder: reader.folder, clock: reader.clock });
-  await early.call('get_data', {}, { 'x-api-key': key });
+  await early.useKey(key);
   reader.clock.advance(1000);
-  await late.call('get_data', {}, { 'x-api-key': key });
+  await late.useKey(key);
   await late.close();
   await early.close();
   expect(await lastUsedAt(reader, id)).toBe(reader.clock.nowMs());

@@ -5,13 +5,12 @@ import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts
 
 const BURST = 1000;
 const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
-const present = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 
 /** Presents unknown keys until the budget of this address is gone. */
 async function flood(app: TestApp, from: number, count: number): Promise<Answer[]> {
   const answers: Answer[] = [];
   for (let start = from; start < from + count; start += 50) {
-    answers.push(...(await Promise.all(Array.from({ length: 50 }, (_, i) => present(app, guess(start + i))))));
+    answers.push(...(await Promise.all(Array.from({ length: 50 }, (_, i) => app.useKey(guess(start + i))))));
   }
   return answers;
 }
@@ -33,14 +32,14 @@ describe('a flood of unknown keys from one address', () => {
     await using app = await createTestApp();
     const known = await app.createKey('alice');
     const unseen = await app.createKey('bob');
-    expect((await present(app, known.key)).status).toBe(200);
+    expect((await app.useKey(known.key)).status).toBe(200);
     await flood(app, 1, BURST + 50);
-    expect((await present(app, known.key)).status).toBe(200);
-    expect((await present(app, unseen.key)).status).toBe(429);
+    expect((await app.useKey(known.key)).status).toBe(200);
+    expect((await app.useKey(unseen.key)).status).toBe(429);
     // The time it was told to wait, through which the flood goes on and uses up what comes in.
     app.clock.advance(1000);
     await flood(app, 5000, 250);
-    expect((await present(app, unseen.key)).status).toBe(200);
+    expect((await app.useKey(unseen.key)).status).toBe(200);
   });
 
   test('as fast as the server can refuse, does not make it forget whom it told to come back', async () => {
@@ -82,7 +81,7 @@ test('many honest keys behind one address, all at once, use up no budget', async
   }
   expect(keys).toHaveLength(1200);
   for (let start = 0; start < keys.length; start += 50) {
-    const answers = await Promise.all(keys.slice(start, start + 50).map((key) => present(app, key)));
+    const answers = await Promise.all(keys.slice(start, start + 50).map((key) => app.useKey(key)));
     expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
   }
 }, 30_000);

@@ -10,7 +10,7 @@ test('a key whose record could not be read, by a bug or a hand in the database, 
   await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
   const seen = await app.createKey('alice');
   const unseen = await app.createKey('alice');
-  const statusOf = async ({ key }: { key: string }) => (await app.call('get_data', {}, { 'x-api-key': key })).status;
+  const statusOf = async ({ key }: { key: string }) => (await app.useKey(key)).status;
   expect(await statusOf(seen)).toBe(200);
 
   const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });

@@ -36,6 +36,8 @@ export interface TestApp extends AsyncDisposable {
     sub: string,
     input?: Record<string, unknown>,
   ): Promise<{ id: string; key: string; expiresAt: number | null }>;
+  /** Calls get_data with a key. */
+  useKey(key: string): Promise<Answer>;
   /** Everything logged so far. */
   log(): Promise<LogLine[]>;
   /** The same, as it was written. */
@@ -124,6 +126,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
       if (answer.status !== 200) throw new Error(`create_api_key answered ${answer.status}`);
       return answer.body;
     },
+    useKey: (key) => app.call('get_data', {}, { 'x-api-key': key }),
     async log() {
       return (await app.logText())
         .split('\n')
