@@ -164,9 +164,9 @@ export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}
 /** Lets anybody in. */
 export const anyone: Guard<Call> = () => ok({});
 
-export const facts = (name: string): ToolFacts => ({
+export const facts = (name: string, description = name): ToolFacts => ({
   name,
   title: name,
-  description: name,
+  description,
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
 });
