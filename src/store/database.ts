@@ -7,7 +7,8 @@ export type { Row };
 
 export interface Statement {
   readonly sql: string;
-  readonly args: readonly InValue[];
+  /** For its `?`, if it has any. */
+  readonly args?: readonly InValue[];
 }
 
 /** Why a database gave no answer. */
@@ -69,7 +70,7 @@ export const unavailable = (outage: Outage, reason: string): Unavailable => ({
   reason,
 });
 
-export const driverStatement = ({ sql, args }: Statement): InStatement => ({ sql, args: [...args] });
+export const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
 /** Statements of ours fail so only where the schema is another one. SQLite's words, in every mode. */
 export const isSchemaMissing = (error: unknown): boolean =>

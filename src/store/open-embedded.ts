@@ -12,16 +12,12 @@ const USES_PER_WRITE = 50;
 /** About 200,000 keys: 0.1 s from memory, half a second from a slow disk. */
 const READ_WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
-const SIZE: Statement = {
-  sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size',
-  args: [],
-};
+const SIZE: Statement = { sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size' };
 /** One page of each level of every table and index. */
 const NEWEST_ENDS: Statement = {
   sql: `SELECT (SELECT max(row) FROM api_keys), (SELECT max(id) FROM api_keys), (SELECT max(key_hash) FROM api_keys),
 (SELECT max(user_id) FROM api_keys), (SELECT max(seq) FROM changes), (SELECT max(changed_at_ms) FROM changes),
 (SELECT pruned_seq FROM feed)`,
-  args: [],
 };
 
 const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
@@ -33,7 +29,7 @@ export async function openEmbedded(path: string) {
   try {
     await inspect(db); // before WAL, which writes to the file
     await checkPages(db);
-    unwrap(await db.write({ sql: 'PRAGMA journal_mode = WAL', args: [] }));
+    unwrap(await db.write({ sql: 'PRAGMA journal_mode = WAL' }));
     await migrate(db);
   } catch (error) {
     // A damaged file is left open until the process ends, which is now: closing it would move the write-ahead log into it.
@@ -44,7 +40,11 @@ export async function openEmbedded(path: string) {
       `DATABASE_URL: expected a file that can be opened and written, but ${errorReason(error)}, got ${JSON.stringify(path)}`,
     );
   }
-  return { store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }), close: async () => db.close() };
+  return {
+    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }),
+    mode: 'embedded' as const,
+    close: async () => db.close(),
+  };
 }
 
 /**
@@ -58,6 +58,6 @@ async function checkPages(db: Database): Promise<void> {
     unwrap(await db.read(NEWEST_ENDS));
     return;
   }
-  const [row] = unwrap(await db.read({ sql: 'PRAGMA quick_check(1)', args: [] }));
+  const [row] = unwrap(await db.read({ sql: 'PRAGMA quick_check(1)' }));
   if (row?.quick_check !== 'ok') throw new Error(`SQLITE_CORRUPT: ${row?.quick_check}`);
 }

@@ -18,7 +18,7 @@ const NO_ANSWER = err(unavailable('unreachable', `no answer within ${START_WAIT_
 const USES_PER_WRITE = 1000;
 
 /** Changes nothing, and is refused where the token may only read. */
-const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0', args: [] };
+const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0' };
 
 export async function openRemote(config: RemoteConfig, log: Log) {
   const remote = await remoteDatabase(config);

@@ -70,8 +70,8 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     if ('refused' in opened) return err({ reason: opened.reason, damaged: opened.refused === 'broken' });
     const [{ kept }] = opened.rows as [{ kept: boolean }];
     let broken: Failure | null = null;
-    const here = await readPosition(async ({ sql, args }) => {
-      const reply = await thread.ask({ sql, args });
+    const here = await readPosition(async (statement) => {
+      const reply = await thread.ask(statement);
       if ('rows' in reply) return reply.rows as readonly Row[];
       if (reply.refused === 'broken') broken = { reason: reply.reason, damaged: true };
       return null;
@@ -101,9 +101,9 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
 
   return {
     open: openSoon,
-    async read({ sql, args }) {
+    async read(statement) {
       if (state !== 'open') return null;
-      const reply = await thread.askWithin({ sql, args }, READ_MS_MAX);
+      const reply = await thread.askWithin(statement, READ_MS_MAX);
       if (reply === null) return null;
       if ('rows' in reply) return reply.rows as readonly Row[];
       if (reply.refused === 'broken') close({ reason: reply.reason, damaged: true });

@@ -8,23 +8,21 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0001_keys', sql: migration0001 },
 ];
 
-const plain = (sql: string): Statement => ({ sql, args: [] });
-
 // The driver's and the server's own tables are not somebody's data.
-const TABLES = plain(
-  "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'",
-);
-const APPLIED = plain('SELECT version, name FROM schema_migrations ORDER BY version');
-const CREATE_LEDGER = plain(
-  'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
-);
+const TABLES: Statement = {
+  sql: "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'",
+};
+const APPLIED: Statement = { sql: 'SELECT version, name FROM schema_migrations ORDER BY version' };
+const CREATE_LEDGER: Statement = {
+  sql: 'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
+};
 /** Fails to compile where a table or column is missing. */
 const SHAPE = [
   'SELECT row, id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, last_used_at_ms FROM api_keys LIMIT 0',
   'SELECT seq, key_hash, changed_at_ms FROM changes LIMIT 0',
   'SELECT database_id, pruned_seq FROM feed LIMIT 0',
-].map(plain);
-const FEED_ROW = plain('SELECT one FROM feed');
+];
+const FEED_ROW: Statement = { sql: 'SELECT one FROM feed' };
 
 const NOT_OURS =
   'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
@@ -58,7 +56,7 @@ export async function migrate(db: Database): Promise<void> {
       args: [applied + 1, migration.name],
     };
     try {
-      unwrap(await db.writeAll([CREATE_LEDGER, claim, ...statementsOf(migration.sql).map(plain)]));
+      unwrap(await db.writeAll([CREATE_LEDGER, claim, ...statementsOf(migration.sql)]));
     } catch (error) {
       if ((await inspect(db)) <= applied) throw error;
     }
@@ -68,7 +66,7 @@ export async function migrate(db: Database): Promise<void> {
 }
 
 async function checkShape(db: Database): Promise<void> {
-  for (const statement of SHAPE) await oursOf(db.read(statement));
+  for (const sql of SHAPE) await oursOf(db.read({ sql }));
   const feeds = unwrap(await db.read(FEED_ROW));
   if (feeds.length !== 1) throw new UnusableDatabase(NOT_OURS);
 }
@@ -81,8 +79,9 @@ async function oursOf(answered: Answered<readonly Row[]>): Promise<readonly Row[
 }
 
 /** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */
-const statementsOf = (sql: string): string[] =>
+const statementsOf = (sql: string): Statement[] =>
   sql
     .split(/;[ \t]*(?:--[^\n]*)?\n(?:[ \t]*\n|$)/)
     .map((statement) => statement.trim())
-    .filter((statement) => statement.replace(/^--.*$/gm, '').trim() !== '');
+    .filter((statement) => statement.replace(/^--.*$/gm, '').trim() !== '')
+    .map((statement) => ({ sql: statement }));
