@@ -121,5 +121,6 @@ test('only entry files name a runtime', () => {
 });
 
 test('every file begins by saying what it does', () => {
-  expect(files.filter((file) => !source(file).startsWith('// '))).toEqual([]);
+  const tests = [...new Glob('**/*.ts').scanSync(import.meta.dir)].map((file) => join('../tests', file));
+  expect([...files, ...tests].filter((file) => !source(file).startsWith('// '))).toEqual([]);
 });

@@ -1,3 +1,5 @@
+// What a flood of unknown keys may cost, and what it leaves to honest callers.
+
 import { describe, expect, test } from 'bun:test';
 import { createMissBudget, networkOf } from '../../src/keys/miss-budget.ts';
 import { testClock } from '../support/clock.ts';

@@ -10,7 +10,6 @@ const end = async (app: TestApp, tool: 'revoke_api_key' | 'delete_api_key', sub:
 const listed = async (app: TestApp, sub: string) =>
   (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys as Record<string, unknown>[];
 
-/** Waits on the wall clock of the service alone. */
 const REFUSED = { status: 401, code: 'invalid_api_key', detail: 'Invalid or expired API key' };
 
 describe('(none) → create_api_key', () => {

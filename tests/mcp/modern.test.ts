@@ -1,3 +1,5 @@
+// /mcp of 2026-07-28, where each request says everything itself, and headers repeat it.
+
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';

@@ -1,3 +1,5 @@
+// Progress of a call on /mcp, and what becomes of a call whose client goes away.
+
 import { describe, expect, test } from 'bun:test';
 import { ACCEPT, call, eventReader, type HeaderMap, modern, postRaw, startApp } from './support.ts';
 import { steeredTool } from './tools.ts';

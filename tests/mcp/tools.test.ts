@@ -1,3 +1,5 @@
+// Tools and resources over /mcp: lists, credentials, denials, what is answered and in which media type.
+
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';

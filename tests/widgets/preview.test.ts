@@ -1,3 +1,5 @@
+// The widgets as MCP resources, and the preview page that shows them.
+
 import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
