@@ -114,7 +114,7 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
     if (stopped || clock.monotonicMs() - askedAtMs > IDLE_AFTER_MS) return; // the next verification polls first
     timer = setTimeout(
       () => {
-        poll().catch((bug) => log.error('change feed broken', { error: bug })); // whoever verifies meets it as well
+        poll().catch((bug) => log.error('change feed broken', { error: bug })); // the next verification meets it too
       },
       lagMaxMs / (failing ? RETRIES_PER_LAG : POLLS_PER_LAG),
     );

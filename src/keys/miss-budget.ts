@@ -1,4 +1,5 @@
 // How often one source may make the store be asked for keys nobody here knows: what a flood of guessed keys can cost.
+// Each source has a token bucket.
 //
 // Only keys that turn out wrong use the budget up, so honest callers have it whole. Over it a caller waits a little,
 // then gets 429. Whoever comes back with the *same* key, as Retry-After asks, is served from a part of the budget of

@@ -36,7 +36,7 @@ const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
 /** Changes removed by one statement. */
 const PRUNE_ROWS = 1000;
 
-// First it is said, then done: a reader never takes a change that is gone for one that never was.
+// The mark is raised before the rows go: who has not read that far knows that changes are missing.
 const PRUNE_MARK: Statement = {
   sql: `UPDATE feed SET pruned_seq = old.seq FROM (SELECT max(seq) AS seq FROM (
 SELECT seq FROM changes WHERE changed_at_ms < unixepoch('subsec') * 1000 - ? ORDER BY seq LIMIT ?)) AS old

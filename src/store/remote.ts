@@ -20,7 +20,7 @@ import {
   unavailable,
   type Written,
 } from './database.ts';
-import { createTurns } from './turns.ts';
+import { createSemaphore } from './semaphore.ts';
 
 /** Tries of one statement. */
 const TRIES_MAX = 3;
@@ -85,15 +85,16 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     }
   }
 
-  const turns = createTurns(WRITES_AT_ONCE);
+  const writer = createSemaphore(WRITES_AT_ONCE);
 
   async function write<T>(run: (client: Client) => Promise<T>): Answered<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
-    if (!(await turns.enter(WRITE.allMs))) return err(unavailable('unreachable', 'the primary is behind with writes'));
+    if (!(await writer.acquire(WRITE.allMs)))
+      return err(unavailable('unreachable', 'the primary is behind with writes'));
     try {
       return await call(run, { ...WRITE, allMs: WRITE.allMs - (performance.now() - startedAtMs) });
     } finally {
-      turns.leave();
+      writer.release();
     }
   }
 
