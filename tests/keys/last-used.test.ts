@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { systemClock } from '../../src/clock.ts';
 import { createLastUsed } from '../../src/keys/last-used.ts';
 import type { KeyStore } from '../../src/keys/record.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog, type LogWrite } from '../../src/log.ts';
 import { err, ok } from '../../src/problem.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
@@ -18,23 +18,64 @@ test('an orderly stop writes what is pending', async () => {
   expect(body.keys[0].lastUsedAt).toBe(first.clock.nowMs());
 });
 
+const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
+
+/** Last uses over a store of which there is only what they need of it. */
+function lastUsedOver(recordUse: KeyStore['recordUse'], write: LogWrite = async () => {}) {
+  const log = createLog({ level: 'info', clock: systemClock, write });
+  return { ...createLastUsed({ store: { usesPerWrite: 250, recordUse } as KeyStore, log }), log };
+}
+
 test('uses are written in slices of as many keys as the store takes, and kept while the store is away', async () => {
   const slices: number[] = [];
   let away = true;
-  const store = {
-    usesPerWrite: 250,
-    recordUse: async (uses) => {
-      if (away) return err({ code: 'store_unavailable', reason: 'away' });
-      slices.push(uses.length);
-      return ok(undefined);
-    },
-  } as Pick<KeyStore, 'recordUse' | 'usesPerWrite'> as KeyStore; // all it needs of it
-  const log = createLog({ level: 'info', clock: systemClock, write: async () => {} });
-  const lastUsed = createLastUsed({ store, log });
+  const lastUsed = lastUsedOver(async (uses) => {
+    if (away) return AWAY;
+    slices.push(uses.length);
+    return ok(undefined);
+  });
   for (let key = 0; key < 600; key += 1) lastUsed.note(`key ${key}`, 1000 + key);
   await lastUsed.flush();
   expect(slices).toEqual([]);
   away = false;
   await lastUsed.stop();
   expect(slices).toEqual([250, 250, 100]);
+});
+
+test('of two uses, the second noted while the first cannot be written, the later is written', async () => {
+  const written: unknown[] = [];
+  let away = true;
+  const lastUsed = lastUsedOver(async (uses) => {
+    if (!away) written.push(...uses);
+    else lastUsed.note('key', 2000);
+    return away ? AWAY : ok(undefined);
+  });
+  lastUsed.note('key', 1000);
+  await lastUsed.flush();
+  away = false;
+  await lastUsed.stop();
+  expect(written).toEqual([['key', 2000]]);
+});
+
+test('the uses of 100,000 keys are kept while the store is away, those of further keys counted', async () => {
+  let written = 0;
+  let away = true;
+  let logged = '';
+  const lastUsed = lastUsedOver(
+    async (uses) => {
+      if (away) return AWAY;
+      written += uses.length;
+      return ok(undefined);
+    },
+    async (chunk) => {
+      logged += new TextDecoder().decode(chunk);
+    },
+  );
+  for (let key = 0; key < 100_002; key += 1) lastUsed.note(`key ${key}`, 1000);
+  lastUsed.note('key 0', 2000); // known: no further key
+  away = false;
+  await lastUsed.stop();
+  await lastUsed.log.flush();
+  expect(written).toBe(100_000);
+  expect(logged).toContain('"event":"last uses not noted","count":2}');
 });
