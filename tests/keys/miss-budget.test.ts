@@ -55,9 +55,21 @@ describe('a flood of unknown keys from one address', () => {
     await refusals(BURST + 50, 'before');
     expect(await isAdmitted('honest')).toBe(false);
     expect(await refusals(80_000, 'meanwhile')).toBe(80_000); // what it refuses in a second, and more
-    clock.advance(1000);
-    await refusals(250, 'after'); // uses up what came in
+    clock.advance(899);
+    await refusals(250, 'early'); // uses up what came in
+    expect(await isAdmitted('honest')).toBe(false); // it did not wait as it was told
+    clock.advance(101);
+    await refusals(250, 'after');
     expect(await isAdmitted('honest')).toBe(true);
+  });
+
+  test('keeps 16 callers waiting, and the others are refused at once', async () => {
+    const budget = createMissBudget(testClock());
+    const take = (n: number) => budget.take('192.0.2.1', `key ${n}`);
+    for (let n = 0; n < BURST; n += 1) take(n);
+    const over = Array.from({ length: 20 }, (_, n) => take(BURST + n));
+    expect(over.filter((taken) => taken instanceof Promise)).toHaveLength(16);
+    await Promise.all(over);
   });
 
   test('has a budget again after a while', async () => {
