@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { both } from '../../src/guards/guard.ts';
+import { type LimitedCall, rateLimitGuard } from '../../src/guards/rate-limit.ts';
 import { ok } from '../../src/problem.ts';
 import type { ToolDeps } from '../../src/tools/deps.ts';
 import { defineTool } from '../../src/tools/tool.ts';
@@ -135,6 +136,17 @@ describe('every answer of a limited tool carries the headers', () => {
     expect(said(await app.call('list_api_keys')).policy).toBeNull();
     expect(said(await app.call('nope')).policy).toBeNull();
   });
+});
+
+test('of more than 100,000 buckets the oldest is forgotten, and begins again', async () => {
+  const key = ({ name }: { name: string } & LimitedCall) => name;
+  const guard = rateLimitGuard({ requests: 1, windowMs: 60_000, key, clock: testClock() });
+  const isAdmitted = async (name: string) => (await guard({ name, rateLimit: undefined })).ok;
+  expect([await isAdmitted('oldest'), await isAdmitted('oldest')]).toEqual([true, false]);
+  for (let n = 1; n < 100_000; n += 1) guard({ name: `other ${n}`, rateLimit: undefined });
+  expect(await isAdmitted('oldest')).toBe(false);
+  guard({ name: 'one more', rateLimit: undefined });
+  expect([await isAdmitted('oldest'), await isAdmitted('other 2')]).toEqual([true, false]);
 });
 
 describe('a limit of a tool of its own', () => {
