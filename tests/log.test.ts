@@ -169,9 +169,10 @@ describe('the writer', () => {
     const key = `sk_live_${'a1'.repeat(32)}`;
     log.error('internal error', { error: new Error(`bad key "${key}" with hash ${'0f'.repeat(32)}`) });
     log.info('scopes', { held: [key] });
+    log.info('token', { sub: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhMWExIn0.a1a1' });
     await log.flush();
     const lines = chunks.join('').trim().split('\n');
-    expect(lines).toHaveLength(2);
+    expect(lines).toHaveLength(3);
     for (const line of lines) {
       expect(line).not.toContain('a1a1');
       expect(line).not.toContain('0f0f');

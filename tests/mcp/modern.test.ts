@@ -227,6 +227,7 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     [{ region: 'eu' }, { 'mcp-param-region': 'eu' }],
     [{ region: 'zürich' }, { 'mcp-param-region': '=?base64?esO8cmljaA==?=' }],
     [{ region: '' }, { 'mcp-param-region': '' }],
+    [{ region: '=?base64?ZXU=?=' }, { 'mcp-param-region': `=?base64?${btoa('=?base64?ZXU=?=')}?=` }],
     [{ limit: 42 }, { 'mcp-param-limit': '42.0' }],
     [{ dry: true }, { 'mcp-param-dry': 'true' }],
   ])('%j with %j is right', async (args, headers) => {
@@ -238,6 +239,7 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     [{ region: 'eu' }, {}],
     [{ region: 'eu' }, { 'mcp-param-region': 'us' }],
     [{ region: 'eu' }, { 'mcp-param-region': 'EU' }],
+    [{ region: '=?base64?ZXU=?=' }, { 'mcp-param-region': '=?base64?ZXU=?=' }],
     [{}, { 'mcp-param-region': 'eu' }],
     [{ limit: 42 }, { 'mcp-param-limit': '43' }],
     [{ limit: 0 }, { 'mcp-param-limit': ' ' }],

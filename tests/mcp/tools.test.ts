@@ -170,6 +170,7 @@ describe('denials are in-band, and no challenge', () => {
 test('the rate limit stands in the headers of limited tools', async () => {
   await using app = await startApp({ env: { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' } });
   const key = { 'x-api-key': (await app.createKey('alice')).key };
+  expect((await post(app, call('get_data'))).headers.get('ratelimit')).toBe('"key";r=2;t=60'); // denied before it counts
   const first = await post(app, call('get_data'), key);
   expect([first.headers.get('ratelimit-policy'), first.headers.get('ratelimit')]).toEqual([
     '"key";q=2;w=60',
