@@ -1,11 +1,64 @@
-// What the change feed can no longer tell: a process that missed changes forgets all it knows. And the feed's upkeep.
+// How far the change feed proves that memory is current, what a process does that missed changes, and the feed's upkeep.
 
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
+import { createFeed } from '../../src/keys/feed.ts';
+import type { FeedPage, KeyStore, Stored } from '../../src/keys/record.ts';
+import { createLog } from '../../src/log.ts';
+import { err, ok } from '../../src/problem.ts';
 import { openEmbedded } from '../../src/store/open-embedded.ts';
+import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
+
+describe('memory is current', () => {
+  const NOTHING_NEW = ok<FeedPage>({ databaseId: 'd', prunedSeq: 0, newestSeq: 0, changes: [] });
+
+  /** A feed within a second, over a store of which there are only the polls. */
+  function feedOver(changesAfter: () => Stored<FeedPage>, clock = testClock()) {
+    const log = createLog({ level: 'error', clock, write: async () => {} });
+    const store = { changesAfter } as unknown as KeyStore;
+    const feed = createFeed({ store, clock, log, lagMaxMs: 1000, onChange: () => {}, onReset: () => {} });
+    return Object.assign(feed, { [Symbol.dispose]: feed.stop });
+  }
+
+  test('for the bound less 25 ms, from when the poll began and not from its answer', async () => {
+    const clock = testClock();
+    using feed = feedOver(async () => {
+      clock.advance(500);
+      return NOTHING_NEW;
+    }, clock);
+    await feed.refresh();
+    clock.advance(475);
+    expect(feed.current()).toBe(true);
+    clock.advance(1);
+    expect(feed.current()).toBe(false);
+  });
+
+  test('no more after a mutation whose change could not be read', async () => {
+    let away = false;
+    using feed = feedOver(async () => (away ? err({ code: 'store_unavailable', reason: 'away' }) : NOTHING_NEW));
+    await feed.refresh();
+    expect(feed.current()).toBe(true);
+    away = true;
+    await feed.refresh();
+    expect(feed.current()).toBe(false);
+  });
+
+  test('after a mutation by a poll that began after it', async () => {
+    const polls: ((page: typeof NOTHING_NEW) => void)[] = [];
+    using feed = feedOver(() => new Promise((resolve) => polls.push(resolve)));
+    const before = feed.ensureCurrent();
+    const after = feed.refresh();
+    polls[0]?.(NOTHING_NEW);
+    await before;
+    await Bun.sleep(0);
+    expect(polls).toHaveLength(2);
+    polls[1]?.(NOTHING_NEW);
+    await after;
+  });
+});
 
 /** What takes the change with seq 2 away from a process that has seen seq 1. */
 const MISSED: [string, string[]][] = [
