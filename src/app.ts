@@ -5,7 +5,7 @@ import type { Config } from './config.ts';
 import type { Principals } from './guards/principal.ts';
 import { hostGuard, originGuard } from './guards/web.ts';
 import { allowOrigin } from './http/cors.ts';
-import { atOnce, createDepartures } from './http/departures.ts';
+import { createDepartures } from './http/departures.ts';
 import { createEventStreams } from './http/event-streams.ts';
 import type { Exchange, Peer } from './http/exchange.ts';
 import { forwardedFor, forwardedProto } from './http/forwarded.ts';
@@ -148,7 +148,19 @@ export function createApp(deps: AppDeps): App {
     return response;
   }
 
-  const departures = createDepartures();
+  const departure = createDepartures();
+  async function whenReady(answered: Promise<Response>, method: string, broken: (bug: unknown) => Response) {
+    let response: Response;
+    try {
+      response = await answered;
+    } catch (bug) {
+      response = broken(bug);
+    }
+    // Behind a request of another method a client may send a next one before it has the answer (RFC 9112 §9.3.2).
+    if (method === 'POST') await departure();
+    return leave(response);
+  }
+
   function find(url: string) {
     const path = pathOf(url);
     return { path, found: route(path) };
@@ -170,13 +182,7 @@ export function createApp(deps: AppDeps): App {
       try {
         const answered = answer(exchange, found);
         if (!isPromise(answered)) return leave(answered);
-        const depart = request.method === 'POST' ? departures : atOnce;
-        return new Promise((resolve) => {
-          answered.then(
-            (response) => depart(() => resolve(leave(response))),
-            (bug) => depart(() => resolve(leave(broken(bug)))),
-          );
-        });
+        return whenReady(answered, request.method, broken);
       } catch (bug) {
         return leave(broken(bug));
       }

@@ -2,10 +2,10 @@
 
 import type { Clock } from './clock.ts';
 import { redactHashes, redactKeys } from './redact.ts';
-import { remembering } from './remembering.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
+/** What a line says beside its event. Of an Error as `error` the stack is shown, which is what a maintainer needs. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 export interface Log {
@@ -24,15 +24,15 @@ export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 
 /** A line waits at most this long: short enough to watch, long enough to share one write among thousands. */
 const FLUSH_AFTER_MS = 50;
-/** Characters buffered before a write is started at once. */
+/** Characters waiting that start a write at once. */
 const FLUSH_AT_CHARS = 64 * 1024;
 /** Kept for a reader that does not read. Beyond it lines are dropped, and counted. */
 const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
-  const quoted = remembering((event: string) => JSON.stringify(event));
-  let buffer = '';
+  let lines: string[] = [];
+  let chars = 0; // in `lines`
   const utf8 = new TextEncoder();
   let pendingBytes = 0; // handed to `write`, not taken yet
   let dropped = 0;
@@ -44,11 +44,12 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   function send(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    if (buffer === '') return writing;
+    if (lines.length === 0) return writing;
     // The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one.
     // Of a whole chunk: to look for what nearly never stands there costs the same for a thousand lines as for one.
-    const chunk = utf8.encode(redactKeys(buffer));
-    buffer = '';
+    const chunk = utf8.encode(redactKeys(`${lines.join('\n')}\n`));
+    lines = [];
+    chars = 0;
     pendingBytes += chunk.byteLength;
     writing = writing
       .then(() => options.write(chunk))
@@ -67,7 +68,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   function line(level: LogLevel, event: string, fields?: LogFields): void {
     if (LOG_LEVELS.indexOf(level) < least) return;
     // What is not handed over yet is little enough to be taken for ASCII.
-    if (buffer.length + pendingBytes > BUFFER_BYTES_MAX) {
+    if (chars + pendingBytes > BUFFER_BYTES_MAX) {
       dropped += 1;
       return;
     }
@@ -76,11 +77,13 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       stampMs = nowMs;
       stamp = new Date(nowMs).toISOString();
     }
-    const text = `{"time":"${stamp}","level":"${level}","event":${quoted(event)}${membersOf(fields)}\n`;
+    const json = JSON.stringify({ time: stamp, level, event, ...shown(fields) });
     // On the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make
     // theirs so.
-    buffer += level === 'warn' || level === 'error' ? redactHashes(text) : text;
-    if (buffer.length >= FLUSH_AT_CHARS) void send();
+    const text = level === 'warn' || level === 'error' ? redactHashes(json) : json;
+    lines.push(text);
+    chars += text.length;
+    if (chars >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);
   }
 
@@ -94,14 +97,6 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   };
 }
 
-/** The fields as members that end the line's object: JSON text from the comma to the brace. */
-function membersOf(fields: LogFields = {}): string {
-  let shown = fields;
-  for (const name in fields) {
-    const value = fields[name];
-    // JSON prints an Error as {}: its stack is what a maintainer needs.
-    if (value instanceof Error) shown = { ...shown, [name]: value.stack ?? String(value) };
-  }
-  const json = JSON.stringify(shown);
-  return json === '{}' ? '}' : `,${json.slice(1)}`;
-}
+/** JSON prints an Error as {}. */
+const shown = (fields: LogFields | undefined): LogFields | undefined =>
+  fields?.error instanceof Error ? { ...fields, error: fields.error.stack ?? String(fields.error) } : fields;

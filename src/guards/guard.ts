@@ -25,7 +25,7 @@ export const ADDS_NOTHING: { readonly ok: true; readonly value: object } = { ok:
 export function extend<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
   if ((added as object) === context || added === ADDS_NOTHING.value) return context as Context & Add;
   const extended = context as Context & Add;
-  for (const name in added) extended[name] = added[name] as (Context & Add)[typeof name];
+  for (const name of Object.keys(added) as (keyof Add)[]) extended[name] = added[name] as (Context & Add)[keyof Add];
   return extended;
 }
 

@@ -2,11 +2,8 @@
 // end of many connections is then woken once for all of them; to wake it for each costs more than most of what a request
 // costs here.
 
-/** Calls `leave` now, or at the end of this turn of the event loop, after those of earlier callers. */
-export type Departures = (leave: () => void) => void;
-
-/** For requests that a client may send another one behind (pipelining); behind a POST it may not (RFC 9112 §9.3.2). */
-export const atOnce: Departures = (leave) => leave();
+/** When an answer that is ready may leave: now (undefined), or at the end of this turn of the event loop. */
+export type Departure = () => Promise<void> | undefined;
 
 /**
  * The first of a turn leave at once. Where there are no more nobody waits, and clients that pipeline all the same are
@@ -14,21 +11,24 @@ export const atOnce: Departures = (leave) => leave();
  */
 const AT_ONCE_PER_TURN = 2;
 
-export function createDepartures(): Departures {
+export function createDepartures(): Departure {
   let departed = 0;
-  let waiting: (() => void)[] = [];
+  let turnEnd: Promise<void> | undefined;
+  let leave = () => {};
 
   function endTurn(): void {
-    const leaving = waiting;
-    waiting = [];
     departed = 0;
-    for (const leave of leaving) leave();
+    turnEnd = undefined;
+    leave();
   }
 
-  return (leave) => {
+  return () => {
     if (departed === 0) setImmediate(endTurn);
     departed += 1;
-    if (departed <= AT_ONCE_PER_TURN) leave();
-    else waiting.push(leave);
+    if (departed <= AT_ONCE_PER_TURN) return undefined;
+    turnEnd ??= new Promise((resolve) => {
+      leave = resolve;
+    });
+    return turnEnd;
   };
 }

@@ -140,13 +140,13 @@ interface ReplyOptions {
 }
 
 const EVENTS = 'text/event-stream';
-/** What nearly every client sends begins so, and needs no parsing. */
-const JSON_FIRST = /^application\/json\s*(,|$)/i;
+/** What the specification has clients send (2025-03-26 on, Streamable HTTP), and nearly all do: it needs no parsing. */
+const JSON_AND_EVENTS = 'application/json, text/event-stream';
 
 /** JSON is also for a client that takes neither: it may be mistaken about what it can read. */
 function takesJson({ request }: Exchange): boolean {
   const accept = request.headers.get('accept');
-  if (accept === null || JSON_FIRST.test(accept)) return true;
+  if (accept === null || accept === JSON_AND_EVENTS) return true;
   return accepts(accept, 'application/json') || !accepts(accept, EVENTS);
 }
 

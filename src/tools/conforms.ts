@@ -96,8 +96,7 @@ function objectOf(entries: Readonly<Record<string, Part>> = {}): Conforms | null
   }
   return (value) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-    let unknown = 0;
-    for (const _ in value) unknown += 1;
+    let unknown = Object.keys(value).length;
     for (const { name, inner, optional } of fields) {
       const field = (value as Record<string, unknown>)[name];
       if (field === undefined && optional) continue; // if it is there with this value, it stays counted as unknown
