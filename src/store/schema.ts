@@ -22,7 +22,10 @@ const SHAPE = [
   'SELECT seq, key_hash, changed_at_ms FROM changes LIMIT 0',
   'SELECT database_id, pruned_seq FROM feed LIMIT 0',
 ];
-const FEED_ROW: Statement = { sql: 'SELECT one FROM feed' };
+/** Without the triggers nobody would learn of a revocation. */
+const FEED: Statement = {
+  sql: "SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('api_keys_updated', 'api_keys_deleted')) AS triggers FROM feed",
+};
 
 const NOT_OURS =
   'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
@@ -67,8 +70,8 @@ export async function migrate(db: Database): Promise<void> {
 
 async function checkShape(db: Database): Promise<void> {
   for (const sql of SHAPE) await oursOf(db.read({ sql }));
-  const feeds = unwrap(await db.read(FEED_ROW));
-  if (feeds.length !== 1) throw new UnusableDatabase(NOT_OURS);
+  const feeds = unwrap(await db.read(FEED));
+  if (feeds.length !== 1 || feeds[0]?.triggers !== 2) throw new UnusableDatabase(NOT_OURS);
 }
 
 /** Rows of a statement that every database of ours understands. */
