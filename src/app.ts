@@ -124,19 +124,26 @@ export function createApp(deps: AppDeps): App {
   const refuse = (exchange: Exchange, found: Route | undefined, problem: Problem) =>
     found?.refuse?.(exchange, problem) ?? problemResponse(problem, exchange.requestId);
 
+  function turnAway(exchange: Exchange, found: Route | undefined, problem: Problem): Response {
+    const { requestId } = exchange;
+    if (BY_SETTING.includes(problem.code)) log.warn('request refused', { requestId, code: problem.code });
+    return refuse(exchange, found, problem);
+  }
+
   function answer(exchange: Exchange, found: Route | undefined): Awaitable<Response> {
     const origin = exchange.request.headers.get('origin');
     const admitted = admit(exchange, found, origin);
-    const response = typeof admitted === 'function' ? admitted(exchange) : refuse(exchange, found, admitted);
+    const response = typeof admitted === 'function' ? admitted(exchange) : turnAway(exchange, found, admitted);
     const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
     const open = found?.openToAnyOrigin === true; // said to everyone: a cache may keep the answer for a page's request
+    const allowed = (origin !== null || open) && readable ? (origin ?? '*') : null;
     const strict = config.production && exchange.secure;
-    if (origin === null && !open && !strict) return response;
-    return chain(response, (answered) => {
-      if ((origin !== null || open) && readable) allowOrigin(answered.headers, origin ?? '*', open);
-      if (strict) answered.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
-      return answered; // to a HEAD too: the runtime keeps the body back, and knows its length
-    });
+    return allowed === null && !strict ? response : chain(response, withHeaders, { allowed, open, strict });
+  }
+
+  function broken(bug: unknown, exchange: Exchange, found: Route | undefined): Response {
+    log.error('internal error', { requestId: exchange.requestId, error: bug });
+    return refuse(exchange, found, { code: 'internal' });
   }
 
   const newRequestId = requestIds(deps.random);
@@ -149,15 +156,15 @@ export function createApp(deps: AppDeps): App {
   }
 
   const departure = createDepartures();
-  async function whenReady(answered: Promise<Response>, method: string, broken: (bug: unknown) => Response) {
+  async function whenReady(answered: Promise<Response>, exchange: Exchange, found: Route | undefined) {
     let response: Response;
     try {
       response = await answered;
     } catch (bug) {
-      response = broken(bug);
+      response = broken(bug, exchange, found);
     }
     // Behind a request of another method a client may send a next one before it has the answer (RFC 9112 §9.3.2).
-    if (method === 'POST') await departure();
+    if (exchange.request.method === 'POST') await departure();
     return leave(response);
   }
 
@@ -174,17 +181,12 @@ export function createApp(deps: AppDeps): App {
     fetch(request, peer) {
       const { path, found } = locate(request.url);
       const exchange: Exchange = { request, path, requestId: newRequestId(), secure: isSecure(request.headers), peer };
-      const broken = (bug: unknown): Response => {
-        log.error('internal error', { requestId: exchange.requestId, error: bug });
-        return refuse(exchange, found, { code: 'internal' });
-      };
       inFlight.enter();
       try {
         const answered = answer(exchange, found);
-        if (!isPromise(answered)) return leave(answered);
-        return whenReady(answered, request.method, broken);
+        return isPromise(answered) ? whenReady(answered, exchange, found) : leave(answered);
       } catch (bug) {
-        return leave(broken(bug));
+        return leave(broken(bug, exchange, found));
       }
     },
     beginDrain() {
@@ -195,8 +197,25 @@ export function createApp(deps: AppDeps): App {
   };
 }
 
+interface AddedHeaders {
+  /** The origin whose pages may read the answer; null: none. */
+  readonly allowed: string | null;
+  readonly open: boolean;
+  readonly strict: boolean;
+}
+
+/** To the answer to a HEAD too: the runtime keeps the body back, and knows its length. */
+function withHeaders(response: Response, { allowed, open, strict }: AddedHeaders): Response {
+  if (allowed !== null) allowOrigin(response.headers, allowed, open);
+  if (strict) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
+  return response;
+}
+
 /** Refusals that the page of an unchecked origin may not read. */
 const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];
+
+/** Refusals that the operator can end: a host, an origin or a proxy the configuration does not name. */
+const BY_SETTING: readonly string[] = [...CROSS_SITE, 'https_required'];
 
 /** Ids that no two requests share, on this process or another, at the cost of a counter. */
 function requestIds(random: RandomBytes): () => string {

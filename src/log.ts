@@ -31,8 +31,8 @@ const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
-  let lines: string[] = [];
-  let chars = 0; // in `lines`
+  let pieces: string[] = []; // lines, and the newlines between them
+  let chars = 0; // in them
   const utf8 = new TextEncoder();
   let pendingBytes = 0; // handed to `write`, not taken yet
   let dropped = 0;
@@ -44,11 +44,11 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   function send(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    if (lines.length === 0) return writing;
+    if (pieces.length === 0) return writing;
     // The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one.
     // Of a whole chunk: to look for what nearly never stands there costs the same for a thousand lines as for one.
-    const chunk = utf8.encode(redactKeys(`${lines.join('\n')}\n`));
-    lines = [];
+    const chunk = utf8.encode(redactKeys(pieces.join('')));
+    pieces = [];
     chars = 0;
     pendingBytes += chunk.byteLength;
     writing = writing
@@ -81,7 +81,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     // On the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make
     // theirs so.
     const text = level === 'warn' || level === 'error' ? redactHashes(json) : json;
-    lines.push(text);
+    pieces.push(text, '\n');
     chars += text.length;
     if (chars >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);

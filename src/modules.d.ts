@@ -9,28 +9,14 @@ declare module '*.css' {
   export default text;
 }
 
-// Named in full: bun-types declares `*.html` as a page to bundle, and untyped `*.js` packages must not become text.
-declare module '*/api-key-created.html' {
+// Ours alone, by the dot of a relative path: bun-types declares `*.html` as a page to bundle, and untyped `*.js` packages
+// must not become text.
+declare module '.*.html' {
   const text: string;
   export default text;
 }
-declare module '*/api-keys-list.html' {
-  const text: string;
-  export default text;
-}
-declare module '*/preview.html' {
-  const text: string;
-  export default text;
-}
-declare module '*/bridge.js' {
-  const text: string;
-  export default text;
-}
-declare module '*/words.js' {
-  const text: string;
-  export default text;
-}
-declare module '*/preview-host.js' {
+
+declare module '.*.js' {
   const text: string;
   export default text;
 }

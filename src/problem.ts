@@ -12,9 +12,22 @@ export const err = <E>(error: E): Result<never, E> => ({ ok: false, error });
 /** True for a promise: lets code that is usually synchronous skip the microtask. */
 export const isPromise = <T>(value: Awaitable<T>): value is Promise<T> => value instanceof Promise;
 
-/** Applies `next` now, or when `value` arrives. */
-export const chain = <T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U> =>
-  isPromise(value) ? value.then(next) : next(value);
+/**
+ * Applies `next` now, or when `value` arrives. Given a `context`, `next` need be no closure: on the way of every request
+ * closures would take more memory, and with it time, than all that they are for.
+ */
+export function chain<T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U>;
+export function chain<T, U, C>(
+  value: Awaitable<T>,
+  next: (value: T, context: C) => Awaitable<U>,
+  context: C,
+): Awaitable<U>;
+export function chain<T, U, C>(value: Awaitable<T>, next: (value: T, context: C) => Awaitable<U>, context?: C) {
+  return isPromise(value) ? later(value, next, context as C) : next(value, context as C);
+}
+
+const later = <T, U, C>(value: Promise<T>, next: (value: T, context: C) => Awaitable<U>, context: C): Promise<U> =>
+  value.then((arrived) => next(arrived, context));
 
 /** One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the whole; neither quotes what was sent. */
 export interface InputIssue {

@@ -135,6 +135,11 @@ function addressOf({ host, tls }: Config, port: number): string {
   return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
+const UNNAMED =
+  '  warning: HOST is open to the network, but of names only loopback ones are answered; set PUBLIC_URL or ALLOWED_HOSTS\n';
+const INSECURE =
+  '  warning: in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY=1 behind a proxy\n';
+
 function banner(config: Config, listening: string, publicUrl: string): string {
   const { database, jwt } = config;
   const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
@@ -142,13 +147,11 @@ function banner(config: Config, listening: string, publicUrl: string): string {
     jwt.kind === 'secret' || jwt.kind === 'dev-secret'
       ? 'sign in (mint a token)   bun run token --sub alice'
       : `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`;
-  const warning =
-    !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null
-      ? '  warning: HOST is open to the network, but of names only loopback ones are answered; set PUBLIC_URL or ALLOWED_HOSTS\n'
-      : '';
+  const unnamed = !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null;
+  const insecure = config.production && config.tls === null && !config.trustProxy;
   return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
   MCP clients connect to   ${publicUrl}/mcp
   keys are kept in         ${where}
   ${signIn}
-${warning}`;
+${unnamed ? UNNAMED : ''}${insecure ? INSECURE : ''}`;
 }

@@ -31,6 +31,17 @@ describe('events', () => {
     expect(new Set(lines.map(({ requestId }) => requestId)).size).toBe(4);
   });
 
+  test('a request refused for its host, its origin or plain HTTP is found by its id', async () => {
+    await using app = await createTestApp({ env: { NODE_ENV: 'production' } });
+    const asked = [{ host: 'other.example' }, { origin: 'https://other.example' }, { 'x-api-key': 'x' }];
+    const answers: unknown[] = [];
+    for (const headers of asked) {
+      const { requestId, code } = (await app.call('get_data', {}, headers)).body;
+      answers.push({ level: 'warn', event: 'request refused', requestId, code });
+    }
+    expect(await app.log()).toMatchObject(answers);
+  });
+
   test('a revoke or delete that touched nothing says so', async () => {
     await using app = await createTestApp();
     const { id: keyId } = await app.createKey('alice');

@@ -138,7 +138,7 @@ test('the example tool, put where the README says, compiles and answers', async 
   writeFileSync(join(root, 'src/tools/limited.ts'), limited); // only to be compiled
   const index = join(root, 'src/tools/index.ts');
   const before = readFileSync(index, 'utf8');
-  const after = `import { listOrders } from './list-orders.ts';\n${before.replace('  // a tool of your own', '  listOrders,\n  // a tool of your own')}`;
+  const after = `import { listOrders } from './list-orders.ts';\n${before.replace('const OFFERED = [', '$&\n  listOrders,')}`;
   expect(after.match(/listOrders/g)).toHaveLength(2);
   writeFileSync(index, after);
 
@@ -190,7 +190,7 @@ test('the table of errors: every code there is, with its status', () => {
   expect(listed.sort()).toEqual(codes.map((code) => [code, problemText(code).status]).sort());
 });
 
-test('the table of tools: every tool, its credential and its fields', async () => {
+test('the table of tools: those that come with the server, their credentials and fields', async () => {
   await using app = await createTestApp();
   const { body: document } = await answerOf(await fetch(`${app.url}/openapi.json`));
   // biome-ignore lint/suspicious/noExplicitAny: a document read by paths
@@ -205,14 +205,13 @@ test('the table of tools: every tool, its credential and its fields', async () =
     };
   });
   const quoted = (cell = '') => [...cell.matchAll(/`(\w+)`/g)].map(([, word]) => word);
-  expect(
-    table('Tools').map(([name, credential, input, output]) => ({
-      name: unquoted(name),
-      jwt: credential === 'user token',
-      input: quoted(input),
-      output: quoted(output),
-    })),
-  ).toEqual(tools);
+  const described = table('Tools').map(([name, credential, input, output]) => ({
+    name: unquoted(name),
+    jwt: credential === 'user token',
+    input: quoted(input),
+    output: quoted(output),
+  }));
+  expect(described).toEqual(tools.slice(0, 5));
 });
 
 describe('the table of configuration', () => {

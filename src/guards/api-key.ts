@@ -24,27 +24,28 @@ export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): stri
   xApiKey ?? bearer ?? metaApiKey;
 
 export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth> {
-  const decide: Guard<KeyCall, KeyAuth> = ({ requestId, credentials, source }) => {
-    const key = presentedKey(credentials);
+  function told(verified: Result<KeyIdentity, Problem>, { requestId }: KeyCall): Result<KeyAuth, Problem> {
+    if (verified.ok) {
+      const auth = verified.value;
+      log.info('API key authentication successful', { requestId, keyId: auth.keyId, userId: auth.subject });
+      return ok({ auth });
+    }
+    if (verified.error.code === 'invalid_api_key') {
+      const { reason, keyId, userId } = verified.error; // the ids only of a key that is on record
+      log.warn('Invalid or expired API key', { requestId, reason, keyId, userId });
+    }
+    if (verified.error.code === 'store_unavailable') {
+      log.warn('key store out of reach', { requestId, reason: verified.error.reason });
+    }
+    return verified;
+  }
+  const decide: Guard<KeyCall, KeyAuth> = (call) => {
+    const key = presentedKey(call.credentials);
     if (key === null) {
-      log.warn('No API key provided', { requestId });
+      log.warn('No API key provided', { requestId: call.requestId });
       return err({ code: 'missing_api_key' });
     }
-    return chain(verify(key, source), (verified): Result<KeyAuth, Problem> => {
-      if (verified.ok) {
-        const auth = verified.value;
-        log.info('API key authentication successful', { requestId, keyId: auth.keyId, userId: auth.subject });
-        return ok({ auth });
-      }
-      if (verified.error.code === 'invalid_api_key') {
-        const { reason, keyId, userId } = verified.error; // the ids only of a key that is on record
-        log.warn('Invalid or expired API key', { requestId, reason, keyId, userId });
-      }
-      if (verified.error.code === 'store_unavailable') {
-        log.warn('key store out of reach', { requestId, reason: verified.error.reason });
-      }
-      return verified;
-    });
+    return chain(verify(key, call.source), told, call);
   };
   return Object.assign(decide, { credential: 'api_key' as const });
 }

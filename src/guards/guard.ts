@@ -40,12 +40,14 @@ export function both<In extends object, A extends object, B extends object>(
   first: Guard<In, A>,
   second: Guard<In & A, B>,
 ): Guard<In, Both<A, B>> {
-  const decide = (context: In) =>
-    chain(first(context), (added): Awaitable<Result<Both<A, B>, Problem>> => {
-      if (!added.ok) return added;
-      const extended = extend(context, added.value);
-      return chain(second(extended), (more) => (more.ok ? ok(extend(extended, more.value)) : more));
-    });
+  function goOn(added: Result<A, Problem>, context: In): Awaitable<Result<Both<A, B>, Problem>> {
+    if (!added.ok) return added;
+    const extended = extend(context, added.value);
+    return chain(second(extended), finish, extended);
+  }
+  const finish = (more: Result<B, Problem>, extended: In & A): Result<Both<A, B>, Problem> =>
+    more.ok ? ok(extend(extended, more.value)) : more;
+  const decide = (context: In) => chain(first(context), goOn, context);
   return Object.assign(decide, {
     credential: first.credential ?? second.credential,
     unusedLimit: second.unusedLimit ?? first.unusedLimit,

@@ -14,8 +14,10 @@ export function scopesGuard(log: Log) {
   return (...required: readonly string[]): Guard<ScopedCall> =>
     ({ requestId, auth }) => {
       const held = auth.scopes ?? [];
-      if (required.every((scope) => held.includes(scope))) return ADDS_NOTHING;
+      if (holds(held, required)) return ADDS_NOTHING;
       log.warn('Insufficient scopes', { requestId, keyId: auth.keyId, userId: auth.subject, required, held });
       return err({ code: 'insufficient_scope', required });
     };
 }
+
+const holds = (held: readonly string[], required: readonly string[]) => required.every((scope) => held.includes(scope));

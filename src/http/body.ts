@@ -1,6 +1,6 @@
 // Reading a JSON body within bounds: media type, size, syntax, in this order.
 
-import { type Awaitable, err, ok, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 
 export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input, far below what hurts
 
@@ -9,23 +9,34 @@ const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
 type Body = Result<unknown, Problem>;
 
 /**
- * Hands the parsed body to `next`; undefined when there is none. Not a promise of the body: the one more promise on the
- * way of every request would cost as much as reading its headers.
+ * Hands the parsed body to `next`, with `context`; undefined when there is none. Not a promise of the body: the one more
+ * promise on the way of every request would cost as much as reading its headers.
  */
-export function withJson<T>(request: Request, next: (body: Body) => Awaitable<T>): Awaitable<T> {
+export function withJson<T, C>(
+  request: Request,
+  next: (body: Body, context: C) => Awaitable<T>,
+  context: C,
+): Awaitable<T> {
   const { headers } = request;
   const length = headers.get('content-length');
   // Neither a length nor chunks: no body (RFC 9112 §6.3). `request.body` is asked last: touching it costs the fast path.
-  if (length === '0' || (length === null && request.body === null)) return next(ok(undefined));
+  if (length === '0' || (length === null && request.body === null)) return next(ok(undefined), context);
   const type = headers.get('content-type');
   const isJson = type === 'application/json' || (type !== null && JSON_TYPE.test(type));
-  if (length === null) return readUnmeasured(request, isJson).then(next);
-  if (!isJson) return next(err({ code: 'unsupported_media_type' }));
-  if (Number(length) > BODY_BYTES_MAX) return next(err({ code: 'payload_too_large' }));
-  return request.json().then(
-    (value) => next(ok(value)),
-    () => next(INVALID),
-  );
+  if (length === null) return chain(readUnmeasured(request, isJson), next, context);
+  if (!isJson) return next(err({ code: 'unsupported_media_type' }), context);
+  if (Number(length) > BODY_BYTES_MAX) return next(err({ code: 'payload_too_large' }), context);
+  return readMeasured(request, next, context);
+}
+
+async function readMeasured<T, C>(request: Request, next: (body: Body, context: C) => Awaitable<T>, context: C) {
+  let body: Body;
+  try {
+    body = ok(await request.json());
+  } catch {
+    body = INVALID;
+  }
+  return next(body, context);
 }
 
 /** Not JSON, or cut off by the client. */

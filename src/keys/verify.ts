@@ -89,9 +89,11 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
   function verify(token: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>> {
     if (!isKeyShaped(token)) return err({ code: 'invalid_api_key', reason: 'malformed' });
     const keyHash = hashKey(sha256, token);
-    if (feed.current()) return decide(token, keyHash, source);
-    return feed.ensureCurrent().then((current) => (current.ok ? decide(token, keyHash, source) : current));
+    return feed.current() ? decide(token, keyHash, source) : decideLater(token, keyHash, source);
   }
+
+  const decideLater = (token: string, keyHash: string, source: () => string) =>
+    feed.ensureCurrent().then((current) => (current.ok ? decide(token, keyHash, source) : current));
 
   function decide(token: string, keyHash: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>> {
     const cached = cache.get(keyHash);
@@ -101,8 +103,11 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
       if (!judged.ok) refuseFromNowOn(keyHash, cached); // it has expired
       return judged;
     }
-    return chain(lookUp(keyHash, source), (found) => (found.ok ? judge(token, found.value) : found));
+    return chain(lookUp(keyHash, source), judgeFound, token);
   }
+
+  const judgeFound = (found: Result<ApiKeyRecord | null, Problem>, token: string) =>
+    found.ok ? judge(token, found.value) : found;
 
   function judge(token: string, record: ApiKeyRecord | null): Result<KeyIdentity, Problem> {
     if (record === null) return err({ code: 'invalid_api_key', reason: 'unknown' });

@@ -32,7 +32,7 @@ export function createAdmission({ checkHost, checkOrigin, needsHttps }: Admissio
     if (found === undefined) return { code: 'not_found' };
     const absent = found.absent?.(exchange);
     if (absent) return absent;
-    if (request.method === 'OPTIONS') return () => preflight(request, allowedMethods(found));
+    if (request.method === 'OPTIONS') return preflightOf(found);
     const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
     if (needsHttps(exchange) && carriesCredential(readCredentials(request.headers, null)))
@@ -44,5 +44,10 @@ export function createAdmission({ checkHost, checkOrigin, needsHttps }: Admissio
 /** The name a client used. Null over HTTP/1.0 without one: no browser does that, so no page can be behind it. */
 const hostOf = ({ headers, url }: Request): string | null =>
   headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
+
+const preflightOf =
+  (found: Route): Handler =>
+  ({ request }) =>
+    preflight(request, allowedMethods(found));
 
 const isRead = (method: string) => method === 'GET' || method === 'HEAD';

@@ -28,8 +28,10 @@ export const createCallMaker =
 const QUIET_CALL_MS_MAX = 60_000;
 
 /** Keeps the connection open while it waits for an answer that may take `timeoutMs`, if that is near its idle timeout. */
-export function holdingOpen<T>({ peer, request }: Exchange, timeoutMs: number, answer: Awaitable<T>): Awaitable<T> {
-  if (!isPromise(answer) || timeoutMs <= QUIET_CALL_MS_MAX) return answer;
+export const holdingOpen = <T>(exchange: Exchange, timeoutMs: number, answer: Awaitable<T>): Awaitable<T> =>
+  isPromise(answer) && timeoutMs > QUIET_CALL_MS_MAX ? holdOpenUntil(answer, exchange) : answer;
+
+function holdOpenUntil<T>(answer: Promise<T>, { peer, request }: Exchange): Promise<T> {
   peer.holdOpen(request, true);
   return answer.finally(() => peer.holdOpen(request, false));
 }

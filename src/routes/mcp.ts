@@ -10,14 +10,15 @@ import type { Exchange } from '../http/exchange.ts';
 import { createAnswerHeaders, SECURITY_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
-import { classify, type IncomingRequest } from '../mcp/era.ts';
-import { carriesApiKey, errorText, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
-import type { Methods, ToolStep } from '../mcp/methods.ts';
+import { classify, type Era, type IncomingRequest } from '../mcp/era.ts';
+import { carriesApiKey, errorText, type Id, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
+import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
+import type { Call } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
-import { liveAnswer } from './progress.ts';
-import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
+import { type LiveAnswer, liveAnswer } from './progress.ts';
+import { oauthChallenge, type RunTool, type ToolResult, toolResultText } from './tool-call.ts';
 
 export interface McpRouteOptions {
   readonly methods: Methods;
@@ -57,19 +58,30 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   }
 
   function answerCall(exchange: Exchange, { request, era }: IncomingRequest, step: ToolStep): Awaitable<Response> {
-    const { requestId } = exchange;
     const { progressToken: token } = step;
-    const live = token === undefined || !takesEvents(exchange) ? null : liveAnswer(() => streams.open(exchange), token);
+    const live = token === undefined || !takesEvents(exchange) ? null : liveFor(exchange, token);
     const call = newCall(exchange, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
     // Closing the answer's stream cancels the call, but only in the modern era.
-    const cancelled = era === 'modern' ? () => exchange.request.signal : undefined;
-    const answered = chain(holdingOpen(exchange, step.tool.timeoutMs, runTool(step, call, cancelled)), (result) => {
-      const challenge = oauthChallenge(step, result, metadataUrl);
-      if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
-      const text = toolResultText(methods, { id: request.id, era, requestId }, result);
-      return live?.finish(text) ?? reply(exchange, text, { rateLimit: call.rateLimit });
+    const result = runTool(step, call, era === 'modern' ? exchange.request : undefined);
+    const answered = chain(holdingOpen(exchange, step.tool.timeoutMs, result), answerResult, {
+      exchange,
+      id: request.id,
+      era,
+      step,
+      call,
+      live,
     });
     return live === null ? answered : Promise.race([live.opened, answered]);
+  }
+
+  const liveFor = (exchange: Exchange, token: ProgressToken) => liveAnswer(() => streams.open(exchange), token);
+
+  function answerResult(result: ToolResult, { exchange, id, era, step, call, live }: MadeCall): Response {
+    const { requestId } = exchange;
+    const challenge = oauthChallenge(step, result, metadataUrl);
+    if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
+    const text = toolResultText(methods, { id, era, requestId }, result);
+    return live?.finish(text) ?? reply(exchange, text, { rateLimit: call.rateLimit });
   }
 
   function answerBatch(exchange: Exchange, messages: readonly Message[]): Awaitable<Response> {
@@ -99,7 +111,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     );
   }
 
-  function answerBody(exchange: Exchange, body: Result<unknown, Problem>): Awaitable<Response> {
+  function answerBody(body: Result<unknown, Problem>, exchange: Exchange): Awaitable<Response> {
     if (!body.ok) {
       if (body.error.code === 'invalid_json')
         return reply(exchange, errorText(undefined, PARSE_ERROR), { status: 400 });
@@ -125,7 +137,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     }
   }
 
-  return (exchange) => withJson(exchange.request, (body) => answerBody(exchange, body));
+  return (exchange) => withJson(exchange.request, answerBody, exchange);
 }
 
 /** True when the request or any message in it carries a credential, good or bad. */
@@ -133,6 +145,16 @@ const carriesAny = ({ request }: Exchange, body: unknown): boolean =>
   carriesCredential(readCredentials(request.headers, null)) || carriesApiKey(body);
 
 const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
+
+/** A call that was made, for when its result is there. */
+interface MadeCall {
+  readonly exchange: Exchange;
+  readonly id: Id;
+  readonly era: Era;
+  readonly step: ToolStep;
+  readonly call: Call;
+  readonly live: LiveAnswer | null;
+}
 
 interface ReplyOptions {
   readonly status?: 200 | 400 | 404;

@@ -23,6 +23,8 @@ export function progressReporter(token: ProgressToken, send: (message: string) =
   };
 }
 
+export type LiveAnswer = ReturnType<typeof liveAnswer>;
+
 /** An answer that becomes an event stream with the first progress, if there is any. */
 export function liveAnswer(openStream: () => EventStream, token: ProgressToken) {
   const { promise: opened, resolve } = Promise.withResolvers<Response>();

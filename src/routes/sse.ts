@@ -50,6 +50,11 @@ const NO_SESSION_ID: Problem = {
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
+interface Posted {
+  readonly exchange: Exchange;
+  readonly sessionId: string;
+}
+
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: Handler } {
   const { methods, newCall, needsHttps, runTool, streams, sessions, principals, publicUrl, metadataUrl } = options;
 
@@ -71,10 +76,10 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!sessions.has(sessionId)) return problemResponse({ code: 'not_found' }, requestId);
-    return withJson(request, (body) => postBody(exchange, sessionId, body));
+    return withJson(request, postBody, { exchange, sessionId });
   }
 
-  async function postBody(exchange: Exchange, sessionId: string, body: Result<unknown, Problem>): Promise<Response> {
+  async function postBody(body: Result<unknown, Problem>, { exchange, sessionId }: Posted): Promise<Response> {
     const { request, requestId } = exchange;
     if (!body.ok) {
       if (body.error.code === 'invalid_json') return refusal(undefined, PARSE_ERROR);
@@ -115,19 +120,16 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
         : progressReporter(step.progressToken, (data) => session.stream.send({ event: 'message', data }));
     if (progress !== undefined) call.progress = progress.report;
 
-    const answered = chain(
-      runTool(step, call, () => cancel.signal),
-      (result) => {
-        progress?.stop();
-        const challenge = oauthChallenge(step, result, metadataUrl);
-        // A cancelled request gets no answer (basic/utilities/cancellation).
-        if (challenge === null && !cancel.signal.aborted) {
-          send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));
-        }
-        sessions.callEnded(session, id);
-        return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
-      },
-    );
+    const answered = chain(runTool(step, call, cancel), (result) => {
+      progress?.stop();
+      const challenge = oauthChallenge(step, result, metadataUrl);
+      // A cancelled request gets no answer (basic/utilities/cancellation).
+      if (challenge === null && !cancel.signal.aborted) {
+        send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));
+      }
+      sessions.callEnded(session, id);
+      return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
+    });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the answer to the POST.
     const waits = step.tool.credential === 'user_jwt' && metadataUrl() !== null;
     return waits ? holdingOpen(exchange, step.tool.timeoutMs, answered) : accepted();

@@ -7,29 +7,39 @@ import { errorText, type Id, resultText } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { rpcErrorOf, toolResultMembers } from '../mcp/tool-result.ts';
 import { type Awaitable, err, isPromise, type Problem, type Result } from '../problem.ts';
-import { type Call, callTool, type ToolAnswer } from '../tools/tool.ts';
+import { type Call, type Canceller, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { challengeFor } from './challenge.ts';
 
 export type ToolResult = Result<ToolAnswer, Problem>;
-export type RunTool = (step: ToolStep, call: Call, cancelled?: () => AbortSignal) => Awaitable<ToolResult>;
+export type RunTool = (step: ToolStep, call: Call, canceller?: Canceller) => Awaitable<ToolResult>;
 
 /**
  * Calls tools. A bug in one is logged and becomes `internal`: it fails one message, not the batch or the stream that is in.
  * A call counts as under way until it is done, even when its request was answered (202, or an event stream) before.
  */
 export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
-  return ({ tool, input }, call, cancelled) => {
-    const failed = (error: unknown): ToolResult => {
-      log.error('internal error', { requestId: call.requestId, tool: tool.name, error });
-      return err({ code: 'internal' });
-    };
+  function failed(error: unknown, tool: Tool, { requestId }: Call): ToolResult {
+    log.error('internal error', { requestId, tool: tool.name, error });
+    return err({ code: 'internal' });
+  }
+
+  async function finished(answer: Promise<ToolResult>, tool: Tool, call: Call): Promise<ToolResult> {
+    inFlight.enter();
     try {
-      const answer = callTool(tool, input, call, cancelled);
-      if (!isPromise(answer)) return answer;
-      inFlight.enter();
-      return answer.catch(failed).finally(inFlight.leave);
+      return await answer;
     } catch (error) {
-      return failed(error);
+      return failed(error, tool, call);
+    } finally {
+      inFlight.leave();
+    }
+  }
+
+  return ({ tool, input }, call, canceller) => {
+    try {
+      const answer = callTool(tool, input, call, canceller);
+      return isPromise(answer) ? finished(answer, tool, call) : answer;
+    } catch (error) {
+      return failed(error, tool, call);
     }
   };
 }

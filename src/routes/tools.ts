@@ -9,7 +9,7 @@ import type { Handler, Refuse } from '../http/router.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 import { remembering } from '../remembering.ts';
 import { type SplitInput, withoutMeta } from '../tools/input.ts';
-import { callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
+import { type Call, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
 
@@ -45,20 +45,25 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
     const key = metaApiKey(input.value.meta);
     if (key !== null && needsHttps(exchange)) return refuse(exchange, { code: 'https_required' });
     const call = newCall(exchange, key);
-    return chain(holdingOpen(exchange, tool.timeoutMs, callTool(tool, input.value.fields, call)), (answered) =>
-      answered.ok
-        ? new Response(textOf(answered.value), { headers: answerHeaders(call.rateLimit) })
-        : refuse(exchange, answered.error, call.rateLimit),
-    );
+    const answered = holdingOpen(exchange, tool.timeoutMs, callTool(tool, input.value.fields, call));
+    return chain(answered, respond, { exchange, call });
   }
 
-  const post: Handler = (exchange) => {
+  const respond = (
+    answered: Result<ToolAnswer, Problem>,
+    { exchange, call }: { readonly exchange: Exchange; readonly call: Call },
+  ): Response =>
+    answered.ok
+      ? new Response(textOf(answered.value), { headers: answerHeaders(call.rateLimit) })
+      : refuse(exchange, answered.error, call.rateLimit);
+
+  function answerBody(body: Result<unknown, Problem>, exchange: Exchange): Awaitable<Response> {
+    if (!body.ok) return refuse(exchange, body.error);
     const tool = toolAt(exchange.path);
-    if (tool === null) return refuse(exchange, NO_SUCH_TOOL);
-    return withJson(exchange.request, (body) =>
-      body.ok ? answer(exchange, tool, body.value) : refuse(exchange, body.error),
-    );
-  };
+    return tool === null ? refuse(exchange, NO_SUCH_TOOL) : answer(exchange, tool, body.value);
+  }
+
+  const post: Handler = (exchange) => withJson(exchange.request, answerBody, exchange);
 
   const absent = ({ path }: Exchange) => (toolAt(path) === null ? NO_SUCH_TOOL : null);
 

@@ -20,6 +20,11 @@ const NEWEST_ENDS: Statement = {
 (SELECT pruned_seq FROM feed)`,
 };
 
+/** Moves the write-ahead log into the file. The driver's close doesn't: a copy of the file alone would lack it. */
+const CHECKPOINT: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
+/** Waited for another process that is at it; it would be the one to do this when it stops. */
+const CHECKPOINT_MS_MAX = 500;
+
 const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
 const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
@@ -43,7 +48,10 @@ export async function openEmbedded(path: string) {
   return {
     store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }),
     mode: 'embedded' as const,
-    close: async () => db.close(),
+    async close() {
+      await db.read(CHECKPOINT, CHECKPOINT_MS_MAX);
+      db.close();
+    },
   };
 }
 

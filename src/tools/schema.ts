@@ -7,6 +7,8 @@ import { hasLength, isStorable } from '../text.ts';
 import { conformsTo } from './conforms.ts';
 
 export type Schema = v.GenericSchema;
+/** What a tool takes and gives: with any other root MCP clients refuse the whole list of tools. */
+export type ObjectSchema = v.GenericSchema<Record<string, unknown>>;
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** Issues reported at once: enough to fix a call, not enough to make a large answer out of a hostile one. */
@@ -48,7 +50,9 @@ function isSmall(input: unknown): boolean {
   return true;
 }
 
-const expectation = (issue: v.BaseIssue<unknown>) => `Expected ${issue.expected ?? 'another value'}`;
+// Of a format, like `email` or `integer`, valibot says only what it is called; of a function, nothing worth saying.
+const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
+  `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : type.replaceAll('_', ' '))}`;
 
 function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   const keys = (issue.path ?? []).map((item) => String(item.key));
@@ -72,14 +76,20 @@ export const text = (min: number, max: number) =>
 // Checks are functions; what JSON Schema can say of them stands beside them as metadata.
 const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'exclusiveMinimum', 'maximum', 'x-mcp-header'];
 
-/** The JSON Schema (2020-12) of what a schema accepts. */
-export function jsonSchemaOf(schema: Schema): JsonSchema {
-  const { $schema: _, ...json } = toJsonSchema(schema, {
+/**
+ * The JSON Schema (2020-12) of what a schema of `tool` accepts, or of a little more: a check it has no words for is left
+ * out. Throws for a type it has none for, like a date.
+ */
+export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
+  const { $schema: _, ...converted } = toJsonSchema(schema, {
     target: 'draft-2020-12',
     typeMode: 'input',
-    ignoreActions: ['check', 'check_items'],
-    overrideAction: ({ valibotAction, jsonSchema }) => {
-      if (valibotAction.type !== 'metadata') return undefined;
+    overrideSchema: ({ errors }) => {
+      if (errors) throw new Error(`${tool}: ${errors.join(' ')}`);
+    },
+    overrideAction: ({ valibotAction, jsonSchema, errors }) => {
+      if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // it is there, without flags
+      if (valibotAction.type !== 'metadata') return errors && jsonSchema;
       const { metadata } = valibotAction as unknown as { metadata: Record<string, unknown> };
       return {
         ...jsonSchema,
@@ -87,6 +97,7 @@ export function jsonSchemaOf(schema: Schema): JsonSchema {
       };
     },
   });
+  const json = { type: 'object', ...converted }; // of alternatives no type is said, which MCP clients ask for
   const { properties, required, ...bare } = json;
   // What MCP tells tools without arguments to say (server/tools): `{"type":"object","additionalProperties":false}`.
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;

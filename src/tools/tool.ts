@@ -7,7 +7,7 @@ import type { RateLimitState } from '../guards/rate-limit.ts';
 import type { Credentials } from '../http/credentials.ts';
 import { once } from '../once.ts';
 import { type Awaitable, chain, err, type InvalidInput, isPromise, ok, type Problem, type Result } from '../problem.ts';
-import { type JsonSchema, jsonSchemaOf, parserOf, type Schema } from './schema.ts';
+import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** What some transports know of a call beside its credentials. */
 export interface CallExtras {
@@ -55,6 +55,9 @@ export class Call {
   }
 }
 
+/** Whose signal cancels a call: a request, or an AbortController. Asked for only when the tool doesn't answer at once. */
+export type Canceller = Pick<Request, 'signal'>;
+
 /** Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool itself. */
 export type ToolContent = Pick<CallToolResult, 'content' | 'isError'>;
 
@@ -94,13 +97,13 @@ export interface Tool extends ToolFacts {
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients give up then, too
 
-interface WithOutput<Added extends object, I extends Schema, O extends Schema> extends ToolFacts {
+interface WithOutput<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
   readonly input: I;
   readonly output: O;
   readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<v.InferInput<O>, Problem>>;
 }
 
-interface WithContent<Added extends object, I extends Schema> extends ToolFacts {
+interface WithContent<Added extends object, I extends ObjectSchema> extends ToolFacts {
   readonly input: I;
   readonly output?: undefined;
   readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<ToolContent, Problem>>;
@@ -113,15 +116,15 @@ interface WithContent<Added extends object, I extends Schema> extends ToolFacts 
  * The guard is an argument of its own because TypeScript infers from left to right: `run` then knows what it adds. Of two
  * overloads the compiler explains why the last does not fit: that is the one for most tools.
  */
-export function defineTool<Added extends object, I extends Schema>(
+export function defineTool<Added extends object, I extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: WithContent<Added, I>,
 ): Tool;
-export function defineTool<Added extends object, I extends Schema, O extends Schema>(
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O>,
 ): Tool;
-export function defineTool<Added extends object, I extends Schema, O extends Schema>(
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O> | WithContent<Added, I>,
 ): Tool {
@@ -142,20 +145,24 @@ export function defineTool<Added extends object, I extends Schema, O extends Sch
     return ok({ json: JSON.stringify(checked.value) });
   }
 
+  function goOn(
+    guarded: Result<Added, Problem>,
+    { raw, call }: { readonly raw: unknown; readonly call: Call },
+  ): Awaitable<Result<ToolAnswer, Problem>> {
+    if (!guarded.ok) return guarded;
+    const parsed = parse(raw);
+    if (!parsed.ok) return parsed;
+    return chain(run(parsed.value, extend(call, guarded.value)), encode);
+  }
+
   return {
     ...facts,
     credential: guard.credential ?? null,
     timeoutMs,
     unusedLimit: guard.unusedLimit ?? null,
-    inputSchema: once(() => jsonSchemaOf(input)),
-    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(output)),
-    invoke: (raw, call) =>
-      chain(guard(call), (guarded) => {
-        if (!guarded.ok) return guarded;
-        const parsed = parse(raw);
-        if (!parsed.ok) return parsed;
-        return chain(run(parsed.value, extend(call, guarded.value)), encode);
-      }),
+    inputSchema: once(() => jsonSchemaOf(name, input)),
+    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
+    invoke: (raw, call) => chain(guard(call), goOn, { raw, call }),
   };
 }
 
@@ -164,18 +171,17 @@ const listed = ({ issues }: InvalidInput): string =>
   issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
 
 /**
- * Calls a tool within its time. `cancelled`, asked for only when the tool doesn't answer at once, aborts it early; what
- * it then answers is nobody's.
+ * Calls a tool within its time. `canceller` aborts it early; what it then answers is nobody's.
  */
 export function callTool(
   tool: Tool,
   input: unknown,
   call: Call,
-  cancelled?: () => AbortSignal,
+  canceller?: Canceller,
 ): Awaitable<Result<ToolAnswer, Problem>> {
   if (tool.unusedLimit !== null) call.rateLimit = tool.unusedLimit;
   const answer = tool.invoke(input, call);
-  return isPromise(answer) ? withinItsTime(tool, call, answer, cancelled?.()) : answer;
+  return isPromise(answer) ? withinItsTime(tool, call, answer, canceller?.signal) : answer;
 }
 
 function withinItsTime(

@@ -17,7 +17,7 @@ export interface ToolResult {
 
 export interface Connected {
   listTools(): Promise<{ tools: { name: string }[] }>;
-  listResources(): Promise<{ resources: unknown[] }>;
+  listResources(): Promise<{ resources: { uri: string }[] }>;
   callTool(call: { name: string; arguments?: Record<string, unknown> }): Promise<ToolResult>;
   close(): Promise<void>;
 }

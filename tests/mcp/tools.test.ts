@@ -10,12 +10,12 @@ import { anyone, call, facts, post, postModern, request, startApp } from './supp
 const textOf = (body: { result: { content: { text: string }[] } }) => body.result.content[0]?.text;
 
 describe('tools/list', () => {
-  test('names the tools in a fixed order, the same for everyone', async () => {
+  test('names the tools in a fixed order, the same for everyone; tools of your own come last', async () => {
     await using app = await startApp();
     const first = (await post(app, request('tools/list'))).body.result.tools;
     const asAlice = (await post(app, request('tools/list'), await bearer(app, 'alice'))).body.result.tools;
     const asModern = (await postModern(app, 'tools/list')).body.result.tools;
-    expect(first.map(({ name }: { name: string }) => name)).toEqual([
+    expect(first.slice(0, 5).map(({ name }: { name: string }) => name)).toEqual([
       'create_api_key',
       'list_api_keys',
       'revoke_api_key',

@@ -92,6 +92,15 @@ describe('a HOST open to the network', () => {
   });
 });
 
+test('production without TLS and without a proxy to trust warns that no credential will do', async () => {
+  const WARNING = 'warning: in production no credential is accepted without HTTPS';
+  const production = { ...JWT, NODE_ENV: 'production' };
+  await using plain = await startServer({ env: production });
+  expect(plain.stderr()).toContain(WARNING);
+  await using proxied = await startServer({ env: { ...production, TRUST_PROXY: '1' } });
+  expect(proxied.stderr()).not.toContain(WARNING);
+});
+
 /** The one line of a start that failed. */
 async function failure(env: Record<string, string>, folder?: string): Promise<string> {
   const { code, stderr, stdout } = await runToExit({ env, ...(folder !== undefined && { folder }) });

@@ -1,8 +1,11 @@
 // Stopping: SIGTERM and SIGINT, as a supervisor, a terminal and a package runner send them.
 
 import { describe, expect, test } from 'bun:test';
+import { copyFileSync, mkdirSync } from 'node:fs';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
 import { type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -163,6 +166,18 @@ test('what was used a moment ago is flushed', async () => {
   expect(await server.stop()).toBe(0);
   await using again = await startServer({ env: JWT, folder: server.folder });
   expect((await callOver(again.url, 'list_api_keys', {}, alice)).body.keys).toEqual(before);
+});
+
+test('the database file is whole without what stood beside it', async () => {
+  const server = await startServer({ env: JWT });
+  const alice = await userHeaders('alice');
+  await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, alice);
+  expect(await server.stop()).toBe(0);
+  const copy = temporaryFolder();
+  mkdirSync(join(copy, 'data'));
+  copyFileSync(join(server.folder, 'data/keys.db'), join(copy, 'data/keys.db'));
+  await using again = await startServer({ env: JWT, folder: copy });
+  expect((await callOver(again.url, 'list_api_keys', {}, alice)).body.keys).toMatchObject([{ name: 'n' }]);
 });
 
 describe('a second signal', () => {

@@ -142,3 +142,62 @@ describe('a name that can not be stops the start', () => {
     expect((await app.call('Other.name-2')).status).toBe(200);
   });
 });
+
+describe('its schemas', () => {
+  test('are of objects: another root does not compile', () => {
+    // @ts-expect-error: MCP clients would refuse the whole list of tools
+    defineTool(open, { ...facts, name: 'array', output: v.array(v.string()), run: () => ok(['x']) });
+    // @ts-expect-error: nor can its arguments be one text
+    defineTool(open, { ...facts, name: 'text', input: v.string(), run: () => ok({ said: 'x' }) });
+  });
+
+  test('may have alternatives at their root, which say that they are objects', () => {
+    const input = v.variant('by', [
+      v.strictObject({ by: v.literal('id'), id: v.string() }),
+      v.strictObject({ by: v.literal('name'), name: v.string() }),
+    ]);
+    const tool = defineTool(open, { ...facts, name: 'find', input, run: ({ by }) => ok({ said: by }) });
+    expect(tool.inputSchema()).toMatchObject({ type: 'object', oneOf: [{ type: 'object' }, { type: 'object' }] });
+  });
+
+  test.each([
+    ['a format', v.pipe(v.number(), v.integer()), 1.5, 'Expected integer'],
+    ['another', v.pipe(v.string(), v.isoDate()), 'soon', 'Expected iso date'],
+    [
+      'a function',
+      v.pipe(
+        v.string(),
+        v.check(() => false),
+      ),
+      'x',
+      'Expected another value',
+    ],
+    ['one with a message of its own', v.pipe(v.string(), v.email('Expected an address')), 'x', 'Expected an address'],
+  ])('say of a value what was expected: %s', async (_what, value, given, message) => {
+    const input = v.strictObject({ value });
+    await using app = await createTestApp({
+      tools: () => [defineTool(open, { ...facts, name: 'take', input, run: () => ok({ said: 'x' }) })],
+    });
+    expect((await app.call('take', { value: given })).body.issues).toEqual([{ path: 'value', message }]);
+  });
+
+  test('have checks that JSON Schema has no words for, which are left out of what clients are told', () => {
+    const code = v.pipe(v.string(), v.regex(/^[a-z]{3}$/i));
+    const input = v.pipe(
+      v.strictObject({ name: v.pipe(v.string(), v.trim(), v.minLength(1), v.brand('Name')), code }),
+      v.check(({ name, code }) => name !== code),
+    );
+    const tool = defineTool(open, { ...facts, name: 'find', input, run: ({ name }) => ok({ said: name }) });
+    const { properties } = JSON.parse(JSON.stringify(tool.inputSchema()));
+    expect(properties).toEqual({ name: { type: 'string', minLength: 1 }, code: { type: 'string' } });
+  });
+
+  test('that JSON Schema has no words for are reported with the name of the tool', async () => {
+    const output = v.strictObject({ at: v.date() });
+    await using app = await createTestApp({
+      tools: () => [defineTool(open, { ...facts, name: 'clock', output, run: () => ok({ at: new Date(0) }) })],
+    });
+    expect((await fetch(`${app.url}/openapi.json`)).status).toBe(500);
+    expect((await app.log()).at(-1)?.error).toContain('clock: The "date" schema cannot be converted');
+  });
+});

@@ -74,3 +74,16 @@ describeInBrowser('axe-core finds nothing serious', (browser) => {
     });
   }
 });
+
+describeInBrowser("in colours of a person's own", (browser) => {
+  const preview = withPreview(browser);
+
+  test('the state whose keys are shown still stands out', async () => {
+    await preview('widget=api-keys-list', async ({ page, list }) => {
+      await page.emulateMedia({ forcedColors: 'active' });
+      const background = (name: string) =>
+        list.getByRole('button', { name }).evaluate((button) => getComputedStyle(button).backgroundColor);
+      expect(await background('All 6')).not.toBe(await background('Active 3'));
+    });
+  });
+});
