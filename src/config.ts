@@ -116,7 +116,9 @@ function webOrigin(value: string): string | null {
 // Keys and metadata fetched over plain HTTP could be anybody's.
 function trustedUrl(value: string): URL | null {
   const url = webUrl(value);
-  return url !== null && !url.username && (url.protocol === 'https:' || isLoopback(url.hostname)) ? url : null;
+  return url !== null && !url.username && !url.password && (url.protocol === 'https:' || isLoopback(url.hostname))
+    ? url
+    : null;
 }
 
 // Compared by its exact text later, so the text is kept and not the normalized URL (RFC 8414 §3.3).

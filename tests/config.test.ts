@@ -312,9 +312,9 @@ describe('who signs user tokens', () => {
     expect(both).toMatchObject({ jwt: { kind: 'jwks' }, authorizationServer: 'https://id.example' });
   });
 
-  test('user-info in a URL is refused and not echoed', () => {
+  test.each(['user:hunter2', ':hunter2'])('user-info in a URL is refused and not echoed: %s', (userInfo) => {
     for (const name of ['JWT_ISSUER', 'JWT_JWKS_URL', 'PUBLIC_URL']) {
-      const [line, ...more] = faults({ [name]: 'https://user:hunter2@id.example/' });
+      const [line, ...more] = faults({ [name]: `https://${userInfo}@id.example/` });
       expect(line).toEndWith('got "https://id.example/"');
       expect(more).toEqual([]);
     }

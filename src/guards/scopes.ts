@@ -20,4 +20,7 @@ export function scopesGuard(log: Log) {
     };
 }
 
-const holds = (held: readonly string[], required: readonly string[]) => required.every((scope) => held.includes(scope));
+function holds(held: readonly string[], required: readonly string[]): boolean {
+  for (const scope of required) if (!held.includes(scope)) return false;
+  return true;
+}

@@ -13,7 +13,7 @@ import type { Handler } from '../http/router.ts';
 import { classify, type Era, type IncomingRequest } from '../mcp/era.ts';
 import { carriesApiKey, errorText, type Id, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
 import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
-import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
@@ -31,6 +31,10 @@ export interface McpRouteOptions {
   /** Challenge whoever brings no credential at all, whatever is asked for, so that clients sign in when they connect. */
   readonly eager: boolean;
 }
+
+/** What the calls of one batch may answer, and one answer over it; those after that are refused and do not run. */
+const BATCH_CHARS_MAX = 16 * 1024 * 1024;
+const BATCH_FULL: Problem = { code: 'overloaded' };
 
 export function mcpRoute(options: McpRouteOptions): Handler {
   const { methods, newCall, needsHttps, runTool, streams, metadataUrl, eager } = options;
@@ -84,11 +88,12 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     return live?.finish(text) ?? reply(exchange, text, { rateLimit: call.rateLimit });
   }
 
-  function answerBatch(exchange: Exchange, messages: readonly Message[]): Awaitable<Response> {
+  /** One after the other: a hundred calls at once, each with a large answer, could take all the memory there is. */
+  async function batchAnswers(exchange: Exchange, messages: readonly Message[]): Promise<string[]> {
     const { requestId } = exchange;
     const { headers } = exchange.request;
-    const answers: Awaitable<string>[] = [];
-    let timeoutMs = 0; // of the slowest call
+    const answers: string[] = [];
+    let chars = 0; // of the calls
     for (const message of messages) {
       if (message.kind === 'invalid') answers.push(errorText(message.id, message.error));
       if (message.kind !== 'request') continue;
@@ -97,18 +102,19 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       if (step.kind === 'result') answers.push(resultText(id, step.members));
       else if (step.kind === 'error') answers.push(errorText(id, step.error));
       else {
-        timeoutMs = Math.max(timeoutMs, step.tool.timeoutMs);
-        answers.push(
-          chain(runTool(step, newCall(exchange, step.metaApiKey)), (result) =>
-            toolResultText(methods, { id, era: 'legacy', requestId }, result),
-          ),
-        );
+        const result =
+          chars < BATCH_CHARS_MAX ? await runTool(step, newCall(exchange, step.metaApiKey)) : err(BATCH_FULL);
+        const text = toolResultText(methods, { id, era: 'legacy', requestId }, result);
+        chars += text.length;
+        answers.push(text);
       }
     }
-    if (answers.length === 0) return accepted();
-    return chain(holdingOpen(exchange, timeoutMs, Promise.all(answers)), (all) =>
-      reply(exchange, `[${all.join(',')}]`),
-    );
+    return answers;
+  }
+
+  async function answerBatch(exchange: Exchange, messages: readonly Message[]): Promise<Response> {
+    const answers = await holdingOpen(exchange, Number.POSITIVE_INFINITY, batchAnswers(exchange, messages));
+    return answers.length === 0 ? accepted() : reply(exchange, `[${answers.join(',')}]`);
   }
 
   function answerBody(body: Result<unknown, Problem>, exchange: Exchange): Awaitable<Response> {

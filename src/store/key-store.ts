@@ -23,6 +23,12 @@ SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
 ON CONFLICT DO NOTHING RETURNING id`;
 
+/** At 13 KB for a key with all it may hold, half of the 10 MB at which sqld refuses to answer. */
+const LIST_PAGE_ROWS = 400;
+
+const LIST = `SELECT * FROM api_keys WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
+ORDER BY created_at_ms DESC, row DESC LIMIT ${LIST_PAGE_ROWS}`;
+
 const CHANGES = `SELECT f.database_id, f.pruned_seq, ${NEWEST_SEQ} AS newest_seq, c.seq, c.key_hash
 FROM feed f LEFT JOIN (SELECT seq, key_hash FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ${FEED_PAGE_MAX}) c ON true
 ORDER BY c.seq`;
@@ -108,11 +114,16 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
     },
 
     async listByUser(userId) {
-      const rows = await primary.read({
-        sql: 'SELECT * FROM api_keys WHERE user_id = ? ORDER BY created_at_ms DESC, row DESC',
-        args: [userId],
-      });
-      return rows.ok ? ok(rows.value.map(recordOf)) : rows;
+      const records: ApiKeyRecord[] = [];
+      let before = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
+      for (;;) {
+        const rows = await primary.read({ sql: LIST, args: [userId, ...before] });
+        if (!rows.ok) return rows;
+        records.push(...rows.value.map(recordOf));
+        const last = rows.value[LIST_PAGE_ROWS - 1];
+        if (last === undefined) return ok(records);
+        before = [Number(last.created_at_ms), Number(last.row)];
+      }
     },
 
     deactivate: (userId, keyId) =>

@@ -5,7 +5,7 @@
 // with its own fetch, which gives up in time, and which alone knows what happened on the wire.
 
 import type { Client } from '@libsql/client/web';
-import type { RemoteConfig } from '../config.ts';
+import { type RemoteConfig, shownUrl } from '../config.ts';
 import { err, ok } from '../problem.ts';
 import { sleep } from '../waiting.ts';
 import {
@@ -48,6 +48,13 @@ const WRITES_AT_ONCE = 2;
 export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<Database> {
   // Only here: an embedded start loads no HTTP client, a remote one no native driver.
   const { createClient } = await import('@libsql/client/web');
+  try {
+    createClient({ url }).close();
+  } catch {
+    // In words of our own: the driver's quote the query, where a token may stand.
+    const expected = 'no fragment, and in its query authToken and a tls that fits, or nothing';
+    throw new Error(`DATABASE_URL: expected ${expected}, got "${shownUrl(url)}"`);
+  }
   let closed = false;
 
   async function attempt<T>(run: (client: Client) => Promise<T>, withinMs: number): Promise<Tried<T>> {

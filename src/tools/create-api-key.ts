@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { ok } from '../problem.ts';
 import type { ToolDeps } from './deps.ts';
-import { text } from './schema.ts';
+import { epochMs, text } from './schema.ts';
 import { defineTool } from './tool.ts';
 
 const SCOPES_MAX = 100;
@@ -51,7 +51,7 @@ const output = v.strictObject({
   key: v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.')),
   name: v.string(),
   scopes: v.array(v.string()),
-  expiresAt: v.pipe(v.nullable(v.number()), v.description('Milliseconds since the Unix epoch, or null: never.')),
+  expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
   warning: v.string(),
 });
 

@@ -3,6 +3,7 @@
 import * as v from 'valibot';
 import { ok } from '../problem.ts';
 import type { ToolDeps } from './deps.ts';
+import { epochMs } from './schema.ts';
 import { defineTool } from './tool.ts';
 
 const item = v.strictObject({
@@ -10,11 +11,9 @@ const item = v.strictObject({
   name: v.string(),
   scopes: v.array(v.string()),
   active: v.pipe(v.boolean(), v.description('False once revoked.')),
-  createdAt: v.pipe(v.number(), v.description('Milliseconds since the Unix epoch.')),
-  expiresAt: v.pipe(v.nullable(v.number()), v.description('Milliseconds since the Unix epoch, or null: never.')),
-  lastUsedAt: v.optional(
-    v.pipe(v.number(), v.description('Milliseconds since the Unix epoch; absent until first use.')),
-  ),
+  createdAt: v.pipe(epochMs, v.description('Milliseconds since the Unix epoch.')),
+  expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
+  lastUsedAt: v.optional(v.pipe(epochMs, v.description('Milliseconds since the Unix epoch; absent until first use.'))),
 });
 
 export const listApiKeys = ({ guards, keys }: ToolDeps) =>

@@ -73,6 +73,9 @@ export const text = (min: number, max: number) =>
     v.metadata({ minLength: min, maxLength: max }),
   );
 
+/** Milliseconds since the Unix epoch. */
+export const epochMs = v.pipe(v.number(), v.integer());
+
 // Checks are functions; what JSON Schema can say of them stands beside them as metadata.
 const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'exclusiveMinimum', 'maximum', 'x-mcp-header'];
 

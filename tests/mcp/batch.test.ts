@@ -1,7 +1,10 @@
 // Batches on /mcp, which only 2025-03-26 and 2024-11-05 have.
 
 import { describe, expect, test } from 'bun:test';
-import { call, META, post, request, startApp } from './support.ts';
+import * as v from 'valibot';
+import { ok } from '../../src/problem.ts';
+import { defineTool } from '../../src/tools/tool.ts';
+import { anyone, call, facts, META, post, request, startApp } from './support.ts';
 
 const pings = (count: number) => Array.from({ length: count }, (_, index) => request('ping', undefined, index));
 
@@ -92,6 +95,29 @@ describe('a batch', () => {
     expect(body[0].result.structuredContent.owner).toBe('alice');
     expect(body[1].result).toEqual({
       content: [{ type: 'text', text: 'Rate limit exceeded; try again later' }],
+      isError: true,
+    });
+  });
+
+  test('runs no more calls once their answers are large', async () => {
+    let runs = 0;
+    const large = defineTool(anyone, {
+      ...facts('large'),
+      input: v.strictObject({}),
+      run() {
+        runs += 1;
+        return ok({ content: [{ type: 'text', text: 'x'.repeat(5 * 1024 * 1024) }] });
+      },
+    });
+    await using app = await startApp({ tools: () => [large] });
+    const { status, body } = await post(
+      app,
+      [1, 2, 3, 4, 5, 6].map((id) => ({ ...call('large'), id })),
+    );
+    expect([status, body.length, runs]).toEqual([200, 6, 4]);
+    expect(body[3].result.isError).toBeUndefined();
+    expect(body[4].result).toEqual({
+      content: [{ type: 'text', text: 'The server is at its limit; try again' }],
       isError: true,
     });
   });

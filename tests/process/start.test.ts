@@ -178,6 +178,17 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
     );
   });
 
+  test.each([
+    ['http://127.0.0.1:9?hunter2', 'http://127.0.0.1:9'],
+    ['http://127.0.0.1:9/?tls=hunter2', 'http://127.0.0.1:9/'],
+    ['libsql://u:hunter2@localhost?tls=0', 'libsql://localhost'],
+    ['libsql://localhost:9#hunter2', 'libsql://localhost:9'],
+  ])('a remote address with what the driver does not take, not shown: %s', async (url, shown) => {
+    expect(await failure({ ...JWT, DATABASE_URL: url })).toBe(
+      `mcp-key-server: DATABASE_URL: expected no fragment, and in its query authToken and a tls that fits, or nothing, got "${shown}"`,
+    );
+  });
+
   test('a folder that cannot be made', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'file'), '');

@@ -60,6 +60,18 @@ test('the bounds of create_api_key stand in its schema', () => {
   expect(keyId).toMatchObject({ properties: { keyId: { type: 'string', maxLength: 200 } }, required: ['keyId'] });
 });
 
+test('times are integers', () => {
+  const output = (tool: string) =>
+    document.paths[`/tools/${tool}`].post.responses[200].content['application/json'].schema.properties;
+  const orNull = { anyOf: [{ type: 'integer' }, { type: 'null' }] };
+  expect(output('create_api_key')).toMatchObject({ expiresAt: orNull });
+  expect(output('list_api_keys').keys.items.properties).toMatchObject({
+    createdAt: { type: 'integer' },
+    expiresAt: orNull,
+    lastUsedAt: { type: 'integer' },
+  });
+});
+
 test('what a tool asks for is what its guards ask for, in whatever order they are composed', async () => {
   const tool = (name: string, guard: Guard<Call>) =>
     defineTool(guard, {

@@ -32,6 +32,25 @@ test('a key is created, used, listed, revoked, refused and deleted', async () =>
   expect(await health(app.url)).toMatchObject({ status: 200, store: { mode: 'remote', ok: true } });
 });
 
+test('a list is whole, and in order, where it is more than the primary puts into one answer', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const scopes = Array.from({ length: 100 }, (_, index) => String(index).padEnd(100, 's'));
+  const db = createClient({ url: sqld.url });
+  // Two rows have one time, and each page but the last ends between two such.
+  await db.execute({
+    sql: `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT printf('%032x', i), 'alice', ?, printf('%064x', i), ?, 1, i / 2 FROM n`,
+    args: ['\u{1f511}'.repeat(200), JSON.stringify(scopes)],
+  });
+  db.close();
+  const { status, body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
+  expect(status).toBe(200);
+  const newestFirst = Array.from({ length: 1000 }, (_, index) => (1000 - index).toString(16).padStart(32, '0'));
+  expect(body.keys.map(({ id }: { id: string }) => id)).toEqual(newestFirst);
+});
+
 test('a primary that stops for most of the bound costs the first use of a key time, and nothing else', async () => {
   await using sqld = await startSqld();
   await using app = await createTestApp({ store: storeOn(sqld.env), env: { REVOCATION_LAG_MAX_MS: '2000' } });

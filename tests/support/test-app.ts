@@ -94,6 +94,9 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     ...(options.tools && { tools: options.tools }),
     ...(options.resources && { resources: options.resources }),
     ...(options.resourceTemplates && { resourceTemplates: options.resourceTemplates }),
+  }).catch(async (error) => {
+    await ownStore?.[Symbol.asyncDispose]();
+    throw error;
   });
   const server = serve({ hostname: '127.0.0.1', port: 0, tls: null, fetch: service.app.fetch });
   const url = `http://127.0.0.1:${server.port}${config.value.basePath}`;
