@@ -1,7 +1,7 @@
 // The server on Deno.
 
 import { hash } from 'node:crypto';
-import { VARIABLES } from './config.ts';
+import { VARIABLES } from './env.ts';
 import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
 
 /**

@@ -1,4 +1,4 @@
-// A map of bounded size that keeps what was used lately.
+// A map of bounded size that keeps what was used lately: an LRU cache, but an approximate one.
 
 export interface Recent<Value> {
   /** What is found counts as used. */

@@ -1,4 +1,4 @@
-// A decision over a text that comes again and again, made once for each of the texts seen lately.
+// Memoizing: a decision over a text that comes again and again, made once for each of the texts seen lately.
 
 import { createRecent } from './recent.ts';
 

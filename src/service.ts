@@ -117,10 +117,7 @@ async function signingKeys(config: Config, context: Pick<ServiceOptions, 'clock'
 }
 
 /** What a token for this server may be made out to (RFC 8707): the origin, or the resource a client was given. */
-const ownAudiences = (publicUrl: string) => [
-  new URL(publicUrl).origin,
-  `${new URL(publicUrl).origin}/`,
-  publicUrl,
-  `${publicUrl}/mcp`,
-  `${publicUrl}/sse`,
-];
+function ownAudiences(publicUrl: string): readonly string[] {
+  const { origin } = new URL(publicUrl);
+  return [origin, `${origin}/`, publicUrl, `${publicUrl}/mcp`, `${publicUrl}/sse`];
+}

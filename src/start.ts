@@ -2,7 +2,8 @@
 // What differs between Bun and Deno comes in as `Host`.
 
 import { type Sha256, systemClock, systemRandom } from './clock.ts';
-import { type Config, type Env, parseConfig, shownUrl } from './config.ts';
+import { type Config, parseConfig, shownUrl } from './config.ts';
+import type { Env } from './env.ts';
 import type { Peer } from './http/exchange.ts';
 import { createLog } from './log.ts';
 import { isLoopback } from './loopback.ts';
@@ -11,6 +12,7 @@ import { redact } from './redact.ts';
 import { SERVER_NAME, SERVER_VERSION } from './server-info.ts';
 import { createService, type Service } from './service.ts';
 import type { Tls } from './tls.ts';
+import { sleep, within } from './waiting.ts';
 
 /** What a runtime provides. */
 export interface Host {
@@ -111,7 +113,7 @@ async function run(host: Host, config: Config): Promise<void> {
     server.kill();
     await service.close();
     log.info('stopped');
-    await Promise.race([log.flush(), sleep(LOG_LEAVES_MS)]);
+    await within(LOG_LEAVES_MS, log.flush(), undefined);
   }
 }
 
@@ -153,5 +155,3 @@ function banner(config: Config, listening: string, publicUrl: string): string {
   ${signIn}
 ${unnamed ? UNNAMED : ''}${insecure ? INSECURE : ''}`;
 }
-
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

@@ -1,8 +1,9 @@
 // `bun run token --sub alice [--expires 24h]`: mints a user JWT with the secret, issuer and audience the server uses.
 
 import { SignJWT } from 'jose/jwt/sign';
-import { type Env, parseConfig } from './config.ts';
+import { parseConfig } from './config.ts';
 import { developmentSecret } from './data-folder.ts';
+import type { Env } from './env.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from './subject.ts';
 import { parseWindow } from './window.ts';
 

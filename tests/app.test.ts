@@ -23,7 +23,7 @@ describe('paths', () => {
     for (const path of ['/tools/<tool_name>', '/mcp', '/sse', '/mcp/health', '/widgets/preview', '/openapi.json']) {
       expect(body).toContain(app.url + path);
     }
-    expect(body).toContain(`${app.url}/.well-known/oauth-protected-resource`);
+    expect(body).toContain(`${app.url}/.well-known/oauth-protected-resource\n`);
   });
 
   test.each(['/nope', '/tools', '/Tools/get_data', '/index.html', '/%2e%2e/etc/passwd', '/openapi.json/'])(

@@ -1,7 +1,8 @@
 // Every variable, its default, its bounds, and the line that a bad value gets.
 
 import { describe, expect, test } from 'bun:test';
-import { type Config, type Env, parseConfig, shownUrl } from '../src/config.ts';
+import { type Config, parseConfig, shownUrl } from '../src/config.ts';
+import type { Env } from '../src/env.ts';
 
 const SECRET_32 = 'x'.repeat(32);
 

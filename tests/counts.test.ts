@@ -6,7 +6,7 @@ import { createTestApp } from './support/test-app.ts';
 test('at debug level the log says what verification asked of memory and of the database', async () => {
   const app = await createTestApp({ env: { LOG_LEVEL: 'debug' } });
   const { key } = await app.createKey('alice');
-  for (let calls = 0; calls < 20; calls += 1) await app.call('get_data', {}, { 'x-api-key': key });
+  for (let calls = 0; calls < 20; calls += 1) await app.useKey(key);
   await app.call('get_data', {}, { 'x-api-key': `sk_test_${'0'.repeat(64)}` });
   await app.close();
 

@@ -13,7 +13,7 @@ describe('events', () => {
     await using app = await createTestApp();
     const alice = await bearer(app, 'alice');
     const { id: keyId, key } = await app.createKey('alice');
-    await app.call('get_data', {}, { 'x-api-key': key });
+    await app.useKey(key);
     await app.call('revoke_api_key', { keyId }, alice);
     await app.call('delete_api_key', { keyId }, alice);
     const events = ['API key created', 'API key authentication successful', 'API key revoked', 'API key deleted'];
@@ -75,8 +75,8 @@ describe('events', () => {
     await using app = await createTestApp();
     const { key, id: keyId } = await app.createKey('alice', { scopes: ['write', 'admin'] });
     const none = await app.call('get_data');
-    const bad = await app.call('get_data', {}, { 'x-api-key': 'x' });
-    const denied = await app.call('get_data', {}, { 'x-api-key': key });
+    const bad = await app.useKey('x');
+    const denied = await app.useKey(key);
     expect((await app.log()).filter(({ level }) => level === 'warn')).toEqual([
       expect.objectContaining({ event: 'No API key provided', requestId: none.body.requestId }),
       expect.objectContaining({
@@ -102,7 +102,7 @@ describe('events', () => {
     await app.call('revoke_api_key', { keyId: revoked.id }, await bearer(app, 'alice'));
     app.clock.advance(86_400_001);
     for (const key of [revoked.key, expired.key, `sk_test_${'0'.repeat(64)}`]) {
-      await app.call('get_data', {}, { 'x-api-key': key });
+      await app.useKey(key);
     }
     const [first, second, third] = await named(app, 'Invalid or expired API key');
     expect(first).toMatchObject({ level: 'warn', reason: 'revoked', keyId: revoked.id, userId: 'alice' });
@@ -141,7 +141,7 @@ test('no line holds a key, a hash or a token, wherever they were put', async () 
       name: secret,
       scopes: [secret].filter((text) => text.length <= 100),
     });
-    await app.call('get_data', {}, { 'x-api-key': holder.key });
+    await app.useKey(holder.key);
     secrets.push(holder.key);
   }
   const text = await app.logText();
@@ -180,9 +180,10 @@ describe('the writer', () => {
     const key = `sk_live_${'a1'.repeat(32)}`;
     log.error('internal error', { error: new Error(`bad key "${key}" with hash ${'0f'.repeat(32)}`) });
     log.info('scopes', { held: [key] });
+    log.info('token', { sub: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhMWExIn0.a1a1' });
     await log.flush();
     const lines = chunks.join('').trim().split('\n');
-    expect(lines).toHaveLength(2);
+    expect(lines).toHaveLength(3);
     for (const line of lines) {
       expect(line).not.toContain('a1a1');
       expect(line).not.toContain('0f0f');

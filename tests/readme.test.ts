@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Env, parseConfig } from '../src/config.ts';
+import { parseConfig } from '../src/config.ts';
+import type { Env } from '../src/env.ts';
 import { BODY_BYTES_MAX } from '../src/http/body.ts';
 import { KEYS_PER_USER_MAX } from '../src/keys/keys.ts';
 import { type ProblemCode, problemText } from '../src/problem.ts';

@@ -29,7 +29,7 @@ export function extend<Context extends object, Add extends object>(context: Cont
   return extended;
 }
 
-/** What two guards add, as one type. Mapped, so that where a guard is expected inference goes from the guards outward. */
+/** `A & B`, but mapped: of an intersection TypeScript would infer A and B from the type that is expected, not from the guards. */
 type Both<A, B> = { [K in keyof (A & B)]: (A & B)[K] };
 
 /**

@@ -1,8 +1,7 @@
 // Who a request comes from, by whatever valid credentials it carries: to bind a session to. It never denies.
 
 import type { Credentials } from '../http/credentials.ts';
-import type { VerifyKey } from './api-key.ts';
-import { presentedKey } from './api-key.ts';
+import { presentedKey, type VerifyKey } from './api-key.ts';
 import type { VerifyUserJwt } from './user-jwt.ts';
 
 /** The subjects behind the credentials; empty when none is valid, or that can't be known now. */

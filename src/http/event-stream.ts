@@ -24,7 +24,10 @@ export interface EventStream {
   readonly lastSentMs: number;
 }
 
-/** Waiting for the client at most, and one event over it. Above what bursts of answers need, small enough for 1,000 streams. */
+/**
+ * What may wait for the client to read it; the event that exceeds this is the last one taken. Enough for bursts of
+ * answers, little enough for 1,000 streams.
+ */
 const BUFFER_BYTES_MAX = 256 * 1024;
 
 export const EVENT_STREAM_HEADERS = {

@@ -13,10 +13,11 @@ const POLLS_PER_LAG = 4;
 /** After one that failed the next comes sooner: there may still be time before anybody has to wait. */
 const RETRIES_PER_LAG = 16;
 /**
- * A question to the store takes at most this part of the bound, and this long, before the caller is told 503. Most of
- * the bound: an answer counts until then, and a store over the network may be asked a second time within it.
+ * After this part of the bound a question to the store is given up, and the caller told 503. Most of the bound: an answer
+ * counts until then, and a store over the network may be asked a second time within it.
  */
 const ASK_PART_OF_LAG = 0.9;
+/** Where the bound is long nobody waits for all of it. */
 const ASK_MS_MAX = 3000;
 /** The way of an answer back to its caller, taken off the bound: a success must not arrive after it either. */
 const ANSWER_MS = 25;
@@ -113,7 +114,7 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
     if (stopped || clock.monotonicMs() - askedAtMs > IDLE_AFTER_MS) return; // the next verification polls first
     timer = setTimeout(
       () => {
-        poll().catch((bug) => log.error('change feed broken', { error: bug })); // whoever verifies meets it as well
+        poll().catch((bug) => log.error('change feed broken', { error: bug })); // the next verification meets it too
       },
       lagMaxMs / (failing ? RETRIES_PER_LAG : POLLS_PER_LAG),
     );

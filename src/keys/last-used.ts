@@ -1,13 +1,14 @@
 // When each key was last used: exact in memory at once, in the store a few seconds later, never a write per call.
 
 import type { Log } from '../log.ts';
+import { sleep, within } from '../waiting.ts';
 import type { ApiKeyRecord, KeyStore } from './record.ts';
 
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;
-/** Slices are spread over this time, so that what others ask meanwhile waits for one of them at most, */
+/** A flush is written in slices, spread over this time: whoever asks the store meanwhile waits for one slice at most. */
 const SPREAD_MS = 1000;
-/** and are no further apart than this: waiting longer helps nobody. */
+/** The longest pause between two slices: where there are few, spreading them further helps nobody. */
 const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 15 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
@@ -89,7 +90,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
           return;
         }
         for (const [keyId] of slice) leaving.delete(keyId);
-        if (!stopping) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+        if (!stopping) await sleep(pauseMs);
       }
     } finally {
       keepWhatIsLeft();
@@ -115,13 +116,9 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     flush,
     async stop() {
       stopping = true;
-      let giveUp: ReturnType<typeof setTimeout> | undefined;
-      const enough = new Promise<void>((resolve) => {
-        giveUp = setTimeout(resolve, STOP_MS_MAX);
-      });
       // The first may join a flush that began before the last uses were noted.
-      await Promise.race([flush().then(() => (pending.size > 0 ? flush() : undefined)), enough]);
-      clearTimeout(giveUp);
+      const written = flush().then(() => (pending.size > 0 ? flush() : undefined));
+      await within(STOP_MS_MAX, written, undefined);
       clearTimeout(timer);
     },
   };

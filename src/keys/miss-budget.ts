@@ -1,4 +1,5 @@
 // How often one source may make the store be asked for keys nobody here knows: what a flood of guessed keys can cost.
+// Each source has a token bucket.
 //
 // Only keys that turn out wrong use the budget up, so honest callers have it whole. Over it a caller waits a little,
 // then gets 429. Whoever comes back with the *same* key, as Retry-After asks, is served from a part of the budget of
@@ -7,6 +8,7 @@
 import type { Clock } from '../clock.ts';
 import { type Awaitable, err, ok, type Problem, type Result } from '../problem.ts';
 import { createRecent } from '../recent.ts';
+import { sleep } from '../waiting.ts';
 
 /** Unknown keys a source may present: at 40 µs a read, under 1 % of a core. */
 const MISSES_PER_S = 200;
@@ -81,7 +83,7 @@ export function createMissBudget(clock: Clock): MissBudget {
   async function wait(source: Source, address: string, keyHash: string): Promise<Result<void, Problem>> {
     source.waiting += 1;
     waiting += 1;
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * WAIT_MS_MAX));
+    await sleep(Math.random() * WAIT_MS_MAX);
     source.waiting -= 1;
     waiting -= 1;
     return tryTake(sourceAt(address, clock.monotonicMs())) ? ADMITTED : refuse(keyHash);

@@ -12,7 +12,7 @@ import {
   type RpcError,
   readMessage,
 } from './message.ts';
-import { mirrors } from './mirrored-headers.ts';
+import { type HeaderReader, mirrors } from './mirrored-headers.ts';
 
 export const MODERN_VERSIONS: readonly string[] = ['2026-07-28'];
 export const LEGACY_VERSIONS: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
@@ -29,7 +29,6 @@ const META_VERSION = 'io.modelcontextprotocol/protocolVersion';
 const META_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
 export type Era = 'legacy' | 'modern';
-export type HeaderReader = Pick<Headers, 'get'>;
 
 /** How a request came: its era, what its sender can do (known in the modern era only), and its headers. */
 export interface Origin {

@@ -9,7 +9,7 @@ import type {
 } from '@modelcontextprotocol/sdk/types.js';
 import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
 import type { Tool } from '../tools/tool.ts';
-import type { Resource, ResourceTemplate } from './resource.ts';
+import type { Resource, ResourceFacts, ResourceTemplate } from './resource.ts';
 
 export const SERVER_INFO: Implementation = { name: SERVER_NAME, version: SERVER_VERSION };
 
@@ -33,8 +33,7 @@ export const listedTool = ({ name, title, description, annotations, widget, ...t
   ...(widget !== undefined && { _meta: { ui: { resourceUri: widget }, 'ui/resourceUri': widget } }),
 });
 
-export const listedResource = ({ uri, name, title, description, mimeType, meta }: Resource): ListedResource => ({
-  uri,
+const listedFacts = ({ name, title, description, mimeType, meta }: ResourceFacts) => ({
   name,
   title,
   description,
@@ -42,16 +41,12 @@ export const listedResource = ({ uri, name, title, description, mimeType, meta }
   ...(meta && { _meta: meta }),
 });
 
-export const listedTemplate = ({
-  uriTemplate,
-  name,
-  title,
-  description,
-  mimeType,
-}: ResourceTemplate): ListedTemplate => ({
-  uriTemplate,
-  name,
-  title,
-  description,
-  mimeType,
+export const listedResource = (resource: Resource): ListedResource => ({
+  uri: resource.uri,
+  ...listedFacts(resource),
+});
+
+export const listedTemplate = (template: ResourceTemplate): ListedTemplate => ({
+  uriTemplate: template.uriTemplate,
+  ...listedFacts(template),
 });

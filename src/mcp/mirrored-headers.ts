@@ -2,8 +2,9 @@
 // without reading bodies. A server must refuse where the two differ.
 
 import type { JsonSchema } from '../tools/schema.ts';
-import type { HeaderReader } from './era.ts';
 import { isObject } from './message.ts';
+
+export type HeaderReader = Pick<Headers, 'get'>;
 
 const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 // What an HTTP field value may consist of (RFC 9110 §5.5) without obs-text, unless it looks encoded.

@@ -3,7 +3,7 @@
 /** The content: text, or base64 for binary ones. */
 export type ResourceContent = { readonly text: string } | { readonly blob: string };
 
-interface ResourceFacts {
+export interface ResourceFacts {
   readonly name: string;
   readonly title: string;
   readonly description: string;

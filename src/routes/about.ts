@@ -3,11 +3,11 @@
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
+import { metadataUrl } from './metadata.ts';
 
-export function aboutRoute(base: () => string): Handler {
+export function aboutRoute(publicUrl: () => string): Handler {
   return () => {
-    const url = base();
-    const { origin, pathname } = new URL(url);
+    const url = publicUrl();
     const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
 
 This is not a website. Connect to it with an MCP client.
@@ -18,7 +18,7 @@ This is not a website. Connect to it with an MCP client.
   ${url}/openapi.json      their description
   ${url}/mcp/health        health
   ${url}/widgets/preview   preview of the widgets
-  ${origin}/.well-known/oauth-protected-resource${pathname === '/' ? '' : pathname}
+  ${metadataUrl(url, '')}
                            where users sign in, if that is with an authorization server
 `;
     return new Response(text, {

@@ -2,6 +2,7 @@
 
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
+import { once } from '../once.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
 import type { JsonSchema } from '../tools/schema.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -39,12 +40,9 @@ const CONTENT_SCHEMA = {
   required: ['content'],
 } as const;
 
-export function openapiRoute(tools: readonly Tool[], base: () => string): Handler {
-  let json: string | undefined;
-  return () => {
-    json ??= JSON.stringify(describe(tools, base()));
-    return new Response(json, { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
-  };
+export function openapiRoute(tools: readonly Tool[], publicUrl: () => string): Handler {
+  const json = once(() => JSON.stringify(describe(tools, publicUrl())));
+  return () => new Response(json(), { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
 }
 
 function describe(tools: readonly Tool[], url: string) {

@@ -94,7 +94,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const call = newCall(exchange, step?.kind === 'tool' ? step.metaApiKey : null);
     const session = sessions.find(sessionId, await principals(call.credentials, call.source));
     if (session === undefined) return problemResponse({ code: 'not_found' }, requestId);
-    if (message.kind === 'notification') noted(session, message);
+    if (message.kind === 'notification') takeNotification(session, message);
     if (message.kind !== 'request' || step === undefined) return accepted();
     if (step.kind === 'tool') return takeCall(exchange, session, message, step, call);
     if (message.method === 'initialize') session.initialized = true;
@@ -138,7 +138,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   return { open, post };
 }
 
-function noted(session: Session, { method, params }: NotificationMessage): void {
+function takeNotification(session: Session, { method, params }: NotificationMessage): void {
   if (method === 'notifications/cancelled') session.calls.get(params.requestId as Id)?.abort();
 }
 

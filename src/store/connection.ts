@@ -13,7 +13,7 @@ const LOCK_WAIT_MS = 3;
  * 9 ms with SQLite's own 1,000, for the same number of creations a second.
  */
 const CHECKPOINT_PAGES = 250;
-/** The driver blocks the event loop, and what waits for its turn is run back to back: after so long others come first. */
+/** The driver blocks the event loop while it works; after so much work in a row the loop runs what else is waiting. */
 const BACK_TO_BACK_MS_MAX = 3;
 
 /** `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it outlives the process, but not a power cut. */

@@ -7,7 +7,8 @@ export type { Row };
 
 export interface Statement {
   readonly sql: string;
-  readonly args: readonly InValue[];
+  /** For its `?`, if it has any. */
+  readonly args?: readonly InValue[];
 }
 
 /** Why a database gave no answer. */
@@ -57,13 +58,19 @@ export class DatabaseOutage extends Error {
   }
 }
 
+/** The value, or the outage as an exception: while opening there is nobody to return it to. */
+export function unwrap<T>(result: Result<T, Unavailable>): T {
+  if (!result.ok) throw new DatabaseOutage(result.error);
+  return result.value;
+}
+
 export const unavailable = (outage: Outage, reason: string): Unavailable => ({
   code: 'store_unavailable',
   outage,
   reason,
 });
 
-export const driverStatement = ({ sql, args }: Statement): InStatement => ({ sql, args: [...args] });
+export const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
 /** Statements of ours fail so only where the schema is another one. SQLite's words, in every mode. */
 export const isSchemaMissing = (error: unknown): boolean =>

@@ -1,8 +1,8 @@
 // A libSQL file in this process, which other processes may have open too.
 
-import type { Client } from '@libsql/client/sqlite3';
-import { LibsqlError } from '@libsql/client/sqlite3';
+import { type Client, LibsqlError } from '@libsql/client/sqlite3';
 import { err, ok } from '../problem.ts';
+import { sleep } from '../waiting.ts';
 import { type Connection, createConnection } from './connection.ts';
 import {
   type Answered,
@@ -14,9 +14,9 @@ import {
   unavailable,
 } from './database.ts';
 
-/** Another process's lock is waited for with a new client (0.6 ms) each time, for this long in all, */
+/** While another process holds the file a statement is tried again for this long, each time with a new client (0.6 ms). */
 const RETRY_FOR_MS = 5000;
-/** with a random pause of up to this between the tries. */
+/** Between two tries there is a random pause of up to this. */
 const RETRY_PAUSE_MS_MAX = 20;
 
 /** Errors of the environment, after which the same statement may succeed. Every other error is a bug, or damage. */
@@ -24,7 +24,7 @@ const UNAVAILABLE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|CORRUPT|N
 const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/;
 const BUSY = /^SQLITE_(BUSY|LOCKED|PROTOCOL)/;
 
-/** For the log: a page is met that a look at the file when it was opened did not come by. */
+/** For the log, when a damaged page is met that the check at the start did not read. */
 const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
 
 const codeOf = (error: unknown) => (error instanceof LibsqlError ? error.code : '');
@@ -39,7 +39,7 @@ async function retryBusy<T>(run: () => Promise<T>, forMs: number): Promise<T> {
       return await run();
     } catch (error) {
       if (!isBusy(error) || performance.now() - startedAtMs > forMs) throw error;
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * RETRY_PAUSE_MS_MAX));
+      await sleep(Math.random() * RETRY_PAUSE_MS_MAX);
     }
   }
 }

@@ -18,7 +18,10 @@ export interface Store extends KeyStore {
 const PRUNE_FIRST_AFTER_MS = 2000;
 const PRUNE_EVERY_MS = 60 * 60 * 1000;
 
-/** Opens and migrates the database. Throws UnusableDatabase, or an Error that says why it can't be opened. */
+/**
+ * Opens and migrates the database, a remote one that is away as soon as it answers. Throws UnusableDatabase, or an Error
+ * that says why it can't be opened.
+ */
 export async function openStore(config: DatabaseConfig, log: Log): Promise<Store> {
   const { store, mode, close } = await open(config, log);
   const stopPruning = pruneRegularly(store.prune, log);
@@ -33,12 +36,8 @@ export async function openStore(config: DatabaseConfig, log: Log): Promise<Store
 }
 
 async function open(config: DatabaseConfig, log: Log) {
-  if (config.mode === 'embedded') {
-    const { openEmbedded } = await import('./open-embedded.ts');
-    return { ...(await openEmbedded(config.path)), mode: 'embedded' as const };
-  }
-  const { openRemote } = await import('./open-remote.ts');
-  return openRemote(config, log);
+  if (config.mode === 'embedded') return (await import('./open-embedded.ts')).openEmbedded(config.path);
+  return (await import('./open-remote.ts')).openRemote(config, log);
 }
 
 function pruneRegularly(prune: () => Answered<void>, log: Log): () => void {

@@ -14,7 +14,7 @@ import type { Answered, Database, Row, Statement, Unavailable } from './database
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
-const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq FROM feed f`, args: [] };
+const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq FROM feed f` };
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
 
@@ -42,17 +42,14 @@ const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
 /** Changes removed by one statement. */
 const PRUNE_ROWS = 1000;
 
-// First it is said, then done: a reader never takes a change that is gone for one that never was.
+// The mark is raised before the rows go: who has not read that far knows that changes are missing.
 const PRUNE_MARK: Statement = {
   sql: `UPDATE feed SET pruned_seq = old.seq FROM (SELECT max(seq) AS seq FROM (
 SELECT seq FROM changes WHERE changed_at_ms < unixepoch('subsec') * 1000 - ? ORDER BY seq LIMIT ?)) AS old
 WHERE old.seq > pruned_seq RETURNING pruned_seq`,
   args: [CHANGES_KEPT_MS, PRUNE_ROWS],
 };
-const PRUNE_MARKED: Statement = {
-  sql: 'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
-  args: [],
-};
+const PRUNE_MARKED: Statement = { sql: 'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)' };
 
 export interface KeyStoreOptions {
   readonly primary: Database;

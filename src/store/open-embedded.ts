@@ -1,10 +1,10 @@
 // Opening a libSQL file: is it ours and whole, then WAL, then migrations. Every step waits for other processes that do
 // the same.
 
-import { type Database, errorReason, type Statement, UnusableDatabase } from './database.ts';
+import { type Database, errorReason, type Statement, UnusableDatabase, unwrap } from './database.ts';
 import { embeddedDatabase } from './embedded.ts';
 import { createKeyStore } from './key-store.ts';
-import { inspect, migrate, unwrap } from './schema.ts';
+import { inspect, migrate } from './schema.ts';
 
 /** The file is written on the event loop: 50 uses hold it up for 0.5 ms. */
 const USES_PER_WRITE = 50;
@@ -12,20 +12,16 @@ const USES_PER_WRITE = 50;
 /** About 200,000 keys: 0.1 s from memory, half a second from a slow disk. */
 const READ_WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
-const SIZE: Statement = {
-  sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size',
-  args: [],
-};
+const SIZE: Statement = { sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size' };
 /** One page of each level of every table and index. */
 const NEWEST_ENDS: Statement = {
   sql: `SELECT (SELECT max(row) FROM api_keys), (SELECT max(id) FROM api_keys), (SELECT max(key_hash) FROM api_keys),
 (SELECT max(user_id) FROM api_keys), (SELECT max(seq) FROM changes), (SELECT max(changed_at_ms) FROM changes),
 (SELECT pruned_seq FROM feed)`,
-  args: [],
 };
 
 /** Moves the write-ahead log into the file. The driver's close doesn't: a copy of the file alone would lack it. */
-const CHECKPOINT: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)', args: [] };
+const CHECKPOINT: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
 /** Waited for another process that is at it; it would be the one to do this when it stops. */
 const CHECKPOINT_MS_MAX = 500;
 
@@ -38,7 +34,7 @@ export async function openEmbedded(path: string) {
   try {
     await inspect(db); // before WAL, which writes to the file
     await checkPages(db);
-    unwrap(await db.write({ sql: 'PRAGMA journal_mode = WAL', args: [] }));
+    unwrap(await db.write({ sql: 'PRAGMA journal_mode = WAL' }));
     await migrate(db);
   } catch (error) {
     // A damaged file is left open until the process ends, which is now: closing it would move the write-ahead log into it.
@@ -51,6 +47,7 @@ export async function openEmbedded(path: string) {
   }
   return {
     store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }),
+    mode: 'embedded' as const,
     async close() {
       await db.read(CHECKPOINT, CHECKPOINT_MS_MAX);
       db.close();
@@ -69,6 +66,6 @@ async function checkPages(db: Database): Promise<void> {
     unwrap(await db.read(NEWEST_ENDS));
     return;
   }
-  const [row] = unwrap(await db.read({ sql: 'PRAGMA quick_check(1)', args: [] }));
+  const [row] = unwrap(await db.read({ sql: 'PRAGMA quick_check(1)' }));
   if (row?.quick_check !== 'ok') throw new Error(`SQLITE_CORRUPT: ${row?.quick_check}`);
 }

@@ -1,30 +1,31 @@
 // Opening a remote database: at the start if it answers, else when it first does.
 
-import { type DatabaseConfig, shownUrl } from '../config.ts';
+import { type RemoteConfig, shownUrl } from '../config.ts';
 import type { Log } from '../log.ts';
-import { type Answered, type Database, unavailable } from './database.ts';
+import { err } from '../problem.ts';
+import { within } from '../waiting.ts';
+import { type Database, unavailable, unwrap } from './database.ts';
 import { createKeyStore } from './key-store.ts';
 import { openingDatabase } from './opening.ts';
 import { remoteDatabase } from './remote.ts';
-import { migrate, unwrap } from './schema.ts';
+import { migrate } from './schema.ts';
 
 /** The start waits this long for a primary that hangs, then goes on without it. */
 const START_WAIT_MS = 2000;
+const NO_ANSWER = err(unavailable('unreachable', `no answer within ${START_WAIT_MS} ms`));
 
 /** Waiting for the answer holds up nothing, and a distant primary is not asked often: 2 ms of its time. */
 const USES_PER_WRITE = 1000;
 
 /** Changes nothing, and is refused where the token may only read. */
-const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0', args: [] };
-
-type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
+const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0' };
 
 export async function openRemote(config: RemoteConfig, log: Log) {
   const remote = await remoteDatabase(config);
   const replica = config.replicaFile === null ? null : await replicaOf(remote, config, config.replicaFile, log);
   const db = openingDatabase({ db: remote, prepare, log, onOpen: () => replica?.open() });
   try {
-    const opened = await Promise.race([db.open(), startWait()]);
+    const opened = await within(START_WAIT_MS, db.open(), NO_ANSWER);
     // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
     if (!opened.ok && opened.error.outage === 'refused')
       throw new Error(`${opened.error.reason} (${shownUrl(config.url)})`);
@@ -58,9 +59,3 @@ async function prepare(db: Database): Promise<void> {
   const probed = await db.write(WRITE_PROBE);
   if (!probed.ok && probed.error.outage === 'refused') unwrap(probed); // blocked by its operator: reading goes on
 }
-
-const startWait = (): Answered<void> =>
-  new Promise((resolve) => {
-    const error = unavailable('unreachable', `no answer within ${START_WAIT_MS} ms`);
-    setTimeout(resolve, START_WAIT_MS, { ok: false, error });
-  });

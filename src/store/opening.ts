@@ -3,6 +3,7 @@
 
 import type { Log } from '../log.ts';
 import { err, ok, type Result } from '../problem.ts';
+import { within } from '../waiting.ts';
 import {
   type Answered,
   type Database,
@@ -55,7 +56,7 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
       if (error instanceof UnusableDatabase) return err(unavailable('refused', error.message));
       throw error;
     });
-    return withinMs === undefined ? opened : Promise.race([opened, notYet(withinMs)]);
+    return withinMs === undefined ? opened : within(withinMs, opened, NOT_YET);
   }
 
   function complain(reason: string): void {
@@ -89,7 +90,4 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
   };
 }
 
-const notYet = (withinMs: number): Answered<void> =>
-  new Promise((resolve) => {
-    setTimeout(resolve, withinMs, err(unavailable('unreachable', 'the database is not opened yet')));
-  });
+const NOT_YET = err(unavailable('unreachable', 'the database is not opened yet'));

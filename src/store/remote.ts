@@ -5,28 +5,28 @@
 // with its own fetch, which gives up in time, and which alone knows what happened on the wire.
 
 import type { Client } from '@libsql/client/web';
-import { type DatabaseConfig, shownUrl } from '../config.ts';
+import { type RemoteConfig, shownUrl } from '../config.ts';
 import { err, ok } from '../problem.ts';
+import { sleep } from '../waiting.ts';
 import {
   type Answered,
   type Database,
   driverStatement,
   errorReason,
   isSchemaMissing,
+  type Outage,
   type Statement,
   type Unavailable,
   unavailable,
   type Written,
 } from './database.ts';
-import { createTurns } from './turns.ts';
+import { createSemaphore } from './semaphore.ts';
 
-type RemoteConfig = Extract<DatabaseConfig, { mode: 'remote' }>;
-
-/** A statement is tried this often, */
+/** Tries of one statement. */
 const TRIES_MAX = 3;
-/** with a random pause of up to this before the second try, and twice as long before the third, */
+/** Before the second try there is a random pause of up to this, before the third of up to twice this. */
 const PAUSE_MS_MAX = 150;
-/** and of up to this part of all the time there is. */
+/** Where there is little time in all the pauses are shorter: up to this part of it, and twice that. */
 const PAUSE_PART_MAX = 0.1;
 /**
  * How long one try may take, and all together. A second try is for a connection that died silently, and for an answer
@@ -88,19 +88,20 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
       const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, allMs * PAUSE_PART_MAX) * tries;
       const inTime = performance.now() - startedAtMs + pauseMs < allMs;
       if (!tried.again || tries === TRIES_MAX || !inTime) return err(tried.failure);
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      await sleep(pauseMs);
     }
   }
 
-  const turns = createTurns(WRITES_AT_ONCE);
+  const writer = createSemaphore(WRITES_AT_ONCE);
 
   async function write<T>(run: (client: Client) => Promise<T>): Answered<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
-    if (!(await turns.enter(WRITE.allMs))) return err(unavailable('unreachable', 'the primary is behind with writes'));
+    if (!(await writer.acquire(WRITE.allMs)))
+      return err(unavailable('unreachable', 'the primary is behind with writes'));
     try {
       return await call(run, { ...WRITE, allMs: WRITE.allMs - (performance.now() - startedAtMs) });
     } finally {
-      turns.leave();
+      writer.release();
     }
   }
 
@@ -168,33 +169,33 @@ function judge(error: unknown, { status, failure }: Wire): Verdict {
   }
   if (status === null) throw error; // nothing was sent: an argument the driver refuses
   if (status !== 200) return judgeStatus(status);
-  const never = (outage: Unavailable['outage']) => ({
-    failure: unavailable(outage, errorReason(error)),
-    again: false,
-    outcomeUnknown: false,
-  });
-  if (isSchemaMissing(error)) return never('no_schema');
+  const reason = errorReason(error);
   const code = codeOf(error);
-  if (BUSY.test(code)) return { ...never('unreachable'), again: true };
-  if (OUT_OF_ORDER.test(code)) return never('unreachable');
-  if (/^SQL/.test(code)) throw error;
-  return never('unreachable'); // a proxy's page, a protocol of another time
+  if (isSchemaMissing(error)) return final('no_schema', reason);
+  if (BUSY.test(code)) return { ...final('unreachable', reason), again: true };
+  if (/^SQL/.test(code) && !OUT_OF_ORDER.test(code)) throw error;
+  return final('unreachable', reason); // out of order; or no libSQL at all: a proxy's page, another version's protocol
 }
 
 function judgeStatus(status: number): Verdict {
   if (status === 400) throw new Error('the database could not read a statement'); // text that text.ts should refuse
   if (status === 401 || status === 403) {
     const expected = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
-    const failure = unavailable('refused', `DATABASE_AUTH_TOKEN: expected ${expected}, but it answered ${status}`);
-    return { failure, again: false, outcomeUnknown: false };
+    return final('refused', `DATABASE_AUTH_TOKEN: expected ${expected}, but it answered ${status}`);
   }
   if (status === 429 || status >= 500) {
     const failure = unavailable('unreachable', `the database answered ${status}`);
     return { failure, again: true, outcomeUnknown: status !== 429 };
   }
-  const failure = unavailable('refused', `DATABASE_URL: expected a libSQL server, but it answered ${status}`);
-  return { failure, again: false, outcomeUnknown: false };
+  return final('refused', `DATABASE_URL: expected a libSQL server, but it answered ${status}`);
 }
+
+/** The database did nothing, and would do nothing at another try. */
+const final = (outage: Outage, reason: string): Verdict => ({
+  failure: unavailable(outage, reason),
+  again: false,
+  outcomeUnknown: false,
+});
 
 /** No connection came about, so nothing was carried out. */
 const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;

@@ -1,8 +1,8 @@
 // The thread of an embedded replica. The driver's replica is native code that blocks its thread, for round trips while
 // it opens and for as long as a primary hangs; here that stops nobody. Takes one message after another from replica.ts.
 
-import { type Client, createClient, type InValue, type Transaction } from '@libsql/client/sqlite3';
-import { errorReason, isSchemaMissing } from './database.ts';
+import { type Client, createClient, type Transaction } from '@libsql/client/sqlite3';
+import { driverStatement, errorReason, isSchemaMissing, type Statement } from './database.ts';
 import { keepOrRemove, noteClosed, ownerFile, removeReplica } from './replica-file.ts';
 
 export interface ReplicaSource {
@@ -13,7 +13,7 @@ export interface ReplicaSource {
 
 export type ReplicaRequest =
   | { readonly open: ReplicaSource; readonly anew: boolean }
-  | { readonly sql: string; readonly args: readonly InValue[] }
+  | Statement
   | { readonly close: true };
 
 export type ReplicaReply =
@@ -53,7 +53,7 @@ async function answer(request: ReplicaRequest): Promise<ReplicaReply> {
       return { rows: [] };
     }
     if (client === undefined) return { refused: 'broken', reason: 'not open' };
-    const { rows } = await client.execute({ sql: request.sql, args: [...request.args] });
+    const { rows } = await client.execute(driverStatement(request));
     return { rows: rows.map((row) => ({ ...row })) };
   } catch (error) {
     const reason = errorReason(error);

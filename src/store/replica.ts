@@ -1,9 +1,10 @@
-// An embedded replica of the primary for reads close by. It is asked first and believed never without proof: who reads
-// compares positions of the change feed (key-store.ts). This file sees that it is open, whole, and answers in time.
+// An embedded replica of the primary, for reads close by. Whether an answer of it may be believed is decided by who reads
+// (key-store.ts, by the position of the change feed). This file keeps it open and whole, and gives up on a slow answer.
 
 import { existsSync, statSync } from 'node:fs';
 import type { Log } from '../log.ts';
 import { err, ok, type Result } from '../problem.ts';
+import { within } from '../waiting.ts';
 import type { Row, Statement } from './database.ts';
 import { readPosition } from './key-store.ts';
 import { ownerFile } from './replica-file.ts';
@@ -69,8 +70,8 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     if ('refused' in opened) return err({ reason: opened.reason, damaged: opened.refused === 'broken' });
     const [{ kept }] = opened.rows as [{ kept: boolean }];
     let broken: Failure | null = null;
-    const here = await readPosition(async ({ sql, args }) => {
-      const reply = await thread.ask({ sql, args });
+    const here = await readPosition(async (statement) => {
+      const reply = await thread.ask(statement);
       if ('rows' in reply) return reply.rows as readonly Row[];
       if (reply.refused === 'broken') broken = { reason: reply.reason, damaged: true };
       return null;
@@ -100,9 +101,9 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
 
   return {
     open: openSoon,
-    async read({ sql, args }) {
+    async read(statement) {
       if (state !== 'open') return null;
-      const reply = await thread.askWithin({ sql, args }, READ_MS_MAX);
+      const reply = await thread.askWithin(statement, READ_MS_MAX);
       if (reply === null) return null;
       if ('rows' in reply) return reply.rows as readonly Row[];
       if (reply.refused === 'broken') close({ reason: reply.reason, damaged: true });
@@ -158,13 +159,8 @@ function createThread() {
   /** Null when there is no answer in time, and at once while an earlier one is still owed. */
   async function askWithin(request: ReplicaRequest, withinMs: number): Promise<ReplicaReply | null> {
     if (late > 0) return null;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const gaveUp = new Promise<null>((resolve) => {
-      timer = setTimeout(resolve, withinMs, null);
-    });
     const asked = ask(request);
-    const reply = await Promise.race([asked, gaveUp]);
-    clearTimeout(timer);
+    const reply = await within(withinMs, asked, null);
     if (reply === null) {
       late += 1;
       void asked.then(() => {

@@ -1,45 +1,38 @@
 // The schema: which migrations there are, whether a database is ours, and bringing it up to date.
 
 import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
-import type { Result } from '../problem.ts';
-import {
-  type Database,
-  DatabaseOutage,
-  type Row,
-  type Statement,
-  type Unavailable,
-  UnusableDatabase,
-} from './database.ts';
+import { type Answered, type Database, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
 const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0001_keys', sql: migration0001 },
 ];
 
-const plain = (sql: string): Statement => ({ sql, args: [] });
-
 // The driver's and the server's own tables are not somebody's data.
-const TABLES = plain(
-  "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'",
-);
-const APPLIED = plain('SELECT version, name FROM schema_migrations ORDER BY version');
-const CREATE_LEDGER = plain(
-  'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
-);
+const TABLES: Statement = {
+  sql: "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'",
+};
+const APPLIED: Statement = { sql: 'SELECT version, name FROM schema_migrations ORDER BY version' };
+const CREATE_LEDGER: Statement = {
+  sql: 'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
+};
 /** Fails to compile where a table or column is missing. */
 const SHAPE = [
   'SELECT row, id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, last_used_at_ms FROM api_keys LIMIT 0',
   'SELECT seq, key_hash, changed_at_ms FROM changes LIMIT 0',
   'SELECT database_id, pruned_seq FROM feed LIMIT 0',
-].map(plain);
-const FEED_ROW = plain('SELECT one FROM feed');
+];
+/** Without the triggers nobody would learn of a revocation. */
+const FEED: Statement = {
+  sql: "SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('api_keys_updated', 'api_keys_deleted')) AS triggers FROM feed",
+};
 
 const NOT_OURS =
   'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
 
 /** How many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or empty. */
-export async function inspect(db: Pick<Database, 'read'>): Promise<number> {
-  const tables = (await rowsOf(db.read(TABLES))).map((row) => row.name);
+export async function inspect(db: Database): Promise<number> {
+  const tables = unwrap(await db.read(TABLES)).map((row) => row.name);
   if (tables.length === 0) return 0;
   if (!tables.includes('schema_migrations')) throw new UnusableDatabase(NOT_OURS);
   const applied = await oursOf(db.read(APPLIED));
@@ -57,7 +50,7 @@ export async function inspect(db: Pick<Database, 'read'>): Promise<number> {
 /** Applies what is missing, one transaction a migration. Several processes may do so at once. */
 export async function migrate(db: Database): Promise<void> {
   let applied = await inspect(db);
-  while (applied < MIGRATIONS.length) {
+  for (;;) {
     const migration = MIGRATIONS[applied];
     if (migration === undefined) break;
     // The version's row comes first: where another process was faster its uniqueness undoes this whole transaction.
@@ -66,7 +59,7 @@ export async function migrate(db: Database): Promise<void> {
       args: [applied + 1, migration.name],
     };
     try {
-      unwrap(await db.writeAll([CREATE_LEDGER, claim, ...statementsOf(migration.sql).map(plain)]));
+      unwrap(await db.writeAll([CREATE_LEDGER, claim, ...statementsOf(migration.sql)]));
     } catch (error) {
       if ((await inspect(db)) <= applied) throw error;
     }
@@ -76,29 +69,22 @@ export async function migrate(db: Database): Promise<void> {
 }
 
 async function checkShape(db: Database): Promise<void> {
-  for (const statement of SHAPE) await oursOf(db.read(statement));
-  const feeds = await rowsOf(db.read(FEED_ROW));
-  if (feeds.length !== 1) throw new UnusableDatabase(NOT_OURS);
+  for (const sql of SHAPE) await oursOf(db.read({ sql }));
+  const feeds = unwrap(await db.read(FEED));
+  if (feeds.length !== 1 || feeds[0]?.triggers !== 2) throw new UnusableDatabase(NOT_OURS);
 }
 
 /** Rows of a statement that every database of ours understands. */
-async function oursOf(answered: ReturnType<Database['read']>): Promise<readonly Row[]> {
+async function oursOf(answered: Answered<readonly Row[]>): Promise<readonly Row[]> {
   const rows = await answered;
   if (!rows.ok && rows.error.outage === 'no_schema') throw new UnusableDatabase(NOT_OURS);
   return unwrap(rows);
 }
 
 /** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */
-const statementsOf = (sql: string): string[] =>
+const statementsOf = (sql: string): Statement[] =>
   sql
     .split(/;[ \t]*(?:--[^\n]*)?\n(?:[ \t]*\n|$)/)
     .map((statement) => statement.trim())
-    .filter((statement) => statement.replace(/^--.*$/gm, '').trim() !== '');
-
-/** The value, or the outage as an exception: while opening there is nobody to return it to. */
-export function unwrap<T>(result: Result<T, Unavailable>): T {
-  if (!result.ok) throw new DatabaseOutage(result.error);
-  return result.value;
-}
-
-const rowsOf = async (answered: ReturnType<Database['read']>) => unwrap(await answered);
+    .filter((statement) => statement.replace(/^--.*$/gm, '').trim() !== '')
+    .map((statement) => ({ sql: statement }));

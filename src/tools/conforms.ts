@@ -1,7 +1,7 @@
 // A schema as one predicate, made once: what passes it would come out of the schema's parse unchanged. Parsing builds a
 // new value and a record of every step on the way, which on each call's input and output costs more than the call.
 
-import type { Schema } from './schema.ts';
+import type { GenericSchema } from 'valibot';
 
 type Conforms = (value: unknown) => boolean;
 
@@ -27,7 +27,7 @@ interface Part {
  * Null for a schema with a part that may change the value or that isn't known here. False says nothing: the parse
  * decides, and tells what is wrong.
  */
-export const conformsTo = (schema: Schema): Conforms | null => compile(schema as unknown as Part);
+export const conformsTo = (schema: GenericSchema): Conforms | null => compile(schema as unknown as Part);
 
 function compile(part: Part): Conforms | null {
   const checks = part.pipe?.map(compileStep) ?? [compileType(part)]; // a pipe begins with the schema it extends
@@ -99,7 +99,7 @@ function objectOf(entries: Readonly<Record<string, Part>> = {}): Conforms | null
     let unknown = Object.keys(value).length;
     for (const { name, inner, optional } of fields) {
       const field = (value as Record<string, unknown>)[name];
-      if (field === undefined && optional) continue; // one that is there all the same counts as unknown
+      if (field === undefined && optional) continue; // if it is there with this value, it stays counted as unknown
       if (!inner(field)) return false;
       unknown -= 1;
     }

@@ -7,8 +7,8 @@ const CALL_MS = 120_000; // a tool has 60 s, and a host may first ask the person
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
- * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result)`, `say(sentence)` for what a
- * person must be told instead, `ready()` once the host is known, and `close()`, after which nothing comes any more.
+ * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result)`, `say(sentence)` for what a person
+ * must be told instead, `ready(bridge)` once the host is known, and `close()`, after which nothing comes any more.
  */
 export function connect(name, on) {
   const host = window.parent;

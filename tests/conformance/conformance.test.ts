@@ -1,3 +1,5 @@
+// The MCP conformance suite, as `bun run conformance` runs it.
+
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 

@@ -2,24 +2,16 @@
 // Their names, texts and values are the suite's.
 
 import * as v from 'valibot';
-import type { Guard } from '../../src/guards/guard.ts';
 import type { Resource, ResourceTemplate } from '../../src/mcp/resource.ts';
 import { ok } from '../../src/problem.ts';
-import { type Call, defineTool, type Tool, type ToolContent, type ToolFacts } from '../../src/tools/tool.ts';
+import { defineTool, type Tool, type ToolContent, type ToolFacts } from '../../src/tools/tool.ts';
+import { anyone, facts } from '../mcp/support.ts';
 
 // One red pixel, and 16 bytes of silence.
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==';
 const WAV = 'UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=';
 
-const anyone: Guard<Call> = () => ok({});
 const nothing = v.strictObject({});
-
-const facts = (name: string, description: string): ToolFacts => ({
-  name,
-  title: name,
-  description,
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-});
 
 const answering = (name: string, description: string, answer: ToolContent, more: Partial<ToolFacts> = {}): Tool =>
   defineTool(anyone, { ...facts(name, description), ...more, input: nothing, run: () => ok(answer) });

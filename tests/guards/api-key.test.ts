@@ -26,7 +26,7 @@ async function owner(at: { x?: string; auth?: string; meta?: unknown }): Promise
 
 test("get_data answers with the owner, the key and sample rows, never the key's text", async () => {
   const { id, key } = await app.createKey('carol', { name: 'mine', scopes: ['read', 'x'] });
-  const { status, body } = await app.call('get_data', {}, { 'x-api-key': key });
+  const { status, body } = await app.useKey(key);
   expect(status).toBe(200);
   expect(body).toEqual({ owner: 'carol', key: { id, name: 'mine', scopes: ['read', 'x'] }, data: expect.any(Array) });
   expect(body.data.length).toBeGreaterThan(0);

@@ -2,22 +2,13 @@
 // set's own in key-set.test.ts.
 
 import { describe, expect, test } from 'bun:test';
-import { createHmac } from 'node:crypto';
 import { exportSPKI } from 'jose';
+import { encodePart, handmade } from '../support/handmade-token.ts';
 import { createIssuer, createKey } from '../support/issuer.ts';
-import { type Answer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const present = (app: TestApp, token: string): Promise<Answer> =>
   app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
-
-const encode = (part: unknown) =>
-  Buffer.from(typeof part === 'string' ? part : JSON.stringify(part)).toString('base64url');
-
-/** A token put together by hand: header and payload may be any text, the signature is right for `secret`. */
-function handmade(header: unknown, payload: unknown, secret: string | Buffer = TEST_SECRET): string {
-  const signed = `${encode(header)}.${encode(payload)}`;
-  return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
-}
 
 const HS256 = { alg: 'HS256', typ: 'JWT' };
 const claims = (app: TestApp, more: Record<string, unknown> = {}) => ({
@@ -162,7 +153,7 @@ describe('against a key set', () => {
     ]) {
       await expectRefused(app, handmade({ ...HS256, kid: 'first' }, payload, secret), 'algorithm not accepted');
     }
-    await expectRefused(app, `${encode({ alg: 'none', kid: 'first' })}.${encode(payload)}.`);
+    await expectRefused(app, `${encodePart({ alg: 'none', kid: 'first' })}.${encodePart(payload)}.`);
     await expectRefused(app, handmade({ alg: 'none', kid: 'first' }, payload, pem), 'algorithm not accepted');
   });
 

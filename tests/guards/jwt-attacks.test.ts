@@ -2,7 +2,7 @@
 // issuer-token.test.ts: each with a token that a naive verifier accepts.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { createHmac } from 'node:crypto';
+import { encodePart, handmade } from '../support/handmade-token.ts';
 import { createIssuer, createKey, type Issuer } from '../support/issuer.ts';
 import { sendRaw } from '../support/raw.ts';
 import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
@@ -21,9 +21,6 @@ afterAll(async () => {
   await issuer[Symbol.asyncDispose]();
 });
 
-const encode = (part: unknown) =>
-  Buffer.from(typeof part === 'string' ? part : JSON.stringify(part)).toString('base64url');
-
 const claims = (app: TestApp, more: Record<string, unknown> = {}) => ({
   sub: 'alice',
   aud: app.url,
@@ -32,19 +29,13 @@ const claims = (app: TestApp, more: Record<string, unknown> = {}) => ({
   ...more,
 });
 
-/** Header and payload may be any text; the signature is right for `secret`. */
-function hmac(header: unknown, payload: unknown, secret = TEST_SECRET): string {
-  const signed = `${encode(header)}.${encode(payload)}`;
-  return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
-}
-
 async function outcome(app: TestApp, token: string): Promise<string> {
   const { status, body } = await app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
   return status === 200 ? 'ok' : body.code;
 }
 
 test('what the attacks are made of is good where nothing is wrong with it', async () => {
-  expect(await outcome(bySecret, hmac({ alg: 'HS256' }, claims(bySecret)))).toBe('ok');
+  expect(await outcome(bySecret, handmade({ alg: 'HS256' }, claims(bySecret)))).toBe('ok');
   expect(await outcome(byKeySet, await issuer.token(claims(byKeySet)))).toBe('ok');
 });
 
@@ -52,7 +43,7 @@ describe('weak secrets', () => {
   test.each(['', ' ', '\0', 'secret', 'null', 'undefined', 'JWT_SECRET', TEST_SECRET.slice(0, -1), `${TEST_SECRET} `])(
     'signed with %j',
     async (secret) => {
-      expect(await outcome(bySecret, hmac({ alg: 'HS256' }, claims(bySecret), secret))).toBe('invalid_token');
+      expect(await outcome(bySecret, handmade({ alg: 'HS256' }, claims(bySecret), secret))).toBe('invalid_token');
     },
   );
 });
@@ -72,24 +63,24 @@ describe('the name of the algorithm', () => {
     'A256GCMKW',
     'RSA-OAEP',
   ])('%j', async (alg) => {
-    expect(await outcome(bySecret, hmac({ alg }, claims(bySecret)))).toBe('invalid_token');
-    expect(await outcome(byKeySet, hmac({ alg, kid: 'first' }, claims(byKeySet)))).toBe('invalid_token');
-    const unsigned = `${encode({ alg, kid: 'first' })}.${encode(claims(byKeySet))}.`;
+    expect(await outcome(bySecret, handmade({ alg }, claims(bySecret)))).toBe('invalid_token');
+    expect(await outcome(byKeySet, handmade({ alg, kid: 'first' }, claims(byKeySet)))).toBe('invalid_token');
+    const unsigned = `${encodePart({ alg, kid: 'first' })}.${encodePart(claims(byKeySet))}.`;
     expect(await outcome(byKeySet, unsigned)).toBe('invalid_token');
     expect(await outcome(byKeySet, `${unsigned}AA`)).toBe('invalid_token');
   });
 
   test('given twice, the last one counts, and it is checked', async () => {
-    expect(await outcome(bySecret, hmac('{"alg":"HS256","alg":"none"}', claims(bySecret)))).toBe('invalid_token');
-    expect(await outcome(byKeySet, hmac('{"alg":"ES256","alg":"HS256"}', claims(byKeySet)))).toBe('invalid_token');
+    expect(await outcome(bySecret, handmade('{"alg":"HS256","alg":"none"}', claims(bySecret)))).toBe('invalid_token');
+    expect(await outcome(byKeySet, handmade('{"alg":"ES256","alg":"HS256"}', claims(byKeySet)))).toBe('invalid_token');
   });
 
   test('a key is used with its own algorithm only', async () => {
     const [key] = issuer.keys;
     const rsa = await createKey('PS256', 'rsa');
     issuer.keys = [...issuer.keys, rsa];
-    const header = encode({ alg: 'RS256', kid: 'rsa' });
-    const signed = `${header}.${encode(claims(byKeySet))}`;
+    const header = encodePart({ alg: 'RS256', kid: 'rsa' });
+    const signed = `${header}.${encodePart(claims(byKeySet))}`;
     // The issuer's key, and a signature of another scheme.
     const signature = await crypto.subtle.sign(
       { name: 'RSA-PSS', saltLength: 32 },
@@ -115,14 +106,14 @@ describe('signatures of an elliptic curve (CVE-2022-21449 and its kin)', () => {
     ['in DER', Buffer.from('3006020100020100', 'hex').toString('base64url')],
     ['too long', Buffer.alloc(4096, 1).toString('base64url')],
   ])('%s', async (_what, made) => {
-    const header = encode({ alg: 'ES256', kid: 'first' });
-    expect(await outcome(byKeySet, `${header}.${encode(claims(byKeySet))}.${made}`)).toBe('invalid_token');
+    const header = encodePart({ alg: 'ES256', kid: 'first' });
+    expect(await outcome(byKeySet, `${header}.${encodePart(claims(byKeySet))}.${made}`)).toBe('invalid_token');
   });
 
   test('a good one under other claims, or cut, or prolonged', async () => {
     const good = await issuer.token(claims(byKeySet));
     const [header, payload, made] = good.split('.');
-    const changed = encode({ ...claims(byKeySet), sub: 'root' });
+    const changed = encodePart({ ...claims(byKeySet), sub: 'root' });
     for (const token of [
       `${header}.${changed}.${made}`,
       `${header}.${payload}.${made?.slice(0, -4)}`,
@@ -150,30 +141,30 @@ describe('times', () => {
     ['nbf in a century', () => `"exp":99999999999,"nbf":${now() + 3_155_760_000}`],
     ['nbf beyond every number', () => '"exp":99999999999,"nbf":1e999'],
   ])('%s', async (_what, times) => {
-    expect(await outcome(bySecret, hmac({ alg: 'HS256' }, `{"sub":"alice",${times()}}`))).toBe('invalid_token');
+    expect(await outcome(bySecret, handmade({ alg: 'HS256' }, `{"sub":"alice",${times()}}`))).toBe('invalid_token');
   });
 });
 
 describe('other forms', () => {
   test('a token in a token is not unwrapped', async () => {
-    const inner = hmac({ alg: 'HS256' }, claims(bySecret));
-    expect(await outcome(bySecret, hmac({ alg: 'HS256', cty: 'JWT' }, inner))).toBe('invalid_token');
+    const inner = handmade({ alg: 'HS256' }, claims(bySecret));
+    expect(await outcome(bySecret, handmade({ alg: 'HS256', cty: 'JWT' }, inner))).toBe('invalid_token');
   });
 
   test('a compressed payload is not unpacked', async () => {
     const packed = Buffer.from(Bun.deflateSync(JSON.stringify(claims(bySecret)))).toString('latin1');
-    expect(await outcome(bySecret, hmac({ alg: 'HS256', zip: 'DEF' }, packed))).toBe('invalid_token');
+    expect(await outcome(bySecret, handmade({ alg: 'HS256', zip: 'DEF' }, packed))).toBe('invalid_token');
   });
 
   test('the JSON form of a signed token is none', async () => {
-    const [header, payload, signature] = hmac({ alg: 'HS256' }, claims(bySecret)).split('.');
+    const [header, payload, signature] = handmade({ alg: 'HS256' }, claims(bySecret)).split('.');
     expect(await outcome(bySecret, JSON.stringify({ payload, protected: header, signature }))).toBe('invalid_token');
     const general = { payload, signatures: [{ protected: header, signature }] };
     expect(await outcome(bySecret, JSON.stringify(general))).toBe('invalid_token');
   });
 
   test('the other alphabet, padding and line ends are none', async () => {
-    const good = hmac({ alg: 'HS256' }, claims(bySecret));
+    const good = handmade({ alg: 'HS256' }, claims(bySecret));
     for (const token of [
       `${good}==`,
       good.replaceAll('.', '\t.'),
@@ -187,8 +178,8 @@ describe('other forms', () => {
   });
 
   test('two Authorization headers are not chosen from', async () => {
-    const good = hmac({ alg: 'HS256' }, claims(bySecret));
-    const bad = hmac({ alg: 'HS256' }, claims(bySecret), 'x');
+    const good = handmade({ alg: 'HS256' }, claims(bySecret));
+    const bad = handmade({ alg: 'HS256' }, claims(bySecret), 'x');
     for (const [first, second] of [
       [good, bad],
       [bad, good],
@@ -202,11 +193,11 @@ describe('other forms', () => {
 
   test('claims nested deep, wide, or huge cost an answer and nothing else', async () => {
     const deep = `{"sub":"alice","exp":${claims(bySecret).exp},"x":${'['.repeat(3000)}${']'.repeat(3000)}}`;
-    expect(await outcome(bySecret, hmac({ alg: 'HS256' }, deep))).toBe('ok');
+    expect(await outcome(bySecret, handmade({ alg: 'HS256' }, deep))).toBe('ok');
     const wide = { ...claims(bySecret), x: Array.from({ length: 3000 }, (_, index) => index % 10) };
-    expect(await outcome(bySecret, hmac({ alg: 'HS256' }, wide))).toBe('ok');
+    expect(await outcome(bySecret, handmade({ alg: 'HS256' }, wide))).toBe('ok');
     const header = { alg: 'HS256', x: 'x'.repeat(9000) };
-    expect(await outcome(bySecret, hmac(header, claims(bySecret)))).toBe('ok');
+    expect(await outcome(bySecret, handmade(header, claims(bySecret)))).toBe('ok');
   });
 });
 
@@ -228,7 +219,7 @@ describe('a key set that holds what it should not', () => {
     ];
     const payload = { ...claims(app), iss: evil.url };
     expect(await outcome(app, await evil.token(payload))).toBe('ok');
-    expect(await outcome(app, hmac({ alg: 'HS256', kid: 'secret' }, payload))).toBe('invalid_token');
+    expect(await outcome(app, handmade({ alg: 'HS256', kid: 'secret' }, payload))).toBe('invalid_token');
     for (const key of [encryption, noOps])
       expect(await outcome(app, await evil.token(payload, { key }))).toBe('invalid_token');
   });

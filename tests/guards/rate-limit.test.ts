@@ -3,15 +3,15 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { both } from '../../src/guards/guard.ts';
+import { type LimitedCall, rateLimitGuard } from '../../src/guards/rate-limit.ts';
 import { ok } from '../../src/problem.ts';
 import type { ToolDeps } from '../../src/tools/deps.ts';
 import { defineTool } from '../../src/tools/tool.ts';
 import { testClock } from '../support/clock.ts';
 import { rawPost, sendRaw } from '../support/raw.ts';
-import { type Answer, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { type Answer, bearer, createTestApp } from '../support/test-app.ts';
 
 const TWO_A_MINUTE = { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' };
-const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 const said = ({ status, headers }: Answer) => ({
   status,
   policy: headers.get('ratelimit-policy'),
@@ -22,7 +22,7 @@ const said = ({ status, headers }: Answer) => ({
 test('by default 1,000 calls an hour and key', async () => {
   await using app = await createTestApp();
   const { key } = await app.createKey('alice');
-  expect(said(await use(app, key))).toEqual({
+  expect(said(await app.useKey(key))).toEqual({
     status: 200,
     policy: '"key";q=1000;w=3600',
     limit: '"key";r=999;t=3600',
@@ -34,17 +34,17 @@ test('a fixed window from first use: full, refused, and full again at the very m
   await using app = await createTestApp({ env: TWO_A_MINUTE });
   const { key } = await app.createKey('alice');
   const policy = '"key";q=2;w=60';
-  expect(said(await use(app, key))).toEqual({ status: 200, policy, limit: '"key";r=1;t=60', retry: null });
+  expect(said(await app.useKey(key))).toEqual({ status: 200, policy, limit: '"key";r=1;t=60', retry: null });
   app.clock.advance(500);
-  expect(said(await use(app, key))).toEqual({ status: 200, policy, limit: '"key";r=0;t=60', retry: null });
+  expect(said(await app.useKey(key))).toEqual({ status: 200, policy, limit: '"key";r=0;t=60', retry: null });
   app.clock.advance(500);
-  const refused = await use(app, key);
+  const refused = await app.useKey(key);
   expect(said(refused)).toEqual({ status: 429, policy, limit: '"key";r=0;t=59', retry: '59' });
   expect(refused.body).toMatchObject({ code: 'rate_limited', title: 'Too Many Requests' });
   app.clock.advance(58_999);
-  expect(said(await use(app, key))).toEqual({ status: 429, policy, limit: '"key";r=0;t=1', retry: '1' });
+  expect(said(await app.useKey(key))).toEqual({ status: 429, policy, limit: '"key";r=0;t=1', retry: '1' });
   app.clock.advance(1);
-  expect(said(await use(app, key))).toEqual({ status: 200, policy, limit: '"key";r=1;t=60', retry: null });
+  expect(said(await app.useKey(key))).toEqual({ status: 200, policy, limit: '"key";r=1;t=60', retry: null });
 });
 
 test('no window is said to be longer than it is, whatever fraction of a millisecond it began at', async () => {
@@ -54,30 +54,30 @@ test('no window is said to be longer than it is, whatever fraction of a millisec
     clock: { ...testClock(), monotonicMs: () => startedAtMs },
   });
   const { key } = await app.createKey('alice');
-  expect((await use(app, key)).headers.get('ratelimit')).toBe('"key";r=1;t=60');
+  expect((await app.useKey(key)).headers.get('ratelimit')).toBe('"key";r=1;t=60');
 });
 
 test('each key has its own bucket, two keys of one user too', async () => {
   await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
   const [first, second] = [await app.createKey('alice'), await app.createKey('alice')];
-  expect((await use(app, first.key)).status).toBe(200);
-  expect((await use(app, first.key)).status).toBe(429);
-  expect((await use(app, second.key)).status).toBe(200);
+  expect((await app.useKey(first.key)).status).toBe(200);
+  expect((await app.useKey(first.key)).status).toBe(429);
+  expect((await app.useKey(second.key)).status).toBe(200);
 });
 
 test('the wall clock set back or forward opens no window', async () => {
   await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
   const { key } = await app.createKey('alice');
-  await use(app, key);
+  await app.useKey(key);
   app.clock.setNow(app.clock.nowMs() + 86_400_000);
-  expect((await use(app, key)).status).toBe(429);
+  expect((await app.useKey(key)).status).toBe(429);
 });
 
 test('0 requests switches the limit off, and no header speaks of it', async () => {
   await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
   const { key } = await app.createKey('alice');
   for (let call = 0; call < 5; call += 1) {
-    expect(said(await use(app, key))).toEqual({ status: 200, policy: null, limit: null, retry: null });
+    expect(said(await app.useKey(key))).toEqual({ status: 200, policy: null, limit: null, retry: null });
   }
   expect(said(await app.call('get_data')).policy).toBeNull();
 });
@@ -88,13 +88,13 @@ describe('every answer of a limited tool carries the headers', () => {
   test('401 without a key and with a bad one: the full quota', async () => {
     await using app = await createTestApp({ env: TWO_A_MINUTE });
     expect(said(await app.call('get_data'))).toMatchObject({ status: 401, ...UNTOUCHED });
-    expect(said(await use(app, 'x'))).toMatchObject({ status: 401, ...UNTOUCHED });
+    expect(said(await app.useKey('x'))).toMatchObject({ status: 401, ...UNTOUCHED });
   });
 
   test('403 and 400 behind the limiter: what is left', async () => {
     await using app = await createTestApp({ env: TWO_A_MINUTE });
     const { key } = await app.createKey('alice', { scopes: [] });
-    expect(said(await use(app, key))).toMatchObject({ status: 403, limit: '"key";r=1;t=60' });
+    expect(said(await app.useKey(key))).toMatchObject({ status: 403, limit: '"key";r=1;t=60' });
     const reader = await app.createKey('alice');
     const wrong = await app.call('get_data', { x: 1 }, { 'x-api-key': reader.key });
     expect(said(wrong)).toMatchObject({ status: 400, limit: '"key";r=1;t=60' });
@@ -118,7 +118,7 @@ describe('every answer of a limited tool carries the headers', () => {
 
   test('403 https_required, the key in a header or in the body', async () => {
     await using app = await createTestApp({ env: { ...TWO_A_MINUTE, NODE_ENV: 'production' } });
-    expect(said(await use(app, 'x'))).toMatchObject({ status: 403, ...UNTOUCHED });
+    expect(said(await app.useKey('x'))).toMatchObject({ status: 403, ...UNTOUCHED });
     expect(said(await app.call('get_data', { _meta: { api_key: 'x' } }))).toMatchObject({ status: 403, ...UNTOUCHED });
   });
 
@@ -127,7 +127,7 @@ describe('every answer of a limited tool carries the headers', () => {
     const { key } = await app.createKey('alice');
     await app.service.close();
     app.clock.advance(2000);
-    expect(said(await use(app, key))).toEqual({ status: 503, ...UNTOUCHED, retry: '1' });
+    expect(said(await app.useKey(key))).toEqual({ status: 503, ...UNTOUCHED, retry: '1' });
   });
 
   test('answers of other tools carry none', async () => {
@@ -136,6 +136,17 @@ describe('every answer of a limited tool carries the headers', () => {
     expect(said(await app.call('list_api_keys')).policy).toBeNull();
     expect(said(await app.call('nope')).policy).toBeNull();
   });
+});
+
+test('of more than 100,000 buckets the oldest is forgotten, and begins again', async () => {
+  const key = ({ name }: { name: string } & LimitedCall) => name;
+  const guard = rateLimitGuard({ requests: 1, windowMs: 60_000, key, clock: testClock() });
+  const isAdmitted = async (name: string) => (await guard({ name, rateLimit: undefined })).ok;
+  expect([await isAdmitted('oldest'), await isAdmitted('oldest')]).toEqual([true, false]);
+  for (let n = 1; n < 100_000; n += 1) guard({ name: `other ${n}`, rateLimit: undefined });
+  expect(await isAdmitted('oldest')).toBe(false);
+  guard({ name: 'one more', rateLimit: undefined });
+  expect([await isAdmitted('oldest'), await isAdmitted('other 2')]).toEqual([true, false]);
 });
 
 describe('a limit of a tool of its own', () => {

@@ -156,7 +156,7 @@ test('unknown, revoked, expired and malformed keys read the same; the log tells 
   const keys = [`sk_test_${'0'.repeat(64)}`, revoked.key, expired.key, 'nonsense'];
   const answers = [];
   for (const key of keys) {
-    const { headers, body } = await app.call('get_data', {}, { 'x-api-key': key });
+    const { headers, body } = await app.useKey(key);
     const { requestId: _, ...said } = body;
     answers.push(JSON.stringify([said, headers.get('www-authenticate'), headers.get('ratelimit')]));
   }

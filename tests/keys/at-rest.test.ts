@@ -8,7 +8,7 @@ import { createTestApp } from '../support/test-app.ts';
 test('the database holds the SHA-256 of a key, the key itself nowhere', async () => {
   const app = await createTestApp({ store: 'embedded' });
   const { key } = await app.createKey('alice');
-  await app.call('get_data', {}, { 'x-api-key': key });
+  await app.useKey(key);
   await app.close();
   const files = readdirSync(app.folder).map((name) => readFileSync(join(app.folder, name), 'latin1'));
   const hash = new Bun.CryptoHasher('sha256').update(key).digest('hex');
@@ -23,7 +23,7 @@ test('a known key is verified without reading the store', async () => {
   await using app = await createTestApp();
   const { key } = await app.createKey('alice');
   const { counts } = app.service.keyDomain.verifier;
-  for (let call = 0; call < 100; call += 1) await app.call('get_data', {}, { 'x-api-key': key });
+  for (let call = 0; call < 100; call += 1) await app.useKey(key);
   expect(counts.reads).toBe(1);
   expect(counts.hits).toBe(99);
 });

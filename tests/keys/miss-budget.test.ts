@@ -1,3 +1,5 @@
+// What a flood of unknown keys may cost, and what it leaves to honest callers.
+
 import { describe, expect, test } from 'bun:test';
 import { createMissBudget, networkOf } from '../../src/keys/miss-budget.ts';
 import { testClock } from '../support/clock.ts';
@@ -5,13 +7,12 @@ import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts
 
 const BURST = 1000;
 const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
-const present = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 
 /** Presents unknown keys until the budget of this address is gone. */
 async function flood(app: TestApp, from: number, count: number): Promise<Answer[]> {
   const answers: Answer[] = [];
   for (let start = from; start < from + count; start += 50) {
-    answers.push(...(await Promise.all(Array.from({ length: 50 }, (_, i) => present(app, guess(start + i))))));
+    answers.push(...(await Promise.all(Array.from({ length: 50 }, (_, i) => app.useKey(guess(start + i))))));
   }
   return answers;
 }
@@ -33,14 +34,14 @@ describe('a flood of unknown keys from one address', () => {
     await using app = await createTestApp();
     const known = await app.createKey('alice');
     const unseen = await app.createKey('bob');
-    expect((await present(app, known.key)).status).toBe(200);
+    expect((await app.useKey(known.key)).status).toBe(200);
     await flood(app, 1, BURST + 50);
-    expect((await present(app, known.key)).status).toBe(200);
-    expect((await present(app, unseen.key)).status).toBe(429);
+    expect((await app.useKey(known.key)).status).toBe(200);
+    expect((await app.useKey(unseen.key)).status).toBe(429);
     // The time it was told to wait, through which the flood goes on and uses up what comes in.
     app.clock.advance(1000);
     await flood(app, 5000, 250);
-    expect((await present(app, unseen.key)).status).toBe(200);
+    expect((await app.useKey(unseen.key)).status).toBe(200);
   });
 
   test('as fast as the server can refuse, does not make it forget whom it told to come back', async () => {
@@ -54,9 +55,21 @@ describe('a flood of unknown keys from one address', () => {
     await refusals(BURST + 50, 'before');
     expect(await isAdmitted('honest')).toBe(false);
     expect(await refusals(80_000, 'meanwhile')).toBe(80_000); // what it refuses in a second, and more
-    clock.advance(1000);
-    await refusals(250, 'after'); // uses up what came in
+    clock.advance(899);
+    await refusals(250, 'early'); // uses up what came in
+    expect(await isAdmitted('honest')).toBe(false); // it did not wait as it was told
+    clock.advance(101);
+    await refusals(250, 'after');
     expect(await isAdmitted('honest')).toBe(true);
+  });
+
+  test('keeps 16 callers waiting, and the others are refused at once', async () => {
+    const budget = createMissBudget(testClock());
+    const take = (n: number) => budget.take('192.0.2.1', `key ${n}`);
+    for (let n = 0; n < BURST; n += 1) take(n);
+    const over = Array.from({ length: 20 }, (_, n) => take(BURST + n));
+    expect(over.filter((taken) => taken instanceof Promise)).toHaveLength(16);
+    await Promise.all(over);
   });
 
   test('has a budget again after a while', async () => {
@@ -82,7 +95,7 @@ test('many honest keys behind one address, all at once, use up no budget', async
   }
   expect(keys).toHaveLength(1200);
   for (let start = 0; start < keys.length; start += 50) {
-    const answers = await Promise.all(keys.slice(start, start + 50).map((key) => present(app, key)));
+    const answers = await Promise.all(keys.slice(start, start + 50).map((key) => app.useKey(key)));
     expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
   }
 }, 30_000);

@@ -5,13 +5,11 @@ import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 const end = async (app: TestApp, tool: 'revoke_api_key' | 'delete_api_key', sub: string, keyId: string) =>
   app.call(tool, { keyId }, await bearer(app, sub));
 const listed = async (app: TestApp, sub: string) =>
   (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys as Record<string, unknown>[];
 
-/** Waits on the wall clock of the service alone. */
 const REFUSED = { status: 401, code: 'invalid_api_key', detail: 'Invalid or expired API key' };
 
 describe('(none) → create_api_key', () => {
@@ -54,10 +52,10 @@ describe('active → revoke_api_key → inactive', () => {
   test('the owner revokes: success, and the key is refused one request later', async () => {
     await using app = await createTestApp();
     const { id, key } = await app.createKey('alice');
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
     const { status, body } = await end(app, 'revoke_api_key', 'alice', id);
     expect({ status, body }).toEqual({ status: 200, body: { success: true, message: 'API key revoked successfully' } });
-    expect((await use(app, key)).body).toMatchObject(REFUSED);
+    expect((await app.useKey(key)).body).toMatchObject(REFUSED);
     expect(await listed(app, 'alice')).toMatchObject([{ id, active: false }]);
   });
 
@@ -65,7 +63,7 @@ describe('active → revoke_api_key → inactive', () => {
     await using app = await createTestApp();
     const { id, key } = await app.createKey('alice');
     await end(app, 'revoke_api_key', 'alice', id);
-    expect((await use(app, key)).body).toMatchObject(REFUSED);
+    expect((await app.useKey(key)).body).toMatchObject(REFUSED);
     expect(await listed(app, 'alice')).toEqual([expect.not.objectContaining({ lastUsedAt: expect.anything() })]);
   });
 
@@ -74,7 +72,7 @@ describe('active → revoke_api_key → inactive', () => {
     const { id, key } = await app.createKey('alice');
     const answer = await end(app, 'revoke_api_key', 'mallory', id);
     expect(answer.body).toEqual({ success: true, message: 'API key revoked successfully' });
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
     expect(await listed(app, 'alice')).toMatchObject([{ id, active: true }]);
   });
 });
@@ -94,10 +92,10 @@ describe('active or inactive → delete_api_key → removed', () => {
     await using app = await createTestApp();
     const { id, key } = await app.createKey('alice');
     if (!active) await end(app, 'revoke_api_key', 'alice', id);
-    else expect((await use(app, key)).status).toBe(200);
+    else expect((await app.useKey(key)).status).toBe(200);
     const { status, body } = await end(app, 'delete_api_key', 'alice', id);
     expect({ status, body }).toEqual({ status: 200, body: { success: true, message: 'API key deleted permanently' } });
-    expect((await use(app, key)).body).toMatchObject(REFUSED);
+    expect((await app.useKey(key)).body).toMatchObject(REFUSED);
     expect(await listed(app, 'alice')).toEqual([]);
   });
 
@@ -123,7 +121,7 @@ describe('active or inactive → delete_api_key → removed', () => {
         expect({ keyId, status, success: body.success }).toEqual({ keyId, status: 200, success: true });
       }
     }
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
     expect(await listed(app, 'alice')).toMatchObject([{ id, active: true }]);
   });
 });
@@ -135,7 +133,7 @@ describe('active, presented', () => {
     expect(Object.keys((await listed(app, 'alice'))[0] ?? {})).not.toContain('lastUsedAt');
     for (const step of [0, 1, 12_345]) {
       app.clock.advance(step);
-      expect((await use(app, key)).status).toBe(200);
+      expect((await app.useKey(key)).status).toBe(200);
       expect((await listed(app, 'alice'))[0]?.lastUsedAt).toBe(app.clock.nowMs());
     }
   });
@@ -145,11 +143,11 @@ describe('active, presented', () => {
     const { key, expiresAt } = await app.createKey('alice', { expiresInDays: 1 });
     app.clock.advance(DAY_MS - 1);
     expect(app.clock.nowMs()).toBe(Number(expiresAt) - 1);
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
     app.clock.advance(1);
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
     app.clock.advance(1);
-    expect((await use(app, key)).body).toMatchObject(REFUSED);
+    expect((await app.useKey(key)).body).toMatchObject(REFUSED);
     expect(await listed(app, 'alice')).toMatchObject([{ active: true, lastUsedAt: expiresAt }]);
   });
 
@@ -157,7 +155,7 @@ describe('active, presented', () => {
     await using app = await createTestApp();
     const { key } = await app.createKey('alice', { expiresInDays: 1 });
     app.clock.advance(DAY_MS + 1);
-    expect((await use(app, key)).body).toMatchObject(REFUSED);
+    expect((await app.useKey(key)).body).toMatchObject(REFUSED);
     const [key0] = await listed(app, 'alice');
     expect(key0).toMatchObject({ active: true });
     expect(key0).not.toHaveProperty('lastUsedAt');
@@ -166,7 +164,7 @@ describe('active, presented', () => {
   test('without the scope: the key was valid, so it counts as a use', async () => {
     await using app = await createTestApp();
     const { key } = await app.createKey('alice', { scopes: [] });
-    expect((await use(app, key)).status).toBe(403);
+    expect((await app.useKey(key)).status).toBe(403);
     expect((await listed(app, 'alice'))[0]?.lastUsedAt).toBe(app.clock.nowMs());
   });
 });
@@ -174,12 +172,12 @@ describe('active, presented', () => {
 test('inactive, presented: refused, and not a use, before and after its expiry', async () => {
   await using app = await createTestApp();
   const { id, key } = await app.createKey('alice', { expiresInDays: 1 });
-  await use(app, key);
+  await app.useKey(key);
   const usedAt = app.clock.nowMs();
   await end(app, 'revoke_api_key', 'alice', id);
   for (const step of [1, DAY_MS - 1, 1]) {
     app.clock.advance(step);
-    expect((await use(app, key)).body).toMatchObject(REFUSED);
+    expect((await app.useKey(key)).body).toMatchObject(REFUSED);
     expect(await listed(app, 'alice')).toMatchObject([{ active: false, lastUsedAt: usedAt }]);
   }
 });
@@ -187,10 +185,10 @@ test('inactive, presented: refused, and not a use, before and after its expiry',
 test('a key outlives the clock being set back, and lastUsedAt never falls', async () => {
   await using app = await createTestApp();
   const { key } = await app.createKey('alice', { expiresInDays: 1 });
-  await use(app, key);
+  await app.useKey(key);
   const usedAt = app.clock.nowMs();
   app.clock.setNow(usedAt - 3_600_000);
-  expect((await use(app, key)).status).toBe(200);
+  expect((await app.useKey(key)).status).toBe(200);
   app.clock.setNow(usedAt);
   expect((await listed(app, 'alice'))[0]?.lastUsedAt).toBe(usedAt);
 });
@@ -199,13 +197,13 @@ test('states survive a restart on the same file', async () => {
   const first = await createTestApp();
   const kept = await first.createKey('alice', { name: 'kept', expiresInDays: 1 });
   const revoked = await first.createKey('alice', { name: 'revoked' });
-  await use(first, kept.key);
+  await first.useKey(kept.key);
   await end(first, 'revoke_api_key', 'alice', revoked.id);
   const before = await listed(first, 'alice');
   await first.close();
 
   await using second = await createTestApp({ folder: first.folder, clock: first.clock });
   expect(await listed(second, 'alice')).toEqual(before);
-  expect((await use(second, kept.key)).status).toBe(200);
-  expect((await use(second, revoked.key)).body).toMatchObject(REFUSED);
+  expect((await second.useKey(kept.key)).status).toBe(200);
+  expect((await second.useKey(revoked.key)).body).toMatchObject(REFUSED);
 });

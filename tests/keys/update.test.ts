@@ -56,7 +56,7 @@ describe('update', () => {
   test('scopes given or taken count from the next request on', async () => {
     await using app = await createTestApp();
     const { id, key } = await app.createKey('alice', { scopes: ['read'] });
-    const use = async () => (await app.call('get_data', {}, { 'x-api-key': key })).status;
+    const use = async () => (await app.useKey(key)).status;
     expect(await use()).toBe(200);
     await app.service.keyDomain.keys.update(alice, id, { scopes: ['write'] });
     expect(await use()).toBe(403);
@@ -69,6 +69,6 @@ describe('update', () => {
     const { id, key } = await app.createKey('alice');
     await app.service.keyDomain.keys.revoke(alice, id);
     await app.service.keyDomain.keys.update(alice, id, { name: 'new', scopes: ['read'] });
-    expect((await app.call('get_data', {}, { 'x-api-key': key })).status).toBe(401);
+    expect((await app.useKey(key)).status).toBe(401);
   });
 });

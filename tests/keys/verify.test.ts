@@ -1,8 +1,14 @@
-// Reading a key's record when something goes wrong that nobody expects.
+// Reading a key's record when something comes between.
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
+import { createLastUsed } from '../../src/keys/last-used.ts';
+import type { ApiKeyRecord, FeedPage, Found, KeyStore } from '../../src/keys/record.ts';
+import { createVerifier } from '../../src/keys/verify.ts';
+import { createLog } from '../../src/log.ts';
+import { ok, type Result } from '../../src/problem.ts';
+import { testClock } from '../support/clock.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 test('a key whose record could not be read, by a bug or a hand in the database, is read anew the next time', async () => {
@@ -10,7 +16,7 @@ test('a key whose record could not be read, by a bug or a hand in the database, 
   await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
   const seen = await app.createKey('alice');
   const unseen = await app.createKey('alice');
-  const statusOf = async ({ key }: { key: string }) => (await app.call('get_data', {}, { 'x-api-key': key })).status;
+  const statusOf = async ({ key }: { key: string }) => (await app.useKey(key)).status;
   expect(await statusOf(seen)).toBe(200);
 
   const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
@@ -19,4 +25,45 @@ test('a key whose record could not be read, by a bug or a hand in the database, 
   await database.batch(['INSERT INTO feed SELECT * FROM put_aside', 'DROP TABLE put_aside'], 'write');
   database.close();
   expect(await statusOf(unseen)).toBe(200);
+});
+
+test('a record that is read before a revocation and arrives after it is good for who asked before, and not kept', async () => {
+  const clock = testClock();
+  const log = createLog({ level: 'error', clock, write: async () => {} });
+  const key = `sk_test_${'0'.repeat(64)}`;
+  const keyHash = Bun.SHA256.hash(key, 'hex');
+  const record: ApiKeyRecord = {
+    id: '0'.repeat(32),
+    userId: 'alice',
+    name: 'n',
+    keyHash,
+    scopes: [],
+    active: true,
+    createdAtMs: 0,
+    expiresAtMs: null,
+    lastUsedAtMs: null,
+  };
+  const slow = Promise.withResolvers<Result<Found, never>>();
+  const answers = [slow.promise, ok({ record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 } })];
+  let page: FeedPage = { databaseId: 'd', prunedSeq: 0, newestSeq: 1, changes: [] };
+  const store = {
+    findByHash: () => answers.shift(),
+    changesAfter: async () => ok(page),
+    recordUse: async () => ok(undefined),
+    usesPerWrite: 1,
+  } as unknown as KeyStore; // all that verification needs of it
+  const lastUsed = createLastUsed({ store, log });
+  const { verify, feed } = createVerifier({ store, lastUsed, clock, sha256: Bun.SHA256.hash, log, lagMaxMs: 1000 });
+
+  await feed.refresh();
+  const before = verify(key, () => 'here');
+  page = { ...page, newestSeq: 2, changes: [{ seq: 2, keyHash }] };
+  await feed.refresh();
+  const after = verify(key, () => 'here');
+  slow.resolve(ok({ record, position: { databaseId: 'd', seq: 1 } }));
+  expect((await before).ok).toBe(true);
+  expect((await after).ok).toBe(false);
+  expect((await verify(key, () => 'here')).ok).toBe(false);
+  feed.stop();
+  await lastUsed.stop();
 });

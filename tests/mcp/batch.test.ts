@@ -1,3 +1,5 @@
+// Batches on /mcp, which only 2025-03-26 and 2024-11-05 have.
+
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';

@@ -1,27 +1,21 @@
 // The official clients against the started server, over the network: a key from its making to its end.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { SignJWT } from 'jose';
+import { userHeaders } from '../support/client.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
 import { CONNECTS, type Connect, type Connected, type ToolResult } from './clients.ts';
 
-const SECRET = 'a secret for tests, of more than 32 bytes';
 const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'get_data'];
 const WIDGETS = ['ui://widget/api-key-created.html', 'ui://widget/api-keys-list.html'];
 
 let server: ServerProcess;
 beforeAll(async () => {
-  server = await startServer({ env: { JWT_SECRET: SECRET, LOG_LEVEL: 'warn' } });
+  server = await startServer({ env: { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'warn' } });
 });
 afterAll(async () => {
   expect(await server.stop()).toBe(0);
 });
-
-const userToken = (sub: string) =>
-  new SignJWT({ sub })
-    .setProtectedHeader({ alg: 'HS256' })
-    .setExpirationTime('1h')
-    .sign(new TextEncoder().encode(SECRET));
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
 const output = (result: ToolResult): any => {
@@ -57,7 +51,7 @@ describe.each(CONNECTS)('%s', (name, connect) => {
 
   test('takes a key through its life', async () => {
     const owner = `owner of ${name}`;
-    const user = { authorization: `Bearer ${await userToken(owner)}` };
+    const user = await userHeaders(owner);
     const get = { name: 'get_data', arguments: {} };
     const { id, key } = await withClient(connect, user, async (client) => {
       const input = { name: 'lifecycle', scopes: ['read'], expiresInDays: 1 };
@@ -92,7 +86,7 @@ describe.each(CONNECTS)('%s', (name, connect) => {
         refusal('Invalid or expired user token'),
       );
     });
-    await withClient(connect, { authorization: `Bearer ${await userToken('bob')}` }, async (client) => {
+    await withClient(connect, await userHeaders('bob'), async (client) => {
       const result = await client.callTool({ name: 'create_api_key', arguments: { name: '', scopes: [] } });
       expect(result.isError).toBe(true);
       expect(JSON.stringify(result.content)).toContain('- name: Expected 1 to 200 characters');

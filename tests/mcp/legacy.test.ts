@@ -1,3 +1,5 @@
+// /mcp up to 2025-11-25: initialize, lifecycle, the version header, methods.
+
 import { describe, expect, test } from 'bun:test';
 import { post, request, startApp } from './support.ts';
 

@@ -1,3 +1,5 @@
+// /mcp of 2026-07-28, where each request says everything itself, and headers repeat it.
+
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
@@ -225,6 +227,7 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     [{ region: 'eu' }, { 'mcp-param-region': 'eu' }],
     [{ region: 'zürich' }, { 'mcp-param-region': '=?base64?esO8cmljaA==?=' }],
     [{ region: '' }, { 'mcp-param-region': '' }],
+    [{ region: '=?base64?ZXU=?=' }, { 'mcp-param-region': `=?base64?${btoa('=?base64?ZXU=?=')}?=` }],
     [{ limit: 42 }, { 'mcp-param-limit': '42.0' }],
     [{ dry: true }, { 'mcp-param-dry': 'true' }],
   ])('%j with %j is right', async (args, headers) => {
@@ -236,6 +239,7 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     [{ region: 'eu' }, {}],
     [{ region: 'eu' }, { 'mcp-param-region': 'us' }],
     [{ region: 'eu' }, { 'mcp-param-region': 'EU' }],
+    [{ region: '=?base64?ZXU=?=' }, { 'mcp-param-region': '=?base64?ZXU=?=' }],
     [{}, { 'mcp-param-region': 'eu' }],
     [{ limit: 42 }, { 'mcp-param-limit': '43' }],
     [{ limit: 0 }, { 'mcp-param-limit': ' ' }],

@@ -162,7 +162,7 @@ describe.each(Object.entries(CLIENTS))('%s', (_client, { path, connection }) => 
       expect(key).toMatch(/^sk_test_/);
       const listed = await structured(client.callTool({ name: 'list_api_keys', arguments: {} }));
       expect(listed).toMatchObject({ keys: [{ id, name: 'by OAuth' }] });
-      expect((await app.call('get_data', {}, { 'x-api-key': key })).body.owner).toBe('alice');
+      expect((await app.useKey(key)).body.owner).toBe('alice');
       await client.close();
     },
   );

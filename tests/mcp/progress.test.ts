@@ -1,5 +1,21 @@
+// Progress of a call on /mcp, and what becomes of a call whose client goes away.
+
 import { describe, expect, test } from 'bun:test';
-import { ACCEPT, call, eventReader, type HeaderMap, modern, postRaw, startApp } from './support.ts';
+import * as v from 'valibot';
+import { defineTool } from '../../src/tools/tool.ts';
+import {
+  ACCEPT,
+  anyone,
+  call,
+  eventReader,
+  facts,
+  type HeaderMap,
+  modern,
+  post,
+  postRaw,
+  request,
+  startApp,
+} from './support.ts';
 import { steeredTool } from './tools.ts';
 
 const TOKEN = { _meta: { progressToken: 'p-1' } };
@@ -128,6 +144,33 @@ describe('a client that goes away', () => {
     await expect(started.answer).rejects.toThrow();
     await started.steered.aborted;
     started.steered.finish();
+  });
+
+  test('2026-07-28: what a tool throws when it is cancelled is no bug', async () => {
+    const running = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    const tool = defineTool(anyone, {
+      ...facts('steered'),
+      input: v.strictObject({}),
+      run: (_input, { signal }) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => {
+            reject(signal.reason);
+            ended.resolve();
+          });
+          running.resolve();
+        }),
+    });
+    await using app = await startApp({ tools: () => [tool] });
+    const { body, headers } = asModern();
+    const leave = new AbortController();
+    const answer = postRaw(app, body, headers, leave.signal);
+    await running.promise;
+    leave.abort();
+    await expect(answer).rejects.toThrow();
+    await ended.promise;
+    await post(app, request('ping')); // by its answer the end of the call is dealt with
+    expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
   });
 
   test('before: it does not, the call runs to its end', async () => {

@@ -1,6 +1,6 @@
 // SSE clients on bare sockets: as many as wanted (fetch keeps to 256), and as rude as wanted.
 
-import { connect } from 'node:net';
+import { rawConnection } from '../support/raw.ts';
 import { request } from './support.ts';
 
 export interface RawStream {
@@ -22,28 +22,17 @@ export interface RawStream {
 
 /** Opens GET /sse and returns when the endpoint is known. */
 export async function rawStream(url: string): Promise<RawStream> {
-  const { hostname, port, pathname } = new URL(`${url}/sse`);
-  const socket = connect(Number(port), hostname);
-  let text = '';
-  let more = () => {};
-  socket.on('data', (chunk) => {
-    text += chunk;
-    more();
-  });
-  socket.on('error', () => {});
+  const { host, pathname } = new URL(`${url}/sse`);
+  const { socket, received, until } = await rawConnection(url);
   const contains = async (what: string) => {
-    while (!text.includes(what)) {
-      await new Promise<void>((resolve) => {
-        more = resolve;
-      });
-    }
+    await until((text) => text.includes(what));
   };
-  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${hostname}:${port}\r\n\r\n`);
+  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
   await contains('sessionId=');
-  const path = /data: (\S+)/.exec(text)?.[1];
+  const path = /data: (\S+)/.exec(received())?.[1];
   return {
     postUrl: new URL(path ?? '', url).href,
-    text: () => text,
+    text: received,
     contains,
     ended: () => contains('\r\n0\r\n\r\n'),
     pause: () => socket.pause(),

@@ -2,12 +2,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { SignJWT } from 'jose';
+import { userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
 import { CONNECTS } from './clients.ts';
 
-const SECRET = 'a secret for tests, of more than 32 bytes';
 const LAG_MAX_MS = 250;
 
 let servers: ServerProcess[] = [];
@@ -16,7 +16,7 @@ let sent: number[] = [];
 
 beforeAll(async () => {
   const env = {
-    JWT_SECRET: SECRET,
+    JWT_SECRET: TEST_SECRET,
     DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}`,
     REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),
     LOG_LEVEL: 'warn',
@@ -54,11 +54,7 @@ describe.each(overHttp)('%s', (name, connect) => {
     sent = [];
     const url = `http://127.0.0.1:${balancer.port}`;
     const owner = `owner of ${name}`;
-    const token = await new SignJWT({ sub: owner })
-      .setProtectedHeader({ alg: 'HS256' })
-      .setExpirationTime('1h')
-      .sign(new TextEncoder().encode(SECRET));
-    const user = await connect(url, { authorization: `Bearer ${token}` });
+    const user = await connect(url, await userHeaders(owner));
     // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
     const output = async (tool: string, args: Record<string, unknown> = {}): Promise<any> => {
       const { structuredContent, isError, content } = await user.callTool({ name: tool, arguments: args });

@@ -2,16 +2,13 @@
 
 import { describe, expect, test } from 'bun:test';
 import { connect } from 'node:net';
+import { until } from '../support/until.ts';
 import { manyStreams, postTo, rawStream, sessionsOf } from './raw-sse.ts';
 import { call, openSse, request, startApp } from './support.ts';
 import { steeredTool } from './tools.ts';
 
 const SESSIONS_MAX = 1000;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} });
-
-const until = async (holds: () => Promise<boolean>) => {
-  while (!(await holds())) await Bun.sleep(5);
-};
 
 describe('the number of streams', () => {
   test('at the limit the oldest that never initialized makes room', async () => {

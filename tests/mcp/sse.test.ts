@@ -1,15 +1,15 @@
+// The HTTP+SSE transport of 2024-11-05: GET /sse and POST /messages.
+
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/tools/tool.ts';
 import { bearer } from '../support/test-app.ts';
+import { sessionsOf } from './raw-sse.ts';
 import { ACCEPT, anyone, call, facts, openSse, post, request, startApp } from './support.ts';
 import { steeredTool } from './tools.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} }, 0);
-
-const sessions = async (app: { url: string }) =>
-  ((await (await fetch(`${app.url}/mcp/health`)).json()) as { sessions: number }).sessions;
 
 describe('GET /sse', () => {
   test('is an event stream that first says where to post', async () => {
@@ -44,7 +44,7 @@ describe('GET /sse', () => {
   test('HEAD opens no session', async () => {
     await using app = await startApp();
     const { status, headers } = await fetch(`${app.url}/sse`, { method: 'HEAD' });
-    expect([status, headers.get('content-type'), await sessions(app)]).toEqual([200, 'text/event-stream', 0]);
+    expect([status, headers.get('content-type'), await sessionsOf(app.url)]).toEqual([200, 'text/event-stream', 0]);
   });
 
   test('refuses a foreign origin and answers an allowed one', async () => {
@@ -262,7 +262,7 @@ describe('calls', () => {
     await session.post(call('steered'));
     await steered.running;
     await session.drop();
-    while ((await sessions(app)) > 0) await Bun.sleep(5);
+    while ((await sessionsOf(app.url)) > 0) await Bun.sleep(5);
     expect((await session.post(request('ping'))).status).toBe(404);
     expect(steered.isAborted()).toBe(false);
     steered.finish();

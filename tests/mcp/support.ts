@@ -1,6 +1,6 @@
 // MCP as bytes: messages of both eras, and an SSE stream read event by event. What the tests of this folder share.
 
-import type { Env } from '../../src/config.ts';
+import type { Env } from '../../src/env.ts';
 import type { Guard } from '../../src/guards/guard.ts';
 import { ok } from '../../src/problem.ts';
 import type { ServiceOptions } from '../../src/service.ts';
@@ -164,9 +164,9 @@ export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}
 /** Lets anybody in. */
 export const anyone: Guard<Call> = () => ok({});
 
-export const facts = (name: string): ToolFacts => ({
+export const facts = (name: string, description = name): ToolFacts => ({
   name,
   title: name,
-  description: name,
+  description,
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
 });

@@ -1,3 +1,5 @@
+// Tools and resources over /mcp: lists, credentials, denials, what is answered and in which media type.
+
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
@@ -168,6 +170,7 @@ describe('denials are in-band, and no challenge', () => {
 test('the rate limit stands in the headers of limited tools', async () => {
   await using app = await startApp({ env: { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' } });
   const key = { 'x-api-key': (await app.createKey('alice')).key };
+  expect((await post(app, call('get_data'))).headers.get('ratelimit')).toBe('"key";r=2;t=60'); // denied before it counts
   const first = await post(app, call('get_data'), key);
   expect([first.headers.get('ratelimit-policy'), first.headers.get('ratelimit')]).toEqual([
     '"key";q=2;w=60',
@@ -260,6 +263,7 @@ describe('resources', () => {
     title: 'Data',
     description: 'By id',
     mimeType: 'application/octet-stream',
+    meta: { origin: 'made up' },
     read: (uri: string) => (uri === 'data://7' ? { blob: 'AAAA' } : undefined),
   };
 
@@ -277,11 +281,11 @@ describe('resources', () => {
 
   test('of a template are read by what they match', async () => {
     await using app = await startApp({ resources: [resource], resourceTemplates: [template] });
-    const { read, ...listed } = template;
+    const { read, meta, ...listed } = template;
     const templates = (await post(app, request('resources/templates/list'))).body.result.resourceTemplates;
-    expect(templates).toEqual([listed]);
+    expect(templates).toEqual([{ ...listed, _meta: meta }]);
     const { body } = await post(app, request('resources/read', { uri: 'data://7' }));
-    expect(body.result.contents).toEqual([{ uri: 'data://7', mimeType: template.mimeType, blob: 'AAAA' }]);
+    expect(body.result.contents).toEqual([{ uri: 'data://7', mimeType: template.mimeType, blob: 'AAAA', _meta: meta }]);
     expect((await post(app, request('resources/read', { uri: 'data://8' }))).body.error.code).toBe(-32002);
   });
 });

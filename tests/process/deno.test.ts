@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import * as v2 from '@modelcontextprotocol/client';
-import { SignJWT } from 'jose';
 import { makeCertificate } from '../support/certificate.ts';
+import { userHeaders } from '../support/client.ts';
 import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
 import { runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
@@ -16,13 +16,7 @@ const MIB = 1024 * 1024;
 const start = (env: Record<string, string> = {}) =>
   startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET, ...env } });
 
-const tokenOf = (sub: string) =>
-  new SignJWT({ sub })
-    .setProtectedHeader({ alg: 'HS256' })
-    .setExpirationTime('1h')
-    .sign(new TextEncoder().encode(TEST_SECRET));
-
-const alice = async () => ({ authorization: `Bearer ${await tokenOf('alice')}` });
+const alice = () => userHeaders('alice');
 
 async function call(server: ServerProcess, tool: string, body: BodyInit, headers: Record<string, string> = {}) {
   const init = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body };

@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
+import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
@@ -167,6 +168,13 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
     expect(await failure({ ...JWT, TLS_CERT_FILE: nope, TLS_KEY_FILE: file })).toBe(`${expected}"${nope}" (ENOENT)`);
     expect(await failure({ ...JWT, TLS_CERT_FILE: file, TLS_KEY_FILE: file })).toBe(
       `${expected}"${file}" (it holds none that can be used)`,
+    );
+  });
+
+  test('a private key that is not the certificate’s', async () => {
+    const [own, other] = [makeCertificate(), makeCertificate()];
+    expect(await failure({ ...JWT, TLS_CERT_FILE: own.certFile, TLS_KEY_FILE: other.keyFile })).toBe(
+      `mcp-key-server: TLS_KEY_FILE: expected the key of the certificate in TLS_CERT_FILE, got "${other.keyFile}"`,
     );
   });
 

@@ -77,7 +77,7 @@ describe.each(STORE_MODES)('on a store that is %s', (store) => {
     for (const { text, id, key } of made) {
       const keys = await listed(app, text);
       expect({ text, keys: keys.map(({ id, name }) => ({ id, name })) }).toEqual({ text, keys: [{ id, name: text }] });
-      const { body } = await app.call('get_data', {}, { 'x-api-key': key });
+      const { body } = await app.useKey(key);
       expect({ owner: body.owner, name: body.key.name }).toEqual({ owner: text, name: text });
     }
   });
@@ -91,7 +91,7 @@ describe.each(STORE_MODES)('on a store that is %s', (store) => {
         expect((await app.call('revoke_api_key', { keyId }, headers)).status).toBe(200);
         expect((await app.call('delete_api_key', { keyId }, headers)).status).toBe(200);
       }
-      expect((await app.call('get_data', {}, { 'x-api-key': key })).body.owner).toBe(victim);
+      expect((await app.useKey(key)).body.owner).toBe(victim);
     }
   });
 
@@ -114,7 +114,7 @@ describe.each(STORE_MODES)('on a store that is %s', (store) => {
       const made = await app.call('create_api_key', { name: 'x', scopes: [scope] }, await bearer(app, 'ann'));
       if (made.status === 400) continue; // no scope token at all
       expect(made.body.scopes).toEqual([scope]);
-      const { body } = await app.call('get_data', {}, { 'x-api-key': made.body.key });
+      const { body } = await app.useKey(made.body.key);
       expect({ scope, code: body.code }).toEqual({ scope, code: 'insufficient_scope' });
     }
   });

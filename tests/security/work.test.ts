@@ -34,7 +34,7 @@ test('each kind of wrong key costs one read when first seen, none when seen agai
     for (const laterMs of [0, 0, 999, 1]) {
       app.clock.advance(laterMs);
       const before = counts.reads;
-      expect((await app.call('get_data', {}, { 'x-api-key': key })).body.code).toBe('invalid_api_key');
+      expect((await app.useKey(key)).body.code).toBe('invalid_api_key');
       costs.push(counts.reads - before);
     }
     expect({ kind, costs }).toEqual({ kind, costs: [1, 0, 0, 1] });
@@ -47,7 +47,7 @@ test('so does a key that was good until a moment ago', async () => {
   const { key } = await app.createKey('alice', { expiresInDays: 1 });
   const use = async () => {
     const before = counts.reads;
-    const { status } = await app.call('get_data', {}, { 'x-api-key': key });
+    const { status } = await app.useKey(key);
     return { status, reads: counts.reads - before };
   };
   expect([await use(), await use()]).toEqual([
@@ -67,7 +67,7 @@ test('their answers are the same but for the request id', async () => {
   await using app = await createTestApp();
   const answers = new Set<string>();
   for (const key of Object.values(await refusedKeys(app))) {
-    const { status, headers, body } = await app.call('get_data', {}, { 'x-api-key': key });
+    const { status, headers, body } = await app.useKey(key);
     const named = [...headers].filter(([name]) => name !== 'date' && name !== 'content-length');
     answers.add(JSON.stringify({ status, named, body: { ...body, requestId: typeof body.requestId } }));
   }

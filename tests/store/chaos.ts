@@ -1,6 +1,7 @@
 // Callers that create, use and revoke keys on a fleet, remember every answer, and afterwards hold the fleet to them.
 
-import { callServer, type Fleet, useKey, userHeaders } from '../support/fleet.ts';
+import { userHeaders } from '../support/client.ts';
+import { callServer, type Fleet, useKey } from '../support/fleet.ts';
 
 interface KnownKey {
   readonly id: string;

@@ -8,7 +8,6 @@ import { until } from '../support/until.ts';
 
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
-const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 const lastUsedAt = async (app: TestApp) =>
   (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys[0].lastUsedAt as number | undefined;
 
@@ -20,8 +19,8 @@ describe.each(STORE_MODES)('on a store that is %s', (mode) => {
     const early = await createTestApp({ store });
     const { key } = await reader.createKey('alice');
     late.clock.advance(500);
-    await use(early, key);
-    await use(late, key);
+    await early.useKey(key);
+    await late.useKey(key);
     expect(await lastUsedAt(reader)).toBeUndefined(); // known to who was asked, until it is written
     expect(await lastUsedAt(late)).toBe(late.clock.nowMs());
     await late.close(); // writes
@@ -34,7 +33,7 @@ describe.each(STORE_MODES)('on a store that is %s', (mode) => {
     await using app = await createTestApp({ store });
     await using reader = await createTestApp({ store });
     const { key } = await app.createKey('alice');
-    await use(app, key);
+    await app.useKey(key);
     expect(await until(async () => (await lastUsedAt(reader)) !== undefined)).toBeLessThan(5000);
     expect(await lastUsedAt(reader)).toBe(app.clock.nowMs());
   });
@@ -45,7 +44,7 @@ test('a use is kept while the database is away, and written when it is back', as
   const app = await createTestApp({ store: storeOn(sqld.env) });
   await using reader = await createTestApp({ store: storeOn(sqld.env) });
   const { key } = await app.createKey('alice');
-  await use(app, key);
+  await app.useKey(key);
   await sqld.kill();
   await until(async () => (await app.log()).some(({ event }) => event === 'last uses kept for later'));
   await sqld.start();

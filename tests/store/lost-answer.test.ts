@@ -2,7 +2,8 @@
 // whose fetch repeats a POST when a reused connection dies) behind its back.
 
 import { describe, expect, test } from 'bun:test';
-import { callServer, useKey, userHeaders } from '../support/fleet.ts';
+import { userHeaders } from '../support/client.ts';
+import { callServer, useKey } from '../support/fleet.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';

@@ -6,7 +6,7 @@ import { startProxy } from '../support/proxy.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, TEST_SECRET } from '../support/test-app.ts';
 import { until } from '../support/until.ts';
 
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
@@ -14,7 +14,6 @@ setDefaultTimeout(20_000); // processes are started, on machines that do other t
 /** A server is back this soon after its primary; much less where the machine is not busy. */
 const BACK_MS_MAX = 3000;
 
-const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 const health = async (url: string) => {
   const response = await fetch(`${url}/mcp/health`);
   return { status: response.status, store: ((await response.json()) as { store: Record<string, unknown> }).store };
@@ -23,11 +22,11 @@ const health = async (url: string) => {
 test('a key is created, used, listed, revoked, refused and deleted', async () => {
   await using app = await createTestApp({ store: 'remote' });
   const { id, key } = await app.createKey('alice');
-  expect((await use(app, key)).body.owner).toBe('alice');
+  expect((await app.useKey(key)).body.owner).toBe('alice');
   const alice = await bearer(app, 'alice');
   expect((await app.call('list_api_keys', {}, alice)).body.keys).toMatchObject([{ id, active: true }]);
   await app.call('revoke_api_key', { keyId: id }, alice);
-  expect((await use(app, key)).status).toBe(401);
+  expect((await app.useKey(key)).status).toBe(401);
   await app.call('delete_api_key', { keyId: id }, alice);
   expect((await app.call('list_api_keys', {}, alice)).body.keys).toEqual([]);
   expect(await health(app.url)).toMatchObject({ status: 200, store: { mode: 'remote', ok: true } });
@@ -57,7 +56,7 @@ test('a primary that stops for most of the bound costs the first use of a key ti
   await using app = await createTestApp({ store: storeOn(sqld.env), env: { REVOCATION_LAG_MAX_MS: '2000' } });
   const { key } = await app.createKey('alice');
   sqld.freeze();
-  const asked = use(app, key);
+  const asked = app.useKey(key);
   await Bun.sleep(1200);
   sqld.thaw();
   expect((await asked).status).toBe(200);
@@ -115,13 +114,13 @@ describe('a primary that is away', () => {
     await using app = await createTestApp({ store: storeOn(sqld.env) });
     expect((await fetch(`${app.url}/`)).status).toBe(200);
     expect(await health(app.url)).toEqual({ status: 503, store: { mode: 'remote', ok: false, lagMs: null } });
-    const refused = await use(app, `sk_test_${'0'.repeat(64)}`);
+    const refused = await app.useKey(`sk_test_${'0'.repeat(64)}`);
     expect(refused.body).toMatchObject({ status: 503, code: 'store_unavailable' });
     expect(refused.headers.get('retry-after')).toBe('1');
     await sqld.start();
     expect(await until(async () => (await health(app.url)).status === 200)).toBeLessThan(BACK_MS_MAX);
     const { key } = await app.createKey('alice');
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
   });
 
   test('hanging at the start: the server starts all the same', async () => {
@@ -137,28 +136,28 @@ describe('a primary that is away', () => {
     await using sqld = await startSqld();
     await using app = await createTestApp({ store: storeOn(sqld.env) });
     const { key } = await app.createKey('alice');
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
     await sqld.kill();
-    expect((await use(app, key)).status).toBe(200); // still within the bound: the clock stands
+    expect((await app.useKey(key)).status).toBe(200); // still within the bound: the clock stands
     app.clock.advance(1001);
-    expect((await use(app, key)).status).toBe(503);
+    expect((await app.useKey(key)).status).toBe(503);
     expect((await app.call('list_api_keys', {}, await bearer(app, 'alice'))).status).toBe(503);
     await sqld.start();
-    expect(await until(async () => (await use(app, key)).status === 200)).toBeLessThan(BACK_MS_MAX);
+    expect(await until(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
 
   test('frozen: a call is answered 503 within the bound', async () => {
     await using sqld = await startSqld();
     await using app = await createTestApp({ store: storeOn(sqld.env) });
     const { key } = await app.createKey('alice');
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
     sqld.freeze();
     app.clock.advance(1001);
     const startedAtMs = performance.now();
-    expect((await use(app, key)).status).toBe(503);
+    expect((await app.useKey(key)).status).toBe(503);
     expect(performance.now() - startedAtMs).toBeLessThan(1100);
     sqld.thaw();
-    expect(await until(async () => (await use(app, key)).status === 200)).toBeLessThan(BACK_MS_MAX);
+    expect(await until(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
 });
 
@@ -173,7 +172,7 @@ test('with nothing to verify for a minute polling stops, and the next verificati
     clock: maker.clock,
   });
   const { id, key } = await maker.createKey('alice');
-  expect((await use(app, key)).status).toBe(200);
+  expect((await app.useKey(key)).status).toBe(200);
   const polled = proxy.statements();
   await until(() => proxy.statements() > polled + 2); // it polls
   app.clock.advance(61_000);
@@ -186,23 +185,23 @@ test('with nothing to verify for a minute polling stops, and the next verificati
   await Bun.sleep(400); // six polls, if there were any
   expect(proxy.statements()).toBe(quiet);
   app.clock.advance(251);
-  expect((await use(app, key)).status).toBe(401);
+  expect((await app.useKey(key)).status).toBe(401);
 });
 
 test('a primary that was wiped and replaced by an empty one is set up anew, and no old key is accepted', async () => {
   await using sqld = await startSqld();
   await using app = await createTestApp({ store: storeOn(sqld.env) });
   const { key } = await app.createKey('alice');
-  expect((await use(app, key)).status).toBe(200);
+  expect((await app.useKey(key)).status).toBe(200);
   await sqld.kill();
   sqld.wipe();
   await sqld.start();
   app.clock.advance(1001);
-  const first = await use(app, key);
+  const first = await app.useKey(key);
   expect([401, 503]).toContain(first.status);
-  expect(await until(async () => (await use(app, key)).status === 401)).toBeLessThan(2000);
+  expect(await until(async () => (await app.useKey(key)).status === 401)).toBeLessThan(2000);
   const { key: next } = await app.createKey('alice');
-  expect((await use(app, next)).status).toBe(200);
+  expect((await app.useKey(next)).status).toBe(200);
 });
 
 test('writes blocked by the operator: creation says 503, verification goes on', async () => {
@@ -211,11 +210,11 @@ test('writes blocked by the operator: creation says 503, verification goes on', 
   const { key } = await app.createKey('alice');
   await sqld.blockWrites(true);
   app.clock.advance(1001);
-  expect((await use(app, key)).status).toBe(200);
+  expect((await app.useKey(key)).status).toBe(200);
   const alice = await bearer(app, 'alice');
   expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(503);
   await using late = await createTestApp({ store: storeOn(sqld.env), clock: app.clock });
-  expect((await use(late, key)).status).toBe(200);
+  expect((await late.useKey(key)).status).toBe(200);
   await sqld.blockWrites(false);
   expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(200);
 });
@@ -229,11 +228,11 @@ test('a token that expires while the server runs: 503, and a restart with a new 
   const { key } = await app.createKey('alice');
   await until(async () => {
     app.clock.advance(1001);
-    return (await use(app, key)).status === 503;
+    return (await app.useKey(key)).status === 503;
   });
   expect((await app.logText()).includes(dying)).toBe(false);
   await using healed = await createTestApp({ store: storeOn(sqld.env), clock: app.clock });
-  expect((await use(healed, key)).status).toBe(200);
+  expect((await healed.useKey(key)).status).toBe(200);
 });
 
 test('a thousand creations, fifty at a time, are all made: none waits past its time for the one writer', async () => {

@@ -13,7 +13,6 @@ import { until } from '../support/until.ts';
 
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
-const use = (app: TestApp, key: string) => app.call('get_data', {}, { 'x-api-key': key });
 const newFile = () => join(temporaryFolder(), 'replica.db');
 const withReplica = (sqld: Sqld, file = newFile(), url = sqld.url) =>
   storeOn({ ...sqld.env, DATABASE_URL: url, DATABASE_REPLICA_FILE: file });
@@ -30,7 +29,7 @@ async function keysOf(app: TestApp, count: number): Promise<{ id: string; key: s
 /** Statements that reach the primary while every key is used once. */
 async function statementsFor(app: TestApp, keys: { key: string }[], statements: () => number): Promise<number> {
   const before = statements();
-  const answers = await Promise.all(keys.map(({ key }) => use(app, key)));
+  const answers = await Promise.all(keys.map(({ key }) => app.useKey(key)));
   expect(answers.map(({ status }) => status)).toEqual(keys.map(() => 200));
   return statements() - before;
 }
@@ -67,8 +66,8 @@ describe('reading', () => {
     await maker.call('revoke_api_key', { keyId: revoked.id }, alice);
     await maker.call('delete_api_key', { keyId: deleted.id }, alice);
     maker.clock.advance(1001); // from here on the bound asks the edge to know
-    expect((await use(edge, revoked.key)).status).toBe(401);
-    expect((await use(edge, deleted.key)).status).toBe(401);
+    expect((await edge.useKey(revoked.key)).status).toBe(401);
+    expect((await edge.useKey(deleted.key)).status).toBe(401);
   });
 
   test('keys made on one server work on another at once, though its replica lags', async () => {
@@ -80,7 +79,7 @@ describe('reading', () => {
     proxy.holdPulls();
     for (let made = 0; made < 200; made += 1) {
       const { key } = await maker.createKey('alice');
-      expect((await use(edge, key)).status).toBe(200);
+      expect((await edge.useKey(key)).status).toBe(200);
     }
   });
 });
@@ -124,11 +123,11 @@ describe('the file', () => {
     await first.close();
     damage(file);
     await using second = await createTestApp({ store: withReplica(sqld, file), clock: first.clock });
-    expect((await use(second, key)).status).toBe(200);
+    expect((await second.useKey(key)).status).toBe(200);
     await opened(second);
     expect((await openings(second)).map(({ kept }) => kept)).toEqual([false]);
     const { key: next } = await second.createKey('alice');
-    expect((await use(second, next)).status).toBe(200);
+    expect((await second.useKey(next)).status).toBe(200);
   });
 
   test('of somebody else is refused at the start and stays as it was', async () => {
@@ -161,7 +160,7 @@ describe('the file', () => {
     await using app = await createTestApp({ store: withReplica(sqld, file) });
     await until(async () => (await app.log()).some(({ event }) => event === 'replica not in use'));
     const { key } = await app.createKey('alice');
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
     expect(existsSync(file)).toBe(false);
   });
 });
@@ -186,7 +185,7 @@ describe('the primary', () => {
     const { key } = await app.createKey('alice');
     await sqld.kill();
     app.clock.advance(1001);
-    expect((await use(app, key)).status).toBe(503);
+    expect((await app.useKey(key)).status).toBe(503);
   });
 
   test('wiped and replaced: no old key is accepted, and the replica is made anew', async () => {
@@ -194,16 +193,16 @@ describe('the primary', () => {
     await using app = await createTestApp({ store: withReplica(sqld) });
     await opened(app);
     const { key } = await app.createKey('alice');
-    expect((await use(app, key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(200);
     await sqld.kill();
     sqld.wipe();
     await sqld.start();
     app.clock.advance(1001);
-    await until(async () => (await use(app, key)).status === 401);
+    await until(async () => (await app.useKey(key)).status === 401);
     const { key: next } = await app.createKey('alice');
-    expect((await use(app, next)).status).toBe(200);
+    expect((await app.useKey(next)).status).toBe(200);
     await opened(app, 2);
-    expect((await use(app, key)).status).toBe(401);
-    expect((await use(app, next)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(401);
+    expect((await app.useKey(next)).status).toBe(200);
   });
 });

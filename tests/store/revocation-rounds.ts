@@ -1,6 +1,7 @@
 // How long a revoked key lives on: it is hammered on every server of a fleet while one of them revokes it.
 
-import { callServer, type Fleet, useKey, userHeaders } from '../support/fleet.ts';
+import { userHeaders } from '../support/client.ts';
+import { callServer, type Fleet, useKey } from '../support/fleet.ts';
 
 const CALLERS_PER_SERVER = 2;
 

@@ -1,7 +1,8 @@
 // REVOCATION_LAG_MAX_MS on real processes: revoked on one, refused on every other in time, whatever the store does.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { callServer, startFleet, useKey, userHeaders } from '../support/fleet.ts';
+import { userHeaders } from '../support/client.ts';
+import { callServer, startFleet, useKey } from '../support/fleet.ts';
 import type { StoreMode } from '../support/store-mode.ts';
 import { until } from '../support/until.ts';
 import { revocationRound } from './revocation-rounds.ts';

@@ -1,4 +1,4 @@
-// The tables are those that db/README.md describes, and the migrations those of db/.
+// The tables are those that db/README.md describes, the migrations those of db/, and a database with others is refused.
 
 import { expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -36,4 +36,20 @@ test('a new database has the tables and columns that are described, and every mi
   expect(applied.rows.map(({ version, name }) => ({ version, name }))).toEqual(
     files.sort().map((file, index) => ({ version: index + 1, name: file.replace('.sql', '') })),
   );
+});
+
+test.each([
+  'ALTER TABLE api_keys RENAME COLUMN scopes TO rights',
+  'DROP TABLE changes',
+  'DELETE FROM feed',
+  'DROP TRIGGER api_keys_updated',
+  "UPDATE schema_migrations SET name = '0001_other'",
+])('a database of ours in which somebody has run %s stops the start', async (sql) => {
+  const app = await createTestApp({ store: 'embedded' });
+  await app.close();
+  const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  await db.execute(sql);
+  db.close();
+  const again = createTestApp({ store: 'embedded', folder: app.folder });
+  await expect(again).rejects.toThrow('belongs to another program, or was changed by hand');
 });

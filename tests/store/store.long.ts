@@ -1,7 +1,8 @@
 // The long forms of revocation.test.ts, faults.test.ts and replica.test.ts, with their figures on stdout.
 
 import { describe, expect, test } from 'bun:test';
-import { callServer, startFleet, useKey, userHeaders } from '../support/fleet.ts';
+import { userHeaders } from '../support/client.ts';
+import { callServer, startFleet, useKey } from '../support/fleet.ts';
 import type { StoreMode } from '../support/store-mode.ts';
 import { EVENT_LOOP_PAUSE_MS_MAX, killedPrimary, oneFile } from './chaos-runs.ts';
 import { revocationRound } from './revocation-rounds.ts';

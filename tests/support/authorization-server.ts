@@ -9,7 +9,7 @@ export interface AuthorizationServer extends Issuer {
   readonly issuedFor: string[];
 }
 
-export const TOKEN_S = 3600;
+const TOKEN_S = 3600;
 
 interface Grant {
   readonly clientId: string;

@@ -18,11 +18,13 @@ export async function callOver(
   tool: string,
   input: unknown = {},
   headers: Record<string, string> = {},
+  signal?: AbortSignal,
 ): Promise<Answer> {
   const response = await fetch(`${url}/tools/${tool}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body: JSON.stringify(input),
+    ...(signal && { signal }),
   });
   return answerOf(response);
 }

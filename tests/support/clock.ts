@@ -9,7 +9,7 @@ export interface TestClock extends Clock {
   setNow(nowMs: number): void;
 }
 
-export const TEST_START_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
+const TEST_START_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 export function testClock(startMs = TEST_START_MS): TestClock {
   let nowMs = startMs;

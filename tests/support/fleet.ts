@@ -1,11 +1,11 @@
 // Several real servers on one database, and callers of them.
 
 import { join } from 'node:path';
-import { SignJWT } from 'jose';
+import { callOver } from './client.ts';
 import { type ServerProcess, startServer } from './server-process.ts';
 import { type Sqld, startSqld } from './sqld.ts';
 import { type StoreMode, startStore, storeEnvOn } from './store-mode.ts';
-import { type Answer, answerOf, TEST_SECRET } from './test-app.ts';
+import { type Answer, TEST_SECRET } from './test-app.ts';
 
 const LOOP_MONITOR = join(import.meta.dir, 'loop-monitor.ts');
 /** No answer at all: the server was busy elsewhere for this long. */
@@ -47,30 +47,12 @@ export async function startFleet(modes: readonly StoreMode[], env: Record<string
   };
 }
 
-/** Headers of a user's token, good for an hour. */
-export async function userHeaders(sub: string): Promise<Record<string, string>> {
-  const token = await new SignJWT({ sub })
-    .setProtectedHeader({ alg: 'HS256' })
-    .setExpirationTime('1h')
-    .sign(new TextEncoder().encode(TEST_SECRET));
-  return { authorization: `Bearer ${token}` };
-}
-
-export async function callServer(
-  server: { url: string },
+export const callServer = (
+  { url }: { url: string },
   tool: string,
   input: unknown,
   headers: Record<string, string>,
-): Promise<Answer> {
-  return answerOf(
-    await fetch(`${server.url}/tools/${tool}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body: JSON.stringify(input),
-      signal: AbortSignal.timeout(CALL_MS_MAX),
-    }),
-  );
-}
+): Promise<Answer> => callOver(url, tool, input, headers, AbortSignal.timeout(CALL_MS_MAX));
 
 /** Status of one use of a key. */
 export const useKey = async (server: { url: string }, key: string): Promise<number> =>

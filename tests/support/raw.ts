@@ -30,42 +30,35 @@ export function openSocket(url: string, ca?: string): Promise<Socket> {
   });
 }
 
-export function rawConnection(url: string): Promise<RawConnection> {
-  const { hostname, port } = new URL(url);
-  return new Promise((resolve, reject) => {
-    let received = '';
-    let check = () => {};
-    let open = true;
-    const socket = connect(Number(port), hostname);
-    socket.once('error', reject);
-    const closed = new Promise<void>((done) => {
-      socket.once('close', () => {
-        open = false;
-        done();
-      });
-    });
-    socket.on('data', (chunk) => {
-      received += chunk.toString('utf8');
-      check();
-    });
-    socket.once('connect', () => {
-      socket.on('error', () => {}); // a reset shows as `closed`
-      resolve({
-        socket,
-        received: () => received,
-        until: (condition) =>
-          new Promise((found, lost) => {
-            check = () => {
-              if (condition(received)) found(received);
-              else if (!open) lost(new Error(`the connection closed after: ${received}`));
-            };
-            void closed.then(() => check());
-            check();
-          }),
-        closed,
-      });
+export async function rawConnection(url: string): Promise<RawConnection> {
+  const socket = await openSocket(url);
+  let received = '';
+  let check = () => {};
+  let open = true;
+  const closed = new Promise<void>((done) => {
+    socket.once('close', () => {
+      open = false;
+      done();
     });
   });
+  socket.on('data', (chunk) => {
+    received += chunk.toString('utf8');
+    check();
+  });
+  return {
+    socket,
+    received: () => received,
+    until: (condition) =>
+      new Promise((found, lost) => {
+        check = () => {
+          if (condition(received)) found(received);
+          else if (!open) lost(new Error(`the connection closed after: ${received}`));
+        };
+        void closed.then(() => check());
+        check();
+      }),
+    closed,
+  };
 }
 
 /** Sends `chunks` on a connection of its own and returns the first whole answer. */

@@ -104,7 +104,7 @@ async function startOnFreePorts(auth: boolean, folder: string): Promise<Sqld> {
 }
 
 /** Free a moment ago. */
-export function freePorts(count: number): number[] {
+function freePorts(count: number): number[] {
   const listeners = Array.from({ length: count }, () =>
     Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }),
   );

@@ -2,7 +2,8 @@
 
 import { SignJWT } from 'jose';
 import { systemRandom } from '../../src/clock.ts';
-import { type Env, parseConfig } from '../../src/config.ts';
+import { parseConfig } from '../../src/config.ts';
+import type { Env } from '../../src/env.ts';
 import { createLog } from '../../src/log.ts';
 import { serve } from '../../src/main.ts';
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
@@ -35,6 +36,8 @@ export interface TestApp extends AsyncDisposable {
     sub: string,
     input?: Record<string, unknown>,
   ): Promise<{ id: string; key: string; expiresAt: number | null }>;
+  /** Calls get_data with a key. */
+  useKey(key: string): Promise<Answer>;
   /** Everything logged so far. */
   log(): Promise<LogLine[]>;
   /** The same, as it was written. */
@@ -126,6 +129,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
       if (answer.status !== 200) throw new Error(`create_api_key answered ${answer.status}`);
       return answer.body;
     },
+    useKey: (key) => app.call('get_data', {}, { 'x-api-key': key }),
     async log() {
       return (await app.logText())
         .split('\n')

@@ -34,7 +34,7 @@ function shed(headers: Headers): Outcome {
   return { kind: 'later' };
 }
 
-export function overRest(url: string): CallTool {
+function overRest(url: string): CallTool {
   return async (tool, input, headers) => {
     const answer = await answerOf(await fetch(`${url}/tools/${tool}`, post(input, headers)));
     if (answer.status === 200) return { kind: 'ok', output: answer.body };
@@ -44,7 +44,7 @@ export function overRest(url: string): CallTool {
   };
 }
 
-export function overMcp(url: string): CallTool {
+function overMcp(url: string): CallTool {
   return async (tool, input, headers) => {
     const answer = await answerOf(await fetch(`${url}/mcp`, post(toolsCall(1, tool, input), headers)));
     if (answer.status === 503) return shed(answer.headers);
@@ -54,7 +54,7 @@ export function overMcp(url: string): CallTool {
 }
 
 /** On a stream of its own, opened at the first call. One call at a time. */
-export function overSse(url: string): CallTool & { close(): Promise<void> } {
+function overSse(url: string): CallTool & { close(): Promise<void> } {
   let session: ReturnType<typeof openSse> | undefined;
   let id = 0;
   const call: CallTool = async (tool, input, headers) => {

@@ -19,7 +19,7 @@ test('the list is newest first, and of one millisecond the later created first',
 test('an item has the documented fields, never the key or its hash', async () => {
   await using app = await createTestApp();
   const { key } = await app.createKey('alice', { expiresInDays: 1 });
-  await app.call('get_data', {}, { 'x-api-key': key });
+  await app.useKey(key);
   const { body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
   expect(body).toEqual({
     keys: [

@@ -1,3 +1,5 @@
+// The widget that shows a new key, in a real browser.
+
 import { expect, test } from 'bun:test';
 import type { CDPSession, FrameLocator, Page } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';

@@ -1,3 +1,5 @@
+// The widget that lists keys, in a real browser.
+
 import { expect, test } from 'bun:test';
 import type { FrameLocator } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';

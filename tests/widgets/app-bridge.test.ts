@@ -69,7 +69,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     await widget.getByRole('button', { name: 'Revoke leaked' }).click();
     await widget.getByRole('group', { name: 'Revoke leaked?' }).getByRole('button', { name: 'Revoke' }).click();
     await widget.getByText('API key revoked successfully').waitFor();
-    expect((await app.call('get_data', {}, { 'x-api-key': key })).status).toBe(401);
+    expect((await app.useKey(key)).status).toBe(401);
     const alice = { authorization: `Bearer ${await app.token('alice')}` };
     const listed = async () => (await app.call('list_api_keys', {}, alice)).body.keys;
     expect((await listed()).find((found: { id: string }) => found.id === id).active).toBe(false);
@@ -104,7 +104,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     await open({ tool: 'create_api_key', args }, 'carol');
     await widget.getByRole('button', { name: 'Show key' }).click();
     const key = (await widget.locator('#key-text').textContent()) ?? '';
-    expect((await app.call('get_data', {}, { 'x-api-key': key })).body.owner).toBe('carol');
+    expect((await app.useKey(key)).body.owner).toBe('carol');
     await page.evaluate(() => hosted.setTheme('dark'));
     await widget.locator('[data-theme=dark] #made').waitFor();
     const { height } = (await page.evaluate(() => hosted.sizes)).at(-1) ?? {};

@@ -1,3 +1,5 @@
+// The widgets as MCP resources, and the preview page that shows them.
+
 import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
@@ -101,7 +103,7 @@ test('the samples have the shape of the real answers', async () => {
   const authorization = { authorization: `Bearer ${await app.token('alice')}` };
   const input = { name: 'n', scopes: ['read'], expiresInDays: 1 };
   const { body: created } = await app.call('create_api_key', input, authorization);
-  await app.call('get_data', {}, { 'x-api-key': created.key });
+  await app.useKey(created.key);
   const { body: listed } = await app.call('list_api_keys', {}, authorization);
   const html = await (await fetch(`${app.url}/widgets/preview`)).text();
   const { samples } = JSON.parse(/id="setup">(.*?)<\/script>/s.exec(html)?.[1] ?? '');

@@ -1,13 +1,13 @@
-// A few places, and a queue before them in the order of coming.
+// A counting semaphore: first come, first served, and nobody waits for ever.
 
-export interface Turns {
-  /** True with a place, which `leave` gives back; false when none was free in time. */
-  enter(withinMs: number): Promise<boolean>;
-  leave(): void;
+export interface Semaphore {
+  /** True with a permit, which `release` gives back; false when none was free in time. */
+  acquire(withinMs: number): Promise<boolean>;
+  release(): void;
 }
 
-export function createTurns(places: number): Turns {
-  let free = places;
+export function createSemaphore(permits: number): Semaphore {
+  let free = permits;
   const waiting: (() => void)[] = [];
 
   function wait(withinMs: number): Promise<boolean> {
@@ -25,12 +25,12 @@ export function createTurns(places: number): Turns {
   }
 
   return {
-    async enter(withinMs) {
+    async acquire(withinMs) {
       if (free === 0) return wait(withinMs);
       free -= 1;
       return true;
     },
-    leave() {
+    release() {
       const next = waiting.shift();
       if (next === undefined) free += 1;
       else next();

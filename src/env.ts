@@ -1,0 +1,74 @@
+// The environment: which variables there are, and a reader of them that collects what is wrong.
+
+/** Every variable there is. */
+export const VARIABLES = [
+  'NODE_ENV',
+  'HOST',
+  'PORT',
+  'BASE_PATH',
+  'PUBLIC_URL',
+  'DATABASE_URL',
+  'DATABASE_AUTH_TOKEN',
+  'DATABASE_REPLICA_FILE',
+  'REVOCATION_LAG_MAX_MS',
+  'JWT_SECRET',
+  'JWT_JWKS_URL',
+  'JWT_ISSUER',
+  'JWT_AUDIENCE',
+  'MCP_AUTH',
+  'RATE_LIMIT_REQUESTS',
+  'RATE_LIMIT_WINDOW',
+  'ALLOWED_ORIGINS',
+  'ALLOWED_HOSTS',
+  'TLS_CERT_FILE',
+  'TLS_KEY_FILE',
+  'TRUST_PROXY',
+  'LOG_LEVEL',
+  'RUST_LOG', // the database driver's own; only looked at
+] as const;
+type Variable = (typeof VARIABLES)[number];
+export type Env = { readonly [name in Variable]?: string | undefined };
+
+/** What reads a variable returns null when it is not set, and also, after noting the fault, when its value is bad. */
+export interface EnvReader {
+  /** The value as it is. */
+  text(name: Variable): string | null;
+  /** What `parse` makes of it; null from `parse` is a fault. `shown`: the value as the fault may repeat it. */
+  parsed<T>(
+    name: Variable,
+    expected: string,
+    parse: (value: string) => T | null,
+    shown?: (value: string) => string,
+  ): T | null;
+  /** A whole number in decimal digits, bounds included. */
+  integer(name: Variable, min: number, max: number): number | null;
+  oneOf<T extends string>(name: Variable, choices: readonly T[]): T | null;
+  /** Notes a fault. Without `value` nothing of what was found is shown. */
+  fault(name: Variable, expected: string, value?: string): null;
+  /** One line a fault: the name, what was expected, what was found. */
+  readonly faults: readonly string[];
+}
+
+/** A reader of `env`. An empty value counts as not set. */
+export function envReader(env: Env): EnvReader {
+  const faults: string[] = [];
+  const reader: EnvReader = {
+    text: (name) => env[name] || null,
+    parsed(name, expected, parse, shown = (value) => value) {
+      const value = reader.text(name);
+      return value === null ? null : (parse(value) ?? reader.fault(name, expected, shown(value)));
+    },
+    integer: (name, min, max) =>
+      reader.parsed(name, `${min}-${max}`, (value) =>
+        /^\d{1,10}$/.test(value) && Number(value) >= min && Number(value) <= max ? Number(value) : null,
+      ),
+    oneOf: (name, choices) =>
+      reader.parsed(name, choices.join(' or '), (value) => choices.find((choice) => choice === value) ?? null),
+    fault(name, expected, value) {
+      faults.push(`${name}: expected ${expected}${value === undefined ? '' : `, got ${JSON.stringify(value)}`}`);
+      return null;
+    },
+    faults,
+  };
+  return reader;
+}

@@ -1,0 +1,103 @@
+// How far the change feed proves that memory is current, what a process does that missed changes, and the feed's upkeep.
+
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { createFeed } from '../../src/keys/feed.ts';
+import type { FeedPage, KeyStore, Stored } from '../../src/keys/record.ts';
+import { createLog } from '../../src/log.ts';
+import { err, ok } from '../../src/problem.ts';
+import { openEmbedded } from '../../src/store/open-embedded.ts';
+import { testClock } from '../support/clock.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
+
+describe('memory is current', () => {
+  const NOTHING_NEW = ok<FeedPage>({ databaseId: 'd', prunedSeq: 0, newestSeq: 0, changes: [] });
+
+  /** A feed within a second, over a store of which there are only the polls. */
+  function feedOver(changesAfter: () => Stored<FeedPage>, clock = testClock()) {
+    const log = createLog({ level: 'error', clock, write: async () => {} });
+    const store = { changesAfter } as unknown as KeyStore;
+    const feed = createFeed({ store, clock, log, lagMaxMs: 1000, onChange: () => {}, onReset: () => {} });
+    return Object.assign(feed, { [Symbol.dispose]: feed.stop });
+  }
+
+  test('for the bound less 25 ms, from when the poll began and not from its answer', async () => {
+    const clock = testClock();
+    using feed = feedOver(async () => {
+      clock.advance(500);
+      return NOTHING_NEW;
+    }, clock);
+    await feed.refresh();
+    clock.advance(475);
+    expect(feed.current()).toBe(true);
+    clock.advance(1);
+    expect(feed.current()).toBe(false);
+  });
+
+  test('no more after a mutation whose change could not be read', async () => {
+    let away = false;
+    using feed = feedOver(async () => (away ? err({ code: 'store_unavailable', reason: 'away' }) : NOTHING_NEW));
+    await feed.refresh();
+    expect(feed.current()).toBe(true);
+    away = true;
+    await feed.refresh();
+    expect(feed.current()).toBe(false);
+  });
+
+  test('after a mutation by a poll that began after it', async () => {
+    const polls: ((page: typeof NOTHING_NEW) => void)[] = [];
+    using feed = feedOver(() => new Promise((resolve) => polls.push(resolve)));
+    const before = feed.ensureCurrent();
+    const after = feed.refresh();
+    polls[0]?.(NOTHING_NEW);
+    await before;
+    await Bun.sleep(0);
+    expect(polls).toHaveLength(2);
+    polls[1]?.(NOTHING_NEW);
+    await after;
+  });
+});
+
+/** What takes the change with seq 2 away from a process that has seen seq 1. */
+const MISSED: [string, string[]][] = [
+  ['it was pruned', ['DELETE FROM changes', 'UPDATE feed SET pruned_seq = 2']],
+  ['the database was restored to an older state', ['DELETE FROM changes']],
+  [
+    'the restored database was given another id',
+    ['DELETE FROM changes', 'UPDATE feed SET pruned_seq = 1, database_id = lower(hex(randomblob(16)))'],
+  ],
+];
+
+test.each(MISSED)('a revocation that a process cannot see, because %s, counts all the same', async (_, statements) => {
+  await using app = await createTestApp({ store: 'embedded' });
+  const other = await app.createKey('alice');
+  await app.call('revoke_api_key', { keyId: other.id }, await bearer(app, 'alice')); // seq 1
+  const { key } = await app.createKey('alice');
+  expect((await app.useKey(key)).status).toBe(200);
+  const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  await database.batch(['UPDATE api_keys SET active = 0', ...statements], 'write');
+  database.close();
+  app.clock.advance(1000);
+  expect((await app.useKey(key)).status).toBe(401);
+});
+
+test('changes older than a day are removed, however many there are, and younger ones stay', async () => {
+  const path = join(temporaryFolder(), 'keys.db');
+  const { store, close } = await openEmbedded(path);
+  const database = createClient({ url: `file:${path}` });
+  const add = (count: number, ageMs: number) =>
+    database.execute({
+      sql: `INSERT INTO changes (key_hash, changed_at_ms) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+SELECT 'hash', unixepoch('subsec') * 1000 - ? FROM n`,
+      args: [count, ageMs],
+    });
+  await add(2500, 24 * 60 * 60 * 1000 + 1);
+  await add(3, 23 * 60 * 60 * 1000);
+  expect(await store.prune()).toEqual({ ok: true, value: undefined });
+  const { rows } = await database.execute('SELECT count(*) AS kept, min(seq) AS oldest, pruned_seq FROM changes, feed');
+  expect({ ...rows[0] }).toEqual({ kept: 3, oldest: 2501, pruned_seq: 2500 });
+  database.close();
+  await close();
+});
