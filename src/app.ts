@@ -73,7 +73,9 @@ export function createApp(deps: AppDeps): App {
     checkOrigin: originGuard(config.allowedOrigins, publicPart('origin')),
     needsHttps,
   });
-  const newCall = createCallMaker(({ request, peer }) => clientAddress(request, peer));
+  const clientAddress = ({ request, peer }: Exchange): string =>
+    (config.trustProxy && forwardedFor(request.headers)) || (peer.address(request) ?? 'unknown');
+  const newCall = createCallMaker(clientAddress);
   const about = aboutRoute(publicUrl);
   const health = healthRoute({
     storeMode: deps.storeMode,
@@ -114,9 +116,6 @@ export function createApp(deps: AppDeps): App {
     { path: `${basePath}/openapi.json`, get: openapiRoute(deps.tools, publicUrl), openToAnyOrigin: true },
     ...metadataRoutes({ publicUrl, publicPath, authorizationServer }),
   ]);
-
-  const clientAddress = (request: Request, peer: Peer): string =>
-    (config.trustProxy && forwardedFor(request.headers)) || (peer.address(request) ?? 'unknown');
 
   const isSecure = (headers: Headers) =>
     config.tls !== null || (config.trustProxy && forwardedProto(headers) === 'https');

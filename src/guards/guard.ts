@@ -1,7 +1,7 @@
 // A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never answers itself.
 
+import type { RateLimitState } from '../http/headers.ts';
 import { type Awaitable, chain, ok, type Problem, type Result } from '../problem.ts';
-import type { RateLimitState } from './rate-limit.ts';
 
 /** What a caller is asked to bring: a user's token, or an API key. */
 export type Credential = 'user_jwt' | 'api_key';

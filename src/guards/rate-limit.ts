@@ -2,21 +2,9 @@
 // the bucket's first use. What was decided is noted for the answer's headers (draft-ietf-httpapi-ratelimit-headers).
 
 import type { Clock } from '../clock.ts';
+import type { RateLimit, RateLimitState } from '../http/headers.ts';
 import { err } from '../problem.ts';
 import { ADDS_NOTHING, type Guard } from './guard.ts';
-
-/** What a limit allows: one object for all calls of its guard. */
-export interface RateLimit {
-  readonly requests: number;
-  readonly windowS: number;
-}
-
-export interface RateLimitState {
-  readonly limit: RateLimit;
-  readonly remaining: number;
-  /** Whole seconds until the window ends, rounded up. */
-  readonly resetS: number;
-}
 
 export interface LimitedCall {
   /** Written here, for the answer's headers. */

@@ -37,6 +37,10 @@ export interface Origin {
   readonly headers: HeaderReader;
 }
 
+/** Of a message in a revision whose requests don't say what their sender can do. */
+export const legacyOrigin = (headers: HeaderReader) =>
+  ({ era: 'legacy', clientCapabilities: NO_CAPABILITIES, headers }) satisfies Origin;
+
 export interface IncomingRequest extends Origin {
   readonly kind: 'request';
   readonly request: RequestMessage;

@@ -1,16 +1,15 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can answer any request.
 
-import type { RateLimitState } from '../guards/rate-limit.ts';
 import { accepts } from '../http/accept.ts';
 import { withJson } from '../http/body.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { createAnswerHeaders, SECURITY_HEADERS } from '../http/headers.ts';
+import { createAnswerHeaders, type RateLimitState } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
-import { classify, type Era, type IncomingRequest } from '../mcp/era.ts';
+import { classify, type Era, type IncomingRequest, legacyOrigin } from '../mcp/era.ts';
 import { carriesApiKey, errorText, type Id, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
 import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
@@ -18,7 +17,7 @@ import type { Call } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
 import { type LiveAnswer, liveAnswer } from './progress.ts';
-import { oauthChallenge, type RunTool, type ToolResult, toolResultText } from './tool-call.ts';
+import { accepted, oauthChallenge, type RunTool, type ToolResult, toolResultText } from './tool-call.ts';
 
 export interface McpRouteOptions {
   readonly methods: Methods;
@@ -98,7 +97,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       if (message.kind === 'invalid') answers.push(errorText(message.id, message.error));
       if (message.kind !== 'request') continue;
       const { id } = message;
-      const step = methods.step(message, { era: 'legacy', clientCapabilities: {}, headers });
+      const step = methods.step(message, legacyOrigin(headers));
       if (step.kind === 'result') answers.push(resultText(id, step.members));
       else if (step.kind === 'error') answers.push(errorText(id, step.error));
       else {
@@ -149,8 +148,6 @@ export function mcpRoute(options: McpRouteOptions): Handler {
 /** True when the request or any message in it carries a credential, good or bad. */
 const carriesAny = ({ request }: Exchange, body: unknown): boolean =>
   carriesCredential(readCredentials(request.headers, null)) || carriesApiKey(body);
-
-const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
 /** A call that was made, for when its result is there. */
 interface MadeCall {

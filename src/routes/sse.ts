@@ -6,9 +6,10 @@ import { withJson } from '../http/body.ts';
 import { EVENT_STREAM_HEADERS } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
+import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
+import { legacyOrigin } from '../mcp/era.ts';
 import {
   CODES,
   carriesApiKey,
@@ -27,7 +28,7 @@ import type { Call } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { progressReporter } from './progress.ts';
 import type { Session, Sessions } from './sessions.ts';
-import { oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
+import { accepted, oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;
@@ -89,8 +90,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return problemResponse({ code: 'https_required' }, requestId);
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
-    const origin = { era: 'legacy', clientCapabilities: {}, headers: request.headers } as const;
-    const step = message.kind === 'request' ? methods.step(message, origin) : undefined;
+    const step = message.kind === 'request' ? methods.step(message, legacyOrigin(request.headers)) : undefined;
     const call = newCall(exchange, step?.kind === 'tool' ? step.metaApiKey : null);
     const session = sessions.find(sessionId, await principals(call.credentials, call.source));
     if (session === undefined) return problemResponse({ code: 'not_found' }, requestId);
@@ -146,8 +146,6 @@ function takeNotification(session: Session, { method, params }: NotificationMess
 function send(session: Session, data: string): void {
   if (!session.stream.send({ event: 'message', data })) session.stream.cut();
 }
-
-const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
 const refusal = (id: Id | undefined, error: RpcError) =>
   new Response(errorText(id, error), { status: 400, headers: UNCACHED_JSON_HEADERS });

@@ -1,5 +1,6 @@
 // Answering one MCP message, the same for /mcp and /sse: the tool call with its Call, and the text of the answer.
 
+import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { InFlight } from '../in-flight.ts';
 import type { Log } from '../log.ts';
 import type { Era } from '../mcp/era.ts';
@@ -43,6 +44,9 @@ export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
     }
   };
 }
+
+/** The answer to a message that needs none. */
+export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
 /** The message that answers a tools/call. */
 export function toolResultText(

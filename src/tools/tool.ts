@@ -3,8 +3,8 @@
 import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
 import type * as v from 'valibot';
 import { type Credential, extend, type Guard } from '../guards/guard.ts';
-import type { RateLimitState } from '../guards/rate-limit.ts';
 import type { Credentials } from '../http/credentials.ts';
+import type { RateLimitState } from '../http/headers.ts';
 import { once } from '../once.ts';
 import { type Awaitable, chain, err, type InvalidInput, isPromise, ok, type Problem, type Result } from '../problem.ts';
 import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
