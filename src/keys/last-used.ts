@@ -12,8 +12,8 @@ const SPREAD_MS = 1000;
 const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 15 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
-/** Sorted at once, within a millisecond or two; of more keys neighbours still come together, only fewer. */
-const SORTED_AT_ONCE = 5000;
+/** Sorted at once, in 2 to 3 ms; of more keys neighbours still come together, only fewer. */
+const SORTED_AT_ONCE = 10_000;
 
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
