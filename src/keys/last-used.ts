@@ -12,8 +12,8 @@ const SPREAD_MS = 1000;
 const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 15 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
-/** Sorted at once, in 2 to 3 ms; of more keys neighbours still come together, only fewer. */
-const SORTED_AT_ONCE = 10_000;
+/** Uses sorted at once, within about a millisecond. */
+const RUN_LENGTH = 2500;
 
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
@@ -36,7 +36,7 @@ interface Use {
   usedAtMs: number;
 }
 
-/** By key id. */
+type NotedUse = [keyId: string, use: Use];
 type Uses = Map<string, Use>;
 
 export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): LastUsed {
@@ -83,7 +83,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     pending = new Map();
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(leaving.size / store.usesPerWrite));
     try {
-      for (const slice of slicesOf(leaving, store.usesPerWrite)) {
+      for await (const slice of slicesOf(leaving, store.usesPerWrite)) {
         const written = await store.recordUse(slice.map(([keyId, { usedAtMs }]) => [keyId, usedAtMs]));
         if (!written.ok) {
           log.warn('last uses kept for later', { count: leaving.size + pending.size, reason: written.error.reason });
@@ -125,14 +125,35 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
 }
 
 /**
- * Keys of one age together: they are neighbours in the database's pages, of which a write then touches a few, not one for
- * each key.
+ * Oldest keys first, in slices: those of one age are neighbours in the database's pages, of which a write then touches a
+ * few, not one for each key. Sorted in runs that are merged as they are asked for: sorting all would take tens of ms.
  */
-function* slicesOf(uses: Uses, size: number): Generator<[keyId: string, use: Use][]> {
+async function* slicesOf(uses: Uses, size: number): AsyncGenerator<NotedUse[]> {
+  const runs: NotedUse[][] = [];
   const entries = uses.entries(); // one walk: each new one would go past all that is deleted at the front
-  for (;;) {
-    const sorted = [...entries.take(SORTED_AT_ONCE)].sort(([, a], [, b]) => a.createdAtMs - b.createdAtMs);
-    if (sorted.length === 0) return;
-    for (let start = 0; start < sorted.length; start += size) yield sorted.slice(start, start + size);
+  for (let run = youngestFirst(entries); run.length > 0; run = youngestFirst(entries)) {
+    runs.push(run);
+    await sleep(0);
   }
+  let slice: NotedUse[] = [];
+  for (let use = takeOldest(runs); use !== undefined; use = takeOldest(runs)) {
+    slice.push(use);
+    if (slice.length < size) continue;
+    yield slice;
+    slice = [];
+  }
+  if (slice.length > 0) yield slice;
 }
+
+const youngestFirst = (entries: MapIterator<NotedUse>): NotedUse[] =>
+  [...entries.take(RUN_LENGTH)].sort(([, a], [, b]) => b.createdAtMs - a.createdAtMs);
+
+function takeOldest(runs: readonly NotedUse[][]): NotedUse | undefined {
+  let oldest: NotedUse[] | undefined;
+  for (const run of runs) if (createdAtMsOf(run) < createdAtMsOf(oldest)) oldest = run;
+  return oldest?.pop();
+}
+
+/** When the next key of a run was created; never, when there is none. */
+const createdAtMsOf = (run: readonly NotedUse[] | undefined) =>
+  run?.at(-1)?.[1].createdAtMs ?? Number.POSITIVE_INFINITY;

@@ -82,7 +82,10 @@ async function startOnFreePorts(auth: boolean, folder: string): Promise<Sqld> {
       return child.pid;
     },
     token,
-    freeze: () => child.kill('SIGSTOP'),
+    freeze() {
+      child.kill('SIGSTOP');
+      while (!isStopped(child.pid)) Bun.sleepSync(1); // a busy machine takes a moment, in which it would still answer
+    },
     thaw: () => child.kill('SIGCONT'),
     kill,
     async start() {
@@ -121,3 +124,9 @@ async function ready(url: string, child: Bun.Subprocess): Promise<void> {
   }
   throw new Error(`sqld ended with ${child.exitCode}`);
 }
+
+const isStopped = (pid: number) =>
+  Bun.spawnSync(['ps', '-o', 'state=', '-p', String(pid)])
+    .stdout.toString()
+    .trim()
+    .startsWith('T');
