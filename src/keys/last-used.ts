@@ -130,7 +130,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
  */
 async function* slicesOf(uses: Uses, size: number): AsyncGenerator<NotedUse[]> {
   const runs: NotedUse[][] = [];
-  const entries = uses.entries(); // one walk: each new one would go past all that is deleted at the front
+  const entries = uses.entries();
   for (let run = youngestFirst(entries); run.length > 0; run = youngestFirst(entries)) {
     runs.push(run);
     await sleep(0);
