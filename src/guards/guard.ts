@@ -29,23 +29,21 @@ export function extend<Context extends object, Add extends object>(context: Cont
   return extended;
 }
 
-/** `A & B`, but mapped: of an intersection TypeScript would infer A and B from the type that is expected, not from the guards. */
-type Both<A, B> = { [K in keyof (A & B)]: (A & B)[K] };
-
 /**
  * `first`, then `second` with what `first` added; the first refusal is the answer. The context is the call's own, so
- * what guards add is put into it rather than into a copy.
+ * what guards add is put into it rather than into a copy. NoInfer: the types come from the guards, not from what is
+ * expected of the two together.
  */
 export function both<In extends object, A extends object, B extends object>(
   first: Guard<In, A>,
   second: Guard<In & A, B>,
-): Guard<In, Both<A, B>> {
-  function goOn(added: Result<A, Problem>, context: In): Awaitable<Result<Both<A, B>, Problem>> {
+): NoInfer<Guard<In, A & B>> {
+  function goOn(added: Result<A, Problem>, context: In): Awaitable<Result<A & B, Problem>> {
     if (!added.ok) return added;
     const extended = extend(context, added.value);
     return chain(second(extended), finish, extended);
   }
-  const finish = (more: Result<B, Problem>, extended: In & A): Result<Both<A, B>, Problem> =>
+  const finish = (more: Result<B, Problem>, extended: In & A): Result<A & B, Problem> =>
     more.ok ? ok(extend(extended, more.value)) : more;
   const decide = (context: In) => chain(first(context), goOn, context);
   return Object.assign(decide, {

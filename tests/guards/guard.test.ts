@@ -25,6 +25,17 @@ const tools = ({ guards }: ToolDeps) => [
     name: 'right_order',
     run: (_input, { auth }) => ok({ who: auth.subject }),
   }),
+  defineTool(
+    both(
+      both(guards.apiKey, guards.rateLimit({ requests: 9, window: '1h', key: ({ auth }) => auth.keyId })),
+      guards.scopes('read'),
+    ),
+    {
+      ...facts,
+      name: 'three_guards',
+      run: (_input, { auth }) => ok({ who: auth.keyId }),
+    },
+  ),
 ];
 
 /** Never called: it need not run, only be refused by the compiler. */
@@ -76,18 +87,12 @@ describe('scope guard', () => {
 });
 
 describe('both', () => {
-  const adds =
-    <T extends object>(value: T): Guard<object, T> =>
-    () =>
-      ok(value);
+  const addsA: Guard<object, { a: number }> = () => ok({ a: 1 });
+  const addsB: Guard<{ a: number }, { b: number }> = ({ a }) => ok({ b: a + 1 });
   const refuses: Guard<object> = () => err({ code: 'missing_api_key' });
 
   test('gives what both add, the second seeing the first', async () => {
-    const second: Guard<{ a: number }, { b: number }> = ({ a }) => ok({ b: a + 1 });
-    expect(await both<object, { a: number }, { b: number }>(adds({ a: 1 }), second)({})).toEqual({
-      ok: true,
-      value: { a: 1, b: 2 },
-    });
+    expect(await both(addsA, addsB)({})).toEqual({ ok: true, value: { a: 1, b: 2 } });
   });
 
   test('the first refusal is the answer, and the rest is not asked', async () => {
@@ -103,9 +108,6 @@ describe('both', () => {
 
   test('works for guards that answer later', async () => {
     const later: Guard<object, { a: number }> = async () => ok({ a: 1 });
-    expect(await both<object, { a: number }, { b: number }>(later, adds({ b: 2 }))({})).toEqual({
-      ok: true,
-      value: { a: 1, b: 2 },
-    });
+    expect(await both(later, addsB)({})).toEqual({ ok: true, value: { a: 1, b: 2 } });
   });
 });
