@@ -77,7 +77,7 @@ export interface ProblemText {
 }
 
 /** Seconds after which an unreachable store or key set is worth another try. */
-const RETRY_UNAVAILABLE_S = 1;
+export const RETRY_UNAVAILABLE_S = 1;
 
 const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
   invalid_json: { status: 400, detail: 'The body must be one JSON object' },

@@ -2,6 +2,7 @@
 // description holds a word that looks like a parameter.
 
 import { type Problem, problemText } from '../problem.ts';
+import { SERVER_NAME } from '../server-info.ts';
 
 /** Null where the problem is no matter of credentials. `metadataUrl`: where an OAuth client learns where to sign in. */
 export function challengeFor(problem: Problem, metadataUrl: string | null): string | null {
@@ -11,7 +12,7 @@ export function challengeFor(problem: Problem, metadataUrl: string | null): stri
     case 'missing_token':
     case 'missing_api_key':
       // RFC 6750 §3.1: no error code where no credential was sent.
-      return parameters({ realm: 'mcp-key-server', resource_metadata: code === 'missing_token' ? metadataUrl : null });
+      return parameters({ realm: SERVER_NAME, resource_metadata: code === 'missing_token' ? metadataUrl : null });
     case 'invalid_token':
     case 'invalid_api_key':
       return parameters({

@@ -2,6 +2,7 @@
 
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
+import { RETRY_UNAVAILABLE_S } from '../problem.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
 
 export interface HealthOptions {
@@ -28,7 +29,9 @@ export function healthRoute(options: HealthOptions): Handler {
     };
     return new Response(JSON.stringify(body), {
       status: storeOk ? 200 : 503,
-      headers: storeOk ? UNCACHED_JSON_HEADERS : { ...UNCACHED_JSON_HEADERS, 'Retry-After': '1' },
+      headers: storeOk
+        ? UNCACHED_JSON_HEADERS
+        : { ...UNCACHED_JSON_HEADERS, 'Retry-After': String(RETRY_UNAVAILABLE_S) },
     });
   };
 }
