@@ -102,7 +102,7 @@ export function createApp(deps: AppDeps): App {
   const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });
   const sessions = createSessions(deps.random);
   const { principals } = deps;
-  const sse = sseRoutes({ ...mcp, sessions, principals, publicUrl, metadataUrl: signInAt('/sse') });
+  const sse = sseRoutes({ ...mcp, sessions, principals, publicPath, metadataUrl: signInAt('/sse') });
 
   const route = createRouter([
     { path: `${basePath}/`, get: about, openToAnyOrigin: true },

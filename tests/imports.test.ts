@@ -39,6 +39,7 @@ const partOf = (file: string) => (file.includes('/') ? `${file.split('/')[0]}/` 
 const BASE = [
   'clock.ts',
   'in-flight.ts',
+  'json.ts',
   'log.ts',
   'loopback.ts',
   'once.ts',
@@ -49,17 +50,16 @@ const BASE = [
   'server-info.ts',
   'subject.ts',
   'text.ts',
-  'tls.ts',
   'waiting.ts',
   'window.ts',
 ];
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'keys/': BASE,
-  'http/': [...BASE],
+  'http/': BASE,
   'guards/': [...BASE, 'http/', 'keys/'],
   'tools/': [...BASE, 'guards/', 'http/', 'keys/'],
-  'mcp/': [...BASE, 'guards/', 'http/', 'tools/', 'widgets/'],
-  'widgets/': [...BASE, 'http/', 'mcp/', 'tools/'],
+  'mcp/': [...BASE, 'http/', 'tools/'],
+  'widgets/': [...BASE, 'mcp/'],
   'routes/': [...BASE, 'guards/', 'http/', 'keys/', 'mcp/', 'tools/', 'widgets/'],
   'store/': [...BASE, 'config.ts', 'keys/'],
   'config.ts': [...BASE, 'env.ts'],

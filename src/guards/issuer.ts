@@ -2,6 +2,7 @@
 // bounds of time and size; nothing is kept here.
 
 import type { JSONWebKeySet } from 'jose';
+import { isObject, type JsonObject } from '../json.ts';
 import { isLoopback } from '../loopback.ts';
 import { err, ok, type Result } from '../problem.ts';
 import type { LoadKeySet } from './key-set.ts';
@@ -43,7 +44,7 @@ export async function keySetUrl(
   return unavailable(`the issuer's metadata ${reason}`);
 }
 
-function keySetUrlIn(metadata: Readonly<Record<string, unknown>>, issuer: string): Result<URL, KeysUnavailable> {
+function keySetUrlIn(metadata: JsonObject, issuer: string): Result<URL, KeysUnavailable> {
   const { issuer: named, jwks_uri: uri } = metadata;
   // RFC 8414 §3.3: metadata that names another issuer must not be used.
   if (named !== issuer) return unavailable('names another issuer');
@@ -74,10 +75,7 @@ async function fetchKeySet(url: URL, signal: AbortSignal): Promise<Result<JSONWe
 }
 
 /** The JSON object at `address`. A redirect could lead anywhere, also into this machine's network: it is not followed. */
-async function fetchDocument(
-  address: string,
-  signal: AbortSignal,
-): Promise<Result<Readonly<Record<string, unknown>>, KeysUnavailable>> {
+async function fetchDocument(address: string, signal: AbortSignal): Promise<Result<JsonObject, KeysUnavailable>> {
   let text: string | null;
   try {
     const response = await fetch(address, { redirect: 'manual', headers: { accept: 'application/json' }, signal });
@@ -93,7 +91,7 @@ async function fetchDocument(
   if (text === null) return unavailable('is too large');
   try {
     const document: unknown = JSON.parse(text);
-    if (typeof document === 'object' && document !== null) return ok(document as Record<string, unknown>);
+    if (isObject(document)) return ok(document);
   } catch {}
   return unavailable('is no JSON object');
 }

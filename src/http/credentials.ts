@@ -1,5 +1,7 @@
 // Where credentials stand in a request. Reads them; judges none.
 
+import { isObject } from '../json.ts';
+
 /** As sent. A missing or empty one is null. */
 export interface Credentials {
   readonly xApiKey: string | null;
@@ -24,9 +26,8 @@ export function readCredentials(headers: Headers, metaApiKey: string | null): Cr
 
 /** `api_key` of a `_meta` value of any shape; null unless it is a non-empty string. */
 export function metaApiKey(meta: unknown): string | null {
-  if (typeof meta !== 'object' || meta === null || !Object.hasOwn(meta, 'api_key')) return null;
-  const { api_key } = meta as { api_key: unknown };
-  return typeof api_key === 'string' && api_key !== '' ? api_key : null;
+  const key = isObject(meta) ? meta.api_key : null;
+  return typeof key === 'string' && key !== '' ? key : null;
 }
 
 export const carriesCredential = (credentials: Credentials): boolean =>

@@ -1,18 +1,10 @@
 // Which family of protocol revisions a POST belongs to, decided once from its body and headers, in a fixed order.
 // "Legacy" is every revision up to 2025-11-25; "modern" is 2026-07-28, in which each request says everything itself.
 
+import { isObject, type JsonObject } from '../json.ts';
 import { redact } from '../redact.ts';
-import {
-  CODES,
-  type Id,
-  isObject,
-  type Message,
-  type Params,
-  type RequestMessage,
-  type RpcError,
-  readMessage,
-} from './message.ts';
-import { type HeaderReader, mirrors } from './mirrored-headers.ts';
+import { CODES, type Id, type Message, type RequestMessage, type RpcError, readMessage } from './message.ts';
+import { type HeaderReader, mirrors, mismatchMessage } from './mirrored-headers.ts';
 
 export const MODERN_VERSIONS: readonly string[] = ['2026-07-28'];
 export const LEGACY_VERSIONS: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
@@ -30,18 +22,18 @@ const META_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
 export type Era = 'legacy' | 'modern';
 
-/** How a request came: its era, what its sender can do (known in the modern era only), and its headers. */
-export interface Origin {
+/** What a message comes with: its era, what its sender can do (known in the modern era only), and the HTTP headers. */
+export interface MessageContext {
   readonly era: Era;
-  readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  readonly clientCapabilities: JsonObject;
   readonly headers: HeaderReader;
 }
 
 /** Of a message in a revision whose requests don't say what their sender can do. */
-export const legacyOrigin = (headers: HeaderReader) =>
-  ({ era: 'legacy', clientCapabilities: NO_CAPABILITIES, headers }) satisfies Origin;
+export const legacyContext = (headers: HeaderReader) =>
+  ({ era: 'legacy', clientCapabilities: NO_CAPABILITIES, headers }) satisfies MessageContext;
 
-export interface IncomingRequest extends Origin {
+export interface IncomingRequest extends MessageContext {
   readonly kind: 'request';
   readonly request: RequestMessage;
 }
@@ -60,12 +52,12 @@ export interface Refused {
   readonly error: RpcError;
 }
 
-const NO_CAPABILITIES: Readonly<Record<string, unknown>> = {};
+const NO_CAPABILITIES: JsonObject = {};
 
 const refuse = (id: Id | undefined, code: number, message: string, data?: unknown): Refused => ({
   kind: 'refused',
   id,
-  error: data === undefined ? { code, message } : { code, message, data },
+  error: { code, message, data },
 });
 
 export function classify(body: unknown, headers: HeaderReader): Classified {
@@ -127,8 +119,7 @@ function classifyModern(
   return { kind: 'request', era: 'modern', request, clientCapabilities, headers };
 }
 
-const mismatch = (id: Id, header: string) =>
-  refuse(id, CODES.headerMismatch, `Header mismatch: ${header} is missing or differs from the body`);
+const mismatch = (id: Id, header: string) => refuse(id, CODES.headerMismatch, mismatchMessage(header));
 
 /** Which parameter Mcp-Name mirrors. One of a wrong type is left to the method to refuse. */
 const NAMED_BY: ReadonlyMap<string, string> = new Map([
@@ -137,7 +128,7 @@ const NAMED_BY: ReadonlyMap<string, string> = new Map([
   ['resources/read', 'uri'],
 ]);
 
-function nameOf(method: string, params: Params): string | undefined {
+function nameOf(method: string, params: JsonObject): string | undefined {
   const field = NAMED_BY.get(method);
   const name = field === undefined ? undefined : params[field];
   return typeof name === 'string' ? name : undefined;

@@ -3,9 +3,9 @@
 
 import type { JSONRPCNotification } from '@modelcontextprotocol/sdk/types.js';
 import { metaApiKey } from '../http/credentials.ts';
+import { isObject, type JsonObject } from '../json.ts';
 
 export type Id = string | number;
-export type Params = Readonly<Record<string, unknown>>;
 
 export interface RpcError {
   readonly code: number;
@@ -17,13 +17,13 @@ export interface RequestMessage {
   readonly kind: 'request';
   readonly id: Id;
   readonly method: string;
-  readonly params: Params;
+  readonly params: JsonObject;
 }
 
 export interface NotificationMessage {
   readonly kind: 'notification';
   readonly method: string;
-  readonly params: Params;
+  readonly params: JsonObject;
 }
 
 /** One message as sent by a client. An invalid one keeps its id where that could be read. */
@@ -52,10 +52,7 @@ export const PARSE_ERROR: RpcError = { code: CODES.parse, message: 'The body is 
 const NOT_A_MESSAGE: RpcError = { code: CODES.invalidRequest, message: 'Not a JSON-RPC 2.0 message' };
 const BAD_ID: RpcError = { code: CODES.invalidRequest, message: 'The id must be a string or an integer' };
 const BAD_PARAMS: RpcError = { code: CODES.invalidParams, message: 'params must be an object' };
-const NO_PARAMS: Params = {};
-
-export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+const NO_PARAMS: JsonObject = {};
 
 /** MCP allows no null; an integer beyond 2^53 would be echoed as another one. */
 const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeInteger(id);

@@ -2,14 +2,15 @@
 // Making the call, and everything about HTTP, is left to the transports.
 
 import { metaApiKey } from '../http/credentials.ts';
+import { isObject, type JsonObject } from '../json.ts';
 import { once } from '../once.ts';
 import { redact } from '../redact.ts';
 import { withoutMeta } from '../tools/input.ts';
 import type { Tool } from '../tools/tool.ts';
-import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS, type Origin } from './era.ts';
+import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, type MessageContext, MODERN_VERSIONS } from './era.ts';
 import { CAPABILITIES, INSTRUCTIONS, listedResource, listedTemplate, listedTool, SERVER_INFO } from './listing.ts';
-import { CODES, isObject, type Params, type RequestMessage, type RpcError } from './message.ts';
-import { type MirroredParam, mirroredParams, mismatchedParam } from './mirrored-headers.ts';
+import { CODES, type RequestMessage, type RpcError } from './message.ts';
+import { type MirroredParam, mirroredParams, mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
 import type { Resource, ResourceTemplate } from './resource.ts';
 
 export type ProgressToken = string | number;
@@ -21,7 +22,7 @@ export interface ToolStep {
   readonly input: unknown;
   readonly metaApiKey: string | null;
   readonly progressToken: ProgressToken | undefined;
-  readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  readonly clientCapabilities: JsonObject;
 }
 
 export type Step =
@@ -31,7 +32,7 @@ export type Step =
   | ToolStep;
 
 export interface Methods {
-  step(request: RequestMessage, origin: Origin): Step;
+  step(request: RequestMessage, context: MessageContext): Step;
   /** The members of a tool's result with what the era adds to every result. */
   framed(era: Era, members: string): string;
 }
@@ -58,7 +59,7 @@ const ERA_FACTS = {
   },
 } as const;
 
-type Method = (params: Params, origin: Origin) => Step;
+type Method = (params: JsonObject, context: MessageContext) => Step;
 
 export function createMethods({ tools, resources, resourceTemplates }: MethodsOptions): Methods {
   const resourcesByUri = new Map(resources.map((resource) => [resource.uri, resource]));
@@ -106,9 +107,7 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
     if (tool === undefined) return invalidParams('Unknown tool');
     if (era === 'modern') {
       const header = mismatchedParam(mirroredBy(tool), given, headers);
-      if (header !== undefined) {
-        return failed(400, CODES.headerMismatch, `Header mismatch: ${header} is missing or differs from the body`);
-      }
+      if (header !== undefined) return failed(400, CODES.headerMismatch, mismatchMessage(header));
       const requiredCapabilities = missingCapabilities(tool, clientCapabilities);
       if (requiredCapabilities !== undefined) {
         const message = 'The tool needs a capability that the client did not declare';
@@ -151,10 +150,10 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
   };
 
   return {
-    step({ method, params }, origin) {
-      const run = methods[origin.era].get(method);
-      if (run !== undefined) return run(params, origin);
-      return failed(ERA_FACTS[origin.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
+    step({ method, params }, context) {
+      const run = methods[context.era].get(method);
+      if (run !== undefined) return run(params, context);
+      return failed(ERA_FACTS[context.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
     },
     framed: (era, members) => ERA_FACTS[era].members + members,
   };
@@ -164,7 +163,7 @@ const result = (members: string): Step => ({ kind: 'result', members });
 const failed = (status: 200 | 400 | 404, code: number, message: string, data?: unknown): Step => ({
   kind: 'error',
   status,
-  error: data === undefined ? { code, message } : { code, message, data },
+  error: { code, message, data },
 });
 const invalidParams = (message: string) => failed(200, CODES.invalidParams, message);
 
@@ -185,10 +184,7 @@ function progressTokenOf(meta: unknown): ProgressToken | undefined {
 }
 
 /** The required capabilities the client lacks; undefined when it has all. */
-function missingCapabilities(
-  { requiresClient }: Tool,
-  declared: Readonly<Record<string, unknown>>,
-): Record<string, object> | undefined {
+function missingCapabilities({ requiresClient }: Tool, declared: JsonObject): Record<string, object> | undefined {
   if (requiresClient === undefined) return undefined;
   const missing = Object.entries(requiresClient).filter(([name]) => !isObject(declared[name]));
   return missing.length === 0 ? undefined : Object.fromEntries(missing);

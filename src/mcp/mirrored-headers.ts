@@ -1,8 +1,8 @@
 // Headers that repeat what the body says (2026-07-28, Streamable HTTP, "Request Metadata"), so that proxies can route
 // without reading bodies. A server must refuse where the two differ.
 
+import { isObject } from '../json.ts';
 import type { JsonSchema } from '../tools/schema.ts';
-import { isObject } from './message.ts';
 
 export type HeaderReader = Pick<Headers, 'get'>;
 
@@ -13,6 +13,10 @@ const PLAIN = /^(?!=\?base64\?.*\?=$)[\x20-\x7e\t]*$/s;
 /** True when a header's value, decoded, is `value`. */
 export const mirrors = (header: string | null, value: string): boolean =>
   header === value ? PLAIN.test(value) : header !== null && decode(header) === value;
+
+/** What a client is told whose header does not mirror the body. */
+export const mismatchMessage = (header: string): string =>
+  `Header mismatch: ${header} is missing or differs from the body`;
 
 /** Null where the value is not one that a client may send. */
 function decode(header: string): string | null {

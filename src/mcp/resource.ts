@@ -1,5 +1,7 @@
 // Resources that MCP clients can list and read. Public: the same for everyone, decided when the server starts.
 
+import type { JsonObject } from '../json.ts';
+
 /** The content: text, or base64 for binary ones. */
 export type ResourceContent = { readonly text: string } | { readonly blob: string };
 
@@ -9,7 +11,7 @@ export interface ResourceFacts {
   readonly description: string;
   readonly mimeType: string;
   /** `_meta` of the listed item and of the content item. */
-  readonly meta?: Readonly<Record<string, unknown>>;
+  readonly meta?: JsonObject;
 }
 
 export interface Resource extends ResourceFacts {

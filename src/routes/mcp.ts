@@ -9,7 +9,7 @@ import type { Exchange } from '../http/exchange.ts';
 import { createAnswerHeaders, type RateLimitState } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
-import { classify, type Era, type IncomingRequest, legacyOrigin } from '../mcp/era.ts';
+import { classify, type Era, type IncomingRequest, legacyContext } from '../mcp/era.ts';
 import { carriesApiKey, errorText, type Id, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
 import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
@@ -97,7 +97,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       if (message.kind === 'invalid') answers.push(errorText(message.id, message.error));
       if (message.kind !== 'request') continue;
       const { id } = message;
-      const step = methods.step(message, legacyOrigin(headers));
+      const step = methods.step(message, legacyContext(headers));
       if (step.kind === 'result') answers.push(resultText(id, step.members));
       else if (step.kind === 'error') answers.push(errorText(id, step.error));
       else {

@@ -9,7 +9,7 @@ import type { Exchange } from '../http/exchange.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
-import { legacyOrigin } from '../mcp/era.ts';
+import { legacyContext } from '../mcp/era.ts';
 import {
   CODES,
   carriesApiKey,
@@ -38,7 +38,8 @@ export interface SseRouteOptions {
   readonly streams: EventStreams;
   readonly sessions: Sessions;
   readonly principals: Principals;
-  readonly publicUrl: () => string;
+  /** The path of PUBLIC_URL: empty or `/…`. */
+  readonly publicPath: string;
   readonly metadataUrl: () => string | null;
 }
 
@@ -57,7 +58,7 @@ interface Posted {
 }
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: Handler } {
-  const { methods, newCall, needsHttps, runTool, streams, sessions, principals, publicUrl, metadataUrl } = options;
+  const { methods, newCall, needsHttps, runTool, streams, sessions, principals, publicPath, metadataUrl } = options;
 
   async function open(exchange: Exchange): Promise<Response> {
     const { request, requestId } = exchange;
@@ -67,8 +68,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const session = sessions.open((onEnd) => streams.open(exchange, onEnd), owners);
     if (session === undefined) return problemResponse({ code: 'overloaded' }, requestId);
     // A path, no origin: clients insist on the one they connected to.
-    const path = new URL(publicUrl()).pathname.replace(/\/$/, '');
-    session.stream.send({ event: 'endpoint', data: `${path}/messages?sessionId=${session.id}` });
+    session.stream.send({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` });
     return session.stream.response;
   }
 
@@ -90,7 +90,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return problemResponse({ code: 'https_required' }, requestId);
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
-    const step = message.kind === 'request' ? methods.step(message, legacyOrigin(request.headers)) : undefined;
+    const step = message.kind === 'request' ? methods.step(message, legacyContext(request.headers)) : undefined;
     const call = newCall(exchange, step?.kind === 'tool' ? step.metaApiKey : null);
     const session = sessions.find(sessionId, await principals(call.credentials, call.source));
     if (session === undefined) return problemResponse({ code: 'not_found' }, requestId);

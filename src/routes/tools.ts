@@ -6,6 +6,7 @@ import type { Exchange } from '../http/exchange.ts';
 import { createAnswerHeaders, setRateLimit } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
+import { isObject } from '../json.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 import { remembering } from '../remembering.ts';
 import { type SplitInput, withoutMeta } from '../tools/input.ts';
@@ -76,6 +77,5 @@ const textOf = (answer: ToolAnswer): string => ('json' in answer ? answer.json :
 
 function inputOf(body: unknown): Result<SplitInput, Problem> {
   if (body === undefined) return ok({ fields: {}, meta: undefined });
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return err({ code: 'invalid_json' });
-  return ok(withoutMeta(body as Record<string, unknown>));
+  return isObject(body) ? ok(withoutMeta(body)) : err({ code: 'invalid_json' });
 }

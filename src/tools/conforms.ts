@@ -2,6 +2,7 @@
 // new value and a record of every step on the way, which on each call's input and output costs more than the call.
 
 import type { GenericSchema } from 'valibot';
+import { isObject } from '../json.ts';
 
 type Conforms = (value: unknown) => boolean;
 
@@ -95,10 +96,10 @@ function objectOf(entries: Readonly<Record<string, Part>> = {}): Conforms | null
     fields.push({ name, inner, optional: entry.type === 'optional' });
   }
   return (value) => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+    if (!isObject(value)) return false;
     let unknown = Object.keys(value).length;
     for (const { name, inner, optional } of fields) {
-      const field = (value as Record<string, unknown>)[name];
+      const field = value[name];
       if (field === undefined && optional) continue; // if it is there with this value, it stays counted as unknown
       if (!inner(field)) return false;
       unknown -= 1;

@@ -1,11 +1,13 @@
 // The one field that no tool declares: `_meta` (REST: of the body, MCP: of the arguments) is taken off before validation.
 
+import type { JsonObject } from '../json.ts';
+
 export interface SplitInput {
-  readonly fields: Readonly<Record<string, unknown>>;
+  readonly fields: JsonObject;
   readonly meta: unknown;
 }
 
-export function withoutMeta(input: Readonly<Record<string, unknown>>): SplitInput {
+export function withoutMeta(input: JsonObject): SplitInput {
   if (input._meta === undefined) return { fields: input, meta: undefined };
   const { _meta: meta, ...fields } = input;
   return { fields, meta };

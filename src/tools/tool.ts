@@ -5,6 +5,7 @@ import type * as v from 'valibot';
 import { type Credential, extend, type Guard } from '../guards/guard.ts';
 import type { Credentials } from '../http/credentials.ts';
 import type { RateLimitState } from '../http/headers.ts';
+import type { JsonObject } from '../json.ts';
 import { once } from '../once.ts';
 import { type Awaitable, chain, err, type InvalidInput, isPromise, ok, type Problem, type Result } from '../problem.ts';
 import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
@@ -14,7 +15,7 @@ export interface CallExtras {
   /** Tells the client how far the tool is; without it nobody is told. */
   readonly progress?: (progress: number, total?: number, message?: string) => void;
   /** What the client said it can do (MCP 2026-07-28). */
-  readonly clientCapabilities?: Readonly<Record<string, unknown>>;
+  readonly clientCapabilities?: JsonObject;
 }
 
 const NO_PROGRESS = () => {};
@@ -23,7 +24,7 @@ const NO_CAPABILITIES = {};
 /** One call of a tool: made by a transport, extended by guards with what they add, given to the tool as its context. */
 export class Call {
   progress: (progress: number, total?: number, message?: string) => void;
-  readonly clientCapabilities: Readonly<Record<string, unknown>>;
+  readonly clientCapabilities: JsonObject;
   /** What the rate limit decided, for the answer's headers. */
   rateLimit: RateLimitState | undefined = undefined;
   #lifetime: AbortController | undefined;
