@@ -68,7 +68,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'data-folder.ts': [...BASE, 'config.ts'],
   'tls.ts': ['config.ts'],
   'token.ts': [...BASE, 'config.ts', 'data-folder.ts', 'env.ts'],
-  'app.ts': [...BASE, 'config.ts', 'guards/', 'http/', 'keys/', 'mcp/', 'routes/', 'tools/', 'widgets/'],
+  'app.ts': [...BASE, 'config.ts', 'guards/', 'http/', 'keys/', 'mcp/', 'routes/', 'tools/'],
 };
 
 describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {

@@ -10,7 +10,7 @@ export interface Peer {
 
 export interface Exchange {
   readonly request: Request;
-  /** The path below BASE_PATH, without query. */
+  /** The path as it was sent, BASE_PATH included, without query. */
   readonly path: string;
   /** Unique in the log; shown to callers in every problem. */
   readonly requestId: string;
