@@ -97,40 +97,6 @@ test('every answer forbids sniffing, framing and running', async () => {
   }
 });
 
-test('a bug answers 500 with nothing but a requestId, and the log has the rest', async () => {
-  await using broken = await createTestApp({
-    tools: () => [
-      {
-        name: 'broken',
-        title: 'Broken',
-        description: 'Throws.',
-        annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-        inputSchema: () => ({ type: 'object' }),
-        outputSchema: null,
-        timeoutMs: 1000,
-        credential: null,
-        unusedLimit: null,
-        invoke: () => {
-          throw new Error('the inside story');
-        },
-      },
-    ],
-  });
-  const { status, body } = await broken.call('broken');
-  expect(status).toBe(500);
-  expect(body).toEqual({
-    type: 'about:blank',
-    title: 'Internal Server Error',
-    status: 500,
-    detail: 'Something went wrong on the server',
-    code: 'internal',
-    requestId: expect.any(String),
-  });
-  const line = (await broken.log()).find((entry) => entry.requestId === body.requestId);
-  expect(line).toMatchObject({ level: 'error' });
-  expect(line?.error).toContain('the inside story');
-});
-
 describe('the order of checks', () => {
   // Each request has this fault and every later one; the first of the order is the answer.
   const EVIL = { Host: 'evil.example', Origin: 'https://evil.example' };

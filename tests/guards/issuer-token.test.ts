@@ -135,7 +135,6 @@ describe('against a key set', () => {
     const key = await createKey('RS256', 'first');
     issuer.keys = [key];
     const payload = claims(app, { aud: app.url, iss: issuer.url });
-    const { crypto } = globalThis;
     const publicKey = await crypto.subtle.importKey(
       'jwk',
       key.jwk,

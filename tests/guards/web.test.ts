@@ -1,4 +1,4 @@
-// Which hosts are answered, which pages may call, and when credentials need HTTPS.
+// Which hosts are answered, and which pages may call. When credentials need HTTPS is in routes/production.test.ts.
 
 import { describe, expect, test } from 'bun:test';
 import { sendRaw } from '../support/raw.ts';
@@ -189,59 +189,5 @@ describe('CORS preflight', () => {
     expect(status).toBe(403);
     expect(headers.get('access-control-allow-origin')).toBeNull();
     expect(headers.get('access-control-allow-headers')).toBeNull();
-  });
-});
-
-describe('HTTPS in production', () => {
-  const PRODUCTION = { NODE_ENV: 'production' };
-  const get = { 'content-type': 'application/json' };
-
-  test.each([
-    ['X-API-Key', { 'x-api-key': 'x' }, '{}'],
-    ['Authorization', { authorization: 'Bearer x' }, '{}'],
-    ['_meta.api_key', {}, '{"_meta":{"api_key":"x"}}'],
-  ])('a credential in %s over plain HTTP is refused, from loopback too', async (_where, headers, body) => {
-    await using app = await createTestApp({ env: PRODUCTION });
-    const response = await fetch(`${app.url}/tools/get_data`, {
-      method: 'POST',
-      headers: { ...get, ...headers },
-      body,
-    });
-    expect(response.status).toBe(403);
-    expect((await response.json()).code).toBe('https_required');
-  });
-
-  test('without a credential the request goes on', async () => {
-    await using app = await createTestApp({ env: PRODUCTION });
-    expect((await app.call('get_data')).body.code).toBe('missing_api_key');
-    expect((await app.call('get_data', {}, { authorization: 'Basic eA==' })).body.code).toBe('missing_api_key');
-    expect((await fetch(`${app.url}/`)).status).toBe(200);
-  });
-
-  test('a trusted proxy that says https is believed, one that says http is not', async () => {
-    await using app = await createTestApp({ env: { ...PRODUCTION, TRUST_PROXY: '1' } });
-    const key = { 'x-api-key': 'x' };
-    expect((await app.call('get_data', {}, { ...key, 'x-forwarded-proto': 'https' })).body.code).toBe(
-      'invalid_api_key',
-    );
-    expect((await app.call('get_data', {}, { ...key, 'x-forwarded-proto': 'HTTPS' })).body.code).toBe(
-      'invalid_api_key',
-    );
-    expect((await app.call('get_data', {}, { ...key, 'x-forwarded-proto': 'http' })).body.code).toBe('https_required');
-    expect((await app.call('get_data', {}, { ...key, 'x-forwarded-proto': 'https, http' })).body.code).toBe(
-      'https_required',
-    );
-    expect((await app.call('get_data', {}, key)).body.code).toBe('https_required');
-  });
-
-  test('X-Forwarded-Proto from anybody else is not believed', async () => {
-    await using app = await createTestApp({ env: PRODUCTION });
-    const headers = { 'x-api-key': 'x', 'x-forwarded-proto': 'https' };
-    expect((await app.call('get_data', {}, headers)).body.code).toBe('https_required');
-  });
-
-  test('outside production plain HTTP will do', async () => {
-    await using app = await createTestApp();
-    expect((await app.call('get_data', {}, { 'x-api-key': 'x' })).body.code).toBe('invalid_api_key');
   });
 });

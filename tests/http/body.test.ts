@@ -24,10 +24,6 @@ const post = async (body: string | undefined, headers: Record<string, string> = 
   );
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-test('the limit is 1 MiB', () => {
-  expect(BODY_BYTES_MAX).toBe(1_048_576);
-});
-
 describe('media type', () => {
   test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset="UTF-8"'])(
     '%s is taken',

@@ -44,6 +44,13 @@ export async function rawStream(url: string): Promise<RawStream> {
 export const postTo = (url: string, message: unknown) =>
   fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(message) });
 
+/** Asks for large answers, which nobody reads, until the stream is no more. */
+export async function postUntilCutOff({ postUrl }: RawStream): Promise<void> {
+  for (let posts = 0; (await postTo(postUrl, request('tools/list'))).status === 202; posts += 1) {
+    if (posts > 10_000) throw new Error('never cut off');
+  }
+}
+
 /** Opens `count` streams, some at a time, and does something with each. */
 export async function manyStreams(
   url: string,

@@ -1,9 +1,9 @@
 // What many streams, quiet streams and streams that nobody reads do to the server.
 
 import { describe, expect, test } from 'bun:test';
-import { connect } from 'node:net';
+import { rawConnection, rawPost } from '../support/raw.ts';
 import { until } from '../support/until.ts';
-import { manyStreams, postTo, rawStream, sessionsOf } from './raw-sse.ts';
+import { manyStreams, postTo, postUntilCutOff, rawStream, sessionsOf } from './raw-sse.ts';
 import { call, openSse, request, startApp } from './support.ts';
 import { steeredTool } from './tools.ts';
 
@@ -62,22 +62,15 @@ describe('a quiet stream', () => {
   test('of progress does, too', async () => {
     const steered = steeredTool();
     await using app = await startApp({ tools: () => [steered.tool] });
-    const { hostname, port } = new URL(app.url);
     const body = JSON.stringify(call('steered', {}, { _meta: { progressToken: 1 } }));
-    const socket = connect(Number(port), hostname);
-    socket.write(
-      `POST /mcp HTTP/1.1\r\nHost: ${hostname}:${port}\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-    );
-    let text = '';
-    socket.on('data', (chunk) => {
-      text += chunk;
-    });
+    const { socket, until: reads } = await rawConnection(app.url);
+    socket.write(rawPost('/mcp', body, { Accept: 'text/event-stream' }));
     await steered.running;
     steered.report(1);
     app.clock.advance(15_000);
-    await until(async () => text.includes(': keepalive'));
+    await reads((text) => text.includes(': keepalive'));
     steered.finish();
-    await until(async () => text.includes('"result"'));
+    await reads((text) => text.includes('"result"'));
     socket.destroy();
   }, 20_000);
 });
@@ -87,10 +80,7 @@ describe('a stream that nobody reads', () => {
     await using app = await startApp();
     const stream = await rawStream(app.url);
     stream.pause();
-    let posts = 0;
-    for (; (await postTo(stream.postUrl, request('tools/list'))).status === 202; posts += 1) {
-      if (posts > 10_000) throw new Error('never cut off');
-    }
+    await postUntilCutOff(stream);
     expect(await sessionsOf(app.url)).toBe(0);
     stream.drop();
   }, 30_000);

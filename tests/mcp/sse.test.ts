@@ -245,16 +245,6 @@ describe('calls', () => {
     expect((await session.post({ ...call('steered'), id: 256 })).status).toBe(202);
   });
 
-  test('an answer comes on the stream that asked and on no other', async () => {
-    await using app = await startApp();
-    const alice = await bearer(app, 'alice');
-    const [first, second] = [await openSse(app, alice), await openSse(app, alice)];
-    await first.post(call('create_api_key', { name: 'only here', scopes: [] }));
-    expect((await first.nextMessage()).result.structuredContent.name).toBe('only here');
-    await second.post(request('ping', undefined, 'mine'));
-    expect((await second.nextMessage()).id).toBe('mine');
-  });
-
   test('a stream ends its session, and the call of a client that left runs to its end', async () => {
     const steered = steeredTool();
     await using app = await startApp({ tools: () => [steered.tool] });

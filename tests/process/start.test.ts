@@ -139,10 +139,6 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
     expect(stderr).not.toContain('hunter2');
   });
 
-  test('production without a way to verify users', async () => {
-    expect(await failure({ NODE_ENV: 'production' })).toContain('JWT_SECRET');
-  });
-
   test('a port in use', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', () => resolve()));
@@ -159,7 +155,7 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
     );
   });
 
-  test('a certificate that is not there, and one that is none', async () => {
+  test('a certificate that is not there, one that is none, and a key that is none', async () => {
     const folder = temporaryFolder();
     const file = join(folder, 'cert.pem');
     writeFileSync(file, 'no certificate');
@@ -168,6 +164,10 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
     expect(await failure({ ...JWT, TLS_CERT_FILE: nope, TLS_KEY_FILE: file })).toBe(`${expected}"${nope}" (ENOENT)`);
     expect(await failure({ ...JWT, TLS_CERT_FILE: file, TLS_KEY_FILE: file })).toBe(
       `${expected}"${file}" (it holds none that can be used)`,
+    );
+    const { certFile } = makeCertificate();
+    expect(await failure({ ...JWT, TLS_CERT_FILE: certFile, TLS_KEY_FILE: certFile })).toStartWith(
+      'mcp-key-server: TLS_KEY_FILE: expected a readable PEM file with a private key, got ',
     );
   });
 

@@ -195,31 +195,4 @@ describe('own TLS', () => {
     expect(answer.headers.get('strict-transport-security')).toBe('max-age=31536000');
     expect(await fetch(server.url.replace('https:', 'http:')).catch(() => 'refused')).toBe('refused');
   });
-
-  const other = makeCertificate();
-  const UNUSABLE: [string, Record<string, string>, string][] = [
-    ['no key file', { TLS_CERT_FILE: certFile }, 'TLS_KEY_FILE: expected a file'],
-    ['no certificate file', { TLS_KEY_FILE: keyFile }, 'TLS_CERT_FILE: expected a file'],
-    [
-      'a certificate file that isn’t there',
-      { ...TLS, TLS_CERT_FILE: '/nowhere' },
-      'TLS_CERT_FILE: expected a readable',
-    ],
-    ['a certificate file without one', { ...TLS, TLS_CERT_FILE: keyFile }, 'TLS_CERT_FILE: expected a readable'],
-    ['a key file without one', { ...TLS, TLS_KEY_FILE: certFile }, 'TLS_KEY_FILE: expected a readable'],
-    ['a key of another certificate', { ...TLS, TLS_KEY_FILE: other.keyFile }, 'TLS_KEY_FILE: expected the key of'],
-  ];
-  test.each(UNUSABLE)('does not start with %s', async (_, env, said) => {
-    const { code, stderr } = await runToExit({ env });
-    expect(code).toBe(1);
-    expect(stderr).toContain(said);
-  });
-});
-
-test('an address that is taken stops the start and is named', async () => {
-  await using server = await startServer();
-  const { port } = new URL(server.url);
-  const { code, stderr } = await runToExit({ env: { PORT: port } });
-  expect(code).toBe(1);
-  expect(stderr).toContain(`HOST, PORT: expected an address to listen on, but port ${port} of 127.0.0.1 is in use`);
 });

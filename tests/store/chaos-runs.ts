@@ -1,4 +1,4 @@
-// The runs of faults.test.ts (seconds) and faults.long.ts (minutes).
+// The runs of faults.test.ts (seconds) and store.long.ts (minutes).
 
 import { startFleet } from '../support/fleet.ts';
 import { startChaos, type Verdict } from './chaos.ts';

@@ -2,7 +2,14 @@
 
 import { userHeaders } from '../support/client.ts';
 import { callServer, type Fleet, useKey } from '../support/fleet.ts';
+import type { StoreMode } from '../support/store-mode.ts';
 
+export const FLEETS: Readonly<Record<string, readonly StoreMode[]>> = {
+  'on one file': ['embedded', 'embedded', 'embedded'],
+  'on one primary': ['remote', 'remote', 'remote'],
+  'with a replica each': ['replica', 'replica', 'replica'],
+  'some with a replica, some without': ['remote', 'replica', 'remote'],
+};
 const CALLERS_PER_SERVER = 2;
 
 export interface Round {

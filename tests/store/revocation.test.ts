@@ -3,18 +3,11 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startFleet, useKey } from '../support/fleet.ts';
-import type { StoreMode } from '../support/store-mode.ts';
 import { until } from '../support/until.ts';
-import { revocationRound } from './revocation-rounds.ts';
+import { FLEETS, revocationRound } from './revocation-rounds.ts';
 
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
-const FLEETS: Record<string, StoreMode[]> = {
-  'on one file': ['embedded', 'embedded', 'embedded'],
-  'on one primary': ['remote', 'remote', 'remote'],
-  'with a replica each': ['replica', 'replica', 'replica'],
-  'some with a replica, some without': ['remote', 'replica', 'remote'],
-};
 const ROUNDS = 8;
 const LAG_MAX_MS = 1000; // the default: the way of an answer to this process is small beside it
 

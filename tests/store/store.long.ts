@@ -3,16 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startFleet, useKey } from '../support/fleet.ts';
-import type { StoreMode } from '../support/store-mode.ts';
 import { EVENT_LOOP_PAUSE_MS_MAX, killedPrimary, oneFile } from './chaos-runs.ts';
-import { revocationRound } from './revocation-rounds.ts';
-
-const FLEETS: Record<string, StoreMode[]> = {
-  'on one file': ['embedded', 'embedded', 'embedded'],
-  'on one primary': ['remote', 'remote', 'remote'],
-  'with a replica each': ['replica', 'replica', 'replica'],
-  'some with a replica, some without': ['remote', 'replica', 'remote'],
-};
+import { FLEETS, revocationRound } from './revocation-rounds.ts';
 
 describe.each(Object.entries(FLEETS))('three servers %s', (name, modes) => {
   test('100 keys, each revoked while it is hammered, are refused within the default bound', async () => {

@@ -45,15 +45,6 @@ test('no two keys are alike', async () => {
   expect(new Set(keys.map(({ body }) => body.id)).size).toBe(20);
 });
 
-test('in production keys are live ones', async () => {
-  await using production = await createTestApp({ env: { NODE_ENV: 'production', TRUST_PROXY: '1' } });
-  const { body } = await production.call('create_api_key', GOOD, {
-    ...(await bearer(production, 'alice')),
-    'x-forwarded-proto': 'https',
-  });
-  expect(body.key).toMatch(/^sk_live_[0-9a-f]{64}$/);
-});
-
 describe('name', () => {
   test.each([
     ['1 character', 'a'],
@@ -195,21 +186,4 @@ describe('other fields', () => {
       expect((await create({ ...GOOD, _meta })).status).toBe(200);
     }
   });
-});
-
-test('no answer repeats what was sent', async () => {
-  const secret = `sk_live_${'5ec2e7'.repeat(11).slice(0, 64)}`;
-  for (const input of [
-    { ...GOOD, [secret]: 1 },
-    { name: { [secret]: secret }, scopes: [`${secret} `] },
-    { ...GOOD, expiresInDays: secret },
-    { ...GOOD, name: `${secret}\n` },
-    { ...GOOD, scopes: secret },
-    { keyId: secret },
-  ]) {
-    const answer = await create(input);
-    expect(answer.status).toBe(400);
-    expect(JSON.stringify(answer.body)).not.toContain(secret);
-  }
-  expect(await app.logText()).not.toContain(secret);
 });

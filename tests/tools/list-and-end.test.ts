@@ -38,27 +38,6 @@ test('an item has the documented fields, never the key or its hash', async () =>
   expect(JSON.stringify(body)).not.toContain(new Bun.CryptoHasher('sha256').update(key).digest('hex'));
 });
 
-test('a user sees their own keys only; names that look alike are different people', async () => {
-  await using app = await createTestApp();
-  const people = [
-    'alice',
-    'Alice',
-    'alice ',
-    'аlice',
-    'é',
-    'e\u0301',
-    '__proto__',
-    'constructor',
-    "a'--",
-    '😀'.repeat(200),
-  ];
-  for (const person of people) await app.createKey(person, { name: `of ${people.indexOf(person)}` });
-  for (const person of people) {
-    const { body } = await app.call('list_api_keys', {}, await bearer(app, person));
-    expect(body.keys.map(({ name }: { name: string }) => name)).toEqual([`of ${people.indexOf(person)}`]);
-  }
-});
-
 test('list_api_keys takes no input', async () => {
   await using app = await createTestApp();
   const { status, body } = await app.call('list_api_keys', { limit: 1 }, await bearer(app, 'alice'));
