@@ -28,7 +28,6 @@ const newRecord = (index: number): ApiKeyRecord => ({
   active: true,
   createdAtMs: Date.now(),
   expiresAtMs: null,
-  lastUsedAtMs: null,
 });
 
 async function bytesAKeyInAFile(): Promise<number> {
