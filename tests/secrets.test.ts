@@ -3,8 +3,8 @@
 // the progress token; and the name and scopes of a key, which are its owner's to choose.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { modern, openSse } from './mcp/support.ts';
 import { userToken } from './support/client.ts';
+import { modern, openSse } from './support/mcp.ts';
 import { rawConnection } from './support/raw.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from './support/test-app.ts';
 

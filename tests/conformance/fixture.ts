@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import type { Resource, ResourceTemplate } from '../../src/mcp/resource.ts';
 import { ok } from '../../src/problem.ts';
 import { defineTool, type Tool, type ToolContent, type ToolFacts } from '../../src/tools/tool.ts';
-import { anyone, facts } from '../mcp/support.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 // One red pixel, and 16 bytes of silence.
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==';

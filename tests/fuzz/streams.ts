@@ -1,6 +1,6 @@
 // Event streams that stay open while the fuzzer posts to them, each read as its client would.
 
-import { request } from '../mcp/support.ts';
+import { request } from '../support/mcp.ts';
 import type { Target } from './settings.ts';
 
 export interface Streams {

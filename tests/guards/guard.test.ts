@@ -10,19 +10,14 @@ import { err, ok } from '../../src/problem.ts';
 import type { ToolDeps } from '../../src/tools/deps.ts';
 import { defineTool } from '../../src/tools/tool.ts';
 import { createTestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
 
-const facts = {
-  title: 'Tool',
-  description: 'A tool.',
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-  input: v.strictObject({}),
-  output: v.strictObject({ who: v.string() }),
-} as const;
+const schemas = { input: v.strictObject({}), output: v.strictObject({ who: v.string() }) };
 
 const tools = ({ guards }: ToolDeps) => [
   defineTool(both(guards.apiKey, guards.scopes('read', 'write')), {
-    ...facts,
-    name: 'right_order',
+    ...facts('right_order'),
+    ...schemas,
     run: (_input, { auth }) => ok({ who: auth.subject }),
   }),
   defineTool(
@@ -31,8 +26,8 @@ const tools = ({ guards }: ToolDeps) => [
       guards.scopes('read'),
     ),
     {
-      ...facts,
-      name: 'three_guards',
+      ...facts('three_guards'),
+      ...schemas,
       run: (_input, { auth }) => ok({ who: auth.keyId }),
     },
   ),
@@ -42,15 +37,15 @@ const tools = ({ guards }: ToolDeps) => [
 export const wrong = ({ guards }: ToolDeps) => [
   // @ts-expect-error: the scope guard needs what the key guard adds, so it can't come first
   defineTool(both(guards.scopes('read'), guards.apiKey), {
-    ...facts,
-    name: 'scopes_first',
+    ...facts('scopes_first'),
+    ...schemas,
     run: () => ok({ who: '' }),
   }),
   // @ts-expect-error: nor can it stand alone
-  defineTool(guards.scopes('read'), { ...facts, name: 'scopes_alone', run: () => ok({ who: '' }) }),
+  defineTool(guards.scopes('read'), { ...facts('scopes_alone'), ...schemas, run: () => ok({ who: '' }) }),
   defineTool(guards.userJwt, {
-    ...facts,
-    name: 'no_key_id',
+    ...facts('no_key_id'),
+    ...schemas,
     // @ts-expect-error: a user JWT says who, but there is no key
     run: (_input, { auth }) => ok({ who: auth.keyId }),
   }),

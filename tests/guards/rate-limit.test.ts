@@ -10,6 +10,7 @@ import { defineTool } from '../../src/tools/tool.ts';
 import { testClock } from '../support/clock.ts';
 import { rawPost, sendRaw } from '../support/raw.ts';
 import { type Answer, bearer, createTestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
 
 const TWO_A_MINUTE = { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' };
 const said = ({ status, headers }: Answer) => ({
@@ -150,23 +151,16 @@ test('of more than 100,000 buckets the oldest is forgotten, and begins again', a
 });
 
 describe('a limit of a tool of its own', () => {
-  const facts = {
-    title: 'Limited',
-    description: 'Has a limit of its own.',
-    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    input: v.strictObject({}),
-    output: v.strictObject({ ok: v.boolean() }),
-    run: () => ok({ ok: true }),
-  } as const;
+  const rest = { input: v.strictObject({}), output: v.strictObject({ ok: v.boolean() }), run: () => ok({ ok: true }) };
 
   const tools = ({ guards }: ToolDeps) => [
     defineTool(guards.rateLimit({ requests: 2, window: '30s', key: () => undefined }), {
-      ...facts,
-      name: 'open',
+      ...facts('open'),
+      ...rest,
     }),
     defineTool(both(guards.userJwt, guards.rateLimit({ requests: 1, window: '1h', key: ({ auth }) => auth.subject })), {
-      ...facts,
-      name: 'per_user',
+      ...facts('per_user'),
+      ...rest,
     }),
   ];
 
@@ -195,7 +189,7 @@ describe('a limit of a tool of its own', () => {
     [Number.NaN, '1m', 'expected a whole number of requests, 0 for no limit, got NaN'],
   ])('%d requests each "%s" are a mistake found when the server starts', async (requests, window, message) => {
     const wrong = ({ guards }: ToolDeps) => [
-      defineTool(guards.rateLimit({ requests, window, key: () => undefined }), { ...facts, name: 'wrong' }),
+      defineTool(guards.rateLimit({ requests, window, key: () => undefined }), { ...facts('wrong'), ...rest }),
     ];
     await expect(createTestApp({ tools: wrong })).rejects.toThrow(message);
   });

@@ -2,12 +2,12 @@
 
 import { join } from 'node:path';
 import { startProcess } from '../bench/process.ts';
-import { manyStreams, postTo, sessionsOf } from '../mcp/raw-sse.ts';
-import { request } from '../mcp/support.ts';
 import { createLatencies, type Latencies } from '../soak/latencies.ts';
 import { callOver, userHeaders } from '../support/client.ts';
+import { request } from '../support/mcp.ts';
 import { openFiles } from '../support/open-files.ts';
 import { isWhole, type RawConnection, rawConnection } from '../support/raw.ts';
+import { manyStreams, postTo, sessionsOf } from '../support/raw-sse.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';

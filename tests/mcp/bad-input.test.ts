@@ -1,8 +1,9 @@
 // What is no message, or a broken one. Each answer is checked, and afterwards that the server still works.
 
 import { describe, expect, test } from 'bun:test';
+import { call, post, postModern, request } from '../support/mcp.ts';
 import { rawConnection, rawPost } from '../support/raw.ts';
-import { call, post, postModern, request, startApp } from './support.ts';
+import { createTestApp } from '../support/test-app.ts';
 
 const MiB = 1024 * 1024;
 
@@ -16,7 +17,7 @@ describe('ids', () => {
     ['a negative integer', -7],
     ['the largest exact integer', Number.MAX_SAFE_INTEGER],
   ])('%s comes back as it was', async (_what, id) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     expect((await post(app, request('ping', undefined, id))).body).toEqual({ jsonrpc: '2.0', id, result: {} });
     expect((await postModern(app, 'tools/list')).status).toBe(200);
   });
@@ -30,7 +31,7 @@ describe('ids', () => {
     ['an integer too large to be exact', '9007199254740993'],
     ['a number too large to be one', '1e999'],
   ])('%s is refused without an id in the answer', async (_what, id) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await post(app, `{"jsonrpc":"2.0","id":${id},"method":"ping"}`);
     expect([status, body.error.code, 'id' in body]).toEqual([400, -32600, false]);
   });
@@ -51,7 +52,7 @@ describe('messages', () => {
     ['jsonrpc as a number', '{"jsonrpc":2.0,"id":1,"method":"ping"}'],
     ['a prototype', '{"__proto__":{"jsonrpc":"2.0","id":1,"method":"ping"}}'],
   ])('%s is -32600', async (_what, body) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const answer = await post(app, body);
     expect([answer.status, answer.body.error.code]).toEqual([400, -32600]);
   });
@@ -64,7 +65,7 @@ describe('messages', () => {
     ['two messages', '{"jsonrpc":"2.0","id":1,"method":"ping"}{}'],
     ['a byte order mark in the middle', '{"jsonrpc":"2.0",\ufeff"id":1}'],
   ])('%s is -32700 without an id', async (_what, body) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const answer = await post(app, body);
     expect([answer.status, answer.body]).toEqual([
       400,
@@ -78,7 +79,7 @@ describe('messages', () => {
     ['null', null],
     ['a number', 1],
   ])('params as %s are -32602', async (_what, params) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { body } = await post(app, request('tools/list', params));
     expect([body.error.code, body.id]).toEqual([-32602, 1]);
   });
@@ -89,7 +90,7 @@ describe('messages', () => {
     ['null', null],
     ['a number', 1],
   ])('_meta as %s is -32602', async (_what, _meta) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await post(app, request('tools/list', { _meta }));
     expect([status, body.error.code]).toEqual([400, -32602]);
   });
@@ -105,13 +106,13 @@ describe('messages', () => {
     ['arguments as text', { name: 'get_data', arguments: '{}' }],
     ['arguments null', { name: 'get_data', arguments: null }],
   ])('tools/call with %s is -32602', async (_what, params) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await post(app, request('tools/call', params));
     expect([status, body.error.code, body.id]).toEqual([200, -32602, 1]);
   });
 
   test('10,000 levels deep is an answer, not a crash', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const deep = `${'['.repeat(10_000)}${']'.repeat(10_000)}`;
     const objects = `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`;
@@ -138,18 +139,18 @@ describe('bodies', () => {
     'multipart/form-data; boundary=x',
     'application/jsonp',
   ])('of type %s is 415', async (type) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await post(app, request('ping'), { 'content-type': type });
     expect([status, body.code]).toEqual([415, 'unsupported_media_type']);
   });
 
   test('application/json with a charset is JSON', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     expect((await post(app, request('ping'), { 'content-type': 'application/json; charset=UTF-8' })).status).toBe(200);
   });
 
   test('of 1 MiB is read, a byte more is 413', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const empty = JSON.stringify(request('ping', { x: '' }));
     const filled = (bytes: number) => JSON.stringify(request('ping', { x: 'x'.repeat(bytes - empty.length) }));
     expect((await post(app, filled(MiB))).status).toBe(200);
@@ -158,7 +159,7 @@ describe('bodies', () => {
   });
 
   test('cut in the middle by the client leaves the server as it was', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     for (let count = 0; count < 20; count += 1) {
       const { socket, closed } = await rawConnection(app.url);
       socket.write(rawPost('/mcp', '{"jsonrpc":', { 'Content-Length': '100' }), () => socket.destroy());
@@ -170,13 +171,13 @@ describe('bodies', () => {
 });
 
 test.each(['https://evil.example', 'null', 'http://localhost.evil.example'])('origin %s is 403', async (origin) => {
-  await using app = await startApp();
+  await using app = await createTestApp();
   const { status, body } = await post(app, request('ping'), { origin });
   expect([status, body.code]).toEqual([403, 'origin_denied']);
 });
 
 test('a key in a field where none belongs comes back in no answer and stands in no log', async () => {
-  await using app = await startApp();
+  await using app = await createTestApp();
   const { key } = await app.createKey('alice');
   const answers = [
     await post(app, call('get_data', { [key]: key })),
@@ -192,7 +193,7 @@ test('a key in a field where none belongs comes back in no answer and stands in 
 });
 
 test('a long text of beginnings of tokens, which must be redacted where it comes back, holds nobody up', async () => {
-  await using app = await startApp();
+  await using app = await createTestApp();
   const uri = 'eyJ'.repeat(300_000);
   const { body } = await post(app, request('resources/read', { uri }));
   expect(body.error.data.uri).toBe(uri);

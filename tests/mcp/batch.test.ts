@@ -4,7 +4,9 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
 import { defineTool } from '../../src/tools/tool.ts';
-import { anyone, call, facts, META, post, request, startApp } from './support.ts';
+import { call, META, post, request } from '../support/mcp.ts';
+import { createTestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 const pings = (count: number) => Array.from({ length: count }, (_, index) => request('ping', undefined, index));
 
@@ -12,7 +14,7 @@ describe('a batch', () => {
   test.each([[{}], [{ 'mcp-protocol-version': '2025-03-26' }], [{ 'mcp-protocol-version': '2024-11-05' }]])(
     'with %j is answered in its order',
     async (headers) => {
-      await using app = await startApp();
+      await using app = await createTestApp();
       const { key } = await app.createKey('alice');
       const batch = [
         request('ping', undefined, 'a'),
@@ -30,25 +32,25 @@ describe('a batch', () => {
   );
 
   test.each([1, 100])('of %d is answered', async (count) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await post(app, pings(count));
     expect([status, body.length]).toEqual([200, count]);
   });
 
   test.each([0, 101])('of %d is 400', async (count) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await post(app, pings(count));
     expect([status, body.error.code, 'id' in body]).toEqual([400, -32600, false]);
   });
 
   test.each(['2025-06-18', '2025-11-25', '2026-07-28'])('is 400 at %s', async (version) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await post(app, pings(2), { 'mcp-protocol-version': version });
     expect([status, body.error.code]).toEqual([400, -32600]);
   });
 
   test('of notifications and answers alone is 202', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await post(app, [
       { jsonrpc: '2.0', method: 'notifications/initialized' },
       { jsonrpc: '2.0', id: 1, result: {} },
@@ -62,7 +64,7 @@ describe('a batch', () => {
     ['a notification of 2026-07-28', { jsonrpc: '2.0', method: 'notifications/x', params: { _meta: META } }],
     ['an id twice', request('ping')],
   ])('with %s is 400 and runs nothing', async (_what, bad) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const user = { authorization: `Bearer ${await app.token('alice')}` };
     const { status, body } = await post(app, [call('create_api_key', { name: 'x', scopes: [] }), bad], user);
     expect([status, body.error.code]).toEqual([400, -32600]);
@@ -70,7 +72,7 @@ describe('a batch', () => {
   });
 
   test('answers each element that is no message by itself', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await post(app, [
       5,
       request('ping', undefined, 'a'),
@@ -86,7 +88,7 @@ describe('a batch', () => {
   });
 
   test('has denials in-band, and no rate limit headers', async () => {
-    await using app = await startApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
+    await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
     const { key } = await app.createKey('alice');
     await post(app, call('get_data'), { 'x-api-key': key }); // from now on the key is known
     const batch = [1, 2].map((id) => ({ ...call('get_data'), id }));
@@ -109,7 +111,7 @@ describe('a batch', () => {
         return ok({ content: [{ type: 'text', text: 'x'.repeat(5 * 1024 * 1024) }] });
       },
     });
-    await using app = await startApp({ tools: () => [large] });
+    await using app = await createTestApp({ tools: () => [large] });
     const { status, body } = await post(
       app,
       [1, 2, 3, 4, 5, 6].map((id) => ({ ...call('large'), id })),

@@ -27,9 +27,9 @@ export type Connect = (url: string, headers: Record<string, string>) => Promise<
 const INFO = { name: 'test', version: '1.0.0' };
 
 const v2 =
-  (mode: 'legacy' | 'auto' | { pin: string }): Connect =>
+  (options: ConstructorParameters<typeof ClientV2>[1] = {}): Connect =>
   async (url, headers) => {
-    const client = new ClientV2(INFO, { versionNegotiation: { mode } });
+    const client = new ClientV2(INFO, options);
     await client.connect(new HttpV2(new URL(`${url}/mcp`), { requestInit: { headers } }));
     return client as unknown as Connected;
   };
@@ -52,16 +52,9 @@ export const CONNECTS: readonly (readonly [string, Connect])[] = [
       return client as unknown as Connected;
     },
   ],
-  [
-    'v2, as it comes',
-    async (url, headers) => {
-      const client = new ClientV2(INFO);
-      await client.connect(new HttpV2(new URL(`${url}/mcp`), { requestInit: { headers } }));
-      return client as unknown as Connected;
-    },
-  ],
-  ['v2, auto', v2('auto')],
-  ['v2, pinned to 2026-07-28', v2({ pin: '2026-07-28' })],
+  ['v2, as it comes', v2()],
+  ['v2, auto', v2({ versionNegotiation: { mode: 'auto' } })],
+  ['v2, pinned to 2026-07-28', v2({ versionNegotiation: { mode: { pin: '2026-07-28' } } })],
   [
     'v2, HTTP+SSE',
     async (url, headers) => {

@@ -4,8 +4,9 @@ import { expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
 import { defineTool } from '../../src/tools/tool.ts';
-import { bearer, type TestApp } from '../support/test-app.ts';
-import { call, facts, modern, openSse, post, request, startApp } from './support.ts';
+import { call, modern, openSse, post, request } from '../support/mcp.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
 
 const KEYS = 16;
 const AT_A_TIME = 32;
@@ -13,7 +14,7 @@ const CALLS = 10_000;
 
 /** An app with a tool that takes a few random milliseconds to say whose key it was called with, and keys to call it. */
 async function startWhose() {
-  const app = await startApp({
+  const app = await createTestApp({
     env: { RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'error' },
     tools: ({ guards }) => [
       defineTool(guards.apiKey, {
@@ -101,7 +102,7 @@ test('no cross-talk on /sse', async () => {
 }, 60_000);
 
 test('a new key is seen on the stream that asked for it, and on no other', async () => {
-  await using app = await startApp();
+  await using app = await createTestApp();
   const alice = await bearer(app, 'alice');
   const asked = await openSse(app, alice);
   const others = await Promise.all(

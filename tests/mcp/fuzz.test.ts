@@ -2,7 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import * as fc from 'fast-check';
-import { META, post, startApp } from './support.ts';
+import { META, post } from '../support/mcp.ts';
+import { createTestApp } from '../support/test-app.ts';
 
 const method = fc.oneof(
   fc.constantFrom(
@@ -64,7 +65,7 @@ const headers = fc.record(
 );
 
 test('any body with any headers', async () => {
-  await using app = await startApp();
+  await using app = await createTestApp();
   await fc.assert(
     fc.asyncProperty(body, headers, async (text, given) => {
       const answer = await post(app, text, given);

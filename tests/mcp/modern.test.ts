@@ -4,14 +4,16 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
 import { defineTool } from '../../src/tools/tool.ts';
-import { anyone, facts, MODERN, modern, post, postModern, request, startApp } from './support.ts';
+import { MODERN, modern, post, postModern, request } from '../support/mcp.ts';
+import { createTestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
 describe('2026-07-28: results', () => {
   test('server/discover says what there is', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await postModern(app, 'server/discover');
     expect(status).toBe(200);
     expect(body.result).toMatchObject({
@@ -25,14 +27,14 @@ describe('2026-07-28: results', () => {
   });
 
   test.each(['tools/list', 'resources/list', 'resources/templates/list'])('%s may be cached', async (method) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { result } = (await postModern(app, method)).body;
     expect(result).toMatchObject({ resultType: 'complete', ttlMs: 3_600_000, cacheScope: 'public' });
     expect(result._meta['io.modelcontextprotocol/serverInfo'].name).toBe('mcp-key-server');
   });
 
   test('tools/call may not, and carries the same content as before', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const { body } = await postModern(app, 'tools/call', { name: 'get_data' }, { headers: { 'x-api-key': key } });
     const { structuredContent, content, ...rest } = body.result;
@@ -42,13 +44,13 @@ describe('2026-07-28: results', () => {
   });
 
   test('a denial is in-band, with the result type', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await postModern(app, 'tools/call', { name: 'get_data' });
     expect([status, body.result.resultType, body.result.isError]).toEqual([200, 'complete', true]);
   });
 
   test('a notification is accepted', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status } = await post(
       app,
       { jsonrpc: '2.0', method: 'notifications/x' },
@@ -66,7 +68,7 @@ describe('2026-07-28: what is wrong with the envelope is 400/-32602', () => {
     ['a version that is no string', { [VERSION]: 20260728 }],
     ['a version null', { [VERSION]: null }],
   ])('%s', async (_what, meta) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await postModern(app, 'tools/list', {}, { meta });
     expect([status, body.error.code, body.id]).toEqual([400, -32602, 1]);
   });
@@ -77,7 +79,7 @@ describe('2026-07-28: what is wrong with the envelope is 400/-32602', () => {
     ['a _meta of a wrong type', { _meta: [] }],
     ['a _meta null', { _meta: null }],
   ])('%s', async (_what, params) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { headers } = modern('tools/list');
     const { status, body } = await post(app, request('tools/list', params), headers);
     expect([status, body.error.code]).toEqual([400, -32602]);
@@ -113,14 +115,14 @@ describe('2026-07-28: headers that do not repeat the body are 400/-32020', () =>
       (headers) => ({ ...headers, 'mcp-name': '=?base64?/w==?=' }),
     ],
   ])('%s', async (_what, method, params, change) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { body: message, headers } = modern(method, params);
     const { status, body } = await post(app, message, change(headers));
     expect([status, body.error.code, body.id]).toEqual([400, -32020, 1]);
   });
 
   test('a name in base64 is the name', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const headers = { 'mcp-name': `=?base64?${btoa('get_data')}?=`, 'x-api-key': key };
     const { body } = await postModern(app, 'tools/call', { name: 'get_data' }, { headers });
@@ -128,7 +130,7 @@ describe('2026-07-28: headers that do not repeat the body are 400/-32020', () =>
   });
 
   test('a wrong version header comes before an unsupported version', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const meta = { [VERSION]: '1900-01-01' };
     const mismatch = await postModern(app, 'tools/list', {}, { meta });
     expect(mismatch.body.error.code).toBe(-32020);
@@ -139,7 +141,7 @@ describe('2026-07-28: versions, methods, tools', () => {
   test.each(['1900-01-01', '2025-11-25', '2099-01-01', 'draft'])(
     'version "%s" is 400/-32022 and says which',
     async (version) => {
-      await using app = await startApp();
+      await using app = await createTestApp();
       const { status, body } = await postModern(
         app,
         'tools/list',
@@ -160,20 +162,20 @@ describe('2026-07-28: versions, methods, tools', () => {
     'subscriptions/listen',
     'constructor',
   ])('%s is 404/-32601', async (method) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body } = await postModern(app, method);
     expect([status, body.error.code, body.id]).toEqual([404, -32601, 1]);
   });
 
   test('an initialize whose claim is not a version is an older client', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const params = { protocolVersion: '2025-11-25', capabilities: {}, _meta: { [VERSION]: 5 } };
     const { status, body } = await post(app, request('initialize', params));
     expect([status, body.result.protocolVersion]).toEqual([200, '2025-11-25']);
   });
 
   test('an unknown tool and a missing resource are -32602 in a 200', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const tool = await postModern(app, 'tools/call', { name: 'nope' });
     expect([tool.status, tool.body.error.code]).toEqual([200, -32602]);
     const resource = await postModern(app, 'resources/read', { uri: 'ui://nope' });
@@ -189,7 +191,7 @@ describe('2026-07-28: versions, methods, tools', () => {
       run: (_input, { clientCapabilities }) =>
         ok({ content: [{ type: 'text', text: Object.keys(clientCapabilities).join() }] }),
     });
-    await using app = await startApp({ tools: () => [sampler] });
+    await using app = await createTestApp({ tools: () => [sampler] });
     const refused = await postModern(
       app,
       'tools/call',
@@ -217,7 +219,7 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     run,
   });
   const query = async (args: object, headers: Record<string, string>) => {
-    await using app = await startApp({ tools: () => [tool] });
+    await using app = await createTestApp({ tools: () => [tool] });
     return await postModern(app, 'tools/call', { name: 'query', arguments: args }, { headers });
   };
 
@@ -250,13 +252,13 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
   });
 
   test('older revisions know nothing of them', async () => {
-    await using app = await startApp({ tools: () => [tool] });
+    await using app = await createTestApp({ tools: () => [tool] });
     const { body } = await post(app, request('tools/call', { name: 'query', arguments: { region: 'eu' } }));
     expect(body.result.isError).toBeUndefined();
   });
 
   test('the mark is in the listed schema', async () => {
-    await using app = await startApp({ tools: () => [tool] });
+    await using app = await createTestApp({ tools: () => [tool] });
     const { body } = await postModern(app, 'tools/list');
     expect(body.result.tools[0].inputSchema.properties.limit['x-mcp-header']).toBe('Limit');
   });

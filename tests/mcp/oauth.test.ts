@@ -10,8 +10,9 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type AuthorizationServer, createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
+import { call, modern, openSse, post, request } from '../support/mcp.ts';
 import { createSignIn, type SignIn } from '../support/oauth-client.ts';
-import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 type Env = Record<string, string | undefined>;
 
@@ -188,21 +189,7 @@ describe.each(Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp'))
   },
 );
 
-const post = async (url: string, body: unknown, headers: Record<string, string> = {}) =>
-  answerOf(
-    await fetch(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body: typeof body === 'string' ? body : JSON.stringify(body),
-    }),
-  );
-const call = (name: string, more: object = {}) => ({
-  jsonrpc: '2.0',
-  id: 1,
-  method: 'tools/call',
-  params: { name, arguments: {}, ...more },
-});
-const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
+const PING = request('ping');
 
 describe('the challenge on /mcp', () => {
   const challengeAt = (origin: string) => `resource_metadata="${origin}/.well-known/oauth-protected-resource/mcp"`;
@@ -210,26 +197,19 @@ describe('the challenge on /mcp', () => {
   test('comes for a user tool with no token and with a bad one, in both eras', async () => {
     await using there = await place();
     const { app } = there;
-    const none = await post(`${app.url}/mcp`, call('list_api_keys'));
+    const none = await post(app, call('list_api_keys'));
     expect([none.status, none.headers.get('www-authenticate')]).toEqual([
       401,
       `Bearer realm="mcp-key-server", ${challengeAt(app.url)}`,
     ]);
-    const bad = await post(`${app.url}/mcp`, call('list_api_keys'), { authorization: 'Bearer x' });
+    const bad = await post(app, call('list_api_keys'), { authorization: 'Bearer x' });
     expect([bad.status, bad.headers.get('www-authenticate')]).toEqual([
       401,
       `Bearer error="invalid_token", error_description="Invalid or expired user token", ${challengeAt(app.url)}`,
     ]);
-    const meta = {
-      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-      'io.modelcontextprotocol/clientCapabilities': {},
-    };
-    const modern = await post(`${app.url}/mcp`, call('list_api_keys', { _meta: meta }), {
-      'mcp-protocol-version': '2026-07-28',
-      'mcp-method': 'tools/call',
-      'mcp-name': 'list_api_keys',
-    });
-    expect([modern.status, modern.headers.get('www-authenticate')]).toEqual([
+    const { body, headers } = modern('tools/call', { name: 'list_api_keys' });
+    const asked = await post(app, body, headers);
+    expect([asked.status, asked.headers.get('www-authenticate')]).toEqual([
       none.status,
       none.headers.get('www-authenticate'),
     ]);
@@ -239,21 +219,21 @@ describe('the challenge on /mcp', () => {
     await using there = await place();
     const { app, server } = there;
     for (const headers of [{}, { 'x-api-key': 'wrong' }, { authorization: 'Bearer x' }]) {
-      const { status, body } = await post(`${app.url}/mcp`, call('get_data'), headers);
+      const { status, body } = await post(app, call('get_data'), headers);
       expect([status, body.result.isError]).toEqual([200, true]);
     }
-    const batch = await post(`${app.url}/mcp`, [call('list_api_keys')]);
+    const batch = await post(app, [call('list_api_keys')]);
     expect([batch.status, batch.body[0].result.isError]).toEqual([200, true]);
     server.overrides.set('/jwks', () => new Response('no', { status: 500 }));
     const token = await server.token({ sub: 'alice', aud: app.url, exp: app.clock.nowMs() / 1000 + 60 });
-    const outage = await post(`${app.url}/mcp`, call('list_api_keys'), { authorization: `Bearer ${token}` });
+    const outage = await post(app, call('list_api_keys'), { authorization: `Bearer ${token}` });
     expect([outage.status, outage.body.result.isError]).toEqual([200, true]);
   });
 
   test('does not come where no authorization server is configured, eager or not', async () => {
     await using app = await createTestApp({ env: { MCP_AUTH: 'eager' } });
-    expect((await post(`${app.url}/mcp`, PING)).body.result).toEqual({});
-    const { status, headers, body } = await post(`${app.url}/mcp`, call('list_api_keys'));
+    expect((await post(app, PING)).body.result).toEqual({});
+    const { status, headers, body } = await post(app, call('list_api_keys'));
     expect([status, headers.get('www-authenticate'), body.result.isError]).toEqual([200, null, true]);
   });
 });
@@ -262,7 +242,6 @@ describe('eager', () => {
   test('challenges any POST without credential, after what is wrong with the request itself', async () => {
     await using there = await place({ MCP_AUTH: 'eager' });
     const { app } = there;
-    const url = `${app.url}/mcp`;
     for (const body of [
       PING,
       [PING],
@@ -271,31 +250,32 @@ describe('eager', () => {
       {},
       7,
     ]) {
-      const { status, headers } = await post(url, body);
+      const { status, headers } = await post(app, body);
       expect([status, headers.get('www-authenticate')]).toEqual([
         401,
         `Bearer realm="mcp-key-server", resource_metadata="${app.url}/.well-known/oauth-protected-resource/mcp"`,
       ]);
     }
-    expect((await post(url, '{')).body.error.code).toBe(-32700);
-    expect((await post(url, PING, { 'content-type': 'text/plain' })).status).toBe(415);
-    expect((await post(url, PING, { origin: 'https://evil.example' })).status).toBe(403);
-    for (const method of ['GET', 'DELETE']) expect((await fetch(url, { method })).status).toBe(405);
+    expect((await post(app, '{')).body.error.code).toBe(-32700);
+    expect((await post(app, PING, { 'content-type': 'text/plain' })).status).toBe(415);
+    expect((await post(app, PING, { origin: 'https://evil.example' })).status).toBe(403);
+    for (const method of ['GET', 'DELETE']) expect((await fetch(`${app.url}/mcp`, { method })).status).toBe(405);
   });
 
   test('is content with any credential: the tool decides whether it is the right one', async () => {
     await using there = await place({ MCP_AUTH: 'eager' });
     const { app } = there;
-    const url = `${app.url}/mcp`;
-    expect((await post(url, PING, { authorization: 'Bearer x' })).body.result).toEqual({});
-    expect((await post(url, PING, { 'x-api-key': 'x' })).body.result).toEqual({});
-    expect((await post(url, PING, { authorization: 'Basic eDp5' })).status).toBe(401);
-    const inMeta = await post(url, call('get_data', { _meta: { api_key: 'x' } }));
+    expect((await post(app, PING, { authorization: 'Bearer x' })).body.result).toEqual({});
+    expect((await post(app, PING, { 'x-api-key': 'x' })).body.result).toEqual({});
+    expect((await post(app, PING, { authorization: 'Basic eDp5' })).status).toBe(401);
+    const inMeta = await post(app, call('get_data', {}, { _meta: { api_key: 'x' } }));
     expect(inMeta.body.result.content[0].text).toBe('Invalid or expired API key');
-    const inArguments = await post(url, call('get_data', { arguments: { _meta: { api_key: 'x' } } }));
+    const inArguments = await post(app, call('get_data', { _meta: { api_key: 'x' } }));
     expect(inArguments.body.result.content[0].text).toBe('Invalid or expired API key');
-    expect((await post(url, call('get_data', { _meta: { api_key: '' } }))).status).toBe(401);
-    expect((await post(url, [{ ...PING, id: 2 }, call('get_data', { _meta: { api_key: 'x' } })])).body).toHaveLength(2);
+    expect((await post(app, call('get_data', {}, { _meta: { api_key: '' } }))).status).toBe(401);
+    expect(
+      (await post(app, [{ ...PING, id: 2 }, call('get_data', {}, { _meta: { api_key: 'x' } })])).body,
+    ).toHaveLength(2);
   });
 
   test('leaves REST as it is', async () => {
@@ -317,16 +297,12 @@ test('eager says nothing about /sse', async () => {
 test('the challenge on /messages is the answer to the POST, and names the metadata of /sse', async () => {
   await using there = await place();
   const { app } = there;
-  const controller = new AbortController();
-  const stream = await fetch(`${app.url}/sse`, { signal: controller.signal });
-  const reader = stream.body?.getReader();
-  const first = new TextDecoder().decode((await reader?.read())?.value);
-  const endpoint = /data: (\S+)/.exec(first)?.[1] ?? '';
-  const refused = await post(new URL(endpoint, app.url).href, call('list_api_keys'));
+  const session = await openSse(app);
+  const refused = await session.post(call('list_api_keys'));
   expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
     401,
     `Bearer realm="mcp-key-server", resource_metadata="${app.url}/.well-known/oauth-protected-resource/sse"`,
   ]);
-  expect((await post(new URL(endpoint, app.url).href, PING)).status).toBe(202);
-  controller.abort();
+  expect((await session.post(PING)).status).toBe(202);
+  await session.drop();
 });

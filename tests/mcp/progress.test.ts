@@ -3,26 +3,15 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/tools/tool.ts';
-import {
-  ACCEPT,
-  anyone,
-  call,
-  eventReader,
-  facts,
-  type HeaderMap,
-  modern,
-  post,
-  postRaw,
-  request,
-  startApp,
-} from './support.ts';
-import { steeredTool } from './tools.ts';
+import { ACCEPT, call, eventReader, type HeaderMap, modern, post, postRaw, request } from '../support/mcp.ts';
+import { createTestApp } from '../support/test-app.ts';
+import { anyone, facts, steeredTool } from '../support/tools.ts';
 
 const TOKEN = { _meta: { progressToken: 'p-1' } };
 
 async function startSteered(body: unknown = call('steered', {}, TOKEN), headers: HeaderMap = {}) {
   const steered = steeredTool();
-  const app = await startApp({ tools: () => [steered.tool] });
+  const app = await createTestApp({ tools: () => [steered.tool] });
   const leave = new AbortController();
   const answer = postRaw(app, body, headers, leave.signal);
   await steered.running;
@@ -161,7 +150,7 @@ describe('a client that goes away', () => {
           running.resolve();
         }),
     });
-    await using app = await startApp({ tools: () => [tool] });
+    await using app = await createTestApp({ tools: () => [tool] });
     const { body, headers } = asModern();
     const leave = new AbortController();
     const answer = postRaw(app, body, headers, leave.signal);
@@ -176,7 +165,7 @@ describe('a client that goes away', () => {
   test('before: it does not, the call runs to its end', async () => {
     const older = steeredTool({ name: 'older' });
     const newer = steeredTool({ name: 'newer' });
-    await using app = await startApp({ tools: () => [older.tool, newer.tool] });
+    await using app = await createTestApp({ tools: () => [older.tool, newer.tool] });
     const leave = new AbortController();
     const first = postRaw(app, call('older', {}, TOKEN), {}, leave.signal);
     await older.running;
@@ -199,7 +188,7 @@ describe('a client that goes away', () => {
     started.steered.finish();
     await (await started.answer).text();
     started.leave.abort();
-    await using other = await startApp();
+    await using other = await createTestApp();
     await fetch(`${other.url}/`);
     expect(started.steered.isAborted()).toBe(false);
   });
@@ -207,7 +196,7 @@ describe('a client that goes away', () => {
 
 test('a tool that takes too long is stopped, and the agent reads why', async () => {
   const steered = steeredTool({ timeoutMs: 50 });
-  await using app = await startApp({ tools: () => [steered.tool] });
+  await using app = await createTestApp({ tools: () => [steered.tool] });
   const response = await postRaw(app, call('steered'), { accept: ACCEPT });
   expect((await response.json()).result).toEqual({
     content: [{ type: 'text', text: 'The tool took too long and was stopped' }],
@@ -219,7 +208,7 @@ test('a tool that takes too long is stopped, and the agent reads why', async () 
 
 test('a client that never reads costs the progress it misses, and no memory', async () => {
   const steered = steeredTool();
-  await using app = await startApp({ tools: () => [steered.tool] });
+  await using app = await createTestApp({ tools: () => [steered.tool] });
   const response = postRaw(app, call('steered', {}, TOKEN));
   await steered.running;
   steered.report(1);

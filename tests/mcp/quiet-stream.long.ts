@@ -1,9 +1,9 @@
 // A stream on which nothing happens for longer than any timeout in between, in real time on the started server.
 
 import { expect, test } from 'bun:test';
+import { request } from '../support/mcp.ts';
+import { postTo, rawStream } from '../support/raw-sse.ts';
 import { startServer } from '../support/server-process.ts';
-import { postTo, rawStream } from './raw-sse.ts';
-import { request } from './support.ts';
 
 /** The runtime's idle timeout is 75 s, and a keep-alive comes every 15. */
 const QUIET_MS = 100_000;

@@ -1,18 +1,19 @@
 // What many streams, quiet streams and streams that nobody reads do to the server.
 
 import { describe, expect, test } from 'bun:test';
+import { call, openSse, request } from '../support/mcp.ts';
 import { rawConnection, rawPost } from '../support/raw.ts';
+import { manyStreams, postTo, postUntilCutOff, rawStream, sessionsOf } from '../support/raw-sse.ts';
+import { createTestApp } from '../support/test-app.ts';
+import { steeredTool } from '../support/tools.ts';
 import { until } from '../support/until.ts';
-import { manyStreams, postTo, postUntilCutOff, rawStream, sessionsOf } from './raw-sse.ts';
-import { call, openSse, request, startApp } from './support.ts';
-import { steeredTool } from './tools.ts';
 
 const SESSIONS_MAX = 1000;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} });
 
 describe('the number of streams', () => {
   test('at the limit the oldest that never initialized makes room', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const first = await rawStream(app.url);
     await postTo(first.postUrl, initialize);
     const second = await rawStream(app.url);
@@ -29,7 +30,7 @@ describe('the number of streams', () => {
   }, 30_000);
 
   test('when all are in use a new one is 503, until one ends', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const open = await manyStreams(app.url, SESSIONS_MAX, async ({ postUrl }) => {
       await postTo(postUrl, initialize);
     });
@@ -44,7 +45,7 @@ describe('the number of streams', () => {
 
 describe('a quiet stream', () => {
   test('gets a comment when 15 seconds have passed, and again, for an hour', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const session = await openSse(app);
     app.clock.advance(14_999);
     await Bun.sleep(1100); // the longest the server may take to look
@@ -61,7 +62,7 @@ describe('a quiet stream', () => {
 
   test('of progress does, too', async () => {
     const steered = steeredTool();
-    await using app = await startApp({ tools: () => [steered.tool] });
+    await using app = await createTestApp({ tools: () => [steered.tool] });
     const body = JSON.stringify(call('steered', {}, { _meta: { progressToken: 1 } }));
     const { socket, until: reads } = await rawConnection(app.url);
     socket.write(rawPost('/mcp', body, { Accept: 'text/event-stream' }));
@@ -77,7 +78,7 @@ describe('a quiet stream', () => {
 
 describe('a stream that nobody reads', () => {
   test('is cut off once its buffer is full, and its session with it', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const stream = await rawStream(app.url);
     stream.pause();
     await postUntilCutOff(stream);
@@ -89,7 +90,7 @@ describe('a stream that nobody reads', () => {
 describe('an orderly stop', () => {
   test('ends idle streams at once, and others when their calls are done', async () => {
     const steered = steeredTool();
-    await using app = await startApp({ tools: () => [steered.tool] });
+    await using app = await createTestApp({ tools: () => [steered.tool] });
     const [idle, busy] = [await openSse(app), await openSse(app)];
     await busy.post(call('steered'));
     await steered.running;

@@ -2,14 +2,14 @@
 
 import { heapStats } from 'bun:jsc';
 import { expect, test } from 'bun:test';
-import { streamRounds } from './raw-sse.ts';
-import { startApp } from './support.ts';
+import { streamRounds } from '../support/raw-sse.ts';
+import { createTestApp } from '../support/test-app.ts';
 
 const STREAMS = 1000;
 const ROUNDS = 5;
 
 test('five rounds of 1,000 streams leave no session behind, and no memory', async () => {
-  await using app = await startApp();
+  await using app = await createTestApp();
   const rounds = await streamRounds({
     url: app.url,
     streams: STREAMS,

@@ -1,8 +1,8 @@
 // How the started server stops while HTTP+SSE streams are open.
 
 import { describe, expect, test } from 'bun:test';
+import { postUntilCutOff, rawStream, sessionsOf } from '../support/raw-sse.ts';
 import { type Runtime, startServer } from '../support/server-process.ts';
-import { postUntilCutOff, rawStream, sessionsOf } from './raw-sse.ts';
 
 describe.each<Runtime>(['bun', 'deno'])('on %s', (runtime) => {
   test('SIGTERM ends open streams and then the process', async () => {

@@ -3,17 +3,17 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/tools/tool.ts';
-import { bearer } from '../support/test-app.ts';
-import { sessionsOf } from './raw-sse.ts';
-import { ACCEPT, anyone, call, facts, openSse, post, request, startApp } from './support.ts';
-import { steeredTool } from './tools.ts';
+import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';
+import { sessionsOf } from '../support/raw-sse.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
+import { anyone, facts, steeredTool } from '../support/tools.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} }, 0);
 
 describe('GET /sse', () => {
   test('is an event stream that first says where to post', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const response = await fetch(`${app.url}/sse`);
     expect(response.headers.get('content-type')).toBe('text/event-stream');
     expect(response.headers.get('cache-control')).toContain('no-cache');
@@ -29,26 +29,26 @@ describe('GET /sse', () => {
     [{ PUBLIC_URL: 'https://example.com/some/where' }, '/some/where/messages'],
     [{ PUBLIC_URL: 'https://example.com/' }, '/messages'],
   ])('names the path that clients see with %j', async (env, path) => {
-    await using app = await startApp({ env });
+    await using app = await createTestApp({ env });
     const response = await fetch(`${app.url}/sse`);
     const text = new TextDecoder().decode((await response.body?.getReader().read())?.value);
     expect(text).toStartWith(`event: endpoint\ndata: ${path}?sessionId=`);
   });
 
   test('POST is 405, so that clients that try the newer transport first fall back', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, headers } = await fetch(`${app.url}/sse`, { method: 'POST', body: '{}' });
     expect([status, headers.get('allow')]).toEqual([405, 'GET, HEAD']);
   });
 
   test('HEAD opens no session', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, headers } = await fetch(`${app.url}/sse`, { method: 'HEAD' });
     expect([status, headers.get('content-type'), await sessionsOf(app.url)]).toEqual([200, 'text/event-stream', 0]);
   });
 
   test('refuses a foreign origin and answers an allowed one', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     expect((await fetch(`${app.url}/sse`, { headers: { origin: 'https://evil.example' } })).status).toBe(403);
     const response = await fetch(`${app.url}/sse`, { headers: { origin: 'http://localhost:1' } });
     expect(response.headers.get('access-control-allow-origin')).toBe('http://localhost:1');
@@ -58,7 +58,7 @@ describe('GET /sse', () => {
 
 describe('POST /messages', () => {
   test('is 202, and the answer comes on the stream', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const session = await openSse(app);
     const { status, body } = await session.post(initialize);
     expect([status, body]).toEqual([202, '']);
@@ -76,7 +76,7 @@ describe('POST /messages', () => {
     ['an unknown one', '/messages?sessionId=00000000-0000-4000-8000-000000000000', 404],
     ['one that is no id', '/messages?sessionId=__proto__', 404],
   ])('%s', async (_what, path, expected) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status } = await fetch(app.url + path, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -94,7 +94,7 @@ describe('POST /messages', () => {
     ['another media type', '{}', { 'content-type': 'text/plain' }, 415, undefined],
     ['too much', JSON.stringify(request('ping', { x: 'x'.repeat(1024 * 1024) })), {}, 413, undefined],
   ])('%s is an error in the answer to the POST', async (_what, message, headers, status, code) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const session = await openSse(app);
     const answer = await session.post(message, headers);
     expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
@@ -103,7 +103,7 @@ describe('POST /messages', () => {
   });
 
   test('each is authenticated by its own headers', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const session = await openSse(app);
     await session.post(call('get_data'), { 'x-api-key': key });
@@ -122,7 +122,7 @@ describe('POST /messages', () => {
         throw new Error('oops');
       },
     });
-    await using app = await startApp({ tools: () => [broken] });
+    await using app = await createTestApp({ tools: () => [broken] });
     const session = await openSse(app);
     await session.post(call('broken'));
     expect(await session.nextMessage()).toMatchObject({ id: 1, error: { code: -32603 } });
@@ -133,7 +133,7 @@ describe('POST /messages', () => {
 
 describe('a session belongs to somebody', () => {
   test('to whom opened it: others find nothing there', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const alice = await bearer(app, 'alice');
     const session = await openSse(app, alice);
     const mallory = await bearer(app, 'mallory');
@@ -146,7 +146,7 @@ describe('a session belongs to somebody', () => {
   });
 
   test('whoever opened it may come back with a newer token, or a key of theirs', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const session = await openSse(app, await bearer(app, 'alice'));
     app.clock.advance(60_000);
     expect((await session.post(request('ping'), await bearer(app, 'alice'))).status).toBe(202);
@@ -155,7 +155,7 @@ describe('a session belongs to somebody', () => {
   });
 
   test('opened by nobody, to the first who posts', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const session = await openSse(app);
     expect((await session.post(initialize)).status).toBe(202);
     const { key } = await app.createKey('alice');
@@ -167,7 +167,7 @@ describe('a session belongs to somebody', () => {
   });
 
   test('a credential that is not valid makes nobody its owner', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const session = await openSse(app, { authorization: 'Bearer nonsense' });
     await session.post(call('get_data'), { authorization: '', 'x-api-key': `sk_test_${'0'.repeat(64)}` });
     expect((await session.nextMessage()).result.content[0].text).toBe('Invalid or expired API key');
@@ -175,7 +175,7 @@ describe('a session belongs to somebody', () => {
   });
 
   test('a token that has expired is told so, in-band', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const alice = await bearer(app, 'alice');
     const session = await openSse(app, alice);
     app.clock.advance(2 * 3_600_000);
@@ -187,7 +187,7 @@ describe('a session belongs to somebody', () => {
 describe('calls', () => {
   test('progress comes on the stream before the answer, and nothing after it', async () => {
     const steered = steeredTool();
-    await using app = await startApp({ tools: () => [steered.tool] });
+    await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app);
     await session.post(call('steered', {}, { _meta: { progressToken: 'p' } }));
     await steered.running;
@@ -202,7 +202,7 @@ describe('calls', () => {
 
   test('notifications/cancelled aborts the call, which then gets no answer', async () => {
     const steered = steeredTool();
-    await using app = await startApp({ tools: () => [steered.tool] });
+    await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app);
     await session.post(call('steered'));
     await steered.running;
@@ -222,7 +222,7 @@ describe('calls', () => {
 
   test('an id that is under way is refused until it is answered', async () => {
     const steered = steeredTool();
-    await using app = await startApp({ tools: () => [steered.tool] });
+    await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app);
     await session.post(call('steered'));
     const again = await session.post(call('steered'));
@@ -235,7 +235,7 @@ describe('calls', () => {
 
   test('more than 256 under way are refused, others still answered', async () => {
     const steered = steeredTool();
-    await using app = await startApp({ tools: () => [steered.tool] });
+    await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app);
     for (let id = 0; id < 256; id += 1) await session.post({ ...call('steered'), id });
     const over = await session.post({ ...call('steered'), id: 256 });
@@ -247,7 +247,7 @@ describe('calls', () => {
 
   test('a stream ends its session, and the call of a client that left runs to its end', async () => {
     const steered = steeredTool();
-    await using app = await startApp({ tools: () => [steered.tool] });
+    await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app);
     await session.post(call('steered'));
     await steered.running;

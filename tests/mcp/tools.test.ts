@@ -4,14 +4,15 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
 import { defineTool, type ToolContent } from '../../src/tools/tool.ts';
-import { bearer } from '../support/test-app.ts';
-import { anyone, call, facts, post, postModern, request, startApp } from './support.ts';
+import { call, post, postModern, request } from '../support/mcp.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 const textOf = (body: { result: { content: { text: string }[] } }) => body.result.content[0]?.text;
 
 describe('tools/list', () => {
   test('names the tools in a fixed order, the same for everyone; tools of your own come last', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const first = (await post(app, request('tools/list'))).body.result.tools;
     const asAlice = (await post(app, request('tools/list'), await bearer(app, 'alice'))).body.result.tools;
     const asModern = (await postModern(app, 'tools/list')).body.result.tools;
@@ -26,7 +27,7 @@ describe('tools/list', () => {
   });
 
   test('says of each what an agent and a client need', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { tools } = (await post(app, request('tools/list'))).body.result;
     for (const tool of tools) {
       expect(tool.title.length).toBeGreaterThan(3);
@@ -51,7 +52,7 @@ describe('tools/list', () => {
   });
 
   test('links a widget under both names clients know', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { tools } = (await post(app, request('tools/list'))).body.result;
     const uri = 'ui://widget/api-key-created.html';
     expect(tools[0]._meta).toEqual({ ui: { resourceUri: uri }, 'ui/resourceUri': uri });
@@ -61,7 +62,7 @@ describe('tools/list', () => {
 
 describe('credentials', () => {
   test('the places of a key, in their order; the first present decides', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const key = async (owner: string) => (await app.createKey(owner)).key;
     const [header, token, meta, args] = [await key('header'), await key('token'), await key('meta'), await key('args')];
     const full = call('get_data', { _meta: { api_key: args } }, { _meta: { api_key: meta } });
@@ -76,7 +77,7 @@ describe('credentials', () => {
   });
 
   test('a management tool takes a user token in Authorization and no key anywhere', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const list = (headers: Record<string, string>, more = {}) => post(app, call('list_api_keys', {}, more), headers);
     expect((await list(await bearer(app, 'alice'))).body.result.structuredContent.keys).toHaveLength(1);
@@ -86,7 +87,7 @@ describe('credentials', () => {
   });
 
   test('both kinds in one request serve both kinds of tools', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { key } = await app.createKey('robot');
     const headers = { ...(await bearer(app, 'alice')), 'x-api-key': key };
     expect((await post(app, call('list_api_keys'), headers)).body.result.structuredContent.keys).toEqual([]);
@@ -94,7 +95,7 @@ describe('credentials', () => {
   });
 
   test('in production a key in the body over plain HTTP is refused before the tool runs', async () => {
-    await using app = await startApp({
+    await using app = await createTestApp({
       env: { NODE_ENV: 'production', TRUST_PROXY: '1', PUBLIC_URL: 'https://keys.example' },
     });
     const message = call('get_data', {}, { _meta: { api_key: `sk_live_${'0'.repeat(64)}` } });
@@ -108,7 +109,7 @@ describe('credentials', () => {
 });
 
 describe('denials are in-band, and no challenge', () => {
-  test.each<[string, string, (app: Awaited<ReturnType<typeof startApp>>) => Promise<Record<string, string>>]>([
+  test.each<[string, string, (app: Awaited<ReturnType<typeof createTestApp>>) => Promise<Record<string, string>>]>([
     ['No user token provided', 'list_api_keys', async () => ({})],
     ['Invalid or expired user token', 'list_api_keys', async () => ({ authorization: 'Bearer x.y.z' })],
     ['No API key provided', 'get_data', async () => ({})],
@@ -119,14 +120,14 @@ describe('denials are in-band, and no challenge', () => {
       async (app) => ({ 'x-api-key': (await app.createKey('alice', { scopes: ['write', 'admin'] })).key }),
     ],
   ])('%s', async (sentence, tool, headersFor) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, body, headers } = await post(app, call(tool), await headersFor(app));
     expect([status, body.result]).toEqual([200, { content: [{ type: 'text', text: sentence }], isError: true }]);
     expect(headers.get('www-authenticate')).toBeNull();
   });
 
   test('bad input says what is wrong and where, never what was sent', async () => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const input = { name: 7, scopes: ['read', 'no good'], expiresInDays: -1 };
     const { status, body } = await post(app, call('create_api_key', input), await bearer(app, 'alice'));
     expect([status, body.result.isError]).toEqual([200, true]);
@@ -144,7 +145,7 @@ describe('denials are in-band, and no challenge', () => {
       defineTool(anyone, { ...facts('sync'), input: v.strictObject({}), run: thrown }),
       defineTool(anyone, { ...facts('async'), input: v.strictObject({}), run: async () => thrown() }),
     ];
-    await using app = await startApp({ tools: () => tools });
+    await using app = await createTestApp({ tools: () => tools });
     for (const name of ['sync', 'async']) {
       const { body } = await post(app, call(name));
       expect(body).toEqual({
@@ -168,7 +169,7 @@ describe('denials are in-band, and no challenge', () => {
 });
 
 test('the rate limit stands in the headers of limited tools', async () => {
-  await using app = await startApp({ env: { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' } });
+  await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' } });
   const key = { 'x-api-key': (await app.createKey('alice')).key };
   expect((await post(app, call('get_data'))).headers.get('ratelimit')).toBe('"key";r=2;t=60'); // denied before it counts
   const first = await post(app, call('get_data'), key);
@@ -194,7 +195,7 @@ describe('what a tool can answer with', () => {
     ['a failure', { content: [{ type: 'text', text: 'no such city' }], isError: true }],
   ])('%s', async (_what, content) => {
     const tool = defineTool(anyone, { ...facts('answer'), input: v.strictObject({}), run: () => ok(content) });
-    await using app = await startApp({ tools: () => [tool] });
+    await using app = await createTestApp({ tools: () => [tool] });
     expect((await post(app, call('answer'))).body.result).toEqual(content);
     const { _meta, resultType, ...rest } = (await postModern(app, 'tools/call', { name: 'answer' })).body.result;
     expect([resultType, rest]).toEqual(['complete', content]);
@@ -208,7 +209,7 @@ describe('what a tool can answer with', () => {
       output: v.strictObject({ city: v.string(), degrees: v.number(), notes: v.array(v.nullable(v.string())) }),
       run: () => ok(value),
     });
-    await using app = await startApp({ tools: () => [tool] });
+    await using app = await createTestApp({ tools: () => [tool] });
     const { result } = (await post(app, call('weather'))).body;
     expect(result).toEqual({ content: [{ type: 'text', text: JSON.stringify(value) }], structuredContent: value });
   });
@@ -228,7 +229,7 @@ describe('Accept', () => {
     'application/json;q=0',
     '',
   ])('%s is answered with JSON', async (accept) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { headers } = await post(app, request('ping'), { ...(accept !== undefined && { accept }) });
     expect(headers.get('content-type')).toBe('application/json');
   });
@@ -240,7 +241,7 @@ describe('Accept', () => {
     'text/event-stream, application/json;q=0',
     'application/json; q=0.0, */*',
   ])('%s, which excludes JSON, is answered with one event', async (accept) => {
-    await using app = await startApp();
+    await using app = await createTestApp();
     const { status, headers, body } = await post(app, request('ping'), { accept });
     expect([status, headers.get('content-type')]).toEqual([200, 'text/event-stream']);
     expect(body).toBe('event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\n\n');
@@ -268,7 +269,7 @@ describe('resources', () => {
   };
 
   test('are listed and read, with their _meta', async () => {
-    await using app = await startApp({ resources: [resource], resourceTemplates: [template] });
+    await using app = await createTestApp({ resources: [resource], resourceTemplates: [template] });
     const { read, meta, ...listed } = resource;
     expect((await post(app, request('resources/list'))).body.result.resources).toEqual([{ ...listed, _meta: meta }]);
     const { body } = await post(app, request('resources/read', { uri: resource.uri }));
@@ -280,7 +281,7 @@ describe('resources', () => {
   });
 
   test('of a template are read by what they match', async () => {
-    await using app = await startApp({ resources: [resource], resourceTemplates: [template] });
+    await using app = await createTestApp({ resources: [resource], resourceTemplates: [template] });
     const { read, meta, ...listed } = template;
     const templates = (await post(app, request('resources/templates/list'))).body.result.resourceTemplates;
     expect(templates).toEqual([{ ...listed, _meta: meta }]);

@@ -4,7 +4,9 @@ import { expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
 import { defineTool } from '../../src/tools/tool.ts';
+import { call } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 /** A service whose tool `slow` may take two minutes, and answers, one call after the other, when it is told to. */
 async function startSlow() {
@@ -12,11 +14,8 @@ async function startSlow() {
   const finish = () => running.shift()?.();
   const app = await createTestApp({
     tools: () => [
-      defineTool(() => ok({}), {
-        name: 'slow',
-        title: 'Slow',
-        description: 'Takes its time.',
-        annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+      defineTool(anyone, {
+        ...facts('slow'),
         timeoutMs: 120_000,
         input: v.strictObject({}),
         output: v.strictObject({}),
@@ -39,11 +38,11 @@ async function startSlow() {
 }
 
 const json = (body: object) => ({ headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
-const call = (id: number) => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'slow' } });
+const callSlow = (id: number) => ({ ...call('slow'), id });
 
 test.each([
   ['/tools/slow', {}],
-  ['/mcp', call(1)],
+  ['/mcp', callSlow(1)],
 ])('POST %s is held open until the tool has answered', async (path, body) => {
   await using slow = await startSlow();
   const answered = slow.fetch(path, json(body));
@@ -56,7 +55,7 @@ test.each([
 
 test('a batch holds its connection open until the last of its calls is done', async () => {
   await using slow = await startSlow();
-  const answered = slow.fetch('/mcp', json([call(1), call(2)]));
+  const answered = slow.fetch('/mcp', json([callSlow(1), callSlow(2)]));
   while (slow.held.length === 0) await Bun.sleep(1);
   slow.finish();
   await Bun.sleep(5);
@@ -71,7 +70,7 @@ test('POST /messages is answered at once: only the stream that the answer comes 
   const stream = await slow.fetch('/sse', { method: 'GET' });
   const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
   const [, endpoint = ''] = /data: (\S+)/.exec((await reader?.read())?.value ?? '') ?? [];
-  expect((await slow.fetch(endpoint, json(call(1)))).status).toBe(202);
+  expect((await slow.fetch(endpoint, json(callSlow(1)))).status).toBe(202);
   slow.finish();
   expect((await reader?.read())?.value).toContain('"id":1');
   expect(slow.held).toEqual(['GET /sse held']);

@@ -6,6 +6,7 @@ import { both, type Guard } from '../../src/guards/guard.ts';
 import { ok } from '../../src/problem.ts';
 import { type Call, defineTool } from '../../src/tools/tool.ts';
 import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
 
 let app: TestApp;
 // biome-ignore lint/suspicious/noExplicitAny: a document read by paths
@@ -75,10 +76,7 @@ test('times are integers', () => {
 test('what a tool asks for is what its guards ask for, in whatever order they are composed', async () => {
   const tool = (name: string, guard: Guard<Call>) =>
     defineTool(guard, {
-      name,
-      title: name,
-      description: name,
-      annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+      ...facts(name),
       input: v.strictObject({}),
       output: v.strictObject({}),
       run: () => ok({}),

@@ -8,6 +8,7 @@ import { makeCertificate } from '../support/certificate.ts';
 import { createIssuer } from '../support/issuer.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { answerOf, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 const PRODUCTION = { NODE_ENV: 'production' };
 const BEHIND_PROXY = { ...PRODUCTION, TRUST_PROXY: '1' };
@@ -152,11 +153,8 @@ test('keys of production begin with sk_live_', async () => {
 
 describe('the address a call comes from', () => {
   const tools = () => [
-    defineTool(() => ok({}), {
-      name: 'where_from',
-      title: 'Where from',
-      description: 'Says where the call comes from.',
-      annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    defineTool(anyone, {
+      ...facts('where_from'),
       input: v.strictObject({}),
       output: v.strictObject({ source: v.string() }),
       run: (_, { source }) => ok({ source: source() }),

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
 import { type ProblemCode, problemText } from '../../src/problem.ts';
-import { type HeaderMap, META, MODERN, openSse } from '../mcp/support.ts';
+import { type HeaderMap, META, MODERN, openSse } from '../support/mcp.ts';
 import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 
 type Outcome = ProblemCode | 'ok';

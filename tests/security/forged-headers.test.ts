@@ -2,8 +2,8 @@
 // are believed of a trusted proxy (tests/routes/production.test.ts) they change nothing.
 
 import { describe, expect, test } from 'bun:test';
-import { openSse } from '../mcp/support.ts';
 import { createIssuer } from '../support/issuer.ts';
+import { openSse } from '../support/mcp.ts';
 import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const FORGED: Readonly<Record<string, string>> = {

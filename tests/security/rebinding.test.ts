@@ -2,7 +2,7 @@
 // that nothing but the name in the request tells them apart.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { call, modern, request } from '../mcp/support.ts';
+import { call, modern, request } from '../support/mcp.ts';
 import { rawPost, sendRaw } from '../support/raw.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 

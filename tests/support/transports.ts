@@ -1,7 +1,7 @@
 // One way to call a tool for each transport, with answers that can be compared.
 
-import { ACCEPT, openSse } from '../mcp/support.ts';
-import { answerOf } from './test-app.ts';
+import { callOver } from './client.ts';
+import { call, openSse, post } from './mcp.ts';
 
 /** What came of a call. `refused`: the credential is no good; `later`: 503, or what stands for it in-band. */
 export type Outcome =
@@ -17,17 +17,6 @@ export class WrongAnswer extends Error {
 
 const REFUSED = /^Invalid or expired API key$/;
 const LATER = /out of reach; try again$|at its limit; try again$/;
-const post = (body: unknown, headers: Record<string, string>) => ({
-  method: 'POST',
-  headers: { 'content-type': 'application/json', accept: ACCEPT, ...headers },
-  body: JSON.stringify(body),
-});
-const toolsCall = (id: number, name: string, input: object) => ({
-  jsonrpc: '2.0',
-  id,
-  method: 'tools/call',
-  params: { name, arguments: input },
-});
 
 function shed(headers: Headers): Outcome {
   if (!headers.has('retry-after')) throw new WrongAnswer('503 without Retry-After');
@@ -36,7 +25,7 @@ function shed(headers: Headers): Outcome {
 
 function overRest(url: string): CallTool {
   return async (tool, input, headers) => {
-    const answer = await answerOf(await fetch(`${url}/tools/${tool}`, post(input, headers)));
+    const answer = await callOver(url, tool, input, headers);
     if (answer.status === 200) return { kind: 'ok', output: answer.body };
     if (answer.status === 401) return { kind: 'refused' };
     if (answer.status === 503) return shed(answer.headers);
@@ -46,7 +35,7 @@ function overRest(url: string): CallTool {
 
 function overMcp(url: string): CallTool {
   return async (tool, input, headers) => {
-    const answer = await answerOf(await fetch(`${url}/mcp`, post(toolsCall(1, tool, input), headers)));
+    const answer = await post({ url }, call(tool, input), headers);
     if (answer.status === 503) return shed(answer.headers);
     if (answer.status !== 200) throw new WrongAnswer(`${tool} answered ${answer.status} over /mcp`);
     return outcomeOf(tool, answer.body);
@@ -54,14 +43,14 @@ function overMcp(url: string): CallTool {
 }
 
 /** On a stream of its own, opened at the first call. One call at a time. */
-function overSse(url: string): CallTool & { close(): Promise<void> } {
+function overSse(url: string): CallTool {
   let session: ReturnType<typeof openSse> | undefined;
   let id = 0;
-  const call: CallTool = async (tool, input, headers) => {
+  return async (tool, input, headers) => {
     session ??= openSse({ url });
     const open = await session;
     id += 1;
-    const posted = await open.post(toolsCall(id, tool, input), headers);
+    const posted = await open.post({ ...call(tool, input), id }, headers);
     if (posted.status === 503) return shed(posted.headers);
     if (posted.status === 404 && (await open.nextMessage()) === undefined) throw new Error('the stream ended');
     if (posted.status !== 202) throw new WrongAnswer(`${tool} answered ${posted.status} over /messages`);
@@ -70,7 +59,6 @@ function overSse(url: string): CallTool & { close(): Promise<void> } {
     if (message.id !== id) throw new WrongAnswer(`call ${id} was answered with ${JSON.stringify(message)}`);
     return outcomeOf(tool, message);
   };
-  return Object.assign(call, { close: async () => session?.then((open) => open.drop()).catch(() => {}) });
 }
 
 /** A mix of all: the transport of the person with this number. */

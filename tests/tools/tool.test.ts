@@ -6,24 +6,18 @@ import { ok } from '../../src/problem.ts';
 import type { ToolDeps } from '../../src/tools/deps.ts';
 import { defineTool } from '../../src/tools/tool.ts';
 import { createTestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
 
-const facts = {
-  title: 'Tool',
-  description: 'A tool.',
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-  input: v.strictObject({}),
-  output: v.strictObject({ said: v.string() }),
-} as const;
-const open = () => ok({});
+const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.string() }) };
 
 describe('time', () => {
   test('a tool that takes longer than its time is stopped with 504, and its signal says so', async () => {
     let stopped: unknown;
     await using app = await createTestApp({
       tools: () => [
-        defineTool(open, {
-          ...facts,
-          name: 'slow',
+        defineTool(anyone, {
+          ...facts('slow'),
+          ...schemas,
           timeoutMs: 50,
           run: (_input, { signal }) =>
             new Promise((resolve) => {
@@ -41,16 +35,16 @@ describe('time', () => {
   });
 
   test.each([0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY])('a time of %d ms is refused', (timeoutMs) => {
-    const make = () => defineTool(open, { ...facts, name: 'odd', timeoutMs, run: () => ok({ said: '' }) });
+    const make = () => defineTool(anyone, { ...facts('odd'), ...schemas, timeoutMs, run: () => ok({ said: '' }) });
     expect(make).toThrow(`odd: timeoutMs: expected above 0 and at most ${2 ** 31 - 1}, got ${timeoutMs}`);
   });
 
   test('one that answers in time is not', async () => {
     await using app = await createTestApp({
       tools: () => [
-        defineTool(open, {
-          ...facts,
-          name: 'quick',
+        defineTool(anyone, {
+          ...facts('quick'),
+          ...schemas,
           timeoutMs: 1000,
           run: async () => {
             await Bun.sleep(20);
@@ -66,8 +60,8 @@ describe('time', () => {
 describe('a bug in a tool is 500 with nothing but a requestId, and the log has the rest', () => {
   const broken = (run: () => never | Promise<never>) => (deps: ToolDeps) => [
     defineTool(deps.guards.rateLimit({ requests: 5, window: '1m', key: () => undefined }), {
-      ...facts,
-      name: 'broken',
+      ...facts('broken'),
+      ...schemas,
       run,
     }),
   ];
@@ -104,7 +98,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     ['too much', { said: 'x', more: 'secret' }, 'Unknown field; the fields are said'],
   ])('output that does not fit its schema, of which only the log says why: %s', async (_what, output, why) => {
     await using app = await createTestApp({
-      tools: () => [defineTool(open, { ...facts, name: 'odd', run: () => ok(output as { said: string }) })],
+      tools: () => [defineTool(anyone, { ...facts('odd'), ...schemas, run: () => ok(output as { said: string }) })],
     });
     const { status, body } = await app.call('odd');
     expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal' });
@@ -116,12 +110,11 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
 });
 
 test('a tool without an output schema answers with its content blocks', async () => {
-  const { output: _, ...rest } = facts;
   await using app = await createTestApp({
     tools: () => [
-      defineTool(open, {
-        ...rest,
-        name: 'blocks',
+      defineTool(anyone, {
+        ...facts('blocks'),
+        input: v.strictObject({}),
         run: () => ok({ content: [{ type: 'text' as const, text: 'hello' }] }),
       }),
     ],
@@ -132,7 +125,8 @@ test('a tool without an output schema answers with its content blocks', async ()
 describe('a name that can not be stops the start', () => {
   const named = (...names: string[]) =>
     createTestApp({
-      tools: () => names.map((name) => defineTool(open, { ...facts, name, run: () => ok({ said: name }) })),
+      tools: () =>
+        names.map((name) => defineTool(anyone, { ...facts(name), ...schemas, run: () => ok({ said: name }) })),
     });
 
   test.each([
@@ -154,9 +148,9 @@ describe('a name that can not be stops the start', () => {
 describe('its schemas', () => {
   test('are of objects: another root does not compile', () => {
     // @ts-expect-error: MCP clients would refuse the whole list of tools
-    defineTool(open, { ...facts, name: 'array', output: v.array(v.string()), run: () => ok(['x']) });
+    defineTool(anyone, { ...facts('array'), ...schemas, output: v.array(v.string()), run: () => ok(['x']) });
     // @ts-expect-error: nor can its arguments be one text
-    defineTool(open, { ...facts, name: 'text', input: v.string(), run: () => ok({ said: 'x' }) });
+    defineTool(anyone, { ...facts('text'), ...schemas, input: v.string(), run: () => ok({ said: 'x' }) });
   });
 
   test('may have alternatives at their root, which say that they are objects', () => {
@@ -164,7 +158,7 @@ describe('its schemas', () => {
       v.strictObject({ by: v.literal('id'), id: v.string() }),
       v.strictObject({ by: v.literal('name'), name: v.string() }),
     ]);
-    const tool = defineTool(open, { ...facts, name: 'find', input, run: ({ by }) => ok({ said: by }) });
+    const tool = defineTool(anyone, { ...facts('find'), ...schemas, input, run: ({ by }) => ok({ said: by }) });
     expect(tool.inputSchema()).toMatchObject({ type: 'object', oneOf: [{ type: 'object' }, { type: 'object' }] });
   });
 
@@ -184,7 +178,7 @@ describe('its schemas', () => {
   ])('say of a value what was expected: %s', async (_what, value, given, message) => {
     const input = v.strictObject({ value });
     await using app = await createTestApp({
-      tools: () => [defineTool(open, { ...facts, name: 'take', input, run: () => ok({ said: 'x' }) })],
+      tools: () => [defineTool(anyone, { ...facts('take'), ...schemas, input, run: () => ok({ said: 'x' }) })],
     });
     expect((await app.call('take', { value: given })).body.issues).toEqual([{ path: 'value', message }]);
   });
@@ -195,7 +189,7 @@ describe('its schemas', () => {
       v.strictObject({ name: v.pipe(v.string(), v.trim(), v.minLength(1), v.brand('Name')), code }),
       v.check(({ name, code }) => name !== code),
     );
-    const tool = defineTool(open, { ...facts, name: 'find', input, run: ({ name }) => ok({ said: name }) });
+    const tool = defineTool(anyone, { ...facts('find'), ...schemas, input, run: ({ name }) => ok({ said: name }) });
     const { properties } = JSON.parse(JSON.stringify(tool.inputSchema()));
     expect(properties).toEqual({ name: { type: 'string', minLength: 1 }, code: { type: 'string' } });
   });
@@ -203,7 +197,7 @@ describe('its schemas', () => {
   test('that JSON Schema has no words for are reported with the name of the tool', async () => {
     const output = v.strictObject({ at: v.date() });
     await using app = await createTestApp({
-      tools: () => [defineTool(open, { ...facts, name: 'clock', output, run: () => ok({ at: new Date(0) }) })],
+      tools: () => [defineTool(anyone, { ...facts('clock'), ...schemas, output, run: () => ok({ at: new Date(0) }) })],
     });
     expect((await fetch(`${app.url}/openapi.json`)).status).toBe(500);
     expect((await app.log()).at(-1)?.error).toContain('clock: The "date" schema cannot be converted');

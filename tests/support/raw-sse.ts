@@ -1,7 +1,7 @@
 // SSE clients on bare sockets: as many as wanted (fetch keeps to 256), and as rude as wanted.
 
-import { rawConnection } from '../support/raw.ts';
-import { request } from './support.ts';
+import { request } from './mcp.ts';
+import { rawConnection } from './raw.ts';
 
 export interface RawStream {
   /** Where to post. */

@@ -1,18 +1,6 @@
-// MCP as bytes: messages of both eras, and an SSE stream read event by event. What the tests of this folder share.
+// MCP as bytes: messages of both eras, and an SSE stream read event by event.
 
-import type { Env } from '../../src/env.ts';
-import type { Guard } from '../../src/guards/guard.ts';
-import { ok } from '../../src/problem.ts';
-import type { ServiceOptions } from '../../src/service.ts';
-import type { Call, ToolFacts } from '../../src/tools/tool.ts';
-import { type Answer, answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
-
-export interface AppOptions extends Partial<Pick<ServiceOptions, 'tools' | 'resources' | 'resourceTemplates'>> {
-  readonly env?: Env;
-}
-
-/** The one place where these tests get their app from. */
-export const startApp = (options: AppOptions = {}): Promise<TestApp> => createTestApp(options);
+import { type Answer, answerOf, type TestApp } from './test-app.ts';
 
 export type HeaderMap = Record<string, string>;
 export const ACCEPT = 'application/json, text/event-stream';
@@ -160,13 +148,3 @@ export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}
     drop: () => events.cancel(),
   };
 }
-
-/** Lets anybody in. */
-export const anyone: Guard<Call> = () => ok({});
-
-export const facts = (name: string, description = name): ToolFacts => ({
-  name,
-  title: name,
-  description,
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-});

@@ -1,9 +1,19 @@
-// Tools that tests steer from outside: one that waits until told, reporting what it is told to.
+// What tests make tools of, and one that they steer from outside: it waits until told, reporting what it is told to.
 
 import * as v from 'valibot';
+import type { Guard } from '../../src/guards/guard.ts';
 import { ok } from '../../src/problem.ts';
-import { defineTool, type Tool } from '../../src/tools/tool.ts';
-import { anyone, facts } from './support.ts';
+import { type Call, defineTool, type Tool, type ToolFacts } from '../../src/tools/tool.ts';
+
+/** Lets anybody in. */
+export const anyone: Guard<Call> = () => ok({});
+
+export const facts = (name: string, description = name): ToolFacts => ({
+  name,
+  title: name,
+  description,
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+});
 
 export interface Steered {
   readonly tool: Tool;
