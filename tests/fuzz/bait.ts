@@ -47,7 +47,7 @@ export async function makeBait(target: Target): Promise<Bait> {
   const badKeys = [revoked.key, expired.key, `sk_live_${'5a'.repeat(32)}`];
   const stranger = await userToken('user-0', 'the secret of somebody else, 32 bytes or more');
   const databaseToken = await userToken('database', 'the secret of a database, also 32 bytes long');
-  const hashes = keys.map((key) => new Bun.CryptoHasher('sha256').update(key).digest('hex'));
+  const hashes = keys.map((key) => Bun.SHA256.hash(key, 'hex'));
   return {
     tokens,
     keys,

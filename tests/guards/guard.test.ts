@@ -9,7 +9,7 @@ import { createLog } from '../../src/log.ts';
 import { err, ok } from '../../src/problem.ts';
 import type { ToolDeps } from '../../src/tools/deps.ts';
 import { defineTool } from '../../src/tools/tool.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ who: v.string() }) };
@@ -52,15 +52,9 @@ export const wrong = ({ guards }: ToolDeps) => [
 ];
 
 test('every required scope must be held, by exact string', async () => {
-  await using app = await createTestApp({ tools: (deps) => [...tools(deps)] });
-  const { service } = app;
-  const key = async (...scopes: string[]) => {
-    const made = await service.keyDomain.keys.create({ userId: 'alice', requestId: 'r' }, { name: 'n', scopes });
-    if (!made.ok) throw new Error(made.error.code);
-    return made.value.key;
-  };
+  await using app = await createTestApp({ tools });
   const outcome = async (...scopes: string[]) =>
-    (await app.call('right_order', {}, { 'x-api-key': await key(...scopes) })).status;
+    (await app.call('right_order', {}, { 'x-api-key': await insertKey(app, 'alice', scopes) })).status;
   expect(await outcome('read', 'write')).toBe(200);
   expect(await outcome('x', 'write', 'read')).toBe(200);
   expect(await outcome('read')).toBe(403);

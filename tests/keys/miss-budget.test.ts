@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { createMissBudget, networkOf } from '../../src/keys/miss-budget.ts';
 import { testClock } from '../support/clock.ts';
-import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { type Answer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
 
 const BURST = 1000;
 const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
@@ -85,13 +85,7 @@ test('many honest keys behind one address, all at once, use up no budget', async
   await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
   const keys: string[] = [];
   for (let user = 0; user < 12; user += 1) {
-    for (let n = 0; n < 100; n += 1) {
-      const made = await app.service.keyDomain.keys.create(
-        { userId: `user-${user}`, requestId: 'test' },
-        { name: 'n', scopes: ['read'] },
-      );
-      if (made.ok) keys.push(made.value.key);
-    }
+    for (let n = 0; n < 100; n += 1) keys.push(await insertKey(app, `user-${user}`, ['read']));
   }
   expect(keys).toHaveLength(1200);
   for (let start = 0; start < keys.length; start += 50) {

@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
 import { defineTool } from '../../src/tools/tool.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const KEYS = 16;
@@ -31,13 +31,6 @@ async function startWhose() {
   const owners = Array.from({ length: KEYS }, (_, index) => `owner-${index}`);
   const keys = await Promise.all(owners.map((owner) => insertKey(app, owner)));
   return { app, owners, keys };
-}
-
-// The tool that creates keys is not among those of this app: the domain is asked directly.
-async function insertKey(app: TestApp, userId: string): Promise<string> {
-  const created = await app.service.keyDomain.keys.create({ userId, requestId: 'test' }, { name: 'k', scopes: [] });
-  if (!created.ok) throw new Error(created.error.code);
-  return created.value.key;
 }
 
 /** Runs CALLS calls, AT_A_TIME at a time; `callAs` makes one for the key of that index and returns the owner it heard. */
