@@ -54,7 +54,7 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
 }
 
 const host: Host = {
-  // Each by its name: leave to read the whole environment is not needed.
+  // Each by its name: no permission to read the whole environment is needed.
   env: Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])),
   sha256: (text, encoding) => hash('sha256', text, encoding),
   writeOut,

@@ -14,8 +14,8 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
     hostname,
     port,
     ...(tls && { tls }),
-    development: false, // else the runtime would answer a bug of ours with its source
-    reusePort: false, // which that switches on: a second server would share the port instead of failing
+    development: false, // true would answer a bug of ours with its source
+    reusePort: false, // else development: false turns it on, and a second server shares the port instead of failing
     idleTimeout: IDLE_TIMEOUT_S,
     maxRequestBodySize: REQUEST_BYTES_MAX,
     fetch: (request) => fetch(request, peer),

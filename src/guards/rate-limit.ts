@@ -1,5 +1,5 @@
-// The rate limit guard: so many requests a window and bucket, counted in this process, in a window that begins with
-// the bucket's first use. What was decided is noted for the answer's headers (draft-ietf-httpapi-ratelimit-headers).
+// The rate limit guard: a number of requests per bucket and window, counted in this process. A bucket's window begins
+// with its first use. What was decided is noted for the answer's headers (draft-ietf-httpapi-ratelimit-headers).
 
 import type { Clock } from '../clock.ts';
 import type { RateLimit, RateLimitState } from '../http/headers.ts';

@@ -37,7 +37,7 @@ export function createTokenCheck({ keys: signing, issuer, audiences, clock }: To
   return async (token) => {
     const alg = algorithmOf(token);
     if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
-    // Also jose's check; made before it, so that what no key can help is refused without asking for keys.
+    // Jose checks this too. Done first, so that a token that no key could verify causes no fetch of keys.
     if (!signing.algorithms.includes(alg)) return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
     const accepted = audiences();
     const options: JWTVerifyOptions = {

@@ -6,8 +6,8 @@
 export type Departure = () => Promise<void> | undefined;
 
 /**
- * The first of a turn leave at once. Where there are no more nobody waits, and clients that pipeline all the same are
- * served: the runtime ends a connection on which a second request comes while the first is not answered.
+ * The first few of a turn leave at once: where there are no more, nothing is gained by waiting. It also serves clients that
+ * pipeline: the runtime ends a connection on which a second request comes before the first is answered.
  */
 const AT_ONCE_PER_TURN = 2;
 

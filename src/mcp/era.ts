@@ -13,7 +13,7 @@ export const ALL_VERSIONS: readonly string[] = [...MODERN_VERSIONS, ...LEGACY_VE
 
 const FIRST_MODERN_VERSION = '2026-07-28';
 const A_VERSION = /^\d{4}-\d\d-\d\d$/;
-/** Batches came with 2025-03-26, which a request without the header counts as, and left again after it. */
+/** Those with batches. A request without the header counts as 2025-03-26. */
 const BATCH_VERSIONS: readonly string[] = ['2025-03-26', '2024-11-05'];
 const BATCH_MAX = 100;
 

@@ -31,7 +31,7 @@ export interface McpRouteOptions {
   readonly eager: boolean;
 }
 
-/** What the calls of one batch may answer, and one answer over it; those after that are refused and do not run. */
+/** Once the answers to a batch's calls hold this much, its other calls are refused and do not run. */
 const BATCH_CHARS_MAX = 16 * 1024 * 1024;
 const BATCH_FULL: Problem = { code: 'overloaded' };
 

@@ -19,7 +19,7 @@ export interface ToolDeps {
     readonly apiKey: Guard<Call, KeyAuth>;
     /** Every scope named must be held; comes after `apiKey`. */
     readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
-    /** A limit of a tool's own: so many requests a window (`30s`, `5m`, `1h`, `1d`) and bucket. */
+    /** A limit of a tool's own: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`). */
     readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In>;
   };
   readonly keys: Keys;
