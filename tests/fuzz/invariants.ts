@@ -1,6 +1,6 @@
 // What must hold of every answer and every log line, whatever was sent.
 
-import type { Answer } from './answers.ts';
+import type { RawAnswer } from '../support/answers.ts';
 import { type Bait, leakIn } from './bait.ts';
 import type { Input } from './inputs.ts';
 import type { Target } from './settings.ts';
@@ -22,7 +22,7 @@ export function faultOf(input: Input, outcome: Outcome, bait: Bait, { strict }: 
   return null;
 }
 
-function answerFault({ status, headers, body }: Answer, bait: Bait, strict: boolean): string | null {
+function answerFault({ status, headers, body }: RawAnswer, bait: Bait, strict: boolean): string | null {
   // What the app answers carries this header; the rest is the runtime's: HTTP it can't make sense of.
   const byRuntime = !headers.has('x-content-type-options');
   if (byRuntime && !RUNTIME_STATUS.includes(status)) return `${status} without security headers`;

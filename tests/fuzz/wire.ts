@@ -2,7 +2,7 @@
 // else has one of its own, because what it leaves behind is anybody's guess.
 
 import type { Socket } from 'node:net';
-import { type Answer, readAnswers } from './answers.ts';
+import { type RawAnswer, readAnswers } from '../support/answers.ts';
 import type { Input } from './inputs.ts';
 import type { Target } from './settings.ts';
 
@@ -12,7 +12,7 @@ const ANSWER_MS_MAX = 30_000;
 const QUIET_MS = 15;
 
 export interface Outcome {
-  readonly answers: readonly Answer[];
+  readonly answers: readonly RawAnswer[];
   /** What came beside whole answers. */
   readonly rest: string;
   /** `broken`: no connection, or what came is no HTTP; `rest` says more. */

@@ -2,7 +2,7 @@
 // closed, so that no proxy in front of this server can be made to take part of it for somebody else's request.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { readAnswers } from '../fuzz/answers.ts';
+import { readAnswers } from '../support/answers.ts';
 import { rawConnection } from '../support/raw.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 

@@ -2,17 +2,11 @@
 
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-
-export interface RawAnswer {
-  readonly status: number;
-  /** Names in lower case. */
-  readonly headers: ReadonlyMap<string, string>;
-  readonly body: string;
-}
+import { type RawAnswer, readAnswers } from './answers.ts';
 
 export interface RawConnection {
   readonly socket: Socket;
-  /** Everything received so far. */
+  /** Everything received so far: bytes, one character each. */
   received(): string;
   /** Resolves once what was received satisfies `condition`; rejects when the connection closes before. */
   until(condition: (received: string) => boolean): Promise<string>;
@@ -42,7 +36,7 @@ export async function rawConnection(url: string): Promise<RawConnection> {
     });
   });
   socket.on('data', (chunk) => {
-    received += chunk.toString('utf8');
+    received += chunk.toString('latin1');
     check();
   });
   return {
@@ -72,25 +66,14 @@ export async function sendRaw(url: string, ...chunks: readonly (string | Uint8Ar
   }
 }
 
-export function isWhole(received: string): boolean {
-  const end = received.indexOf('\r\n\r\n');
-  if (end === -1) return false;
-  const length = /^content-length: *(\d+)/im.exec(received.slice(0, end))?.[1];
-  return length !== undefined
-    ? Buffer.byteLength(received.slice(end + 4)) >= Number(length)
-    : received.endsWith('\r\n0\r\n\r\n') || !/^transfer-encoding:/im.test(received.slice(0, end));
-}
+/** True once the first answer is there. */
+export const isWhole = (received: string): boolean => readAnswers(received, false).answers.length > 0;
 
+/** The first answer. */
 export function parseAnswer(received: string): RawAnswer {
-  const end = received.indexOf('\r\n\r\n');
-  const [statusLine = '', ...lines] = received.slice(0, end).split('\r\n');
-  const headers = new Map(
-    lines.map((line) => {
-      const colon = line.indexOf(':');
-      return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
-    }),
-  );
-  return { status: Number(statusLine.split(' ')[1]), headers, body: received.slice(end + 4) };
+  const [answer] = readAnswers(received, false).answers;
+  if (answer === undefined) throw new Error(`half an answer: ${received}`);
+  return answer;
 }
 
 /** A POST with a JSON body, as text. */

@@ -1,6 +1,6 @@
 // HTTP answers read off a socket: as many as came, whole ones only (RFC 9112 §6, §7).
 
-export interface Answer {
+export interface RawAnswer {
   readonly status: number;
   /** Names in lower case; a repeated one keeps its last value. */
   readonly headers: ReadonlyMap<string, string>;
@@ -9,14 +9,14 @@ export interface Answer {
 }
 
 export interface Reading {
-  readonly answers: readonly Answer[];
+  readonly answers: readonly RawAnswer[];
   /** What is no whole answer yet. */
   readonly rest: string;
 }
 
 /** `isHead`: the answers have no bodies, whatever their headers say. */
 export function readAnswers(received: string, isHead: boolean): Reading {
-  const answers: Answer[] = [];
+  const answers: RawAnswer[] = [];
   let rest = received;
   for (;;) {
     const found = readOne(rest, isHead);
@@ -26,7 +26,7 @@ export function readAnswers(received: string, isHead: boolean): Reading {
   }
 }
 
-function readOne(text: string, isHead: boolean): { answer: Answer; length: number } | null {
+function readOne(text: string, isHead: boolean): { answer: RawAnswer; length: number } | null {
   const headEnd = text.indexOf('\r\n\r\n');
   if (headEnd === -1) return null;
   const [statusLine = '', ...headerLines] = text.slice(0, headEnd).split('\r\n');
