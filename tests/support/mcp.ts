@@ -111,8 +111,7 @@ export function eventReader(body: ReadableStream<Uint8Array>) {
 }
 
 export interface SseSession {
-  /** Absolute URL to post to. */
-  readonly postUrl: string;
+  /** Where to post, as the stream said it. */
   readonly endpoint: string;
   post(message: unknown, headers?: HeaderMap): Promise<Answer>;
   // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
@@ -130,7 +129,6 @@ export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}
   if (first?.event !== 'endpoint') throw new Error(`the first event was ${first?.event}`);
   const postUrl = new URL(first.data, app.url).href;
   return {
-    postUrl,
     endpoint: first.data,
     events,
     async post(message, more = {}) {

@@ -10,8 +10,8 @@ export interface Proxy extends AsyncDisposable {
   readonly url: string;
   /** Requests with statements so far. */
   statements(): number;
+  /** From now on no pull is answered. */
   holdPulls(): void;
-  releasePulls(): void;
   /** The next statement with this text is carried out, and its connection dies instead of bringing the answer. */
   loseAnswerOf(text: string): void;
   /** Requests that held `text` so far. */
@@ -73,10 +73,6 @@ export async function startProxy(target: string): Promise<Proxy> {
       losing = text;
     },
     sent: (text) => requests.filter((request) => request.includes(text)).length,
-    releasePulls() {
-      held = false;
-      for (const server of pulls) server.resume();
-    },
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();
       listener.close();

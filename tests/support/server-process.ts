@@ -39,30 +39,26 @@ export interface ServerOptions {
   /** Modules to load before the server. */
   readonly preload?: readonly string[];
   /** Takes what is written to stdout, which is then not kept: for servers that write a lot. */
-  readonly onStdout?: ((chunk: string) => void) | undefined;
+  readonly onStdout?: (chunk: string) => void;
 }
 
 /** Starts the server on a free port and resolves once it listens. Throws with its stderr if it doesn't. */
-export async function startServer({
-  env = {},
-  folder = temporaryFolder(),
-  root = ROOT,
-  runtime = USUAL_RUNTIME,
-  without = [],
-  preload = [],
-  onStdout,
-}: ServerOptions = {}): Promise<ServerProcess> {
-  const server = spawnServer({ env, folder, root, runtime, without, preload, onStdout });
+export async function startServer(options: ServerOptions = {}): Promise<ServerProcess> {
+  const server = spawnServer(options);
   const url = await Promise.race([
     server.listening,
     server.exited.then((code) => {
       throw new Error(`the server ended with ${code}: ${server.stderr()}`);
     }),
   ]);
+  async function kill(): Promise<void> {
+    server.process.kill('SIGKILL');
+    await server.exited;
+  }
   return {
-    url: url + (env.BASE_PATH ?? ''),
+    url: url + (options.env?.BASE_PATH ?? ''),
     pid: server.process.pid,
-    folder,
+    folder: server.folder,
     stdout: server.stdout,
     stderr: server.stderr,
     exited: server.exited,
@@ -70,23 +66,15 @@ export async function startServer({
       server.process.kill('SIGTERM');
       return server.exited;
     },
-    async kill() {
-      server.process.kill('SIGKILL');
-      await server.exited;
-    },
+    kill,
     signal: (name) => server.process.kill(name),
-    async [Symbol.asyncDispose]() {
-      server.process.kill('SIGKILL');
-      await server.exited;
-    },
+    [Symbol.asyncDispose]: kill,
   };
 }
 
 /** Runs the server until it ends by itself, for starts that must fail. */
 export async function runToExit(options: ServerOptions): Promise<{ code: number; stderr: string; stdout: string }> {
-  const { env = {}, folder = temporaryFolder(), root = ROOT, runtime = USUAL_RUNTIME } = options;
-  const { without = [], preload = [] } = options;
-  const server = spawnServer({ env, folder, root, runtime, without, preload });
+  const server = spawnServer(options);
   const code = await Promise.race([server.exited, server.listening.then(() => 'listening' as const)]);
   if (code === 'listening') {
     server.process.kill('SIGKILL');
@@ -111,8 +99,15 @@ const COMMANDS: Readonly<Record<Runtime, (root: string, preload: readonly string
   },
 };
 
-function spawnServer(options: Required<Omit<ServerOptions, 'onStdout'>> & Pick<ServerOptions, 'onStdout'>) {
-  const { env, folder, root, runtime, without, preload, onStdout } = options;
+function spawnServer({
+  env = {},
+  folder = temporaryFolder(),
+  root = ROOT,
+  runtime = USUAL_RUNTIME,
+  without = [],
+  preload = [],
+  onStdout,
+}: ServerOptions) {
   const command = COMMANDS[runtime](root, preload).filter((word) => !without.includes(word));
   const child = Bun.spawn(command, {
     cwd: folder, // no .env there
@@ -131,7 +126,7 @@ function spawnServer(options: Required<Omit<ServerOptions, 'onStdout'>> & Pick<S
     if (url) found(url);
   });
   const exited = Promise.all([child.exited, stdout.done, stderr.done]).then(([code]) => code);
-  return { process: child, stdout: stdout.text, stderr: stderr.text, listening, exited };
+  return { process: child, folder, stdout: stdout.text, stderr: stderr.text, listening, exited };
 }
 
 function passOn(stream: ReadableStream<Uint8Array>, onChunk: (chunk: string) => void) {

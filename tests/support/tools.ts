@@ -20,7 +20,8 @@ export interface Steered {
   /** Resolves once the tool runs. */
   readonly running: Promise<void>;
   report(progress: number, total?: number, message?: string): void;
-  finish(text?: string): void;
+  /** Has it answer `done`. */
+  finish(): void;
   /** Resolves with the reason when the tool's signal aborts. */
   readonly aborted: Promise<unknown>;
   /** True once its signal aborted. */
@@ -30,7 +31,7 @@ export interface Steered {
 /** A tool for one call. */
 export function steeredTool({ name = 'steered', timeoutMs }: { name?: string; timeoutMs?: number } = {}): Steered {
   const running = Promise.withResolvers<void>();
-  const finished = Promise.withResolvers<string>();
+  const finished = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<unknown>();
   let report: Steered['report'] = () => {};
   let isAborted = false;
@@ -45,14 +46,15 @@ export function steeredTool({ name = 'steered', timeoutMs }: { name?: string; ti
         aborted.resolve(signal.reason);
       });
       running.resolve();
-      return ok({ content: [{ type: 'text', text: await finished.promise }] });
+      await finished.promise;
+      return ok({ content: [{ type: 'text', text: 'done' }] });
     },
   });
   return {
     tool,
     running: running.promise,
     report: (...progress) => report(...progress),
-    finish: (text = 'done') => finished.resolve(text),
+    finish: finished.resolve,
     aborted: aborted.promise,
     isAborted: () => isAborted,
   };
