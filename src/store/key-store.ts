@@ -27,7 +27,9 @@ ON CONFLICT DO NOTHING RETURNING id`;
 /** At 13 KB for a key with all it may hold, half of the 10 MB at which sqld refuses to answer. */
 const LIST_PAGE_ROWS = 400;
 
-const LIST = `SELECT * FROM api_keys LEFT JOIN key_uses USING (row) WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
+// The column of api_keys is the first version's: it counts until the key is used again.
+const LIST = `SELECT k.*, coalesce(u.last_used_at_ms, k.last_used_at_ms) AS used_at_ms
+FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
 ORDER BY created_at_ms DESC, row DESC LIMIT ${LIST_PAGE_ROWS}`;
 
 const CHANGES = `SELECT f.database_id, f.pruned_seq, ${NEWEST_SEQ} AS newest_seq, c.seq, c.key_hash
@@ -198,7 +200,7 @@ function recordOf(row: Row): ApiKeyRecord {
 
 const listedOf = (row: Row): ListedKey => ({
   ...recordOf(row),
-  lastUsedAtMs: row.last_used_at_ms as number | null,
+  lastUsedAtMs: row.used_at_ms as number | null,
 });
 
 function foundOf([row]: readonly Row[]): Found {

@@ -20,7 +20,7 @@ const CREATE_LEDGER: Statement = {
 };
 /** Fails to compile where a table or column is missing. */
 const SHAPE = [
-  'SELECT row, id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms FROM api_keys LIMIT 0',
+  'SELECT row, id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, last_used_at_ms FROM api_keys LIMIT 0',
   'SELECT row, last_used_at_ms FROM key_uses LIMIT 0',
   'SELECT seq, key_hash, changed_at_ms FROM changes LIMIT 0',
   'SELECT database_id, pruned_seq FROM feed LIMIT 0',
