@@ -91,6 +91,14 @@ describeInBrowser("in colours of a person's own", (browser) => {
 describeInBrowser('a screen reader', (browser) => {
   const preview = withPreview(browser);
 
+  test('is told once what to do with a new key', async () => {
+    await preview('widget=api-key-created', async ({ created }) => {
+      await created.getByRole('button', { name: 'Show key' }).waitFor();
+      const spoken = await created.locator('body').ariaSnapshot();
+      expect(spoken.match(/store it where/g)).toEqual(['store it where']);
+    });
+  });
+
   test('is told how many keys a search finds', async () => {
     await preview('widget=api-keys-list&data=1000', async ({ list }) => {
       await list.getByRole('searchbox').fill('ADMIN:users');

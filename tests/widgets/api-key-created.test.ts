@@ -97,7 +97,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
         Object.defineProperty(navigator, 'clipboard', { value: undefined });
       });
       await button(created, 'Copy header').click();
-      const beside = created.getByRole('region').getByText('press Ctrl+C');
+      const beside = created.locator('.next').getByText('press Ctrl+C');
       await beside.waitFor();
       await page.clock.runFor(5000);
       await created.locator('#copy').getByText('Copy', { exact: true }).waitFor();

@@ -128,6 +128,20 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
+  test('keeps a row in sight whose answer is awaited, whatever is searched, and says nothing of an older success', async () => {
+    await withList([...'12345678'], async (host) => {
+      const { frame, post } = host;
+      await confirm(frame, 'Revoke', '1');
+      await post(await answerTo(host, SUCCESS));
+      await frame.getByText('Done as asked').waitFor();
+      await confirm(frame, 'Revoke', '2');
+      await frame.getByRole('searchbox').fill('8');
+      await post(await answerTo(host, FAILURE));
+      await frame.getByRole('alert').getByText('Out of reach').waitFor();
+      expect(await frame.getByText('Done as asked').count()).toBe(0);
+    });
+  });
+
   test('shows no old failure while it tries again', async () => {
     await withList(['one'], async (host) => {
       const { frame, post } = host;
