@@ -31,7 +31,8 @@ const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
-  let pieces: string[] = []; // lines, and the newlines between them
+  const enabled = (level: LogLevel) => LOG_LEVELS.indexOf(level) >= least;
+  let lines: string[] = [];
   let chars = 0; // in them
   const utf8 = new TextEncoder();
   let pendingBytes = 0; // handed to `write`, not taken yet
@@ -44,11 +45,11 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   function send(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    if (pieces.length === 0) return writing;
+    if (lines.length === 0) return writing;
     // The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one.
     // Of a whole chunk: to look for what nearly never stands there costs the same for a thousand lines as for one.
-    const chunk = utf8.encode(redactKeys(pieces.join('')));
-    pieces = [];
+    const chunk = utf8.encode(redactKeys(`${lines.join('\n')}\n`));
+    lines = [];
     chars = 0;
     pendingBytes += chunk.byteLength;
     writing = writing
@@ -66,7 +67,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   }
 
   function line(level: LogLevel, event: string, fields?: LogFields): void {
-    if (LOG_LEVELS.indexOf(level) < least) return;
+    if (!enabled(level)) return;
     // What is not handed over yet is little enough to be taken for ASCII.
     if (chars + pendingBytes > BUFFER_BYTES_MAX) {
       dropped += 1;
@@ -81,7 +82,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     // On the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make
     // theirs so.
     const text = level === 'warn' || level === 'error' ? redactHashes(json) : json;
-    pieces.push(text, '\n');
+    lines.push(text);
     chars += text.length;
     if (chars >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);
@@ -92,7 +93,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     info: (event, fields) => line('info', event, fields),
     warn: (event, fields) => line('warn', event, fields),
     error: (event, fields) => line('error', event, fields),
-    enabled: (level) => LOG_LEVELS.indexOf(level) >= least,
+    enabled,
     flush: send,
   };
 }

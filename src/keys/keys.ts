@@ -5,7 +5,7 @@ import type { Log } from '../log.ts';
 import { err, ok, type Problem, type Result, type StoreUnavailable } from '../problem.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
-import type { ApiKeyRecord, KeyStore } from './record.ts';
+import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 
 /** Keys one user may hold, in any state: bounds the list, its answer, and what one account can fill. */
 export const KEYS_PER_USER_MAX = 1000;
@@ -28,7 +28,7 @@ export interface Keys {
   /** The new record and its plain key, which is given out here and never again. */
   create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
   /** The actor's keys, newest first, with the last use that is not written yet. */
-  list(actor: Actor): Promise<Result<ApiKeyRecord[], StoreUnavailable>>;
+  list(actor: Actor): Promise<Result<ListedKey[], StoreUnavailable>>;
   /** Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids there are. */
   revoke(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
   /** As `revoke`, and the record is gone. */
@@ -93,7 +93,6 @@ export function createKeys(options: KeysOptions): Keys {
         active: true,
         createdAtMs,
         expiresAtMs: expiresInDays === undefined ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
-        lastUsedAtMs: null,
       };
       const inserted = noted(await store.insert(record, KEYS_PER_USER_MAX), requestId);
       if (!inserted.ok) return inserted;

@@ -2,7 +2,7 @@
 
 import type { Log } from '../log.ts';
 import { sleep, within } from '../waiting.ts';
-import type { ApiKeyRecord, KeyStore } from './record.ts';
+import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;
@@ -18,26 +18,29 @@ const RUN_LENGTH = 2500;
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
 
-type Noted = Pick<ApiKeyRecord, 'id' | 'createdAtMs'>;
+/** A record, and when its key was used last: side by side, so that a use is noted without looking for the key again. */
+export interface TrackedKey {
+  readonly record: ApiKeyRecord;
+  /** Milliseconds since the Unix epoch; 0: not yet in this process. */
+  usedAtMs: number;
+  /** Number of the flush that is to write it. */
+  flush: number;
+}
+
+export const track = (record: ApiKeyRecord): TrackedKey => ({ record, usedAtMs: 0, flush: 0 });
 
 export interface LastUsed {
-  /** Notes a successful use of the record's key at `usedAtMs`. */
-  note(record: Noted, usedAtMs: number): void;
+  /** Notes a successful use of the key at `usedAtMs`. */
+  note(key: TrackedKey, usedAtMs: number): void;
   /** The newer of what the record says and what is not written yet. */
-  of(record: ApiKeyRecord): number | null;
+  of(record: ListedKey): number | null;
   /** Writes everything pending; resolves when done or when the store refused. */
   flush(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Both in milliseconds since the Unix epoch. */
-interface Use {
-  readonly createdAtMs: number;
-  usedAtMs: number;
-}
-
-type NotedUse = [keyId: string, use: Use];
-type Uses = Map<string, Use>;
+/** By id. */
+type Uses = Map<string, TrackedKey>;
 
 export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): LastUsed {
   let pending: Uses = new Map();
@@ -45,6 +48,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   let leaving: Uses = new Map();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let flushing: Promise<void> | undefined;
+  let nextFlush = 1;
   let notNoted = 0;
   let stopping = false;
 
@@ -54,14 +58,27 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     }, FLUSH_AFTER_MS);
   };
 
-  function note({ id, createdAtMs }: Noted, usedAtMs: number): void {
-    const known = pending.get(id);
+  function note(key: TrackedKey, usedAtMs: number): void {
+    if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
+    if (key.flush !== nextFlush) noteFirst(key);
+  }
+
+  /** The first use since the last flush. */
+  function noteFirst(key: TrackedKey): void {
+    if (pending.size + leaving.size >= PENDING_KEYS_MAX && !pending.has(key.record.id)) notNoted += 1;
+    else keep(key);
+  }
+
+  function keep(key: TrackedKey): void {
+    const { id } = key.record;
+    const known = pending.get(id); // of a record that was read again meanwhile
     if (known !== undefined) {
-      if (usedAtMs > known.usedAtMs) known.usedAtMs = usedAtMs;
-    } else if (pending.size + leaving.size < PENDING_KEYS_MAX) {
-      pending.set(id, { createdAtMs, usedAtMs });
-      schedule();
-    } else notNoted += 1;
+      known.usedAtMs = Math.max(known.usedAtMs, key.usedAtMs);
+      return;
+    }
+    pending.set(id, key);
+    key.flush = nextFlush;
+    schedule();
   }
 
   function flush(): Promise<void> {
@@ -81,30 +98,22 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     }
     leaving = pending;
     pending = new Map();
+    nextFlush += 1;
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(leaving.size / store.usesPerWrite));
     try {
       for await (const slice of slicesOf(leaving, store.usesPerWrite)) {
-        const written = await store.recordUse(slice.map(([keyId, { usedAtMs }]) => [keyId, usedAtMs]));
+        const written = await store.recordUse(slice.map(({ record, usedAtMs }) => [record.id, usedAtMs]));
         if (!written.ok) {
           log.warn('last uses kept for later', { count: leaving.size + pending.size, reason: written.error.reason });
           return;
         }
-        for (const [keyId] of slice) leaving.delete(keyId);
+        for (const { record } of slice) leaving.delete(record.id);
         if (!stopping) await sleep(pauseMs);
       }
     } finally {
-      keepWhatIsLeft();
+      for (const key of leaving.values()) keep(key);
+      leaving = new Map();
     }
-  }
-
-  /** What wasn't written waits on, before what was noted meanwhile. */
-  function keepWhatIsLeft(): void {
-    if (leaving.size === 0) return;
-    for (const [keyId, use] of pending) {
-      leaving.set(keyId, { ...use, usedAtMs: Math.max(use.usedAtMs, leaving.get(keyId)?.usedAtMs ?? 0) });
-    }
-    pending = leaving;
-    leaving = new Map();
   }
 
   return {
@@ -128,16 +137,16 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
  * Oldest keys first, in slices: those of one age are neighbours in the database's pages, of which a write then touches a
  * few, not one for each key. Sorted in runs that are merged as they are asked for: sorting all would take tens of ms.
  */
-async function* slicesOf(uses: Uses, size: number): AsyncGenerator<NotedUse[]> {
-  const runs: NotedUse[][] = [];
-  const entries = uses.entries();
-  for (let run = youngestFirst(entries); run.length > 0; run = youngestFirst(entries)) {
+async function* slicesOf(uses: Uses, size: number): AsyncGenerator<TrackedKey[]> {
+  const runs: TrackedKey[][] = [];
+  const keys = uses.values();
+  for (let run = youngestFirst(keys); run.length > 0; run = youngestFirst(keys)) {
     runs.push(run);
     await sleep(0);
   }
-  let slice: NotedUse[] = [];
-  for (let use = takeOldest(runs); use !== undefined; use = takeOldest(runs)) {
-    slice.push(use);
+  let slice: TrackedKey[] = [];
+  for (let key = takeOldest(runs); key !== undefined; key = takeOldest(runs)) {
+    slice.push(key);
     if (slice.length < size) continue;
     yield slice;
     slice = [];
@@ -145,15 +154,15 @@ async function* slicesOf(uses: Uses, size: number): AsyncGenerator<NotedUse[]> {
   if (slice.length > 0) yield slice;
 }
 
-const youngestFirst = (entries: MapIterator<NotedUse>): NotedUse[] =>
-  [...entries.take(RUN_LENGTH)].sort(([, a], [, b]) => b.createdAtMs - a.createdAtMs);
+const youngestFirst = (keys: MapIterator<TrackedKey>): TrackedKey[] =>
+  [...keys.take(RUN_LENGTH)].sort((a, b) => b.record.createdAtMs - a.record.createdAtMs);
 
-function takeOldest(runs: readonly NotedUse[][]): NotedUse | undefined {
-  let oldest: NotedUse[] | undefined;
+function takeOldest(runs: readonly TrackedKey[][]): TrackedKey | undefined {
+  let oldest: TrackedKey[] | undefined;
   for (const run of runs) if (createdAtMsOf(run) < createdAtMsOf(oldest)) oldest = run;
   return oldest?.pop();
 }
 
 /** When the next key of a run was created; never, when there is none. */
-const createdAtMsOf = (run: readonly NotedUse[] | undefined) =>
-  run?.at(-1)?.[1].createdAtMs ?? Number.POSITIVE_INFINITY;
+const createdAtMsOf = (run: readonly TrackedKey[] | undefined) =>
+  run?.at(-1)?.record.createdAtMs ?? Number.POSITIVE_INFINITY;

@@ -14,6 +14,9 @@ export interface ApiKeyRecord {
   readonly createdAtMs: number;
   /** Null: never. */
   readonly expiresAtMs: number | null;
+}
+
+export interface ListedKey extends ApiKeyRecord {
   /** Null: never used. */
   readonly lastUsedAtMs: number | null;
 }
@@ -52,7 +55,7 @@ export interface KeyStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, decided in the inserting statement itself. */
   insert(record: ApiKeyRecord, keysPerUserMax: number): Stored<'created' | 'limit_reached'>;
   /** Newest first; of equal age, the later inserted first. */
-  listByUser(userId: string): Stored<ApiKeyRecord[]>;
+  listByUser(userId: string): Stored<ListedKey[]>;
   /** Sets active = false on the owner's key. False: no such key, or inactive already. */
   deactivate(userId: string, keyId: string): Stored<boolean>;
   /** False: no such key of this owner. */

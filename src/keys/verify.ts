@@ -2,13 +2,13 @@
 
 import type { Clock, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';
-import { type Awaitable, chain, err, ok, type Problem, type Result, type StoreUnavailable } from '../problem.ts';
+import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 import { createRecent } from '../recent.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
-import type { LastUsed } from './last-used.ts';
+import { type LastUsed, type TrackedKey, track } from './last-used.ts';
 import { createMissBudget } from './miss-budget.ts';
-import type { ApiKeyRecord, KeyStore } from './record.ts';
+import type { KeyStore } from './record.ts';
 import { refusalAt } from './status.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
@@ -35,11 +35,13 @@ const CACHE_BYTES_MAX = 64 * 1024 * 1024;
 const RECORD_OVERHEAD_BYTES = 400;
 
 interface Refused {
-  /** Null: unknown. */
-  readonly record: ApiKeyRecord | null;
+  readonly key: FoundKey;
   /** Monotonic. */
   readonly untilMs: number;
 }
+
+/** Null: unknown. */
+type FoundKey = TrackedKey | null;
 
 export interface Verifier {
   /**
@@ -62,10 +64,14 @@ export interface VerifierOptions {
 }
 
 export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }: VerifierOptions): Verifier {
-  // Both by hash: the records of usable keys, and what was refused.
-  const cache = createRecent({ entries: CACHE_ENTRIES_MAX, bytes: CACHE_BYTES_MAX, bytesOf: estimateBytes });
+  // Both by hash: usable keys, and what was refused.
+  const cache = createRecent<TrackedKey>({
+    entries: CACHE_ENTRIES_MAX,
+    bytes: CACHE_BYTES_MAX,
+    bytesOf: estimateBytes,
+  });
   const refused = createRecent<Refused>({ entries: REFUSED_MAX });
-  const reading = new Map<string, Promise<Result<ApiKeyRecord | null, StoreUnavailable>>>();
+  const reading = new Map<string, Promise<Result<FoundKey, Problem>>>();
   const budget = createMissBudget(clock);
   const counts = { hits: 0, refusedHits: 0, reads: 0 };
 
@@ -106,49 +112,49 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     return chain(lookUp(keyHash, source), judgeFound, token);
   }
 
-  const judgeFound = (found: Result<ApiKeyRecord | null, Problem>, token: string) =>
+  const judgeFound = (found: Result<FoundKey, Problem>, token: string) =>
     found.ok ? judge(token, found.value) : found;
 
-  function judge(token: string, record: ApiKeyRecord | null): Result<KeyIdentity, Problem> {
-    if (record === null) return err({ code: 'invalid_api_key', reason: 'unknown' });
+  function judge(token: string, key: FoundKey): Result<KeyIdentity, Problem> {
+    if (key === null) return err({ code: 'invalid_api_key', reason: 'unknown' });
     const nowMs = clock.nowMs();
-    const refusal = refusalAt(record, nowMs);
-    const { userId, id, name, scopes } = record;
+    const refusal = refusalAt(key.record, nowMs);
+    const { userId, id, name, scopes } = key.record;
     if (refusal !== null) return err({ code: 'invalid_api_key', reason: refusal, keyId: id, userId });
-    lastUsed.note(record, nowMs);
+    lastUsed.note(key, nowMs);
     return ok({ subject: userId, keyId: id, keyName: name, scopes, token });
   }
 
-  function lookUp(keyHash: string, source: () => string): Awaitable<Result<ApiKeyRecord | null, Problem>> {
+  function lookUp(keyHash: string, source: () => string): Awaitable<Result<FoundKey, Problem>> {
     const known = refused.get(keyHash);
     if (known !== undefined) {
-      if (clock.monotonicMs() < known.untilMs && !isUsable(known.record)) {
+      if (clock.monotonicMs() < known.untilMs && !isUsable(known.key)) {
         counts.refusedHits += 1;
-        return ok(known.record);
+        return ok(known.key);
       }
       refused.delete(keyHash);
     }
     return reading.get(keyHash) ?? readWithinBudget(keyHash, source());
   }
 
-  function isUsable(record: ApiKeyRecord | null): record is ApiKeyRecord {
-    return record !== null && refusalAt(record, clock.nowMs()) === null;
+  function isUsable(key: FoundKey): key is TrackedKey {
+    return key !== null && refusalAt(key.record, clock.nowMs()) === null;
   }
 
-  function refuseFromNowOn(keyHash: string, record: ApiKeyRecord | null): void {
+  function refuseFromNowOn(keyHash: string, key: FoundKey): void {
     cache.delete(keyHash);
-    refused.set(keyHash, { record, untilMs: clock.monotonicMs() + REFUSED_FOR_MS });
+    refused.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_FOR_MS });
   }
 
-  function readWithinBudget(keyHash: string, address: string): Awaitable<Result<ApiKeyRecord | null, Problem>> {
+  function readWithinBudget(keyHash: string, address: string): Awaitable<Result<FoundKey, Problem>> {
     return chain(
       budget.take(address, keyHash),
-      (taken): Awaitable<Result<ApiKeyRecord | null, Problem>> => (taken.ok ? readOnce(keyHash, address) : taken),
+      (taken): Awaitable<Result<FoundKey, Problem>> => (taken.ok ? readOnce(keyHash, address) : taken),
     );
   }
 
   /** Concurrent look-ups of one hash share one read, and come back in the order they came. */
-  function readOnce(keyHash: string, address: string): Promise<Result<ApiKeyRecord | null, StoreUnavailable>> {
+  function readOnce(keyHash: string, address: string): Promise<Result<FoundKey, Problem>> {
     const shared = reading.get(keyHash);
     if (shared !== undefined) {
       budget.giveBack(address);
@@ -166,7 +172,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     return read;
   }
 
-  async function readRecord(keyHash: string): Promise<Result<ApiKeyRecord | null, StoreUnavailable>> {
+  async function readRecord(keyHash: string): Promise<Result<FoundKey, Problem>> {
     counts.reads += 1;
     const found = await store.findByHash(keyHash, feed.position, feed.askWithinMs);
     if (!found.ok) return found;
@@ -174,15 +180,16 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     // The answer is right for whoever asked before it came. It is kept only if the feed will still tell of
     // everything that happens to it: when the feed is ahead of the read, a change may have passed between the two.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
-    if (!isUsable(record)) refuseFromNowOn(keyHash, record);
-    else if (keeps) cache.set(keyHash, record);
-    return ok(record);
+    const key = record && track(record);
+    if (!isUsable(key)) refuseFromNowOn(keyHash, key);
+    else if (keeps) cache.set(keyHash, key);
+    return ok(key);
   }
 
   return { verify, feed, counts };
 }
 
-function estimateBytes(record: ApiKeyRecord): number {
+function estimateBytes({ record }: TrackedKey): number {
   let chars = record.id.length + record.userId.length + record.name.length + record.keyHash.length;
   for (const scope of record.scopes) chars += scope.length + 16;
   return chars + RECORD_OVERHEAD_BYTES;

@@ -7,6 +7,7 @@ import {
   type FeedPosition,
   type Found,
   type KeyStore,
+  type ListedKey,
 } from '../keys/record.ts';
 import { type Awaitable, chain, ok, type Result } from '../problem.ts';
 import { countedDatabase, type StoreCounts } from './counted.ts';
@@ -26,16 +27,20 @@ ON CONFLICT DO NOTHING RETURNING id`;
 /** At 13 KB for a key with all it may hold, half of the 10 MB at which sqld refuses to answer. */
 const LIST_PAGE_ROWS = 400;
 
-const LIST = `SELECT * FROM api_keys WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
+// The column of api_keys is the first version's: it counts until the key is used again.
+const LIST = `SELECT k.*, coalesce(u.last_used_at_ms, k.last_used_at_ms) AS used_at_ms
+FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
 ORDER BY created_at_ms DESC, row DESC LIMIT ${LIST_PAGE_ROWS}`;
 
 const CHANGES = `SELECT f.database_id, f.pruned_seq, ${NEWEST_SEQ} AS newest_seq, c.seq, c.key_hash
 FROM feed f LEFT JOIN (SELECT seq, key_hash FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ${FEED_PAGE_MAX}) c ON true
 ORDER BY c.seq`;
 
-// What another process wrote already is not written again.
-const RECORD_USE = `UPDATE api_keys SET last_used_at_ms = use.value ->> 1 FROM json_each(?1) AS use
-WHERE api_keys.id = use.value ->> 0 AND coalesce(last_used_at_ms, 0) < use.value ->> 1`;
+// Of a key deleted meanwhile nothing is written; what another process wrote already is not written again. CROSS: one key
+// after the other is looked for, never the uses for each key there is.
+const RECORD_USE = `INSERT INTO key_uses (row, last_used_at_ms)
+SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
+ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
 
 /** Changes are kept this long: a process that polls again within it needn't forget what it knows. */
 const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
@@ -114,12 +119,12 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
     },
 
     async listByUser(userId) {
-      const records: ApiKeyRecord[] = [];
+      const records: ListedKey[] = [];
       let before = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
       for (;;) {
         const rows = await primary.read({ sql: LIST, args: [userId, ...before] });
         if (!rows.ok) return rows;
-        records.push(...rows.value.map(recordOf));
+        records.push(...rows.value.map(listedOf));
         const last = rows.value[LIST_PAGE_ROWS - 1];
         if (last === undefined) return ok(records);
         before = [Number(last.created_at_ms), Number(last.row)];
@@ -190,9 +195,13 @@ function recordOf(row: Row): ApiKeyRecord {
     active: row.active === 1,
     createdAtMs: Number(row.created_at_ms),
     expiresAtMs: row.expires_at_ms as number | null,
-    lastUsedAtMs: row.last_used_at_ms as number | null,
   };
 }
+
+const listedOf = (row: Row): ListedKey => ({
+  ...recordOf(row),
+  lastUsedAtMs: row.used_at_ms as number | null,
+});
 
 function foundOf([row]: readonly Row[]): Found {
   if (row === undefined) throw new Error('the feed table has lost its row');

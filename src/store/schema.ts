@@ -1,11 +1,13 @@
 // The schema: which migrations there are, whether a database is ours, and bringing it up to date.
 
 import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
+import migration0002 from '../../db/0002_key_uses.sql' with { type: 'text' };
 import { type Answered, type Database, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
 const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0001_keys', sql: migration0001 },
+  { name: '0002_key_uses', sql: migration0002 },
 ];
 
 // The driver's and the server's own tables are not somebody's data.
@@ -19,12 +21,14 @@ const CREATE_LEDGER: Statement = {
 /** Fails to compile where a table or column is missing. */
 const SHAPE = [
   'SELECT row, id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, last_used_at_ms FROM api_keys LIMIT 0',
+  'SELECT row, last_used_at_ms FROM key_uses LIMIT 0',
   'SELECT seq, key_hash, changed_at_ms FROM changes LIMIT 0',
   'SELECT database_id, pruned_seq FROM feed LIMIT 0',
 ];
-/** Without the triggers nobody would learn of a revocation. */
+const TRIGGERS = ['api_keys_updated', 'api_keys_deleted', 'key_uses_deleted'];
+/** Without the triggers nobody would learn of a revocation, and a new key could inherit the last use of a deleted one. */
 const FEED: Statement = {
-  sql: "SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('api_keys_updated', 'api_keys_deleted')) AS triggers FROM feed",
+  sql: `SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('${TRIGGERS.join("', '")}')) AS triggers FROM feed`,
 };
 
 const NOT_OURS =
@@ -71,7 +75,7 @@ export async function migrate(db: Database): Promise<void> {
 async function checkShape(db: Database): Promise<void> {
   for (const sql of SHAPE) await oursOf(db.read({ sql }));
   const feeds = unwrap(await db.read(FEED));
-  if (feeds.length !== 1 || feeds[0]?.triggers !== 2) throw new UnusableDatabase(NOT_OURS);
+  if (feeds.length !== 1 || feeds[0]?.triggers !== TRIGGERS.length) throw new UnusableDatabase(NOT_OURS);
 }
 
 /** Rows of a statement that every database of ours understands. */

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { systemClock } from '../../src/clock.ts';
-import { createLastUsed } from '../../src/keys/last-used.ts';
+import { createLastUsed, track } from '../../src/keys/last-used.ts';
 import type { KeyStore } from '../../src/keys/record.ts';
 import { createLog, type LogWrite } from '../../src/log.ts';
 import { err, ok } from '../../src/problem.ts';
@@ -19,7 +19,8 @@ test('an orderly stop writes what is pending', async () => {
   expect(body.keys[0].lastUsedAt).toBe(first.clock.nowMs());
 });
 
-const KEY = { id: 'key', createdAtMs: 0 };
+const keyOf = (id: string, createdAtMs = 0) =>
+  track({ id, userId: 'alice', name: id, keyHash: id, scopes: [], active: true, createdAtMs, expiresAtMs: null });
 const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
 
 /** Last uses over a store of which there is only what they need of it. */
@@ -36,29 +37,62 @@ test('uses are written oldest keys first, in slices of as many as the store take
     slices.push(uses);
     return ok(undefined);
   });
-  const keys = Array.from({ length: 600 }, (_, age) => ({ id: `key ${age}`, createdAtMs: age }));
-  for (const key of shuffled(keys)) lastUsed.note(key, 1000 + key.createdAtMs);
+  const keys = Array.from({ length: 600 }, (_, age) => keyOf(`key ${age}`, age));
+  for (const key of shuffled(keys)) lastUsed.note(key, 1000 + key.record.createdAtMs);
   await lastUsed.flush();
   expect(slices).toEqual([]);
   away = false;
   await lastUsed.stop();
   expect(slices.map((uses) => uses.length)).toEqual([250, 250, 100]);
-  expect(slices.flat()).toEqual(keys.map(({ id, createdAtMs }): [string, number] => [id, 1000 + createdAtMs]));
+  expect(slices.flat()).toEqual(keys.map(({ record }): [string, number] => [record.id, 1000 + record.createdAtMs]));
 });
 
 test('of two uses, the second noted while the first cannot be written, the later is written', async () => {
   const written: unknown[] = [];
   let away = true;
+  const key = keyOf('key');
   const lastUsed = lastUsedOver(async (uses) => {
     if (!away) written.push(...uses);
-    else lastUsed.note(KEY, 2000);
+    else lastUsed.note(key, 2000);
     return away ? AWAY : ok(undefined);
   });
-  lastUsed.note(KEY, 1000);
+  lastUsed.note(key, 1000);
   await lastUsed.flush();
   away = false;
   await lastUsed.stop();
   expect(written).toEqual([['key', 2000]]);
+});
+
+test('a key that is used while its last use is on its way is written again', async () => {
+  const written: unknown[] = [];
+  const key = keyOf('key');
+  const lastUsed = lastUsedOver(async (uses) => {
+    written.push(...uses);
+    if (written.length === 1) lastUsed.note(key, 2000);
+    return ok(undefined);
+  });
+  lastUsed.note(key, 1000);
+  await lastUsed.flush();
+  await lastUsed.stop();
+  expect(written).toEqual([
+    ['key', 1000],
+    ['key', 2000],
+  ]);
+});
+
+test('of one key whose record was read twice, as when its name was changed in between, the later use is written', async () => {
+  const written: unknown[] = [];
+  const lastUsed = lastUsedOver(async (uses) => {
+    written.push(...uses);
+    return ok(undefined);
+  });
+  const [before, after] = [keyOf('key'), keyOf('key')];
+  lastUsed.note(before, 1000);
+  lastUsed.note(after, 3000);
+  lastUsed.note(before, 2000);
+  expect(lastUsed.of({ ...after.record, lastUsedAtMs: null })).toBe(3000);
+  await lastUsed.stop();
+  expect(written).toEqual([['key', 3000]]);
 });
 
 test('the uses of 100,000 keys are kept while the store is away, those of further keys counted', async () => {
@@ -75,8 +109,8 @@ test('the uses of 100,000 keys are kept while the store is away, those of furthe
       logged += new TextDecoder().decode(chunk);
     },
   );
-  for (let key = 0; key < 100_002; key += 1) lastUsed.note({ id: `key ${key}`, createdAtMs: 0 }, 1000);
-  lastUsed.note({ id: 'key 0', createdAtMs: 0 }, 2000); // known: no further key
+  for (let key = 0; key < 100_002; key += 1) lastUsed.note(keyOf(`key ${key}`), 1000);
+  lastUsed.note(keyOf('key 0'), 2000); // known: no further key
   away = false;
   await lastUsed.stop();
   await lastUsed.log.flush();

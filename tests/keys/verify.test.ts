@@ -41,7 +41,6 @@ test('a record that is read before a revocation and arrives after it is good for
     active: true,
     createdAtMs: 0,
     expiresAtMs: null,
-    lastUsedAtMs: null,
   };
   const slow = Promise.withResolvers<Result<Found, never>>();
   const answers = [slow.promise, ok({ record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 } })];

@@ -25,7 +25,7 @@ test('while 10,000 keys are used and their last uses written no pause of the eve
   });
 
   async function allWritten(sinceMs: number): Promise<void> {
-    const sql = 'SELECT count(*) AS written FROM api_keys WHERE last_used_at_ms >= ?';
+    const sql = 'SELECT count(*) AS written FROM key_uses WHERE last_used_at_ms >= ?';
     await until(async () => (await reader.execute({ sql, args: [sinceMs] })).rows[0]?.written === KEYS);
   }
 

@@ -28,6 +28,19 @@ describe.each(STORE_MODES)('on a store that is %s', (mode) => {
     expect(await lastUsedAt(reader)).toBe(late.clock.nowMs());
   });
 
+  test('a new key does not inherit the last use of a deleted one', async () => {
+    await using store = await startStore(mode);
+    const app = await createTestApp({ store });
+    const { id, key } = await app.createKey('alice');
+    await app.useKey(key);
+    await app.close(); // writes
+    await using again = await createTestApp({ store });
+    expect(await lastUsedAt(again)).toBeNumber();
+    await again.call('delete_api_key', { keyId: id }, await bearer(again, 'alice'));
+    await again.createKey('alice');
+    expect(await lastUsedAt(again)).toBeUndefined();
+  });
+
   test('a use is in the database within 5 s', async () => {
     await using store = await startStore(mode);
     await using app = await createTestApp({ store });

@@ -4,7 +4,8 @@ import { expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
-import { createTestApp } from '../support/test-app.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const DB = join(import.meta.dir, '../../db');
 
@@ -38,11 +39,37 @@ test('a new database has the tables and columns that are described, and every mi
   );
 });
 
+test('a database of the first version keeps its keys, and their last uses until they are used again', async () => {
+  const key = `sk_test_${'0'.repeat(64)}`;
+  const folder = temporaryFolder();
+  const db = createClient({ url: `file:${join(folder, 'keys.db')}` });
+  await db.executeMultiple(`${readFileSync(join(DB, '0001_keys.sql'), 'utf8')}
+CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT;
+INSERT INTO schema_migrations VALUES (1, '0001_keys', 1);
+INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, last_used_at_ms) VALUES
+('${'a'.repeat(32)}', 'alice', 'used', '${Bun.SHA256.hash(key, 'hex')}', '["read"]', 1, 1000, 2000),
+('${'b'.repeat(32)}', 'alice', 'unused', '${'b'.repeat(64)}', '[]', 0, 3000, NULL);`);
+  db.close();
+  const app = await createTestApp({ store: 'embedded', folder });
+  const listed = async (by: TestApp) => (await by.call('list_api_keys', {}, await bearer(by, 'alice'))).body.keys;
+  const keys = await listed(app);
+  expect(keys).toEqual([
+    expect.objectContaining({ name: 'unused', active: false, createdAt: 3000 }),
+    expect.objectContaining({ name: 'used', active: true, scopes: ['read'], createdAt: 1000, lastUsedAt: 2000 }),
+  ]);
+  expect(keys[0]).not.toHaveProperty('lastUsedAt');
+  expect(await app.useKey(key)).toMatchObject({ status: 200 });
+  await app.close(); // writes
+  await using again = await createTestApp({ store: 'embedded', folder, clock: app.clock });
+  expect((await listed(again))[1].lastUsedAt).toBe(app.clock.nowMs());
+});
+
 test.each([
   'ALTER TABLE api_keys RENAME COLUMN scopes TO rights',
   'DROP TABLE changes',
   'DELETE FROM feed',
   'DROP TRIGGER api_keys_updated',
+  'DROP TRIGGER key_uses_deleted',
   "UPDATE schema_migrations SET name = '0001_other'",
 ])('a database of ours in which somebody has run %s stops the start', async (sql) => {
   const app = await createTestApp({ store: 'embedded' });

@@ -6,7 +6,8 @@ import { announce } from './announce.ts';
 
 const [path, userId = ''] = process.argv.slice(2);
 const client = createClient({ url: `file:${path}`, concurrency: 1, timeout: 5000 });
-const LIST = 'SELECT * FROM api_keys WHERE user_id = ? ORDER BY created_at_ms DESC, row DESC';
+const LIST = `SELECT k.*, coalesce(u.last_used_at_ms, k.last_used_at_ms) AS used_at_ms
+FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ? ORDER BY created_at_ms DESC, row DESC`;
 
 announce(
   Bun.serve({
@@ -22,6 +23,7 @@ announce(
         active: row.active === 1,
         createdAt: row.created_at_ms,
         expiresAt: row.expires_at_ms,
+        lastUsedAt: row.used_at_ms ?? undefined,
       }));
       return new Response(JSON.stringify({ keys }), { headers: { 'Content-Type': 'application/json' } });
     },
