@@ -47,7 +47,7 @@ export async function withBareHost(
     if (movableClock) await page.clock.install();
     const misdeeds = watch(page);
     await page.setContent(
-      '<iframe sandbox="allow-scripts"></iframe><iframe id="other" sandbox="allow-scripts"></iframe>',
+      '<iframe sandbox="allow-scripts" style="width: 380px; height: 600px"></iframe><iframe sandbox="allow-scripts"></iframe>',
     );
     await page.evaluate((srcdoc) => {
       const heard: unknown[] = [];
