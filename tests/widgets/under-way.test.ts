@@ -19,17 +19,14 @@ async function confirm(frame: Frame, verb: 'Revoke' | 'Delete', name: string) {
     .click();
 }
 
-/** The answer to the widget's latest tool call, to be posted. */
+/** The answer to the widget's next tool call, to be posted. */
 async function answerTo({ page }: BareHost, result: object) {
-  const id = await (
-    await page.waitForFunction(() =>
-      (globalThis as unknown as { heard: { id?: number; method?: string }[] }).heard
-        .filter(({ method }) => method === 'tools/call')
-        .map((call) => call.id)
-        .at(-1),
-    )
-  ).jsonValue();
-  return { jsonrpc: '2.0', id, result };
+  const call = await page.waitForFunction(() => {
+    const { heard } = globalThis as unknown as { heard: { id?: number; method?: string; taken?: true }[] };
+    const next = heard.find(({ method, taken }) => method === 'tools/call' && !taken);
+    return next && Object.assign(next, { taken: true });
+  });
+  return { jsonrpc: '2.0', id: (await call.jsonValue())?.id, result };
 }
 
 const focused = (frame: Frame) =>
