@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { temporaryFolder } from '../support/folder.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
 
 const DB = join(import.meta.dir, '../../db');
 

@@ -87,3 +87,38 @@ describeInBrowser("in colours of a person's own", (browser) => {
     });
   });
 });
+
+describeInBrowser('a screen reader', (browser) => {
+  const preview = withPreview(browser);
+
+  test('is told once what to do with a new key', async () => {
+    await preview('widget=api-key-created', async ({ created }) => {
+      await created.getByRole('button', { name: 'Show key' }).waitFor();
+      const spoken = await created.locator('body').ariaSnapshot();
+      expect(spoken.match(/store it where/g)).toEqual(['store it where']);
+    });
+  });
+
+  test('is told how many keys a search finds', async () => {
+    await preview('widget=api-keys-list&data=1000', async ({ list }) => {
+      await list.getByRole('searchbox').fill('ADMIN:users');
+      await list.getByRole('status').getByText('200 of 1,000 keys').waitFor();
+    });
+  });
+
+  test('is told with the first button of a question what is at stake', async () => {
+    await preview('widget=api-keys-list', async ({ page, list, frame }) => {
+      await list.getByRole('button', { name: 'Delete old laptop' }).click();
+      const session = await page.context().newCDPSession(await frame('api-keys-list'));
+      const { nodes } = await session.send('Accessibility.getFullAXTree');
+      const focused = nodes.find(
+        ({ role, properties }) =>
+          role?.value === 'button' && properties?.some(({ name, value }) => name === 'focused' && value.value === true),
+      );
+      expect([focused?.name?.value, focused?.description?.value]).toEqual([
+        'Cancel',
+        'Delete this key? It stops working and leaves the list. This cannot be undone.',
+      ]);
+    });
+  });
+});

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import type { CDPSession, FrameLocator, Page } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
+import { toolResult, withBareHost } from './bare-host.ts';
 import { type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
@@ -33,6 +34,19 @@ describeInBrowser('the widget api-key-created', (browser) => {
       await created.getByRole('heading', { name: 'billing export' }).waitFor();
       expect(await created.locator('#expires').textContent()).toBe('Never');
       expect(await created.locator('#scopes').textContent()).toBe('none');
+    });
+  });
+
+  test('says the hour, too, of an expiry that is near', async () => {
+    await withBareHost(browser(), 'api-key-created', async ({ frame, post, initialize, misdeeds }) => {
+      await initialize({ hostContext: { locale: 'en-US', timeZone: 'UTC' } });
+      const expiresAt = Date.now() + 3_600_000;
+      await post(toolResult({ key: KEY, name: 'brief', scopes: [], expiresAt }));
+      await frame.getByText('brief').waitFor();
+      expect(await frame.locator('#expires').textContent()).toMatch(
+        /^in 1 hour, on \w+ \d+, 20\d\d at \d+:\d\d\s[AP]M$/,
+      );
+      expect(misdeeds).toEqual([]);
     });
   });
 
@@ -70,6 +84,24 @@ describeInBrowser('the widget api-key-created', (browser) => {
       await button(created, 'Copy').click();
       await created.getByText('press Ctrl+C').waitFor();
       expect(await inside.evaluate(() => String(getSelection()).trim())).toBe(KEY);
+    });
+  });
+
+  test('keeps saying so where an earlier copy was allowed', async () => {
+    await preview('', async ({ page, created, frame }) => {
+      await page.clock.install();
+      await button(created, 'Copy').click();
+      await created.locator('#copy').getByText('Copied').waitFor();
+      const inside = await frame('api-key-created');
+      await inside.evaluate(() => {
+        Object.defineProperty(navigator, 'clipboard', { value: undefined });
+      });
+      await button(created, 'Copy header').click();
+      const beside = created.locator('.next').getByText('press Ctrl+C');
+      await beside.waitFor();
+      await page.clock.runFor(5000);
+      await created.locator('#copy').getByText('Copy', { exact: true }).waitFor();
+      expect(await beside.isVisible()).toBe(true);
     });
   });
 

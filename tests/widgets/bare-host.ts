@@ -1,6 +1,6 @@
 // The plainest possible host: a page with one widget in a sandboxed frame, which says only what a test has it say.
 
-import type { Browser, Frame, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Frame, Page } from 'playwright-core';
 import { widgetResources } from '../../src/widgets/index.ts';
 import { STEP_MS_MAX, watch } from './preview-page.ts';
 
@@ -19,22 +19,35 @@ export interface BareHost {
 
 export const INITIALIZED = { protocolVersion: '2026-01-26', hostInfo: {}, hostCapabilities: {}, hostContext: {} };
 
+/** The message that brings a widget what its tool answered. */
+export const toolResult = (structuredContent: unknown, rest: object = {}) => ({
+  jsonrpc: '2.0',
+  method: 'ui/notifications/tool-result',
+  params: { content: [], structuredContent, ...rest },
+});
+
+/** What list_api_keys answers: an active key of each name, none of which ever expires. */
+export const listOf = (...names: unknown[]) => ({
+  keys: names.map((name, index) => ({ id: `${index}`, name, scopes: [], active: true, createdAt: 0, expiresAt: null })),
+});
+
 export async function withBareHost(
   browser: Browser,
   widget: string,
   use: (host: BareHost) => Promise<void>,
   movableClock = false,
+  device: BrowserContextOptions = {},
 ) {
   const content = widgetResources.find(({ name }) => name === widget)?.read();
   const html = content !== undefined && 'text' in content ? content.text : '';
-  const context = await browser.newContext();
+  const context = await browser.newContext(device);
   context.setDefaultTimeout(STEP_MS_MAX);
   try {
     const page = await context.newPage();
     if (movableClock) await page.clock.install();
     const misdeeds = watch(page);
     await page.setContent(
-      '<iframe sandbox="allow-scripts"></iframe><iframe id="other" sandbox="allow-scripts"></iframe>',
+      '<iframe sandbox="allow-scripts" style="width: 380px; height: 600px"></iframe><iframe sandbox="allow-scripts"></iframe>',
     );
     await page.evaluate((srcdoc) => {
       const heard: unknown[] = [];

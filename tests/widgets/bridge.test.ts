@@ -3,17 +3,9 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
-import { type BareHost, INITIALIZED, withBareHost } from './bare-host.ts';
+import { type BareHost, INITIALIZED, listOf as keys, toolResult as result, withBareHost } from './bare-host.ts';
 import { BROWSER_TEST_MS } from './preview-page.ts';
 
-const result = (structuredContent: unknown, rest: object = {}) => ({
-  jsonrpc: '2.0',
-  method: 'ui/notifications/tool-result',
-  params: { content: [], structuredContent, ...rest },
-});
-const keys = (...names: unknown[]) => ({
-  keys: names.map((name, index) => ({ id: `${index}`, name, scopes: [], active: true, createdAt: 0, expiresAt: null })),
-});
 const says = (frame: Frame, sentence: string) => frame.getByText(sentence).waitFor();
 
 describeInBrowser('a widget', (browser) => {

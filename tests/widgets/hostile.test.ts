@@ -116,7 +116,7 @@ describeInBrowser('both widgets', (browser) => {
     await preview('data=1000', async ({ page, list }) => {
       await list.getByText('1,000 keys', { exact: true }).waitFor();
       const height = page.locator('iframe[name=api-keys-list]').evaluate((frame) => frame.clientHeight);
-      expect(await height).toBe(656);
+      expect(await height).toBe(640);
       expect(await list.locator('html').evaluate((root) => root.scrollHeight - root.clientHeight)).toBe(0);
     });
   });

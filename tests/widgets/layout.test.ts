@@ -1,0 +1,145 @@
+// What must not overlap, jump, break or be cut off, in fonts and sizes the widgets don't choose.
+
+import { expect, setDefaultTimeout, test } from 'bun:test';
+import type { Frame } from 'playwright-core';
+import { describeInBrowser } from '../support/browser.ts';
+import { type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
+import { BROWSER_TEST_MS, withPreview } from './preview-page.ts';
+
+const DAY_MS = 86_400_000;
+// What a person may set for all text (WCAG 2.2, 1.4.12).
+const SPACED = '* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }';
+
+async function resize({ page, frame }: BareHost, widthPx: number) {
+  await page.evaluate((width) => {
+    const element = document.querySelector('iframe');
+    if (element) element.style.cssText = `width: ${width}px; height: 500px; border: 0`;
+  }, widthPx);
+  await frame.waitForFunction((width) => innerWidth === width, widthPx);
+}
+
+/** Pairs of texts in a row that lie on each other, and buttons whose word is broken. */
+const faults = (frame: Frame) =>
+  frame.evaluate(() => {
+    const boxes = (row: Element) =>
+      Array.from(row.querySelectorAll('.name, .state, .when, button')).flatMap((element) => {
+        const range = document.createRange();
+        range.selectNodeContents(element);
+        const { bottom } = element.getBoundingClientRect(); // a name shows its first lines only
+        const texts = Array.from(range.getClientRects()).filter((box) => box.top < bottom);
+        const rects = element.matches('.state') ? element.getClientRects() : texts;
+        return Array.from(rects, (box) => ({ box, element }));
+      });
+    const onEachOther = Array.from(document.querySelectorAll('tbody tr')).flatMap((row) =>
+      boxes(row).flatMap(({ box: a, element }, index, all) =>
+        all
+          .slice(index + 1)
+          .filter(({ element: other }) => !element.contains(other) && !other.contains(element))
+          .filter(({ box: b }) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+          .map(({ element: other }) => `${element.textContent} on ${other.textContent}`),
+      ),
+    );
+    const broken = Array.from(document.querySelectorAll('button'))
+      .filter((button) => !button.textContent?.includes(' ') && button.checkVisibility())
+      .filter((button) => {
+        const range = document.createRange();
+        range.selectNodeContents(button);
+        return new Set(Array.from(range.getClientRects(), ({ top }) => top)).size > 1;
+      })
+      .map((button) => `broken: ${button.textContent}`);
+    return [...onEachOther, ...broken];
+  });
+
+describeInBrowser('the widget api-keys-list', (browser) => {
+  setDefaultTimeout(BROWSER_TEST_MS);
+  const withList = (shown: object, use: (host: BareHost) => Promise<void>) =>
+    withBareHost(browser(), 'api-keys-list', async (host) => {
+      await host.initialize({
+        hostCapabilities: { serverTools: {} },
+        hostContext: { containerDimensions: { width: 800, maxHeight: 500 } },
+      });
+      await host.post(toolResult(shown));
+      await host.frame.locator('main').waitFor();
+      await use(host);
+      expect(host.misdeeds).toEqual([]);
+    });
+  const many = listOf(...Array.from({ length: 30 }, (_, index) => `key ${index}`));
+
+  test('is no taller than the host lets it be', async () => {
+    await withList(many, async (host) => {
+      await resize(host, 800);
+      expect(await host.frame.locator('html').evaluate((root) => root.getBoundingClientRect().height)).toBe(500);
+      expect(await host.frame.locator('.scroll').evaluate((scroll) => scroll.scrollHeight)).toBeGreaterThan(500);
+    });
+  });
+
+  test('keeps a focused button out from under the head of the table', async () => {
+    await withList(many, async (host) => {
+      const { page, frame } = host;
+      await resize(host, 800);
+      await frame.getByRole('button', { name: 'Delete key 20' }).focus();
+      // The row before lies under the head, as after a turn of the wheel.
+      await frame.evaluate(() => {
+        const above = document.querySelector('[aria-label="Delete key 19"]') as HTMLElement;
+        const scroller = document.querySelector('.scroll') as HTMLElement;
+        scroller.scrollTop += above.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
+      });
+      await page.keyboard.press('Shift+Tab');
+      await page.keyboard.press('Shift+Tab');
+      expect(await frame.evaluate(() => document.activeElement?.ariaLabel)).toBe('Delete key 19');
+      const hiddenPx = await frame.evaluate(() => {
+        const head = document.querySelector('thead')?.getBoundingClientRect().bottom ?? Number.NaN;
+        return head - (document.activeElement?.getBoundingClientRect().top ?? Number.NaN);
+      });
+      expect(hiddenPx).toBeLessThanOrEqual(0);
+    });
+  });
+
+  const soon = { active: true, createdAt: Date.now() - 330 * DAY_MS, expiresAt: Date.now() + 3 * DAY_MS };
+  const long = listOf('W'.repeat(60), 'partner integration with a name that goes on and on').keys;
+
+  for (const [widthPx, css, what] of [
+    [320, '', 'in a narrow host'],
+    [800, '', 'in a wide host'],
+    [800, SPACED, 'in text that is spaced out'],
+    [800, '* { font-size: 26px !important }', 'in text of twice the size'],
+    [480, '* { font-size: 26px !important }', 'in text of twice the size, narrow'],
+  ] as const) {
+    test(`lays no text on another and breaks no word of a button ${what}`, async () => {
+      await withList({ keys: long.map((key) => ({ ...key, ...soon })) }, async (host) => {
+        await resize(host, widthPx);
+        if (css !== '') await host.frame.addStyleTag({ content: css });
+        expect(await faults(host.frame)).toEqual([]);
+      });
+    });
+  }
+});
+
+describeInBrowser('the widget api-key-created', (browser) => {
+  const preview = withPreview(browser);
+
+  for (const width of ['320', '480', '720']) {
+    test(`moves nothing when a key is copied, at ${width} px`, async () => {
+      await preview(`widget=api-key-created&width=${width}`, async ({ created }) => {
+        const places = () =>
+          created
+            .locator('main')
+            .evaluate((main) =>
+              Array.from(main.querySelectorAll('code, button, dl, .warning'), (element) =>
+                JSON.stringify(element.getBoundingClientRect()),
+              ),
+            );
+        await created.getByRole('button', { name: 'Show key' }).waitFor();
+        await created
+          .locator('#made')
+          .evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
+        const before = await places();
+        for (const button of ['#copy', '#copy-header']) {
+          await created.locator(button).click();
+          await created.locator(button).getByText('Copied').waitFor();
+          expect(await places()).toEqual(before);
+        }
+      });
+    });
+  }
+});
