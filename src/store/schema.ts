@@ -19,12 +19,11 @@ const CREATE_LEDGER: Statement = {
   sql: 'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
 };
 /** Fails to compile where a table or column is missing. */
-const SHAPE = [
-  'SELECT row, id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, last_used_at_ms FROM api_keys LIMIT 0',
-  'SELECT row, last_used_at_ms FROM key_uses LIMIT 0',
-  'SELECT seq, key_hash, changed_at_ms FROM changes LIMIT 0',
-  'SELECT database_id, pruned_seq FROM feed LIMIT 0',
-];
+const SHAPE: Statement = {
+  sql: `SELECT k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.created_at_ms, k.expires_at_ms,
+k.last_used_at_ms, u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq
+FROM api_keys k, key_uses u, changes c, feed f LIMIT 0`,
+};
 const TRIGGERS = ['api_keys_updated', 'api_keys_deleted', 'key_uses_deleted'];
 /** Without the triggers nobody would learn of a revocation, and a new key could inherit the last use of a deleted one. */
 const FEED: Statement = {
@@ -73,7 +72,7 @@ export async function migrate(db: Database): Promise<void> {
 }
 
 async function checkShape(db: Database): Promise<void> {
-  for (const sql of SHAPE) await oursOf(db.read({ sql }));
+  await oursOf(db.read(SHAPE));
   const feeds = unwrap(await db.read(FEED));
   if (feeds.length !== 1 || feeds[0]?.triggers !== TRIGGERS.length) throw new UnusableDatabase(NOT_OURS);
 }
