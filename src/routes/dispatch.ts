@@ -52,15 +52,24 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     const admitted = admit(exchange, found, origin);
     const response = typeof admitted === 'function' ? admitted(exchange) : turnAway(exchange, found, admitted);
     const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
+    const added = addedHeaders(exchange, found, readable ? origin : undefined);
+    return added === null ? response : chain(response, withHeaders, added);
+  }
+
+  /** `origin` as it was sent; undefined where no page may read the answer. Null: nothing to add. */
+  function addedHeaders({ secure }: Exchange, found: Route | undefined, origin?: string | null): AddedHeaders | null {
     const open = found?.openToAnyOrigin === true; // said to everyone: a cache may keep the answer for a page's request
-    const allowed = (origin !== null || open) && readable ? (origin ?? '*') : null;
-    const strict = strictTransport && exchange.secure;
-    return allowed === null && !strict ? response : chain(response, withHeaders, { allowed, open, strict });
+    const allowed = origin === undefined || (origin === null && !open) ? null : (origin ?? '*');
+    const strict = strictTransport && secure;
+    return allowed === null && !strict ? null : { allowed, open, strict };
   }
 
   function broken(bug: unknown, exchange: Exchange, found: Route | undefined): Response {
-    log.error('internal error', { requestId: exchange.requestId, error: bug });
-    return refuse(exchange, found, { code: 'internal' });
+    const { requestId, request } = exchange;
+    log.error('internal error', { requestId, error: bug });
+    const response = refuse(exchange, found, { code: 'internal' });
+    const added = addedHeaders(exchange, found, request.headers.get('origin'));
+    return added === null ? response : withHeaders(response, added);
   }
 
   function leave(response: Response): Response {

@@ -90,6 +90,8 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     const line = (await app.log()).find(({ requestId }) => requestId === body.requestId);
     expect(line).toMatchObject({ level: 'error', error: expect.stringContaining('the inside story') });
     expect((await app.call('broken')).status).toBe(500);
+    const toPage = await app.call('broken', {}, { origin: 'http://localhost:1' });
+    expect(toPage.headers.get('access-control-allow-origin')).toBe('http://localhost:1');
   });
 
   test.each([
