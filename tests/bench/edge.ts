@@ -105,17 +105,17 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
   const page = await store.changesAfter(0, ASK_MS);
   if (!page.ok) throw new Error(page.error.reason);
   const position = { databaseId: page.value.databaseId, seq: page.value.newestSeq };
-  const usedAt = (usedAtMs: number) => store.recordUse(records.map(({ id }): [string, number] => [id, usedAtMs]));
   let usedAtMs = Date.now();
-  await usedAt(usedAtMs); // from the second use on a row is changed, not made
+  const useAll = () => {
+    usedAtMs += 1; // an older use is not written
+    return store.recordUse(records.map(({ id }): [string, number] => [id, usedAtMs]));
+  };
+  await useAll(); // from the second use on a row is changed, not made
   const questions: Record<string, () => Promise<unknown>> = {
     'a poll that finds nothing new': () => store.changesAfter(position.seq, ASK_MS),
     'a poll that finds one change': () => store.changesAfter(position.seq - 1, ASK_MS),
     'the first read of a key': async () => store.findByHash(records.at(-1)?.keyHash ?? '', position, ASK_MS),
-    [`the last uses of ${REMOTE_KEYS.toLocaleString('en')} keys, one write`]: () => {
-      usedAtMs += 1;
-      return usedAt(usedAtMs);
-    },
+    [`the last uses of ${REMOTE_KEYS.toLocaleString('en')} keys, one write`]: useAll,
   };
   const rows: string[][] = [];
   for (const [name, question] of Object.entries(questions)) {
