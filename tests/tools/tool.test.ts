@@ -1,10 +1,13 @@
 // A tool as its author defines it: time, cancellation, output that fits its schema, bugs.
 
 import { describe, expect, test } from 'bun:test';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
 import type { ToolDeps } from '../../src/tools/deps.ts';
 import { defineTool } from '../../src/tools/tool.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { createTestApp, failureOf } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
@@ -125,11 +128,9 @@ test('a tool without an output schema answers with its content blocks', async ()
 });
 
 describe('a name that can not be stops the start', () => {
-  const named = (...names: string[]) =>
-    createTestApp({
-      tools: () =>
-        names.map((name) => defineTool(anyone, { ...facts(name), ...schemas, run: () => ok({ said: name }) })),
-    });
+  const toolsNamed = (names: readonly string[]) =>
+    names.map((name) => defineTool(anyone, { ...facts(name), ...schemas, run: () => ok({ said: name }) }));
+  const named = (...names: string[]) => createTestApp({ tools: () => toolsNamed(names) });
 
   test.each([
     ['none', [''], 'got ""'],
@@ -138,6 +139,14 @@ describe('a name that can not be stops the start', () => {
     ['one that two tools have', ['echo', 'other', 'echo'], 'got "echo" twice'],
   ])('%s', async (_what, names, found) => {
     expect(await failureOf(named(...names))).toContain(found);
+  });
+
+  test('and the database that was opened is closed again', async () => {
+    const folder = temporaryFolder();
+    await failureOf(createTestApp({ folder, store: 'embedded', tools: () => toolsNamed(['a/b']) }));
+    const bytesOf = (file: string) => statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0;
+    expect(bytesOf('keys.db')).toBeGreaterThan(0);
+    expect(bytesOf('keys.db-wal')).toBe(0); // what closing in order leaves: everything is in the file itself
   });
 
   test('any other is served', async () => {
