@@ -151,7 +151,7 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
 
   test('an address that is not of this machine', async () => {
     expect(await failure({ ...JWT, HOST: '192.0.2.1', PORT: '0' })).toMatch(
-      /^mcp-key-server: HOST, PORT: expected an address to listen on, but port 0 of 192\.0\.2\.1 can't be \(\w+\)$/,
+      /^mcp-key-server: HOST, PORT: expected an address to listen on, but port 0 of 192\.0\.2\.1 can't be used \(\w+\)$/,
     );
   });
 
