@@ -36,8 +36,8 @@ const CHANGES = `SELECT f.database_id, f.pruned_seq, ${NEWEST_SEQ} AS newest_seq
 FROM feed f LEFT JOIN (SELECT seq, key_hash FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ${FEED_PAGE_MAX}) c ON true
 ORDER BY c.seq`;
 
-// Of a key deleted meanwhile nothing is written; what another process wrote already is not written again. CROSS: one key
-// after the other is looked for, never the uses for each key there is.
+// A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN keeps the order: for
+// each use its key is looked up, and not for each key its use.
 const RECORD_USE = `INSERT INTO key_uses (row, last_used_at_ms)
 SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
 ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
@@ -47,7 +47,7 @@ const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
 /** Changes removed by one statement. */
 const PRUNE_ROWS = 1000;
 
-// The mark is raised before the rows go: who has not read that far knows that changes are missing.
+// The mark is raised before the rows go: whoever has not read that far then knows that changes are missing.
 const PRUNE_MARK: Statement = {
   sql: `UPDATE feed SET pruned_seq = old.seq FROM (SELECT max(seq) AS seq FROM (
 SELECT seq FROM changes WHERE changed_at_ms < unixepoch('subsec') * 1000 - ? ORDER BY seq LIMIT ?)) AS old
@@ -78,7 +78,7 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
   const primary = countedDatabase(database, counts);
   let newest: FeedPosition | null = null; // what the primary said last
 
-  // After a try whose outcome is unknown the row may be missing because that try did the work.
+  // No row was changed, but an earlier try may have changed it: that counts as changed.
   const changed = (statement: Statement): Answered<boolean> =>
     primary
       .write(statement)

@@ -14,7 +14,7 @@ import { migrate } from './schema.ts';
 const START_WAIT_MS = 2000;
 const NO_ANSWER = err(unavailable('unreachable', `no answer within ${START_WAIT_MS} ms`));
 
-/** Waiting for the answer holds up nothing, and a distant primary is not asked often: 2 ms of its time. */
+/** They take 2 ms of the primary's time. Many at once, because it may be far away; to wait for it holds up nothing. */
 const USES_PER_WRITE = 1000;
 
 /** Changes nothing, and is refused where the token may only read. */
