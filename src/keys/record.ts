@@ -63,8 +63,8 @@ export interface KeyStore {
   /** Changes the given fields. False: no such key of this owner. */
   update(userId: string, keyId: string, fields: { name?: string; scopes?: readonly string[] }): Stored<boolean>;
   /**
-   * The record of a hash, never older than `atLeast`: a replica that lags behind is passed over for the primary.
-   * `withinMs`: give up by then, because a later answer would be too old to count.
+   * The record of a hash. A replica that has not reached `atLeast` is passed over for the primary. `withinMs`: give up
+   * by then, because a later answer would be too old to count.
    */
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
   /** The change feed after `seq`, from the primary. `withinMs`: give up by then. */

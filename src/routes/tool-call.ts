@@ -15,7 +15,7 @@ export type ToolResult = Result<ToolAnswer, Problem>;
 export type RunTool = (step: ToolStep, call: Call, canceller?: Canceller) => Awaitable<ToolResult>;
 
 /**
- * Calls tools. A bug in one is logged and becomes `internal`: it fails one message, not the batch or the stream that is in.
+ * Calls tools. A bug in one is logged and becomes `internal`: it fails one message, not the batch or stream it is in.
  * A call counts as under way until it is done, even when its request was answered (202, or an event stream) before.
  */
 export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
@@ -58,7 +58,7 @@ export function toolResultText(
   return error === undefined ? resultText(id, methods.framed(era, toolResultMembers(result))) : errorText(id, error);
 }
 
-/** The challenge for a user's tool without a valid token: the one denial that a client can do something about itself. */
+/** The challenge for a user's tool without a valid token: the one refusal that a client can mend by itself. */
 export function oauthChallenge(
   { tool }: ToolStep,
   result: ToolResult,

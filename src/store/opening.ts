@@ -50,7 +50,7 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
     return opening;
   }
 
-  /** As `open`, for somebody who waits for an answer: it throws nothing but bugs, and waits no longer than that. */
+  /** As `open`, for somebody who waits for an answer: it throws nothing but bugs, and waits for `withinMs`. */
   function openWithin(withinMs: number | undefined): Answered<void> {
     const opened = open().catch((error): Result<void, Unavailable> => {
       if (error instanceof UnusableDatabase) return err(unavailable('refused', error.message));
