@@ -11,7 +11,6 @@ import type { Route } from './http/router.ts';
 import { createInFlight } from './in-flight.ts';
 import type { KeyDomain } from './keys/index.ts';
 import type { Log } from './log.ts';
-import { ALL_VERSIONS } from './mcp/era.ts';
 import { createMethods } from './mcp/methods.ts';
 import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { aboutRoute } from './routes/about.ts';
@@ -68,7 +67,6 @@ export function createApp(deps: AppDeps): App {
     storeOk: keyDomain.verifier.feed.probe,
     lagMs: keyDomain.verifier.feed.lagMs,
     sessions: () => sessions.count,
-    protocolVersions: ALL_VERSIONS,
     uptimeMs: () => clock.monotonicMs() - startedAtMs,
   });
   const inFlight = createInFlight();

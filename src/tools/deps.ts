@@ -23,7 +23,6 @@ export interface ToolDeps {
     readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In>;
   };
   readonly keys: Keys;
-  readonly clock: Clock;
 }
 
 export interface ToolLimit<In> {
@@ -61,6 +60,5 @@ export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, cloc
       },
     },
     keys,
-    clock,
   };
 }
