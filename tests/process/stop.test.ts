@@ -9,6 +9,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
 import { type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
 /** There the listener goes last, and closing is left to the client: see the README. */
@@ -206,7 +207,8 @@ describe('a second signal', () => {
     const { server, stuck } = await stuckServer();
     await using _server = server;
     server.signal('SIGINT');
-    await Bun.sleep(1100);
+    await until(() => server.stdout().includes('"stopping"')); // it has come: from here on a second is enough
+    await Bun.sleep(1000);
     const startedMs = performance.now();
     server.signal('SIGINT');
     expect(await server.exited).not.toBe(0);

@@ -42,7 +42,7 @@ describe('time', () => {
     expect(make).toThrow(`odd: timeoutMs: expected above 0 and at most ${2 ** 31 - 1}, got ${timeoutMs}`);
   });
 
-  test('one that answers in time is not', async () => {
+  test('one that answers in time is not stopped', async () => {
     await using app = await createTestApp({
       tools: () => [
         defineTool(anyone, {
