@@ -80,6 +80,26 @@ test('a key that is used while its last use is on its way is written again', asy
   ]);
 });
 
+test('a stop during a flush also writes what was used after that flush began', async () => {
+  const written: unknown[] = [];
+  const answered = Promise.withResolvers<void>();
+  const lastUsed = lastUsedOver(async (uses) => {
+    await answered.promise;
+    written.push(...uses);
+    return ok(undefined);
+  });
+  lastUsed.note(keyOf('first'), 1000);
+  void lastUsed.flush();
+  lastUsed.note(keyOf('second'), 2000);
+  const stopped = lastUsed.stop();
+  answered.resolve();
+  await stopped;
+  expect(written).toEqual([
+    ['first', 1000],
+    ['second', 2000],
+  ]);
+});
+
 test('of one key whose record was read twice, as when its name was changed in between, the later use is written', async () => {
   const written: unknown[] = [];
   const lastUsed = lastUsedOver(async (uses) => {
