@@ -1,11 +1,11 @@
 // Configuration: environment variables in, a checked Config or the list of what is wrong out. Pure; reads nothing itself.
 // The table of variables, defaults and meanings is in the README.
 
+import { parseDuration } from './duration.ts';
 import { type Env, type EnvReader, envReader } from './env.ts';
 import { LOG_LEVELS, type LogLevel } from './log.ts';
 import { isLoopback } from './loopback.ts';
 import { err, ok, type Result } from './problem.ts';
-import { parseWindow } from './window.ts';
 
 /** How user JWTs are verified: a shared secret, or the key set of an issuer. */
 export type JwtConfig =
@@ -68,7 +68,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',
     rateLimit: {
       requests: integer('RATE_LIMIT_REQUESTS', 0, 1_000_000_000) ?? 1000,
-      windowMs: parsed('RATE_LIMIT_WINDOW', 'a window like 30s, 5m, 1h or 1d', parseWindow) ?? 3_600_000,
+      windowMs: parsed('RATE_LIMIT_WINDOW', 'a window like 30s, 5m, 1h or 1d', parseDuration) ?? 3_600_000,
     },
     allowedOrigins: parsed(
       'ALLOWED_ORIGINS',

@@ -3,9 +3,9 @@
 import { SignJWT } from 'jose/jwt/sign';
 import { parseConfig } from './config.ts';
 import { developmentSecret } from './data-folder.ts';
+import { parseDuration } from './duration.ts';
 import type { Env } from './env.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from './subject.ts';
-import { parseWindow } from './window.ts';
 
 const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d]';
 
@@ -43,7 +43,7 @@ function parseArguments(args: readonly string[]): { sub: string; expiresMs: numb
   if (sub === '') throw new Error(USAGE);
   if (!isSubject(sub))
     throw new Error(`--sub: expected 1 to ${SUBJECT_CHARS_MAX} characters without control characters`);
-  const expiresMs = parseWindow(expires);
+  const expiresMs = parseDuration(expires);
   if (expiresMs === null) throw new Error(`--expires: expected a time like 30s, 15m, 24h or 7d\n${USAGE}`);
   return { sub, expiresMs };
 }
