@@ -31,7 +31,7 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
   };
 }
 
-/** An error of stdout reaches the callback of `write`. The same error, as an event nobody hears, would end the process. */
+/** An error of stdout reaches the callback of `write`. It also comes as an event, which unheard ends the process. */
 const stdout = once(() => process.stdout.on('error', () => {}));
 
 const host: Host = {

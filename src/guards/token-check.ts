@@ -1,5 +1,5 @@
-// Checking a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token: neither a start
-// nor a server that only sees API keys waits for it.
+// Checking a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token: neither a
+// start nor a server that only sees API keys waits for it.
 
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';

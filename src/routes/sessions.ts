@@ -23,7 +23,7 @@ export interface Sessions {
   /** Undefined where there is no room. */
   open(openStream: (onEnd: () => void) => EventStream, owners: readonly string[]): Session | undefined;
   has(id: string): boolean;
-  /** The session, if it is this caller's. One without a valid credential may post: tools that need one ask for it anyway. */
+  /** The session, if it is this caller's. Callers without a valid credential may post: tools ask for it anyway. */
   find(id: string, callers: readonly string[]): Session | undefined;
   /** A call of this session has ended. */
   callEnded(session: Session, id: Id): void;

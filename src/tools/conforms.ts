@@ -100,7 +100,7 @@ function objectOf(entries: Readonly<Record<string, Part>> = {}): Conforms | null
     let unknown = Object.keys(value).length;
     for (const { name, inner, optional } of fields) {
       const field = value[name];
-      if (field === undefined && optional) continue; // there, but undefined, it stays counted as unknown: the parse decides
+      if (field === undefined && optional) continue; // there, but undefined, it stays counted as unknown
       if (!inner(field)) return false;
       unknown -= 1;
     }

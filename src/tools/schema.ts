@@ -91,7 +91,7 @@ export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
       if (errors) throw new Error(`${tool}: ${errors.join(' ')}`);
     },
     overrideAction: ({ valibotAction, jsonSchema, errors }) => {
-      if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // without its flags it says something else
+      if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // its flags are lost
       if (valibotAction.type !== 'metadata') return errors && jsonSchema;
       const { metadata } = valibotAction as unknown as { metadata: Record<string, unknown> };
       return {
