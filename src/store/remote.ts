@@ -52,7 +52,7 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     createClient({ url }).close();
   } catch {
     // In words of our own: the driver's quote the query, where a token may stand.
-    const expected = 'no fragment, and in its query authToken and a tls that fits, or nothing';
+    const expected = 'a URL without fragment, and in its query only authToken, or a tls that fits the rest';
     throw new Error(`DATABASE_URL: expected ${expected}, got "${shownUrl(url)}"`);
   }
   let closed = false;
