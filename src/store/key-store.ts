@@ -27,8 +27,9 @@ ON CONFLICT DO NOTHING RETURNING id`;
 /** At 13 KB for a key with all it may hold, half of the 10 MB at which sqld refuses to answer. */
 const LIST_PAGE_ROWS = 400;
 
-// The column of api_keys is the first version's: it counts until the key is used again.
-const LIST = `SELECT k.*, coalesce(u.last_used_at_ms, k.last_used_at_ms) AS used_at_ms
+// The column of api_keys is the first version's, whose servers may run beside this one: the later use counts.
+const LIST = `SELECT k.*,
+max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms)) AS used_at_ms
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
 ORDER BY created_at_ms DESC, row DESC LIMIT ${LIST_PAGE_ROWS}`;
 

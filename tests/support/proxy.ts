@@ -1,4 +1,5 @@
-// A TCP proxy before a libSQL server: holds back the pulls of replicas while statements pass, loses answers, counts.
+// A TCP proxy before a libSQL server: holds back the pulls of replicas while statements pass, loses answers and
+// connections, counts.
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
@@ -14,6 +15,8 @@ export interface Proxy extends AsyncDisposable {
   holdPulls(): void;
   /** The next statement with this text is carried out, and its connection dies instead of bringing the answer. */
   loseAnswerOf(text: string): void;
+  /** Nothing passes any more on the connections there are, and neither end is told: as when a firewall forgets them. */
+  silence(): void;
   /** Requests that held `text` so far. */
   sent(text: string): number;
 }
@@ -71,6 +74,9 @@ export async function startProxy(target: string): Promise<Proxy> {
     },
     loseAnswerOf(text) {
       losing = text;
+    },
+    silence() {
+      for (const socket of sockets) socket.unpipe().removeAllListeners('close').resume();
     },
     sent: (text) => requests.filter((request) => request.includes(text)).length,
     async [Symbol.asyncDispose]() {
