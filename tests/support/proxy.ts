@@ -15,6 +15,8 @@ export interface Proxy extends AsyncDisposable {
   holdPulls(): void;
   /** The next statement with this text is carried out, and its connection dies instead of bringing the answer. */
   loseAnswerOf(text: string): void;
+  /** The next statement with this text is held up, and its connection dies. The result lets it through, and waits until it is carried out. */
+  holdUp(text: string): () => Promise<void>;
   /** Nothing passes any more on the connections there are, and neither end is told: as when a firewall forgets them. */
   silence(): void;
   /** Requests that held `text` so far. */
@@ -28,6 +30,8 @@ export async function startProxy(target: string): Promise<Proxy> {
   let held = false;
   let statements = 0;
   let losing: string | null = null;
+  let holding: ((client: Socket, server: Socket) => void) | null = null;
+  let heldText = '';
   const requests: string[] = [];
 
   const listener = createServer((client) => {
@@ -53,6 +57,10 @@ export async function startProxy(target: string): Promise<Proxy> {
         server.unpipe(client);
         server.once('data', () => client.destroy()).resume();
       }
+      if (holding !== null && request.includes(heldText)) {
+        holding(client, server);
+        holding = null;
+      }
       const start = chunk.slice(0, STATEMENT.length).toString();
       if (start === STATEMENT) statements += 1;
       if (start.startsWith(HTTP2_PREFACE)) {
@@ -74,6 +82,21 @@ export async function startProxy(target: string): Promise<Proxy> {
     },
     loseAnswerOf(text) {
       losing = text;
+    },
+    holdUp(text) {
+      const held = Promise.withResolvers<Socket>();
+      heldText = text;
+      holding = (client, server) => {
+        server.cork();
+        client.unpipe(server).removeAllListeners('close').destroy();
+        held.resolve(server);
+      };
+      return async () => {
+        const server = await held.promise;
+        const answered = new Promise((resolve) => server.once('data', resolve));
+        server.uncork();
+        await answered;
+      };
     },
     silence() {
       for (const socket of sockets) socket.unpipe().removeAllListeners('close').resume();
