@@ -3,8 +3,8 @@
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** How an HTTP/2 connection begins (RFC 9113 §3.4). Replicas pull over gRPC; statements come over HTTP/1.1. */
-const HTTP2_PREFACE = 'PRI * HTTP/2.0';
+/** How replicas pull: gRPC-web, on connections of their own. */
+export const PULL = 'POST /wal_log.ReplicationLog/';
 const STATEMENT = 'POST /v2/pipeline';
 
 export interface Proxy extends AsyncDisposable {
@@ -61,9 +61,8 @@ export async function startProxy(target: string): Promise<Proxy> {
         holding(client, server);
         holding = null;
       }
-      const start = chunk.slice(0, STATEMENT.length).toString();
-      if (start === STATEMENT) statements += 1;
-      if (start.startsWith(HTTP2_PREFACE)) {
+      if (request.startsWith(STATEMENT)) statements += 1;
+      if (request.startsWith(PULL)) {
         pulls.add(server);
         if (held) server.pause();
       }
