@@ -146,7 +146,7 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
   ];
   const methods: Readonly<Record<Era, ReadonlyMap<string, Method>>> = {
     legacy: new Map([...common, ['initialize', initialize], ['ping', () => result('')]]),
-    modern: new Map([...common, ['server/discover', list(() => discovered)]]),
+    modern: new Map([...common, ['server/discover', () => result(ERA_FACTS.modern.listMembers + discovered)]]),
   };
 
   return {

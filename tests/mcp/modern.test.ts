@@ -14,7 +14,7 @@ const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 describe('2026-07-28: results', () => {
   test('server/discover says what there is', async () => {
     await using app = await createTestApp();
-    const { status, body } = await postModern(app, 'server/discover');
+    const { status, body } = await postModern(app, 'server/discover', { cursor: 'is for lists' });
     expect(status).toBe(200);
     expect(body.result).toMatchObject({
       resultType: 'complete',
