@@ -130,6 +130,25 @@ describe('a client that goes away', () => {
     steered.finish();
   });
 
+  test('2026-07-28: the end of the stream is enough, and before it means nothing', async () => {
+    const peer = { address: () => null, holdOpen() {} };
+    for (const [made, cancels] of [
+      [asModern(), true],
+      [{ body: call('steered', {}, TOKEN), headers: {} }, false],
+    ] as const) {
+      const steered = steeredTool();
+      await using app = await createTestApp({ tools: () => [steered.tool] });
+      const headers = { 'content-type': 'application/json', accept: ACCEPT, ...made.headers };
+      const sent = new Request(`${app.url}/mcp`, { method: 'POST', headers, body: JSON.stringify(made.body) });
+      const answer = app.service.app.fetch(sent, peer);
+      await steered.running;
+      steered.report(1);
+      await (await answer).body?.cancel();
+      expect(steered.isAborted()).toBe(cancels);
+      steered.finish();
+    }
+  });
+
   test('2026-07-28: hanging up before there is an answer cancels the call', async () => {
     const { body, headers } = asModern();
     await using started = await startSteered(body, headers);
