@@ -128,7 +128,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
         : progressReporter(step.progressToken, (data) => session.stream.send({ event: 'message', data }));
     if (progress !== undefined) call.progress = progress.report;
 
-    const answered = chain(runTool(step, call, cancel), async (result) => {
+    const answered = chain(runTool(step.tool, step.input, call, cancel), async (result) => {
       progress?.stop();
       const challenge = oauthChallenge(step, result, metadataUrl);
       // A cancelled request gets no answer (basic/utilities/cancellation).

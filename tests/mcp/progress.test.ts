@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import type { Exchange } from '../../src/http/exchange.ts';
 import { liveAnswer } from '../../src/routes/progress.ts';
 import { Call, callTool, defineTool } from '../../src/tools/tool.ts';
 import { ACCEPT, call, eventReader, type HeaderMap, modern, post, postRaw, request } from '../support/mcp.ts';
@@ -72,10 +73,13 @@ describe('progress', () => {
 
   test('after the answer opens no stream', () => {
     let opened = 0;
-    const live = liveAnswer(() => {
-      opened += 1;
-      throw new Error('the answer has left already');
-    }, 'p-1');
+    const streams = {
+      open() {
+        opened += 1;
+        throw new Error('the answer has left already');
+      },
+    };
+    const live = liveAnswer(streams, {} as Exchange, 'p-1');
     expect(live.finish('{}')).toBeUndefined();
     live.report(1);
     expect(opened).toBe(0);
