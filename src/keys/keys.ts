@@ -27,7 +27,7 @@ export interface Actor {
 export interface Keys {
   /** The new record and its plain key, which is given out here and never again. */
   create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
-  /** The actor's keys, newest first, with the last use that is not written yet. */
+  /** The actor's keys, newest first, with last uses the store did not have yet. */
   list(actor: Actor): Promise<Result<ListedKey[], StoreUnavailable>>;
   /** Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids there are. */
   revoke(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;

@@ -77,7 +77,6 @@ export function classify(body: unknown, headers: HeaderReader): Classified {
 function classifyRequest(request: RequestMessage, headers: HeaderReader): Classified {
   const { id, method, params } = request;
   const meta = params._meta;
-  if (meta !== undefined && !isObject(meta)) return refuse(id, CODES.invalidParams, '_meta must be an object');
   const claimed = meta?.[META_VERSION];
   if (claimed !== undefined && !(method === 'initialize' && typeof claimed !== 'string')) {
     return classifyModern(request, claimed, meta?.[META_CAPABILITIES], headers);
@@ -145,7 +144,7 @@ function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classi
   const ids = new Set<Id>();
   for (const message of messages) {
     if (message.kind !== 'request' && message.kind !== 'notification') continue;
-    if (isObject(message.params._meta) && message.params._meta[META_VERSION] !== undefined) {
+    if (message.params._meta?.[META_VERSION] !== undefined) {
       return refuse(undefined, CODES.invalidRequest, 'This revision has no batches');
     }
     if (message.kind !== 'request') continue;

@@ -19,16 +19,19 @@ const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newes
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
 
+// A try that was given up may arrive after the next one, and after the deletion of the key that one made.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
+AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
 ON CONFLICT DO NOTHING RETURNING id`;
 
 /** At 13 KB for a key with all it may hold, half of the 10 MB at which sqld refuses to answer. */
 const LIST_PAGE_ROWS = 400;
 
-// The column of api_keys is the first version's: it counts until the key is used again.
-const LIST = `SELECT k.*, coalesce(u.last_used_at_ms, k.last_used_at_ms) AS used_at_ms
+// The column of api_keys is the first version's, whose servers may run beside this one: the later use counts.
+const LIST = `SELECT k.*,
+max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms)) AS used_at_ms
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
 ORDER BY created_at_ms DESC, row DESC LIMIT ${LIST_PAGE_ROWS}`;
 

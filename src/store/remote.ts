@@ -57,12 +57,12 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
   }
   let closed = false;
 
-  async function attempt<T>(run: (client: Client) => Promise<T>, withinMs: number): Promise<Tried<T>> {
+  async function attempt<T>(run: (client: Client) => Promise<T>, withinMs: number, again: boolean): Promise<Tried<T>> {
     const wire: Wire = { status: null, failure: null };
     const client = createClient({
       url,
       ...(authToken !== null && { authToken }),
-      fetch: (request: Request) => fetchWithin(request, withinMs, wire),
+      fetch: (request: Request) => fetchWithin(request, withinMs, again, wire),
     });
     try {
       return { ok: true, value: await run(client) };
@@ -82,7 +82,7 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     for (let tries = 1; ; tries += 1) {
       if (closed) return err(unavailable('unreachable', 'the store is closed'));
       const leftMs = allMs - (performance.now() - startedAtMs);
-      const tried = await attempt(run, Math.max(1, Math.min(tryMs, leftMs)));
+      const tried = await attempt(run, Math.max(1, Math.min(tryMs, leftMs)), tries > 1);
       if (tried.ok) return ok({ value: tried.value, repeated });
       repeated ||= tried.outcomeUnknown;
       const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, allMs * PAUSE_PART_MAX) * tries;
@@ -149,9 +149,11 @@ interface Verdict {
   readonly outcomeUnknown: boolean;
 }
 
-async function fetchWithin(request: Request, withinMs: number, wire: Wire): Promise<Response> {
+/** `again`: on a new connection. Where one died silently, those that were opened with it and wait in the pool did too. */
+async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
   try {
-    const response = await fetch(request, { signal: AbortSignal.timeout(withinMs) });
+    const signal = AbortSignal.timeout(withinMs);
+    const response = await fetch(request, { signal, ...(again && { keepalive: false }) });
     const body = await response.arrayBuffer(); // within the deadline too
     wire.status = response.status;
     return new Response(body, { status: response.status, headers: response.headers });

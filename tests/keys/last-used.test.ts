@@ -100,6 +100,14 @@ test('a stop during a flush also writes what was used after that flush began', a
   ]);
 });
 
+test('a list that was read before a use was written, and is answered after, shows the use', async () => {
+  const lastUsed = lastUsedOver(async () => ok(undefined));
+  const key = keyOf('key');
+  lastUsed.note(key, 1000);
+  await lastUsed.stop(); // writes
+  expect(lastUsed.of({ ...key.record, lastUsedAtMs: null })).toBe(1000);
+});
+
 test('of one key whose record was read twice, as when its name was changed in between, the later use is written', async () => {
   const written: unknown[] = [];
   const lastUsed = lastUsedOver(async (uses) => {

@@ -1,7 +1,7 @@
 // What is no message, or a broken one. Each answer is checked, and afterwards that the server still works.
 
 import { describe, expect, test } from 'bun:test';
-import { post, postModern, request } from '../support/mcp.ts';
+import { openSse, post, postModern, request } from '../support/mcp.ts';
 import { rawConnection, rawPost } from '../support/raw.ts';
 import { createTestApp } from '../support/test-app.ts';
 
@@ -93,6 +93,16 @@ describe('messages', () => {
     await using app = await createTestApp();
     const { status, body } = await post(app, request('tools/list', { _meta }));
     expect([status, body.error.code]).toEqual([400, -32602]);
+    const batch = await post(app, [request('tools/list', { _meta }, 1), request('ping', { _meta: {} }, 2)]);
+    expect(batch.body).toMatchObject([
+      { id: 1, error: { code: -32602 } },
+      { id: 2, result: {} },
+    ]);
+    expect((await post(app, { jsonrpc: '2.0', method: 'notifications/x', params: { _meta } })).status).toBe(400);
+    const session = await openSse(app);
+    const posted = await session.post(request('tools/list', { _meta }));
+    expect([posted.status, posted.body.error.code, posted.body.id]).toEqual([400, -32602, 1]);
+    await session.drop();
   });
 
   test.each([

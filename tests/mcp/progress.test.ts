@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import type { Exchange } from '../../src/http/exchange.ts';
 import { liveAnswer } from '../../src/routes/progress.ts';
 import { Call, callTool, defineTool } from '../../src/tools/tool.ts';
 import { ACCEPT, call, eventReader, type HeaderMap, modern, post, postRaw, request } from '../support/mcp.ts';
@@ -72,10 +73,13 @@ describe('progress', () => {
 
   test('after the answer opens no stream', () => {
     let opened = 0;
-    const live = liveAnswer(() => {
-      opened += 1;
-      throw new Error('the answer has left already');
-    }, 'p-1');
+    const streams = {
+      open() {
+        opened += 1;
+        throw new Error('the answer has left already');
+      },
+    };
+    const live = liveAnswer(streams, {} as Exchange, 'p-1');
     expect(live.finish('{}')).toBeUndefined();
     live.report(1);
     expect(opened).toBe(0);
@@ -128,6 +132,25 @@ describe('a client that goes away', () => {
     started.leave.abort();
     await steered.aborted;
     steered.finish();
+  });
+
+  test('2026-07-28: the end of the stream is enough, and before it means nothing', async () => {
+    const peer = { address: () => null, holdOpen() {} };
+    for (const [made, cancels] of [
+      [asModern(), true],
+      [{ body: call('steered', {}, TOKEN), headers: {} }, false],
+    ] as const) {
+      const steered = steeredTool();
+      await using app = await createTestApp({ tools: () => [steered.tool] });
+      const headers = { 'content-type': 'application/json', accept: ACCEPT, ...made.headers };
+      const sent = new Request(`${app.url}/mcp`, { method: 'POST', headers, body: JSON.stringify(made.body) });
+      const answer = app.service.app.fetch(sent, peer);
+      await steered.running;
+      steered.report(1);
+      await (await answer).body?.cancel();
+      expect(steered.isAborted()).toBe(cancels);
+      steered.finish();
+    }
   });
 
   test('2026-07-28: hanging up before there is an answer cancels the call', async () => {

@@ -62,6 +62,16 @@ test('a primary that stops for most of the bound costs the first use of a key ti
   expect((await asked).status).toBe(200);
 });
 
+test('connections that died silently, all that are kept open, cost a call one try', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }) });
+  const alice = await bearer(app, 'alice');
+  await Promise.all(Array.from({ length: 20 }, () => app.call('list_api_keys', {}, alice))); // each on one of its own
+  proxy.silence();
+  expect((await app.useKey(`sk_test_${'0'.repeat(64)}`)).status).toBe(401);
+});
+
 describe('a start is refused with one line', () => {
   const start = (env: Record<string, string>) => runToExit({ env: { JWT_SECRET: TEST_SECRET, ...env } });
 

@@ -90,8 +90,9 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
       requestId: expect.any(String),
     });
     expect(headers.get('ratelimit-policy')).toBe('"key";q=5;w=60');
+    expect(headers.get('ratelimit')).toBe('"key";r=4;t=60'); // the call counted
     const line = (await app.log()).find(({ requestId }) => requestId === body.requestId);
-    expect(line).toMatchObject({ level: 'error', error: expect.stringContaining('the inside story') });
+    expect(line).toMatchObject({ level: 'error', tool: 'broken', error: expect.stringContaining('the inside story') });
     expect((await app.call('broken')).status).toBe(500);
     const toPage = await app.call('broken', {}, { origin: 'http://localhost:1' });
     expect(toPage.headers.get('access-control-allow-origin')).toBe('http://localhost:1');
