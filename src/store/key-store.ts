@@ -19,7 +19,7 @@ const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newes
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
 
-// A try that was given up may arrive after the next one, and after the deletion of the key that one made.
+// A try that was given up may still arrive, after the next try has made the key and even after that key was deleted.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
