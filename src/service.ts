@@ -84,9 +84,12 @@ function serviceOn(store: Store, verifyUserJwt: VerifyUserJwt, config: Config, o
     app,
     keyDomain,
     async close() {
-      await keyDomain.stop();
-      stopReporting();
-      await store.close();
+      try {
+        await keyDomain.stop();
+      } finally {
+        stopReporting();
+        await store.close();
+      }
     },
   };
 }

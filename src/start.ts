@@ -111,9 +111,12 @@ async function run(host: Host, config: Config): Promise<void> {
     const answered = service.app.idle().then(() => sleep(ANSWER_LEAVES_MS));
     await Promise.race([server.stop(), answered, sleep(DRAIN_MS_MAX)]);
     server.kill();
-    await service.close();
-    log.info('stopped');
-    await within(LOG_LEAVES_MS, log.flush(), undefined);
+    try {
+      await service.close();
+      log.info('stopped');
+    } finally {
+      await within(LOG_LEAVES_MS, log.flush(), undefined);
+    }
   }
 }
 

@@ -1,6 +1,9 @@
 // Last uses on their way to the database: at an orderly stop, and in slices. Several servers are in ../store/last-used.test.ts.
 
 import { expect, test } from 'bun:test';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
 import { systemClock } from '../../src/clock.ts';
 import { createLastUsed, track } from '../../src/keys/last-used.ts';
 import type { KeyStore } from '../../src/keys/record.ts';
@@ -17,6 +20,18 @@ test('an orderly stop writes what is pending', async () => {
   await using second = await createTestApp({ folder: first.folder, clock: first.clock });
   const { body } = await second.call('list_api_keys', {}, await bearer(second, 'alice'));
   expect(body.keys[0].lastUsedAt).toBe(first.clock.nowMs());
+});
+
+test('a stop that can not write what is pending closes the database all the same', async () => {
+  const app = await createTestApp({ store: 'embedded' });
+  const { key } = await app.createKey('alice');
+  await app.useKey(key);
+  const file = join(app.folder, 'keys.db');
+  const database = createClient({ url: `file:${file}` });
+  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
+  database.close();
+  expect(await app.close().catch(String)).toContain('a bug');
+  expect(statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0).toBe(0);
 });
 
 const keyOf = (id: string, createdAtMs = 0) =>

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { createClient } from '@libsql/client';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
@@ -167,6 +168,19 @@ test('what was used a moment ago is flushed', async () => {
   expect(await server.stop()).toBe(0);
   await using again = await startServer({ env: JWT, folder: server.folder });
   expect((await callOver(again.url, 'list_api_keys', {}, alice)).body.keys).toEqual(before);
+});
+
+test('a stop that meets a bug ends with 1, says what it was, and its log is whole', async () => {
+  const server = await startServer({ env: { ...JWT, LOG_LEVEL: 'debug' } });
+  const alice = await userHeaders('alice');
+  const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
+  await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
+  const database = createClient({ url: `file:${join(server.folder, 'data/keys.db')}` });
+  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
+  database.close();
+  expect(await server.stop()).toBe(1);
+  expect(server.stderr()).toContain('a bug');
+  expect(events(server).at(-1)).toMatchObject({ event: 'counts' }); // written while everything was closed
 });
 
 test('the database file is whole without what stood beside it', async () => {
