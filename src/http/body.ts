@@ -4,7 +4,8 @@ import { type Awaitable, chain, err, ok, type Problem, type Result } from '../pr
 
 export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input, far below what hurts
 
-const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
+// With any parameter but another charset: those nobody knows are to be ignored (RFC 2045 §5).
+const JSON_TYPE = /^application\/json\s*(;(?!.*charset\s*=(?!\s*"?utf-?8\b))[^,]*)?$/i;
 
 type Body = Result<unknown, Problem>;
 

@@ -10,7 +10,7 @@ const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 // What an HTTP field value may consist of (RFC 9110 §5.5) without obs-text, unless it looks encoded.
 const PLAIN = /^(?!=\?base64\?.*\?=$)[\x20-\x7e\t]*$/s;
 
-const DECIMAL = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i;
+const DECIMAL = /^-?\d+(\.\d+)?$/;
 
 /** True when a header's value, decoded, is `value`. */
 export const mirrors = (header: string | null, value: string): boolean =>
