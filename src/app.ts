@@ -31,7 +31,7 @@ import type { Tool } from './tools/tool.ts';
 
 export interface AppDeps {
   readonly config: Config;
-  /** What clients see, without slash at the end; asked at each use, because the port may be chosen by the system. */
+  /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
   readonly keyDomain: KeyDomain;
   readonly storeMode: string;
@@ -45,7 +45,7 @@ export interface AppDeps {
 }
 
 export interface App extends Dispatch {
-  /** From now on event streams end as soon as their calls are done: the runtime's own stop would wait for them. */
+  /** Ends each event stream as soon as its calls are done, because the runtime's own stop would wait for it. */
   endStreams(): void;
   /** Resolves when no request is being handled and no tool runs. */
   idle(): Promise<void>;
@@ -72,7 +72,7 @@ export function createApp(deps: AppDeps): App {
   const inFlight = createInFlight();
   const { authorizationServer } = config;
   const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
-  // Without an authorization server nobody is challenged: OAuth clients would go looking for one here.
+  // Without an authorization server there is no challenge: it would make OAuth clients look for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
   const calling = { newCall, needsHttps, runTool: createToolRunner(log, inFlight) };

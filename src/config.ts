@@ -28,16 +28,16 @@ export interface Config {
   readonly host: string;
   readonly port: number;
   readonly basePath: string;
-  /** Without trailing slash; null: made from the address once that is known. */
+  /** Without trailing slash. Null: derived from the listening address. */
   readonly publicUrl: string | null;
   readonly database: DatabaseConfig;
   readonly revocationLagMaxMs: number;
   readonly jwt: JwtConfig;
   readonly jwtIssuer: string | null;
   readonly jwtAudience: string | null;
-  /** The issuer, where OAuth clients are sent; null: they are never challenged. */
+  /** The issuer that OAuth clients are sent to. Null: they are never challenged. */
   readonly authorizationServer: string | null;
-  /** `eager` changes something only where there is an authorization server. */
+  /** `eager` has an effect only with an authorization server. */
   readonly mcpAuth: 'lazy' | 'eager';
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   /** Null: loopback origins and the public one. */
@@ -49,7 +49,7 @@ export interface Config {
   readonly logLevel: LogLevel;
 }
 
-export const JWT_SECRET_BYTES_MIN = 32; // HS256 wants a key of the hash's size (RFC 7518 §3.2)
+export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
 
 /** The configuration, or everything that is wrong with it: one line for each bad variable. */
 export function parseConfig(env: Env): Result<Config, readonly string[]> {
@@ -83,9 +83,9 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
   return faults.length > 0 ? err(faults) : ok(config);
 }
 
-/** A URL as it may be shown: without user-info and query, however badly it is formed. */
+/** A URL that is safe to show: without user-info and query, even if it is malformed. */
 export function shownUrl(url: string): string {
-  // Up to the last @: a password may hold any character, ? and / included. A file has no user.
+  // Everything up to the last @ goes: a password may hold any character, ? and / included. A file URL has no user.
   const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1');
   return withoutUser.replace(/[?#].*$/s, '');
 }
@@ -113,7 +113,7 @@ function webOrigin(value: string): string | null {
   return webUrl(value)?.origin === origin ? origin : null;
 }
 
-// Keys and metadata fetched over plain HTTP could be anybody's.
+// Keys and metadata fetched over plain HTTP could come from anybody.
 function trustedUrl(value: string): URL | null {
   const url = webUrl(value);
   return url !== null && !url.username && !url.password && (url.protocol === 'https:' || isLoopback(url.hostname))
@@ -121,7 +121,7 @@ function trustedUrl(value: string): URL | null {
     : null;
 }
 
-// Tokens and metadata must repeat it exactly (RFC 8414 §3.3), so the text is kept and not the normalized URL.
+// Tokens and metadata must repeat the issuer exactly (RFC 8414 §3.3), so its text is kept, not the normalized URL.
 const issuerText = (value: string) => (trustedUrl(value) && !/[?#]/.test(value) ? value : null);
 
 const listOf = (parse: (item: string) => string | null) => (value: string) => {
@@ -190,7 +190,7 @@ function databaseConfig({ text, fault }: EnvReader): DatabaseConfig {
   return { mode: 'embedded', path: path ?? '' };
 }
 
-// Takes file:./x, file:x, file:/x and file:///x. No database in memory: it would lose what was acknowledged.
+// Accepts file:./x, file:x, file:/x and file:///x, but no in-memory database: it would lose acknowledged writes.
 function filePath(url: string): string | null {
   const path = /^file:(?:\/\/(?=\/))?([^?#]+)$/.exec(url)?.[1];
   if (path === undefined || path.startsWith('//') || path.startsWith(':memory:') || path.endsWith('/')) return null;

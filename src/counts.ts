@@ -1,10 +1,10 @@
-// Logs what the service counts, at debug level: every few seconds if a count has changed, and once more at the end.
+// Logs what the service counts, at debug level: every few seconds and at the end, whenever a count has changed.
 
 import type { Log } from './log.ts';
 
 const REPORT_EVERY_MS = 5000;
 
-/** Starts reporting; returns what ends it with a last line. */
+/** Starts reporting; returns a function that reports a last time and stops. */
 export function reportCounts(log: Log, counts: () => Readonly<Record<string, number>>): () => void {
   if (!log.enabled('debug')) return () => {};
   let last = '';

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { systemRandom } from './clock.ts';
 import { type DatabaseConfig, JWT_SECRET_BYTES_MIN } from './config.ts';
 
-/** Where the secret of a remote database's development server is kept: there is no file to keep it beside. */
+/** Holds the development secret when the database is remote, with no file to keep it beside. */
 const DEFAULT_FOLDER = './data';
 const SECRET_FILE = 'jwt-secret';
 const SECRET_BYTES = 32;
@@ -18,7 +18,7 @@ export function prepareDataFolder(database: DatabaseConfig): void {
   else if (database.replicaFile !== null) makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
 }
 
-/** For its owner alone: the database says who holds which keys. A folder that exists is left as it is. */
+/** For its owner alone, because the database says who holds which keys. An existing folder is left as it is. */
 const makeOwn = (folder: string) => mkdirSync(folder, { recursive: true, mode: 0o700 });
 
 function makeFolder(variable: string, folder: string): void {
@@ -54,7 +54,7 @@ function readSecret(file: string): string | null {
   }
 }
 
-// Written whole under another name, then linked: the link fails if the file exists, and nobody reads half a secret.
+// Written in full under another name, then linked: linking fails if the file exists, and nobody reads half a secret.
 function makeSecret(file: string): string {
   const draft = `${file}.${systemRandom(8).toHex()}`;
   const secret = systemRandom(SECRET_BYTES).toBase64({ alphabet: 'base64url', omitPadding: true });

@@ -1,4 +1,4 @@
-// What main.deno.ts uses of Deno, for the type check of this project, whose other types are Bun's.
+// The parts of Deno that main.deno.ts uses, for the type check, whose other runtime types are Bun's.
 
 declare namespace Deno {
   interface ServeOptions {
@@ -6,13 +6,13 @@ declare namespace Deno {
     port: number;
     cert?: string;
     key?: string;
-    /** Aborted: the server and all its connections close. */
+    /** On abort the server and all its connections close. */
     signal: AbortSignal;
     onListen(): void;
   }
   interface HttpServer {
     readonly addr: { readonly port: number };
-    /** Stops accepting; resolves when what is being handled is answered. */
+    /** Stops accepting; resolves when every request being handled is answered. */
     shutdown(): Promise<void>;
   }
   type Handler = (request: Request, info: { remoteAddr: { hostname: string } }) => Promise<Response>;

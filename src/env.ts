@@ -1,6 +1,5 @@
-// The environment: which variables there are, and a reader of them that collects what is wrong.
+// The environment: the names of all variables, and a reader that collects every fault.
 
-/** Every variable there is. */
 export const VARIABLES = [
   'NODE_ENV',
   'HOST',
@@ -24,16 +23,16 @@ export const VARIABLES = [
   'TLS_KEY_FILE',
   'TRUST_PROXY',
   'LOG_LEVEL',
-  'RUST_LOG', // the database driver's own; only looked at
+  'RUST_LOG', // belongs to the database driver; only checked
 ] as const;
 type Variable = (typeof VARIABLES)[number];
 export type Env = { readonly [name in Variable]?: string | undefined };
 
-/** What reads a variable returns null when it is not set, and also, after noting the fault, when its value is bad. */
+/** Every read returns null when the variable is not set, and also, after noting the fault, when its value is bad. */
 export interface EnvReader {
   /** The value as it is. */
   text(name: Variable): string | null;
-  /** What `parse` makes of it; null from `parse` is a fault. `shown`: the value as the fault may repeat it. */
+  /** The result of `parse`; null from `parse` is a fault. `shown` gives the value as the fault may repeat it. */
   parsed<T>(
     name: Variable,
     expected: string,
@@ -43,9 +42,9 @@ export interface EnvReader {
   /** A whole number in decimal digits, bounds included. */
   integer(name: Variable, min: number, max: number): number | null;
   oneOf<T extends string>(name: Variable, choices: readonly T[]): T | null;
-  /** Notes a fault. Without `value` nothing of what was found is shown. */
+  /** Notes a fault. Without `value`, it does not show what was found. */
   fault(name: Variable, expected: string, value?: string): null;
-  /** One line a fault: the name, what was expected, what was found. */
+  /** One line per fault: the name, what was expected, what was found. */
   readonly faults: readonly string[];
 }
 

@@ -1,4 +1,5 @@
-// What is under way, counted, so that a stop can wait for it: requests, and tool calls that outlive their request's answer.
+// Counts what is under way, so that a stop can wait for it: requests, and tool calls that outlive their request's
+// answer.
 
 export interface InFlight {
   enter(): void;

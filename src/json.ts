@@ -1,4 +1,4 @@
-// JSON objects, as parsed: how they are told from other values.
+// Tells parsed JSON objects from other values.
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 

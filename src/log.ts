@@ -22,18 +22,18 @@ export interface Log {
 /** Takes a chunk of whole lines; resolves when the chunk has left the process. */
 export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 
-/** A line waits at most this long: short enough to watch, long enough to share one write among thousands. */
+/** A line waits at most this long: short enough to watch, long enough for thousands of lines to share one write. */
 const FLUSH_AFTER_MS = 50;
-/** Characters waiting that start a write at once. */
+/** Once this many characters wait, a write starts. */
 const FLUSH_AT_CHARS = 64 * 1024;
-/** Kept for a reader that is slow or does not read. Beyond it lines are dropped, and counted. */
+/** Kept for a reader that is slow or does not read. Beyond this, lines are dropped and counted. */
 const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
   const enabled = (level: LogLevel) => LOG_LEVELS.indexOf(level) >= least;
   let lines: string[] = [];
-  let chars = 0; // in them
+  let chars = 0; // in `lines`
   const utf8 = new TextEncoder();
   let pendingBytes = 0; // handed to `write`, not taken yet
   let dropped = 0;
@@ -68,7 +68,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
 
   function line(level: LogLevel, event: string, fields?: LogFields): void {
     if (!enabled(level)) return;
-    // Characters are added to bytes: so little is not handed over yet that the difference does not matter.
+    // Adds characters to bytes, which is close enough: few characters gather before they are handed over.
     if (chars + pendingBytes > BUFFER_BYTES_MAX) {
       dropped += 1;
       return;

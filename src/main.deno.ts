@@ -1,4 +1,4 @@
-// The server on Deno.
+// The server on Deno: what start.ts needs of this runtime.
 
 import { hash } from 'node:crypto';
 import { VARIABLES } from './env.ts';
@@ -38,7 +38,7 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
       await server.shutdown();
     },
     kill() {
-      // After `shutdown` Deno throws at an abort. A connection that nobody reads from then ends with the process.
+      // After `shutdown`, Deno throws on abort. A connection whose client does not read then ends with the process.
       if (!shutting) killer.abort();
     },
   };
@@ -54,7 +54,7 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
 }
 
 const host: Host = {
-  // Each by its name: no permission to read the whole environment is needed.
+  // Read by name, which needs no permission for the whole environment.
   env: Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])),
   sha256: (text, encoding) => hash('sha256', text, encoding),
   writeOut,

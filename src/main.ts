@@ -1,4 +1,4 @@
-// The server on Bun.
+// The server on Bun: what start.ts needs of this runtime.
 
 import { once } from './once.ts';
 import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
@@ -31,7 +31,10 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
   };
 }
 
-/** An error of stdout reaches the callback of `write`. It also comes as an event, which unheard ends the process. */
+/**
+ * A stdout error reaches the callback of `write`. It is also emitted as an event, which without a listener ends the
+ * process.
+ */
 const stdout = once(() => process.stdout.on('error', () => {}));
 
 const host: Host = {

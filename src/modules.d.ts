@@ -9,8 +9,8 @@ declare module '*.css' {
   export default text;
 }
 
-// Ours alone, by the dot of a relative path: bun-types declares `*.html` as a page to bundle, and untyped `*.js` packages
-// must not become text.
+// The dot limits these to our own relative imports: bun-types declares `*.html` as a page to bundle, and untyped `*.js`
+// packages must not become text.
 declare module '.*.html' {
   const text: string;
   export default text;

@@ -1,4 +1,4 @@
-// A value made when it is first asked for, and kept.
+// Makes a value when it is first asked for, and keeps it.
 
 export function once<T>(make: () => T): () => T {
   let made: T | undefined;

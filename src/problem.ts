@@ -29,18 +29,21 @@ export function chain<T, U, C>(value: Awaitable<T>, next: (value: T, context: C)
 const later = <T, U, C>(value: Promise<T>, next: (value: T, context: C) => Awaitable<U>, context: C): Promise<U> =>
   value.then((arrived) => next(arrived, context));
 
-/** One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the whole; neither quotes what was sent. */
+/**
+ * One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the input itself; neither field quotes what
+ * was sent.
+ */
 export interface InputIssue {
   readonly path: string;
   readonly message: string;
 }
 
-/** Why a presented key was refused. Told apart in the log only; the caller reads one sentence for all. */
+/** Why a presented key was refused. Only the log tells these apart; the caller reads one sentence for all. */
 export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired';
 
 /**
- * An expected failure. `code` is what callers see and may rely on; the other fields are evidence,
- * of which `reason` is for the log alone.
+ * An expected failure. `code` is what callers see and may rely on; the other fields are evidence, and `reason` is for
+ * the log alone.
  */
 export type Problem =
   | { readonly code: 'invalid_json' }

@@ -1,17 +1,17 @@
-// A map of bounded size that keeps what was used lately: an LRU cache, but an approximate one.
+// A map of bounded size that keeps recently used entries: an approximate LRU cache.
 
 export interface Recent<Value> {
-  /** What is found counts as used. */
+  /** Finding an entry counts as using it. */
   get(key: string): Value | undefined;
   set(key: string, value: Value): void;
   delete(key: string): void;
   clear(): void;
 }
 
-/** The most it holds. What was used last stays for certain while it fills no more than half of that. */
+/** The most it holds. The latest used entries are certain to stay while they fill no more than half of it. */
 export interface Bounds<Value> {
   readonly entries: number;
-  /** Of all values together, as `bytesOf` has it. */
+  /** Of all values together, by `bytesOf`. */
   readonly bytes?: number;
   readonly bytesOf?: (value: Value) => number;
 }

@@ -1,4 +1,4 @@
-// Taking secrets out of text that has to be repeated: log lines, and what MCP wants back in an error.
+// Takes secrets out of text that has to be repeated: log lines, and what MCP errors must echo.
 
 /**
  * A JWT, or the first two parts of one. An `eyJ…` without a dot after it is no token; it is matched all the same, and

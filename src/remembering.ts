@@ -1,4 +1,4 @@
-// Memoizing: a decision over a text that comes again and again, made once for each of the texts seen lately.
+// Memoizes a decision over texts that come again and again, for those seen lately.
 
 import { createRecent } from './recent.ts';
 

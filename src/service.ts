@@ -1,4 +1,4 @@
-// The service put together from a configuration: store, key domain, token verifier, tools, app. No listening here.
+// Builds the service from a configuration: store, key domain, token verifier, tools, app. Does not listen.
 
 import { type App, createApp } from './app.ts';
 import type { Clock, RandomBytes, Sha256 } from './clock.ts';
@@ -25,7 +25,7 @@ export interface ServiceOptions {
   readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
-  /** What clients see; asked at each use, because the port may be chosen by the system. */
+  /** The URL clients see. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
   /** The tools to offer; those of tools/index.ts unless given. */
   readonly tools?: (deps: ToolDeps) => readonly Tool[];
@@ -74,7 +74,7 @@ function serviceOn(store: Store, verifyUserJwt: VerifyUserJwt, config: Config, o
     random,
     log,
   });
-  // Last: it starts a timer, which a failure above would leave running.
+  // Must come last: it starts a timer, which a later failure would leave running.
   const stopReporting = reportCounts(log, () => ({
     ...verifier.counts,
     storeReads: store.counts.reads,
@@ -130,7 +130,7 @@ async function signingKeys(config: Config, context: Pick<ServiceOptions, 'clock'
   }
 }
 
-/** What a token for this server may be made out to (RFC 8707): the origin, or the resource a client was given. */
+/** The audiences that a token for this server may name (RFC 8707): the origin, or the resource a client was given. */
 function ownAudiences(publicUrl: string): readonly string[] {
   const { origin } = new URL(publicUrl);
   return [origin, `${origin}/`, publicUrl, `${publicUrl}/mcp`, `${publicUrl}/sse`];

@@ -35,13 +35,16 @@ export interface ServeOptions {
 
 export interface RunningServer {
   readonly port: number;
-  /** Stops accepting; resolves when every connection has finished what it was at. */
+  /** Stops accepting; resolves when every connection has finished its work. */
   stop(): Promise<void>;
   /** Ends every connection now. */
   kill(): void;
 }
 
-/** Answers say `Connection: close` for this long before the listener goes: clients on keep-alive reconnect elsewhere. */
+/**
+ * Answers say `Connection: close` for this long before the listener closes, so that keep-alive clients reconnect
+ * elsewhere.
+ */
 const DRAIN_NOTICE_MS = 300;
 /** Requests may take this long to finish after that. */
 const DRAIN_MS_MAX = 10_000;
@@ -120,7 +123,7 @@ async function run(host: Host, config: Config): Promise<void> {
   }
 }
 
-/** Begins to listen; where that is not possible, closes the service and throws an Error that says why. */
+/** Starts to listen; if that fails, closes the service and throws an Error that says why. */
 async function listen(host: Host, options: ServeOptions, service: Service): Promise<RunningServer> {
   try {
     return host.serve(options);

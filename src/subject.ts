@@ -2,7 +2,7 @@
 
 import { hasLength, isStorable } from './text.ts';
 
-export const SUBJECT_CHARS_MAX = 255; // as OpenID Connect Core §2 has it
+export const SUBJECT_CHARS_MAX = 255; // the limit of OpenID Connect Core §2
 
 /** True for text that can own keys. */
 export const isSubject = (sub: string): boolean => hasLength(sub, 1, SUBJECT_CHARS_MAX) && isStorable(sub);

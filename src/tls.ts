@@ -1,4 +1,4 @@
-// Reading the certificate and key of own TLS, with errors that name the variable at fault.
+// Reads the certificate and key for the server's own TLS, with errors that name the variable at fault.
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';

@@ -31,7 +31,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
       return ok({ auth });
     }
     if (verified.error.code === 'invalid_api_key') {
-      const { reason, keyId, userId } = verified.error; // the ids only of a key that is on record
+      const { reason, keyId, userId } = verified.error; // the ids are there only for a key on record
       log.warn('Invalid or expired API key', { requestId, reason, keyId, userId });
     }
     if (verified.error.code === 'store_unavailable') {

@@ -12,13 +12,13 @@ export type Credential = 'user_jwt' | 'api_key';
  */
 export interface Guard<In, Add extends object = object> {
   (context: In): Awaitable<Result<Add, Problem>>;
-  /** What it asks for, where it asks for a credential: for descriptions and challenges. */
+  /** The credential it asks for, if any; used in descriptions and challenges. */
   readonly credential?: Credential | undefined;
-  /** An unused bucket of the rate limit among the guards, if any: for answers to calls that are refused before it. */
+  /** An unused bucket of its rate limit, if any: for answers to calls that an earlier guard refuses. */
   readonly unusedLimit?: RateLimitState | undefined;
 }
 
-/** What a guard returns that allows and adds nothing. */
+/** The result of a guard that allows the call and adds nothing. */
 export const ADDS_NOTHING: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
 
 /** `context` with what a guard added. A composed guard has put it there already and returns the context itself. */
@@ -30,9 +30,9 @@ export function extend<Context extends object, Add extends object>(context: Cont
 }
 
 /**
- * `first`, then `second` with what `first` added; the first refusal is the answer. The context is the call's own, so
- * what guards add is put into it rather than into a copy. NoInfer: the types come from the guards, not from what is
- * expected of the two together.
+ * `first`, then `second` with what `first` added; the first refusal is the answer. The context belongs to one call, so
+ * what guards add is put into it rather than into a copy. NoInfer: the types come from the guards, not from the type
+ * expected of the result.
  */
 export function both<In extends object, A extends object, B extends object>(
   first: Guard<In, A>,

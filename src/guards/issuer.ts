@@ -1,5 +1,5 @@
-// What a token issuer publishes: its metadata (RFC 8414, OpenID Connect Discovery) and its key set. Fetched within
-// bounds of time and size; nothing is kept here.
+// What a token issuer publishes: its metadata (RFC 8414, OpenID Connect Discovery) and its key set. Fetches are bounded
+// in time and size; nothing is cached here.
 
 import type { JSONWebKeySet } from 'jose';
 import { isObject, type JsonObject } from '../json.ts';
@@ -8,7 +8,7 @@ import { err, ok, type Result } from '../problem.ts';
 import type { LoadKeySet } from './key-set.ts';
 import type { KeysUnavailable } from './signing-keys.ts';
 
-/** For one whole look-up: up to three addresses of metadata, then the key set. */
+/** For one whole look-up: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
 
@@ -20,7 +20,7 @@ export const keySetAt =
   () =>
     fetchKeySet(url, AbortSignal.timeout(FETCH_MS_MAX));
 
-/** Loads the key set that the issuer's metadata names; asked anew each time, because it may move. */
+/** Loads the key set that the issuer's metadata names; asked again each time, because it may move. */
 export const keySetOf =
   (issuer: string): LoadKeySet =>
   async () => {
@@ -74,7 +74,9 @@ async function fetchKeySet(url: URL, signal: AbortSignal): Promise<Result<JSONWe
     : unavailable(`the key set ${fetched.error.reason}`);
 }
 
-/** The JSON object at `address`. A redirect could lead anywhere, also into this machine's network: it is not followed. */
+/**
+ * The JSON object at `address`. Redirects are not followed: one could lead anywhere, even into this machine's network.
+ */
 async function fetchDocument(address: string, signal: AbortSignal): Promise<Result<JsonObject, KeysUnavailable>> {
   let text: string | null;
   try {

@@ -8,7 +8,7 @@ import { createRecent } from '../recent.ts';
 import type { CheckedToken, TokenCheckOptions } from './token-check.ts';
 import type { VerifyUserJwt } from './user-jwt.ts';
 
-/** RFC 7515 §7.1. The library would also take padding and white space: one token would have many spellings. */
+/** RFC 7515 §7.1. The library also accepts padding and white space, which would give one token many spellings. */
 const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
 
@@ -16,7 +16,7 @@ const VERDICT_FOR_MS = 5 * 60_000;
 const VERDICTS_MAX = 10_000; // about 3 MB
 
 interface Verdict extends CheckedToken {
-  /** End of VERDICT_FOR_MS, by the monotonic clock, so that a clock set back prolongs nothing. */
+  /** End of VERDICT_FOR_MS by the monotonic clock, so that setting the wall clock back prolongs nothing. */
   readonly untilMs: number;
 }
 
@@ -26,7 +26,7 @@ export interface JwtVerifierOptions extends TokenCheckOptions {
 
 export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
   const { keys: signing, clock, sha256 } = options;
-  // By the token's hash, so that no token stands in memory longer than its request.
+  // Keyed by the token's hash, so that no token stays in memory longer than its request.
   const verdicts = createRecent<Verdict>({ entries: VERDICTS_MAX });
   const checker = once(async () => (await import('./token-check.ts')).createTokenCheck(options));
 

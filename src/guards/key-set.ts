@@ -8,7 +8,7 @@ import type { Log } from '../log.ts';
 import { type Awaitable, err, ok, type Result } from '../problem.ts';
 import type { JwtKeys, KeysUnavailable, SigningKeys } from './signing-keys.ts';
 
-/** Public-key signatures only: with HS256 among them a public key would be a shared secret (RFC 8725 §2.1). */
+/** Public-key signatures only: with HS256 in this list, a public key could serve as a shared secret (RFC 8725 §2.1). */
 const ASYMMETRIC = [
   'RS256',
   'RS384',
@@ -23,11 +23,11 @@ const ASYMMETRIC = [
   'Ed25519',
 ];
 
-/** A key that left the issuer's set is accepted this long at most. */
+/** A key that left the issuer's set is accepted for at most this long. */
 const KEY_SET_FOR_MS = 5 * 60_000;
-/** After a fetch for an unknown key another one causes none for this long: made-up `kid`s must not load the issuer. */
+/** For this long after a fetch for an unknown key, another one causes none: made-up `kid`s must not load the issuer. */
 const COOLDOWN_MS = 10_000;
-/** After a failed fetch the issuer is left alone this long. */
+/** After a failed fetch the issuer is left alone for this long. */
 const FAILURE_PAUSE_MS = 1000;
 
 export type LoadKeySet = () => Promise<Result<JSONWebKeySet, KeysUnavailable>>;
@@ -62,7 +62,7 @@ export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Cl
     if (failed !== undefined) log.info('key set back');
     failed = undefined;
     const { json } = usable.value;
-    const keys = json === held?.json ? held.keys : usable.value.keys; // an unchanged set keeps what was decided with it
+    const keys = json === held?.json ? held.keys : usable.value.keys; // an unchanged set keeps its verdicts
     held = { keys, json, fetchedAtMs };
     return ok(keys);
   }

@@ -1,5 +1,5 @@
 // The rate limit guard: a number of requests per bucket and window, counted in this process. A bucket's window begins
-// with its first use. What was decided is noted for the answer's headers (draft-ietf-httpapi-ratelimit-headers).
+// with its first use. The decision is noted for the answer's headers (draft-ietf-httpapi-ratelimit-headers).
 
 import type { Clock } from '../clock.ts';
 import type { RateLimit, RateLimitState } from '../http/headers.ts';
@@ -12,7 +12,7 @@ export interface LimitedCall {
 }
 
 export interface RateLimitOptions<In> {
-  /** Requests a window; 0 switches the limit off. */
+  /** Requests per window; 0 switches the limit off. */
   readonly requests: number;
   readonly windowMs: number;
   /** Picks the bucket of a call; without one the call counts in the bucket `unknown`. */
@@ -25,7 +25,9 @@ interface Bucket {
   endsAtMs: number;
 }
 
-/** Buckets kept. Beyond it ended ones go first, then the oldest: its caller gains a new window, memory stays bounded. */
+/**
+ * Buckets kept. Beyond this, ended ones go first, then the oldest: their callers gain a window, memory stays bounded.
+ */
 const BUCKETS_MAX = 100_000;
 
 export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions<In>): Guard<In> {
@@ -44,7 +46,7 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
     return fresh;
   }
 
-  // All windows are of one length, so the oldest entries are the first to end.
+  // All windows have the same length, so the oldest entries are the first to end.
   function makeRoom(nowMs: number): void {
     for (const [name, bucket] of buckets) {
       if (bucket.endsAtMs > nowMs && buckets.size < BUCKETS_MAX) return;
@@ -55,7 +57,7 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
   const decide: Guard<In> = (call) => {
     const nowMs = clock.monotonicMs();
     const bucket = bucketOf(key(call) ?? 'unknown', nowMs);
-    // The clock has fractions: what is left of a new window may come out a hair longer than the window.
+    // The clock has fractions: rounding errors can make the rest of a new window a hair longer than the window.
     const resetS = Math.min(limit.windowS, Math.ceil((bucket.endsAtMs - nowMs) / 1000));
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;

@@ -3,10 +3,13 @@
 import type { JWTVerifyGetKey } from 'jose';
 import { type Awaitable, ok, type Problem, type Result } from '../problem.ts';
 
-/** The keys can't be had now. It says nothing about any token. */
+/** The keys can't be had now. This says nothing about any token. */
 export type KeysUnavailable = Extract<Problem, { code: 'auth_unavailable' }>;
 
-/** The keys as jose takes them: a function that finds the one for a token's header. Other keys are another function. */
+/**
+ * The keys as jose takes them: a function that finds the key for a token's header. Different keys are a different
+ * function.
+ */
 export type JwtKeys = JWTVerifyGetKey;
 
 export interface SigningKeys {
@@ -14,9 +17,9 @@ export interface SigningKeys {
   readonly algorithms: readonly string[];
   /** The keys in force now, or null when they are not known. A verdict reached with other keys no longer counts. */
   inForce(): JwtKeys | null;
-  /** The same, fetched where they are not known. */
+  /** The keys in force, fetched when they are not known. */
   get(): Awaitable<Result<JwtKeys, KeysUnavailable>>;
-  /** For a token for which `seen` has no key: the keys as they are now, which may still be `seen`. */
+  /** The current keys, for a token whose key `seen` lacks. They may still be `seen`. */
   newerThan(seen: JwtKeys): Awaitable<Result<JwtKeys, KeysUnavailable>>;
 }
 

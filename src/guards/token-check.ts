@@ -1,5 +1,5 @@
-// Checking a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token: neither a
-// start nor a server that only sees API keys waits for it.
+// Checking a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so that
+// neither start-up nor a server that only sees API keys waits for it.
 
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
@@ -18,12 +18,12 @@ export interface TokenCheckOptions {
   readonly keys: SigningKeys;
   /** Required `iss`; null: not compared. */
   readonly issuer: string | null;
-  /** Accepted `aud` values, asked at each use; null: not compared. */
+  /** Accepted `aud` values, read at each use; null: not compared. */
   readonly audiences: () => readonly string[] | null;
   readonly clock: Clock;
 }
 
-/** What a valid token says, and the keys that say it is valid. */
+/** What a valid token says, and the keys that verified it. */
 export interface CheckedToken {
   readonly subject: string;
   readonly keys: JwtKeys;
@@ -37,7 +37,7 @@ export function createTokenCheck({ keys: signing, issuer, audiences, clock }: To
   return async (token) => {
     const alg = algorithmOf(token);
     if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
-    // Jose checks this too. Done first, so that a token that no key could verify causes no fetch of keys.
+    // Jose checks this too, but only once keys were fetched: a token that no key could verify must cause no fetch.
     if (!signing.algorithms.includes(alg)) return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
     const accepted = audiences();
     const options: JWTVerifyOptions = {
@@ -69,7 +69,7 @@ export function createTokenCheck({ keys: signing, issuer, audiences, clock }: To
   };
 }
 
-/** What the header says; null for what is no JWT. */
+/** The `alg` of the header; null if there is none, or the token is no JWT. */
 function algorithmOf(token: string): string | null {
   try {
     return decodeProtectedHeader(token).alg ?? null;
@@ -91,7 +91,7 @@ async function verifyWith(
   }
 }
 
-/** For a token that several keys fit: the first whose signature it is. */
+/** For a token that several keys fit: tries each, up to KEYS_TRIED_MAX, until one verifies the signature. */
 async function tryEach(
   candidates: errors.JWKSMultipleMatchingKeys,
   token: string,
@@ -115,7 +115,8 @@ const mayHaveNewerKey = (error: unknown, token: string): boolean =>
   error instanceof errors.JWKSNoMatchingKey ||
   (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);
 
-// Only jose's messages about claims repeat nothing of the token. An error that is not jose's comes from an unusable key.
+// Of jose's messages, only those about claims repeat nothing of the token. Errors that are not jose's come from an
+// unusable key.
 const problemOf = (error: unknown): Problem => ({
   code: 'invalid_token',
   reason:

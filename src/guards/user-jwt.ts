@@ -1,4 +1,4 @@
-// The user JWT guard: only `Authorization: Bearer`, verified by what it is given; adds who the user is.
+// The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is.
 
 import type { Credentials } from '../http/credentials.ts';
 import type { Log } from '../log.ts';

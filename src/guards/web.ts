@@ -7,11 +7,11 @@ import { remembering } from '../remembering.ts';
 const ALLOWED: Result<void, Problem> = ok(undefined);
 
 /**
- * `Host` names this server answers to. Rebinding needs a name that an attacker controls (and lets resolve to us), so
- * IP literals pass. `allowed` are lower-case names without port; null: loopback and the public host.
+ * `Host` names this server answers to. DNS rebinding needs a name that an attacker controls and points at us, so IP
+ * literals pass. `allowed` are lower-case names without port; null: loopback and the public host.
  */
 export function hostGuard(allowed: readonly string[] | null, publicHost: () => string) {
-  // The same few come with every request; parsing a URL each time would cost more than the whole decision.
+  // Requests repeat the same few hosts, and parsing a URL each time would cost more than the rest of the decision.
   return remembering((host: string): Result<void, Problem> => {
     if (NOT_IN_HOST.test(host) || !URL.canParse(`http://${host}`)) return err({ code: 'host_denied' });
     const name = new URL(`http://${host}`).hostname.toLowerCase();
@@ -33,8 +33,8 @@ export function originGuard(allowed: readonly string[] | null, publicOrigin: () 
   });
 }
 
-/** What would end the host in a URL, so that the rest of the header went unread. */
+/** Characters that end the host in a URL, and would leave the rest of the header unread. */
 const NOT_IN_HOST = /[/\\?#@]/;
 
-// `URL.hostname` has normalized every spelling of an address already.
+// `URL.hostname` has already normalized every spelling of an address.
 const isAddress = (name: string) => name.startsWith('[') || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);

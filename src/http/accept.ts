@@ -2,7 +2,10 @@
 
 const REFUSED = /^q=0(\.0*)?$/;
 
-/** True when `accept` takes `type` (lower case): the most specific range that covers it decides. Absent: anything. */
+/**
+ * True when `accept` takes `type` (lower case): the most specific range that covers it decides. An absent header takes
+ * anything.
+ */
 export function accepts(accept: string | null, type: string): boolean {
   if (accept === null) return true;
   const ranges = new Map(accept.toLowerCase().split(',').map(parseRange));

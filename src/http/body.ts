@@ -4,14 +4,14 @@ import { type Awaitable, chain, err, ok, type Problem, type Result } from '../pr
 
 export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input, far below what hurts
 
-// With any parameter but another charset: those nobody knows are to be ignored (RFC 2045 §5).
+// Any parameter may follow, except another charset: unknown ones are to be ignored (RFC 2045 §5).
 const JSON_TYPE = /^application\/json\s*(;(?!.*charset\s*=(?!\s*"?utf-?8\b))[^,]*)?$/i;
 
 type Body = Result<unknown, Problem>;
 
 /**
- * Hands the parsed body to `next`, with `context`; undefined when there is no body. A callback, because a promise of the
- * body would be one more promise for every request, which costs as much as reading its headers.
+ * Hands the parsed body, or undefined when there is none, to `next`, with `context`. It takes a callback because
+ * returning the body would cost every request one more promise, which is as much as reading its headers.
  */
 export function withJson<T, C>(
   request: Request,
@@ -20,7 +20,8 @@ export function withJson<T, C>(
 ): Awaitable<T> {
   const { headers } = request;
   const length = headers.get('content-length');
-  // Neither a length nor chunks: no body (RFC 9112 §6.3). `request.body` is asked last: touching it is slow.
+  // Without a length or chunks there is no body (RFC 9112 §6.3). `request.body` is checked last, because touching it is
+  // slow.
   if (length === '0' || (length === null && request.body === null)) return next(ok(undefined), context);
   const type = headers.get('content-type');
   const isJson = type === 'application/json' || (type !== null && JSON_TYPE.test(type));
@@ -43,7 +44,7 @@ async function readMeasured<T, C>(request: Request, next: (body: Body, context: 
 /** Not JSON, or cut off by the client. */
 const INVALID: Body = err({ code: 'invalid_json' });
 
-// No length announced: count while reading, and stop reading at the limit. Only the first byte shows that there is a body.
+// No length announced: count while reading, and stop at the limit. Only the first byte shows that there is a body.
 async function readUnmeasured(request: Request, isJson: boolean): Promise<Body> {
   const decoder = new TextDecoder();
   let bytes = 0;

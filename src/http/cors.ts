@@ -15,10 +15,10 @@ const ALLOWED_HEADERS = [
 ].join(', ');
 const EXPOSED_HEADERS = 'WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy';
 const PREFLIGHT_MAX_AGE_S = '600';
-/** Names of sensible length: what is longer could be a key put into the wrong place, and must not come back. */
+/** Names of sensible length: a longer one could be a misplaced key, which must not be sent back. */
 const MCP_PARAM = /\bmcp-param-[\w-]{1,48}(?![\w-])/gi;
 
-/** Adds to an answer what lets the page of `origin` read it; `*` for what is open to any. */
+/** Lets pages of `origin` read an answer, or, if it is `open`, any page. */
 export function allowOrigin(headers: Headers, origin: string, open: boolean): void {
   headers.set('Access-Control-Allow-Origin', open ? '*' : origin);
   headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS);
@@ -30,7 +30,7 @@ export function preflight(request: Request, allow: string): Response {
   const headers = new Headers({ Allow: allow, ...SECURITY_HEADERS });
   if (request.headers.has('access-control-request-method')) {
     headers.set('Access-Control-Allow-Methods', allow);
-    // Mcp-Param-<x> headers carry names of a tool's own: they are allowed as they are asked for.
+    // Tools choose the names of Mcp-Param-<x> headers, so whichever are asked for are allowed.
     const params = (request.headers.get('access-control-request-headers') ?? '').match(MCP_PARAM) ?? [];
     headers.set('Access-Control-Allow-Headers', [ALLOWED_HEADERS, ...params].join(', '));
     headers.set('Access-Control-Max-Age', PREFLIGHT_MAX_AGE_S);

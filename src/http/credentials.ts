@@ -1,4 +1,4 @@
-// Where credentials stand in a request. Reads them; judges none.
+// Reads the credentials of a request from wherever they stand; judges none.
 
 import { isObject } from '../json.ts';
 

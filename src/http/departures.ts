@@ -1,12 +1,11 @@
-// Under load, answers that are ready within one turn of the event loop leave in a row at its end. A client at the other
-// end of many connections is then woken once for all of them; to wake it for each costs more than most of what a request
-// costs here.
+// Under load, answers that become ready within one turn of the event loop leave together at its end. A client with many
+// connections is then woken once for all of them; waking it for each costs more than most of the work on a request.
 
 /** When an answer that is ready may leave: now (undefined), or at the end of this turn of the event loop. */
 export type Departure = () => Promise<void> | undefined;
 
 /**
- * The first few of a turn leave at once: where there are no more, nothing is gained by waiting. It also serves clients that
+ * The first few answers of a turn leave at once: if no more follow, waiting gains nothing. This also helps clients that
  * pipeline: the runtime ends a connection on which a second request comes before the first is answered.
  */
 const AT_ONCE_PER_TURN = 2;

@@ -1,5 +1,5 @@
-// Server-sent events (HTML Living Standard §9.2): framing, and a stream whose buffer is bounded in bytes.
-// When to send what, and keep-alives, are left to others.
+// Server-sent events (HTML Living Standard §9.2): framing, and a stream whose buffer is bounded in bytes. What to send
+// when, and keep-alives, are left to others.
 
 import type { Clock } from '../clock.ts';
 import { SECURITY_HEADERS } from './headers.ts';
@@ -12,21 +12,23 @@ export interface ServerEvent {
 
 export interface EventStream {
   readonly response: Response;
-  /** False, and nothing sent, when the client has not read what was sent before, or is gone. */
+  /** False, with nothing sent, when the client has left the buffer full, or is gone. */
   send(event: ServerEvent): boolean;
   /** A line that clients skip. */
   comment(text: string): boolean;
-  /** Ends it, after `last` if given, which goes out even when the buffer is full. What was sent still reaches the client. */
+  /**
+   * Ends the stream, after `last` if given, which fits even into a full buffer. What was sent still reaches the client.
+   */
   close(last?: ServerEvent): void;
-  /** The stream and what waits in it are dropped: for a client that does not read. */
+  /** Drops the stream and everything waiting in it, for a client that does not read. */
   cut(): void;
   /** Monotonic time of the last thing sent. */
   readonly lastSentMs: number;
 }
 
 /**
- * What may wait for the client to read it; the event that exceeds this is the last one taken. Enough for bursts of
- * answers, little enough for 1,000 streams.
+ * Bytes that may wait for the client to read them; the event that exceeds this is the last one taken. Enough for bursts
+ * of answers, little enough for 1,000 streams.
  */
 const BUFFER_BYTES_MAX = 256 * 1024;
 
@@ -46,7 +48,7 @@ export function eventText({ event, data }: ServerEvent): string {
   return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
-/** `onEnd` runs when either side ends the stream; where this side does, just before the last byte. */
+/** `onEnd` runs when either side ends the stream; when this side does, just before the last byte. */
 export function openEventStream(clock: Clock, onEnd: () => void): EventStream {
   const encoder = new TextEncoder();
   let lastSentMs = clock.monotonicMs();

@@ -10,7 +10,7 @@ const QUIET_MS_MAX = 15_000; // far below the 60 s after which proxies usually h
 const LOOK_EVERY_MS = 1000;
 
 export interface EventStreams {
-  /** Opens the stream that answers a request. `onEnd` runs when it ends, by whichever side. */
+  /** Opens the stream that answers a request. `onEnd` runs when either side ends it. */
   open(exchange: Exchange, onEnd?: () => void): EventStream;
 }
 
@@ -29,7 +29,7 @@ export function createEventStreams(clock: Clock): EventStreams {
     open({ peer, request }, onEnd) {
       peer.holdOpen(request, true);
       const stream = openEventStream(clock, () => {
-        // Before the answer ends: after it, the connection would stay without an idle timeout for good.
+        // Must come before the answer ends: later, the connection would stay without an idle timeout for good.
         peer.holdOpen(request, false);
         streams.delete(stream);
         if (streams.size === 0) {

@@ -1,5 +1,5 @@
-// What a trusted proxy says about the request it passes on. Of a list only the last entry is the proxy's own word;
-// those before it came with the request.
+// What a trusted proxy says about the request it passes on. Only the last entry of a list is the proxy's own; those
+// before it came with the request.
 
 export const forwardedProto = (headers: Headers): string | null =>
   lastOf(headers.get('x-forwarded-proto'))?.toLowerCase() ?? null;

@@ -1,6 +1,6 @@
 // Headers that many answers share.
 
-/** On every answer: no sniffing, and nothing in it is a page to run or frame. The preview page brings its own policy. */
+/** On every answer: no sniffing, and no page to run or frame. The preview page brings its own policy. */
 export const SECURITY_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -17,7 +17,7 @@ export const UNCACHED_JSON_HEADERS = {
   ...SECURITY_HEADERS,
 } as const;
 
-/** What a limit allows. One object for all calls of a guard, so that it stands for the limit. */
+/** What a limit allows. A guard uses one object for all its calls, so the object identifies the limit. */
 export interface RateLimit {
   readonly requests: number;
   readonly windowS: number;
@@ -39,7 +39,7 @@ export function setRateLimit(headers: Headers, { limit, remaining, resetS }: Rat
 /** Gives the headers of a tool's answer. A Response must copy them at once, because the next call changes them. */
 export type AnswerHeaders = (rateLimit: RateLimitState | undefined) => Headers;
 
-/** Filling Headers costs more than anything else about an answer, so they are filled once for each limit there is. */
+/** Filling Headers costs more than anything else about an answer, so they are filled once per limit. */
 export function createAnswerHeaders(): AnswerHeaders {
   const unlimited = new Headers(UNCACHED_JSON_HEADERS);
   const limited = new Map<RateLimit, Headers>();

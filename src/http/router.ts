@@ -1,24 +1,25 @@
-// Which route a path belongs to. Exact paths in a Map; a route whose path ends in `*` takes what begins like it.
+// Finds the route of a path. Exact paths are in a Map; a route whose path ends in `*` takes every path that begins with
+// it.
 
 import type { Awaitable, Problem } from '../problem.ts';
 import type { Exchange } from './exchange.ts';
 
 export type Handler = (exchange: Exchange) => Awaitable<Response>;
 
-/** How a route says no. */
+/** Turns a refusal into an answer. */
 export type Refuse = (exchange: Exchange, problem: Problem) => Response;
 
 export interface Route {
   readonly path: string;
   readonly get?: Handler;
   readonly post?: Handler;
-  /** For a route of many paths: why there is nothing at this one, or null. Without it every such path is there. */
+  /** For a route of many paths: why there is nothing at this one, or null. Without `absent`, all of them exist. */
   readonly absent?: (exchange: Exchange) => Problem | null;
-  /** For refusals before the handler; problemResponse unless given. */
+  /** Answers what is refused before the handler; problemResponse unless given. */
   readonly refuse?: Refuse;
   /** Any web page may read it: it says the same to everyone. */
   readonly openToAnyOrigin?: boolean;
-  /** Probes reach it by whatever name they know. */
+  /** Answers to any Host: probes use whatever name they know. */
   readonly anyHost?: boolean;
 }
 
