@@ -1,44 +1,47 @@
-// Knowing how current this process is: polls the store's change feed and tells the caches what to drop.
+// Keeps this process current: polls the store's change feed and tells the caches what to drop.
 //
-// Everything decided from memory counts only while the last complete poll *began* less than `lagMaxMs` ago: whatever
-// another process acknowledged before that moment has been seen here. Past it, `ensureCurrent` polls at once or fails.
+// Memory decides only while the last complete poll *began* less than `lagMaxMs` ago: that poll has seen whatever
+// another process acknowledged before it. After that, `ensureCurrent` polls at once or fails.
 
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { err, ok, type Result, type StoreUnavailable } from '../problem.ts';
 import { FEED_PAGE_MAX, type FeedPosition, type KeyStore } from './record.ts';
 
-/** Polls within the bound: one may be lost, and one slow, before verification has to wait for a poll of its own. */
+/** Polls within the bound: one may be lost and one be slow before a verification has to wait for a poll of its own. */
 const POLLS_PER_LAG = 4;
-/** After one that failed the next comes sooner: there may still be time before anybody has to wait. */
+/** After a failed poll the next one comes sooner: it may succeed before anybody has to wait. */
 const RETRIES_PER_LAG = 16;
 /**
- * After this part of the bound a question to the store is given up, and the caller gets 503. It is most of the bound, so
- * that there is time to ask a store over the network a second time.
+ * A question to the store is given up after this part of the bound, and the caller gets 503. It is most of the bound,
+ * to leave time for a second try over the network.
  */
 const ASK_PART_OF_LAG = 0.9;
 /** With a long bound a question is given up sooner: nobody should have to wait for all of it. */
 const ASK_MS_MAX = 3000;
-/** Taken off the bound, for the answer's way to its caller: a success must not arrive after the bound either. */
+/** Taken off the bound for the answer's way to its caller: a success must not arrive after the bound. */
 const ANSWER_MS = 25;
-/** Without a verification for this long polling stops: hosted databases bill reads. */
+/** Polling stops after this long without a verification, because hosted databases bill reads. */
 const IDLE_AFTER_MS = 60_000;
-/** Further behind than this, forgetting everything is quicker than reading what happened. */
+/** When the process is further behind than this, forgetting everything is quicker than reading the changes. */
 const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 
 export interface Feed {
-  /** True while memory may be believed. Also tells the feed that somebody is verifying. */
+  /** True while memory may be trusted. Also tells the feed that somebody is verifying. */
   current(): boolean;
-  /** Resolves when memory may be believed again, or with the reason why it can't be. */
+  /** Resolves when memory may be trusted again, or with the reason why it can't be. */
   ensureCurrent(): Promise<Result<void, StoreUnavailable>>;
-  /** After a mutation of this process: resolves when its change has been seen here, or else memory is believed no more. */
+  /**
+   * After a mutation by this process: resolves when its change has been seen here; otherwise memory is no longer
+   * trusted.
+   */
   refresh(): Promise<void>;
   /** Asks the store now: does it answer? Does not count as verifying. */
   probe(): Promise<boolean>;
   readonly position: FeedPosition;
   /** How long a question to the store may take for its answer to count. */
   readonly askWithinMs: number;
-  /** Age of what is known, milliseconds; null before the first poll. */
+  /** Age of what is known, in milliseconds; null before the first poll and after a `refresh` that failed. */
   lagMs(): number | null;
   stop(): void;
 }
@@ -122,7 +125,7 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
 
   async function ensureCurrent(): Polled {
     askedAtMs = clock.monotonicMs();
-    // A poll that was already under way may have begun too long ago to prove anything: then one more.
+    // A poll that was already under way may have begun too long ago to prove anything; then poll once more.
     for (let tries = 0; tries < 2; tries += 1) {
       const polled = await poll();
       if (!polled.ok) return polled;
@@ -138,7 +141,7 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
     },
     ensureCurrent,
     async refresh() {
-      await running?.catch(() => {}); // began before the change was made, so it may have missed it
+      await running?.catch(() => {}); // it began before the change was made, and may have missed it
       let seen = false;
       try {
         seen = (await poll()).ok;

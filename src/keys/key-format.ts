@@ -1,4 +1,4 @@
-// API keys as strings: `<prefix>_<64 hex>`, their shape, their making, their hash. The plain key is never stored.
+// API keys as strings, `<prefix>_<64 hex>`: how they are made, recognized and hashed. The plain key is never stored.
 
 import type { RandomBytes, Sha256 } from '../clock.ts';
 
@@ -15,7 +15,7 @@ export const mintKey = (production: boolean, random: RandomBytes): string =>
 /** A new record id: 16 random bytes as 32 lowercase hex characters. */
 export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
 
-/** True for text that could be a key. Either prefix passes: whether it is one, the record decides. */
+/** True for text that could be a key. Either prefix passes; the record decides whether it is one. */
 export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
 
 /** True for text that could be a record id, which is then safe to log. */

@@ -7,7 +7,7 @@ import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
 import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 
-/** Keys one user may hold, in any state: bounds the list, its answer, and what one account can fill. */
+/** Keys one user may hold, in any state. Bounds the list, its answer, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;
 const MS_PER_DAY = 24 * 60 * 60 * 1000;
 
@@ -18,7 +18,7 @@ export interface NewKey {
   readonly expiresInDays?: number | undefined;
 }
 
-/** Who asks, and for the log, in which request. */
+/** Who asks, and (for the log) in which request. */
 export interface Actor {
   readonly userId: string;
   readonly requestId: string;
@@ -27,11 +27,13 @@ export interface Actor {
 export interface Keys {
   /** The new record and its plain key, which is given out here and never again. */
   create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
-  /** The actor's keys, newest first, with last uses the store did not have yet. */
+  /** The actor's keys, newest first, with last uses that the store does not have yet. */
   list(actor: Actor): Promise<Result<ListedKey[], StoreUnavailable>>;
-  /** Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids there are. */
+  /**
+   * Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids exist.
+   */
   revoke(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
-  /** As `revoke`, and the record is gone. */
+  /** As `revoke`, but removes the record. */
   delete(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
   /** Changes the fields that are given and not empty. No tool offers it. */
   update(
@@ -55,7 +57,7 @@ export interface KeysOptions {
 
 export function createKeys(options: KeysOptions): Keys {
   const { store, lastUsed, refresh, clock, random, sha256, log, production } = options;
-  /** Says in the log why the store gave no answer: the caller is told only that it did not. */
+  /** Logs why the store gave no answer: the caller is told only that it gave none. */
   function logged<T>(stored: Result<T, StoreUnavailable>, requestId: string): Result<T, StoreUnavailable> {
     if (!stored.ok) log.warn('key store out of reach', { requestId, reason: stored.error.reason });
     return stored;
@@ -67,8 +69,8 @@ export function createKeys(options: KeysOptions): Keys {
     keyId: string,
     change: () => Promise<Result<boolean, StoreUnavailable>>,
   ): Promise<Result<void, StoreUnavailable>> {
-    // What is not shaped like an id names no key, and never gets near the store or the log: it may be text that the
-    // store would cut to an id, or a key pasted into the wrong field.
+    // Text that is not shaped like an id names no key, and never gets near the store or the log: the store might cut it
+    // to an id, or it may be a key pasted into the wrong field.
     if (!isIdShaped(keyId)) {
       log.info(event, { requestId, userId, changed: false });
       return ok(undefined);

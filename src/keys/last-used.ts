@@ -1,4 +1,4 @@
-// When each key was last used: exact in memory at once, in the store a few seconds later, never a write per call.
+// When each key was last used: exact in memory at once, stored a few seconds later, never with a write per call.
 
 import type { Log } from '../log.ts';
 import { sleep, within } from '../waiting.ts';
@@ -8,7 +8,7 @@ import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 const FLUSH_AFTER_MS = 3000;
 /** A flush is written in slices, spread over this time: whoever asks the store meanwhile waits for one slice at most. */
 const SPREAD_MS = 1000;
-/** The longest pause between two slices: a few need not be spread over all of that time. */
+/** The longest pause between two slices: a few slices need not be spread over all of that time. */
 const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 15 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
@@ -21,7 +21,7 @@ const STOP_MS_MAX = 3000;
 /** A record, and when its key was used last: side by side, so that a use is noted without looking for the key again. */
 export interface TrackedKey {
   readonly record: ApiKeyRecord;
-  /** Milliseconds since the Unix epoch; 0: not yet in this process. */
+  /** Milliseconds since the Unix epoch; 0: not used in this process yet. */
   usedAtMs: number;
   /** Number of the flush that is to write it. */
   flush: number;
@@ -32,7 +32,7 @@ export const track = (record: ApiKeyRecord): TrackedKey => ({ record, usedAtMs: 
 export interface LastUsed {
   /** Notes a successful use of the key at `usedAtMs`. */
   note(key: TrackedKey, usedAtMs: number): void;
-  /** The newer of what the record says and what was not written yet when it was read. */
+  /** The later of the record's own last use and any use that was not written yet when the record was read. */
   of(record: ListedKey): number | null;
   /** Writes everything pending; resolves when done or when the store refused. */
   flush(): Promise<void>;
@@ -46,7 +46,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   let pending: Uses = new Map();
   /** Taken from `pending`, and not known to be written yet. */
   let leaving: Uses = new Map();
-  /** By the last flush: a list that was read before it was written, and is answered after, lacks them. */
+  /** Written by the last flush: a list that was read before that, and is answered after it, lacks them. */
   let written: Uses = new Map();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let flushing: Promise<void> | undefined;
@@ -73,7 +73,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
 
   function keep(key: TrackedKey): void {
     const { id } = key.record;
-    const known = pending.get(id); // another object, where the record was read again meanwhile
+    const known = pending.get(id); // another object, if the record was read again meanwhile
     if (known !== undefined) {
       known.usedAtMs = Math.max(known.usedAtMs, key.usedAtMs);
       return;
@@ -132,7 +132,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     flush,
     async stop() {
       stopping = true;
-      // The first may join a flush that began before the last uses were noted.
+      // The first call may join a flush that began before the last uses were noted.
       const written = flush().then(() => (pending.size > 0 ? flush() : undefined));
       await within(STOP_MS_MAX, written, undefined);
       clearTimeout(timer);
@@ -141,8 +141,8 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
 }
 
 /**
- * In slices, oldest keys first: keys of one age are neighbours in the database, so that a write touches few pages and
- * not one for each key. Sorted in runs, which are merged as they are asked for: sorting all at once takes tens of ms.
+ * Slices of `uses`, oldest keys first: keys of one age are neighbours in the database, so a write touches a few pages
+ * rather than one per key. They are sorted in runs, which are merged on demand: sorting all at once takes tens of ms.
  */
 async function* slicesOf(uses: Uses, size: number): AsyncGenerator<TrackedKey[]> {
   const runs: TrackedKey[][] = [];
@@ -170,6 +170,6 @@ function takeOldest(runs: readonly TrackedKey[][]): TrackedKey | undefined {
   return oldest?.pop();
 }
 
-/** When the next key of a run was created; never, when there is none. */
+/** When the next key of a run was created; infinity when there is none. */
 const createdAtMsOf = (run: readonly TrackedKey[] | undefined) =>
   run?.at(-1)?.record.createdAtMs ?? Number.POSITIVE_INFINITY;

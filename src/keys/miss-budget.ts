@@ -1,9 +1,9 @@
-// How often one source may make the store be asked for keys nobody here knows: what a flood of guessed keys can cost.
+// Limits how often one source may have the store asked for unknown keys, and so what a flood of guessed keys can cost.
 // Each source has a token bucket.
 //
-// Only keys that turn out wrong use the budget up, so honest callers have it whole. Over it a caller waits a little,
-// then gets 429. Whoever comes back with the *same* key, as Retry-After asks, is served from a part of the budget of
-// its own: a flood of ever new keys can't use that, so an honest key gets through beside it from the same address.
+// Only keys that turn out wrong use up the budget, so honest callers have all of it. A caller over budget waits a
+// little, then gets 429. A caller that comes back with the *same* key, as Retry-After asks, is served from a separate
+// budget. A flood of ever new keys can't use that one, so an honest key from the same address still gets through.
 
 import type { Clock } from '../clock.ts';
 import { type Awaitable, err, ok, type Problem, type Result } from '../problem.ts';
@@ -12,19 +12,21 @@ import { sleep } from '../waiting.ts';
 
 /** Unknown keys a source may present: at 40 µs a read, under 1 % of a core. */
 const MISSES_PER_S = 200;
-/** What a source may save up: a cold start of many honest callers behind one proxy asks for many keys at once. */
+/** What a source may save up: after a cold start, many honest callers behind one proxy present many keys at once. */
 const BURST = 1000;
-/** The part of it for keys that were told to come back. */
+/** The separate budget for keys that were told to come back; no more than this is saved up. */
 const RETURNING_PER_S = 50;
 /** A refused key that comes back sooner than this did not wait as it was told. */
 const RETURN_AFTER_MS = 900;
-/** Sources remembered; beyond it those longest quiet are forgotten, and start with a full budget. */
+/** Sources remembered. Beyond this, those quiet the longest are forgotten, and start again with a full budget. */
 const SOURCES_MAX = 10_000;
-/** Callers waiting, of one source and in all, and how long. */
+/** Callers that may wait, per source and in all, and how long. */
 const WAITING_PER_SOURCE = 16;
 const WAITING_MAX = 1000;
 const WAIT_MS_MAX = 500;
-/** Refused keys remembered, by hash: half of them for certain, 2 s at 50,000 refusals a second; some 60 MB in a flood. */
+/**
+ * Refused keys remembered, by hash; half of them for certain, 2 s at 50,000 refusals a second. Some 60 MB in a flood.
+ */
 const REFUSED_MAX = 200_000;
 
 const ADMITTED: Result<void, Problem> = ok(undefined);
@@ -111,7 +113,7 @@ export function createMissBudget(clock: Clock): MissBudget {
   };
 }
 
-/** The network a budget belongs to: an IPv4 address, or the /64 of an IPv6 one, which one host has whole. */
+/** The network a budget belongs to: an IPv4 address, or the /64 of an IPv6 one, all of which one host may own. */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address;
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];

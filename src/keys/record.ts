@@ -21,9 +21,11 @@ export interface ListedKey extends ApiKeyRecord {
   readonly lastUsedAtMs: number | null;
 }
 
-/** A point in the change feed of one database. A reader at a position has seen every change up to and with `seq`. */
+/**
+ * A point in the change feed of one database. A reader at a position has seen every change up to and including `seq`.
+ */
 export interface FeedPosition {
-  /** Made once with the database; another one means the database was replaced. */
+  /** Made once, with the database; a different one means the database was replaced. */
   readonly databaseId: string;
   readonly seq: number;
 }
@@ -31,7 +33,7 @@ export interface FeedPosition {
 /** What one poll of the change feed brought. */
 export interface FeedPage {
   readonly databaseId: string;
-  /** Changes up to and with this seq are no longer listed. */
+  /** Changes up to and including this seq are no longer listed. */
   readonly prunedSeq: number;
   /** The newest seq there is. */
   readonly newestSeq: number;
@@ -52,9 +54,9 @@ export type Stored<T> = Promise<Result<T, StoreUnavailable>>;
 
 /** Every write is durable once it resolves, and harmless when repeated. */
 export interface KeyStore {
-  /** Adds the record unless its owner already has `keysPerUserMax`, decided in the inserting statement itself. */
+  /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
   insert(record: ApiKeyRecord, keysPerUserMax: number): Stored<'created' | 'limit_reached'>;
-  /** Newest first; of equal age, the later inserted first. */
+  /** Newest first; of equal age, the one inserted later first. */
   listByUser(userId: string): Stored<ListedKey[]>;
   /** Sets active = false on the owner's key. False: no such key, or inactive already. */
   deactivate(userId: string, keyId: string): Stored<boolean>;
@@ -63,14 +65,14 @@ export interface KeyStore {
   /** Changes the given fields. False: no such key of this owner. */
   update(userId: string, keyId: string, fields: { name?: string; scopes?: readonly string[] }): Stored<boolean>;
   /**
-   * The record of a hash. A replica that has not reached `atLeast` is passed over for the primary. `withinMs`: give up
-   * by then, because a later answer would be too old to count.
+   * The record with this hash, from the primary where a replica has not reached `atLeast`. Gives up after `withinMs`,
+   * because a later answer would be too old to count.
    */
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
-  /** The change feed after `seq`, from the primary. `withinMs`: give up by then. */
+  /** The change feed after `seq`, from the primary. Gives up after `withinMs`. */
   changesAfter(seq: number, withinMs: number): Stored<FeedPage>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): Stored<void>;
-  /** As many as one write can take without holding anything else up for more than a few milliseconds. */
+  /** The most uses that one write can take without holding up anything else for more than a few milliseconds. */
   readonly usesPerWrite: number;
 }

@@ -3,7 +3,7 @@
 import type { KeyRefusal } from '../problem.ts';
 import type { ApiKeyRecord } from './record.ts';
 
-/** Null when usable. A key is usable up to and with the millisecond of `expiresAtMs`. */
+/** Null when usable. A key is usable up to and including the millisecond of `expiresAtMs`. */
 export function refusalAt(record: ApiKeyRecord, nowMs: number): KeyRefusal | null {
   if (!record.active) return 'revoked';
   if (record.expiresAtMs !== null && record.expiresAtMs < nowMs) return 'expired';

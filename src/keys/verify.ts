@@ -1,4 +1,4 @@
-// Verifying a presented key: shape, hash, record (from memory where it may be believed), status, last use.
+// Verifying a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
 import type { Clock, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';
@@ -22,16 +22,17 @@ export interface KeyIdentity {
 
 /**
  * How long a key is refused from memory. The same for every reason: if a revoked key were remembered longer than an
- * unknown one, its faster refusal would tell that it once was a key. Short: its record may be restored from a backup.
+ * unknown one, its faster refusal would tell that it once was a key. It is short because a record may be restored from
+ * a backup.
  */
 const REFUSED_FOR_MS = 1000;
-/** Refused keys remembered, about 10 MB. One that is forgotten costs a read. */
+/** Refused keys remembered, about 10 MB. A forgotten one costs a read. */
 const REFUSED_MAX = 20_000;
 
 /** Records of usable keys in memory. The bytes are an estimate: strings at one byte a character, plus overhead. */
 const CACHE_ENTRIES_MAX = 200_000;
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
-/** What a record costs beside its texts: object, array, two map slots. Measured on Bun at about 400 bytes. */
+/** What a record takes beside its texts: object, array, two map slots. Measured on Bun at about 400 bytes. */
 const RECORD_OVERHEAD_BYTES = 400;
 
 interface Refused {
@@ -45,8 +46,8 @@ type FoundKey = TrackedKey | null;
 
 export interface Verifier {
   /**
-   * Decides over a presented key, and notes its use. No read and no write for a known key while the feed is current.
-   * `source`: the caller's address, asked for only when the store has to be.
+   * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current.
+   * `source` gives the caller's address; it is called only when the store may have to be asked.
    */
   verify(token: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>>;
   readonly feed: Feed;
@@ -64,7 +65,7 @@ export interface VerifierOptions {
 }
 
 export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }: VerifierOptions): Verifier {
-  // Both by hash: usable keys, and what was refused.
+  // Keyed by hash: usable keys, and refused ones.
   const cache = createRecent<TrackedKey>({
     entries: CACHE_ENTRIES_MAX,
     bytes: CACHE_BYTES_MAX,
@@ -83,7 +84,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     onChange(keyHash) {
       cache.delete(keyHash);
       refused.delete(keyHash);
-      reading.delete(keyHash); // a read under way may predate the change: who asks from now on reads anew
+      reading.delete(keyHash); // a read under way may predate the change: later callers read again
     },
     onReset() {
       cache.clear();
@@ -153,7 +154,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     );
   }
 
-  /** Concurrent look-ups of one hash share one read, and come back in the order they came. */
+  /** Concurrent look-ups of one hash share one read, and are answered in the order they came. */
   function readOnce(keyHash: string, address: string): Promise<Result<FoundKey, Problem>> {
     const shared = reading.get(keyHash);
     if (shared !== undefined) {
@@ -177,8 +178,8 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     const found = await store.findByHash(keyHash, feed.position, feed.askWithinMs);
     if (!found.ok) return found;
     const { record, position } = found.value;
-    // The answer is right for whoever asked before it came. It is kept only if the feed will tell of every change after
-    // it: a feed that is ahead of the read already may have told of one.
+    // The answer is right for everyone who asked before it came. It is kept only if the feed will still report every
+    // change after it: a feed that is already ahead of the read may have reported one.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
     const key = record && track(record);
     if (!isUsable(key)) refuseFromNowOn(keyHash, key);

@@ -1,19 +1,21 @@
-// One connection to a libSQL file, which runs one piece of work after another.
+// A connection to a libSQL file that runs one piece of work at a time.
 //
-// The driver never resets a statement that failed (libsql-client-ts #352): from then on the connection reports success
-// and commits nothing. So a client that met any error is closed and replaced before anything else is run; and because
-// the driver hands its connection from one waiting call to the next without asking us, nothing ever waits inside it.
+// The driver never resets a failed statement (libsql-client-ts #352): from then on the connection reports success and
+// commits nothing. So after any error the client is closed and replaced before anything else runs. And nothing ever
+// waits inside the driver, because it hands its connection from one waiting call to the next without asking us.
 
 import { type Client, createClient, LibsqlError } from '@libsql/client/sqlite3';
 
-/** How long SQLite itself waits for another process's lock. It holds up the event loop, so it is short. */
+/** How long SQLite itself waits for another process's lock. The wait blocks the event loop, so it is short. */
 const LOCK_WAIT_MS = 3;
 /**
- * With so many pages (4 KiB) in the write-ahead log, a commit moves them into the file. The event loop waits for that:
- * 3 ms, where SQLite's own 1,000 pages take 9 ms. Keys are created as fast with either.
+ * With this many pages (4 KiB) in the write-ahead log, a commit moves them into the file. That blocks the event loop
+ * for 3 ms; SQLite's default of 1,000 pages takes 9 ms. Keys are created equally fast with either.
  */
 const CHECKPOINT_PAGES = 250;
-/** The driver blocks the event loop while it works; after so much work in a row the loop runs what else is waiting. */
+/**
+ * The driver blocks the event loop while it works; after this much work in a row, the loop runs what else is waiting.
+ */
 const BACK_TO_BACK_MS_MAX = 3;
 
 /** `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it outlives the process, but not a power cut. */
@@ -83,6 +85,6 @@ function connect(path: string): Client {
   }
 }
 
-/** A file that can't be opened comes as a plain Error from the driver, the code at the end of its message. */
+/** For a file that can't be opened, the driver throws a plain Error with the code at the end of its message. */
 const asOpenError = (error: unknown) =>
   error instanceof LibsqlError ? error : new LibsqlError(String((error as Error).message), 'SQLITE_CANTOPEN');

@@ -1,4 +1,4 @@
-// A database that counts what is asked of it, to show that verifying a known key asks nothing.
+// A database that counts the statements it is sent, to show that verifying a known key sends none.
 
 import type { Database } from './database.ts';
 

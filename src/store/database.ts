@@ -7,7 +7,7 @@ export type { Row };
 
 export interface Statement {
   readonly sql: string;
-  /** For its `?`, if it has any. */
+  /** Values for its `?`, if it has any. */
   readonly args?: readonly InValue[];
 }
 
@@ -15,7 +15,7 @@ export interface Statement {
 export type Outage =
   | 'unreachable' // it may answer the next time
   | 'refused' // by credential, permission or address: somebody has to change something
-  | 'no_schema'; // it answers, and our tables or columns are not there
+  | 'no_schema'; // it answers, but our tables or columns are not there
 
 export interface Unavailable extends StoreUnavailable {
   readonly outage: Outage;
@@ -24,21 +24,21 @@ export interface Unavailable extends StoreUnavailable {
 export type Answered<T> = Promise<Result<T, Unavailable>>;
 
 export interface Written {
-  /** Rows of the RETURNING clause, of the last try. */
+  /** Rows of the RETURNING clause, from the last try. */
   readonly rows: readonly Row[];
-  /** True where an earlier try may have been carried out as well; `rows` doesn't tell what that one changed. */
+  /** True when an earlier try may have been carried out as well; `rows` does not tell what that one changed. */
   readonly repeated: boolean;
 }
 
 export interface Database {
-  /** Reads from the primary. `withinMs`: answer or give up by then; without it each database has a limit of its own. */
+  /** Reads from the primary. Gives up after `withinMs`; without it, each database has a limit of its own. */
   read(statement: Statement, withinMs?: number): Answered<readonly Row[]>;
   /**
-   * Runs one writing statement, durably. It may be sent more than once when the outcome of a try is unknown: the
-   * statement must be harmless when repeated.
+   * Runs one writing statement, durably. When the outcome of a try is unknown it may be sent again, so the statement
+   * must be harmless when repeated.
    */
   write(statement: Statement): Answered<Written>;
-  /** As `write`, but a power cut may undo it: cheap where every commit waits for a disk of this machine. */
+  /** As `write`, but a power cut may undo it: spares a local file the wait for its disk. */
   writeUnsynced(statement: Statement): Answered<Written>;
   /** Runs statements in one transaction, all or none. May be sent more than once, like `write`. */
   writeAll(statements: readonly Statement[]): Answered<void>;
@@ -50,7 +50,7 @@ export class UnusableDatabase extends Error {
   override name = 'UnusableDatabase';
 }
 
-/** A failure while opening, where it travels as an exception. */
+/** An outage while opening, thrown as an exception. */
 export class DatabaseOutage extends Error {
   override name = 'DatabaseOutage';
   constructor(readonly failure: Unavailable) {
@@ -72,11 +72,11 @@ export const unavailable = (outage: Outage, reason: string): Unavailable => ({
 
 export const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
-/** True where our tables or columns are not there: nothing else makes our statements fail so. In SQLite's words. */
+/** True when our tables or columns are missing, by SQLite's message: nothing else makes our statements fail with it. */
 export const isSchemaMissing = (error: unknown): boolean =>
   /no such (table|column)|has no column named/i.test(String(error));
 
-/** What an error of the driver says, in one line, for the log. Never the statement's arguments. */
+/** What a driver's error says, in one line, for the log. Never includes the statement's arguments. */
 export function errorReason(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = String(message ?? error).split('\n', 1)[0] ?? '';

@@ -1,4 +1,4 @@
-// A libSQL file in this process, which other processes may have open too.
+// A Database over a libSQL file, which other processes may have open too.
 
 import { type Client, LibsqlError } from '@libsql/client/sqlite3';
 import { err, ok } from '../problem.ts';
@@ -14,12 +14,12 @@ import {
   unavailable,
 } from './database.ts';
 
-/** While another process holds the file a statement is tried again for this long, each time with a new client (0.6 ms). */
+/** While another process holds the file, a statement is retried for this long, each time with a new client (0.6 ms). */
 const RETRY_FOR_MS = 5000;
-/** Between two tries there is a random pause of up to this. */
+/** The random pause between two tries is up to this long. */
 const RETRY_PAUSE_MS_MAX = 20;
 
-/** Errors of the environment, after which the same statement may succeed. Every other error is a bug, or damage. */
+/** Errors of the environment or of a damaged file, not of the statement. Every other error is a bug. */
 const UNAVAILABLE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|PERM)/;
 const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/;
 const BUSY = /^SQLITE_(BUSY|LOCKED|PROTOCOL)/;
@@ -31,7 +31,7 @@ const codeOf = (error: unknown) => (error instanceof LibsqlError ? error.code : 
 
 const isBusy = (error: unknown): boolean => BUSY.test(codeOf(error));
 
-/** Tries `run` while another process holds the file. */
+/** Retries `run` while another process holds the file. */
 async function retryBusy<T>(run: () => Promise<T>, forMs: number): Promise<T> {
   const startedAtMs = performance.now();
   for (;;) {

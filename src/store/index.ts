@@ -1,4 +1,4 @@
-// Opening the store the configuration names. The only place that knows there are several kinds.
+// Opens the store that the configuration names. Only this file knows that there are several kinds.
 
 import type { DatabaseConfig } from '../config.ts';
 import type { KeyStore } from '../keys/record.ts';
@@ -14,13 +14,13 @@ export interface Store extends KeyStore {
   close(): Promise<void>;
 }
 
-/** Old changes are removed a moment after the start, off its critical path, and then this often. */
+/** Old changes are removed shortly after start-up, off its critical path, and then this often. */
 const PRUNE_FIRST_AFTER_MS = 2000;
 const PRUNE_EVERY_MS = 60 * 60 * 1000;
 
 /**
- * Opens and migrates the database, a remote one that is away as soon as it answers. Throws UnusableDatabase, or an Error
- * that says why it can't be opened.
+ * Opens and migrates the database; a remote one that is away, as soon as it answers. Throws UnusableDatabase, or an
+ * Error that says why it can't be opened.
  */
 export async function openStore(config: DatabaseConfig, log: Log): Promise<Store> {
   const { store, mode, close } = await open(config, log);
@@ -50,7 +50,7 @@ function pruneRegularly(prune: () => Answered<void>, log: Log): () => void {
     } catch (bug) {
       log.error('old changes not removed', { error: bug });
     }
-    // Not all processes of a fleet at once.
+    // At random, so that the processes of a fleet don't all prune at once.
     if (!stopped) timer = setTimeout(run, PRUNE_EVERY_MS * (0.5 + Math.random()));
   }
   return () => {

@@ -19,17 +19,17 @@ const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newes
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
 
-// A try that was given up may still arrive, after the next try has made the key and even after that key was deleted.
+// A try that was given up may still arrive after the next try has created the key, even after that key was deleted.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
 ON CONFLICT DO NOTHING RETURNING id`;
 
-/** At 13 KB for a key with all it may hold, half of the 10 MB at which sqld refuses to answer. */
+/** At 13 KB for the largest possible key, half of the 10 MB at which sqld refuses to answer. */
 const LIST_PAGE_ROWS = 400;
 
-// The column of api_keys is the first version's, whose servers may run beside this one: the later use counts.
+// Servers of the first version, which may run beside this one, write the column of api_keys: the later use counts.
 const LIST = `SELECT k.*,
 max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms)) AS used_at_ms
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
@@ -39,18 +39,18 @@ const CHANGES = `SELECT f.database_id, f.pruned_seq, ${NEWEST_SEQ} AS newest_seq
 FROM feed f LEFT JOIN (SELECT seq, key_hash FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ${FEED_PAGE_MAX}) c ON true
 ORDER BY c.seq`;
 
-// A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN keeps the order: for
-// each use its key is looked up, and not for each key its use.
+// A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN fixes the order: each
+// use looks up its key, rather than each key its use.
 const RECORD_USE = `INSERT INTO key_uses (row, last_used_at_ms)
 SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
 ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
 
-/** Changes are kept this long: a process that polls again within it needn't forget what it knows. */
+/** Changes are kept this long: a process that polls again in that time need not forget what it knows. */
 const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
 /** Changes removed by one statement. */
 const PRUNE_ROWS = 1000;
 
-// The mark is raised before the rows go: whoever has not read that far then knows that changes are missing.
+// The mark is raised before the rows go, so that readers who have not come that far know that changes are missing.
 const PRUNE_MARK: Statement = {
   sql: `UPDATE feed SET pruned_seq = old.seq FROM (SELECT max(seq) AS seq FROM (
 SELECT seq FROM changes WHERE changed_at_ms < unixepoch('subsec') * 1000 - ? ORDER BY seq LIMIT ?)) AS old
@@ -62,9 +62,9 @@ const PRUNE_MARKED: Statement = { sql: 'DELETE FROM changes WHERE seq <= (SELECT
 export interface KeyStoreOptions {
   readonly primary: Database;
   readonly usesPerWrite: number;
-  /** A copy close by, which may be behind, away, or of another database. */
+  /** A nearby copy, which may be behind, away, or of another database. */
   readonly near?: {
-    /** Null when there is nothing close that answers. */
+    /** Null when no copy answers. */
     read(statement: Statement): Promise<readonly Row[] | null>;
     /** The primary was replaced. */
     discard(): void;
@@ -81,7 +81,7 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
   const primary = countedDatabase(database, counts);
   let newest: FeedPosition | null = null; // what the primary said last
 
-  // No row was changed, but an earlier try may have changed it: that counts as changed.
+  // If no row was changed, but an earlier try may have changed it, that counts as changed.
   const changed = (statement: Statement): Answered<boolean> =>
     primary
       .write(statement)
@@ -113,7 +113,7 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
         ],
       });
       if (!inserted.ok || inserted.value.rows.length > 0) return inserted.ok ? ok('created') : inserted;
-      // Nothing inserted: the user is at the limit, or an earlier try of this very statement had been carried out.
+      // Nothing inserted: the user is at the limit, or an earlier try of this very statement was carried out.
       const mine = await primary.read({
         sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?',
         args: [record.id, record.keyHash],

@@ -1,15 +1,15 @@
-// Opening a libSQL file: is it ours and whole, then WAL, then migrations. Every step waits for other processes that do
-// the same.
+// Opens a libSQL file: checks that it is ours and undamaged, switches to WAL, migrates. Every step waits for other
+// processes that do the same.
 
 import { type Database, errorReason, type Statement, UnusableDatabase, unwrap } from './database.ts';
 import { embeddedDatabase } from './embedded.ts';
 import { createKeyStore } from './key-store.ts';
 import { inspect, migrate } from './schema.ts';
 
-/** The file is written on the event loop: 200 uses hold it up for 0.6 ms, among a million keys for 1.2 ms. */
+/** Writing to the file blocks the event loop: 200 uses block it for 0.6 ms, among a million keys for 1.2 ms. */
 const USES_PER_WRITE = 200;
 
-/** Up to this a file is read whole at the start: some 200,000 keys, 0.1 s from memory, 0.5 s from a slow disk. */
+/** A file up to this size is read whole at start-up: some 200,000 keys, 0.1 s from memory, 0.5 s from a slow disk. */
 const READ_WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
 const SIZE: Statement = { sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size' };
@@ -20,9 +20,9 @@ const NEWEST_ENDS: Statement = {
 (SELECT pruned_seq FROM feed), (SELECT max(row) FROM key_uses)`,
 };
 
-/** Moves the write-ahead log into the file. The driver's close doesn't: a copy of the file alone would lack it. */
+/** Moves the write-ahead log into the file. The driver's close doesn't, so a copy of the file alone would lack it. */
 const CHECKPOINT: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
-/** Another process that keeps it busy for longer does this when it stops. */
+/** A process that keeps the file busy for longer does this itself when it stops. */
 const CHECKPOINT_MS_MAX = 500;
 
 const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
@@ -37,7 +37,8 @@ export async function openEmbedded(path: string) {
     unwrap(await db.write({ sql: 'PRAGMA journal_mode = WAL' }));
     await migrate(db);
   } catch (error) {
-    // A damaged file is left open until the process ends, which is now: closing it would move the write-ahead log into it.
+    // A damaged file stays open until the process ends, which is now: closing it would move the write-ahead log into
+    // it.
     if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT);
     db.close();
     if (error instanceof UnusableDatabase) throw error;
@@ -56,9 +57,9 @@ export async function openEmbedded(path: string) {
 }
 
 /**
- * Damage in a page is met only by whoever needs that page: half the keys would work, and the rest be "out of reach". So
- * the whole file is read, unless that would hold up the start. In a larger one SQLite still checks header and length, we
- * check the way into every table and index, and the rest is met in use.
+ * Damage in a page shows only when that page is read: half the keys would work, and the rest be "out of reach". So the
+ * whole file is read, unless that would hold up the start. For a larger one, SQLite still checks header and length, we
+ * check one way into every table and index, and other damage shows in use.
  */
 async function checkPages(db: Database): Promise<void> {
   const [size] = unwrap(await db.read(SIZE));

@@ -1,4 +1,4 @@
-// Opening a remote database: at the start if it answers, else when it first does.
+// Opens a remote database: at start-up if it answers, else when it first does.
 
 import { type RemoteConfig, shownUrl } from '../config.ts';
 import type { Log } from '../log.ts';
@@ -11,10 +11,12 @@ import { migrate } from './schema.ts';
 /** The start waits this long for a primary that hangs, then goes on without it. */
 const START_WAIT_MS = 2000;
 
-/** They take 2 ms of the primary's time. Many at once, because it may be far away; to wait for it holds up nothing. */
+/**
+ * This many take 2 ms of the primary's time. Many at once, because it may be far away, and waiting holds up nothing.
+ */
 const USES_PER_WRITE = 1000;
 
-/** Changes nothing, and is refused where the token may only read. */
+/** Changes nothing, and is refused if the token may only read. */
 const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0' };
 
 export async function openRemote(config: RemoteConfig, log: Log) {
@@ -40,7 +42,9 @@ export async function openRemote(config: RemoteConfig, log: Log) {
   };
 }
 
-/** Not open yet: opening hangs while the primary does, so that comes after the primary has answered. */
+/**
+ * The replica, not open yet: opening hangs while the primary does, so it has to wait until the primary has answered.
+ */
 async function replicaOf(primary: Database, { url, authToken }: RemoteConfig, file: string, log: Log) {
   const { createReplica } = await import('./replica.ts');
   return createReplica({
@@ -53,5 +57,6 @@ async function replicaOf(primary: Database, { url, authToken }: RemoteConfig, fi
 async function prepare(db: Database): Promise<void> {
   await migrate(db);
   const probed = await db.write(WRITE_PROBE);
-  if (!probed.ok && probed.error.outage === 'refused') unwrap(probed); // blocked by its operator: reading goes on
+  // Any other failure, such as a block by the operator, lets reading go on.
+  if (!probed.ok && probed.error.outage === 'refused') unwrap(probed);
 }

@@ -1,5 +1,5 @@
-// A database that is opened (looked at, and brought up to date) when it is first reached, and again after it was
-// replaced by an empty one. Until then every statement is answered with the reason why not.
+// A database that is opened (inspected and migrated) when it is first reached, and again after an empty one has
+// replaced it. Until it is open, every statement is answered with the reason why not.
 
 import type { Log } from '../log.ts';
 import { err, ok, type Result } from '../problem.ts';
@@ -14,7 +14,7 @@ import {
 } from './database.ts';
 
 export interface OpeningDatabase extends Database {
-  /** Opens now unless it is open. Waits no longer than `withinMs`, if that is given. Throws UnusableDatabase. */
+  /** Opens the database unless it is open. Waits no longer than `withinMs`, if given. Throws UnusableDatabase. */
   open(withinMs?: number): Answered<void>;
 }
 
@@ -22,7 +22,7 @@ export interface OpeningOptions {
   readonly db: Database;
   /** Throws DatabaseOutage or UnusableDatabase. */
   readonly prepare: (db: Database) => Promise<void>;
-  /** Called each time it was opened. */
+  /** Called after each opening. */
   readonly onOpen?: () => void;
   readonly log: Log;
 }
@@ -61,7 +61,7 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
     return err(failure);
   }
 
-  /** A start ends at an unusable database; who uses it later is told like of any other failure. */
+  /** An unusable database ends a start; later it is reported like any other failure. */
   const unusable = (error: unknown): Result<never, Unavailable> => {
     if (error instanceof UnusableDatabase) return refuse(unavailable('refused', error.message));
     throw error;

@@ -1,8 +1,8 @@
 // A libSQL database over HTTP: Turso, or sqld on a machine of one's own.
 //
-// The driver has no deadline of its own and shares twenty places among all calls, so that a primary that hangs would
-// hang everything. Each try is therefore a client of its own (it holds no connection; making one costs microseconds)
-// with its own fetch, which gives up in time, and which alone knows what happened on the wire.
+// The driver has no deadlines and runs at most twenty calls at once, so a primary that hangs would hang everything.
+// Each try therefore has its own client (which holds no connection and costs microseconds to make) with its own fetch,
+// which gives up in time, and which alone knows what happened on the wire.
 
 import type { Client } from '@libsql/client/web';
 import { type RemoteConfig, shownUrl } from '../config.ts';
@@ -26,12 +26,12 @@ import { createSemaphore } from './semaphore.ts';
 const TRIES_MAX = 3;
 /** Before the second try there is a random pause of up to this, before the third of up to twice this. */
 const PAUSE_MS_MAX = 150;
-/** With little time in all the pauses are shorter: up to this part of the time, then up to twice that. */
+/** When there is little time in all, the pauses are shorter: up to this part of it, then up to twice that. */
 const PAUSE_PART_MAX = 0.1;
 /**
- * How long one try may take, and all tries together. A second try helps where a connection died silently, or where this
- * process was too busy to read the answer in time. Where only the primary is busy it makes more work for it, so writes,
- * which a primary does one after the other, get more time.
+ * How long one try may take, and all tries together. A second try helps when a connection died silently, or when this
+ * process was too busy to read the answer in time. When only the primary is busy, it makes more work for it, so writes,
+ * which a primary runs one after the other, get more time.
  */
 interface Patience {
   readonly tryMs: number;
@@ -40,18 +40,18 @@ interface Patience {
 const READ: Patience = { tryMs: 1500, allMs: 3000 };
 const WRITE: Patience = { tryMs: 4000, allMs: 6000 };
 /**
- * The primary has one writer: one statement runs, the next is on its way. With four, one in some thousand waited 5 s,
- * until `sqld` took the writer away from whoever had it.
+ * The primary has one writer: one statement runs while the next is on its way. With four, one write in some thousand
+ * waited 5 s, until `sqld` took the writer away from its holder.
  */
 const WRITES_AT_ONCE = 2;
 
 export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<Database> {
-  // Only here: an embedded start loads no HTTP client, a remote one no native driver.
+  // Imported here, so that an embedded start loads no HTTP client, and a remote one no native driver.
   const { createClient } = await import('@libsql/client/web');
   try {
     createClient({ url }).close();
   } catch {
-    // In words of our own: the driver's quote the query, where a token may stand.
+    // In our own words: the driver's message quotes the query, which may hold a token.
     const expected = 'a URL without fragment, and in its query only authToken, or a tls that fits the rest';
     throw new Error(`DATABASE_URL: expected ${expected}, got "${shownUrl(url)}"`);
   }
@@ -149,7 +149,9 @@ interface Verdict {
   readonly outcomeUnknown: boolean;
 }
 
-/** `again`: on a new connection. Where one died silently, those that were opened with it and wait in the pool did too. */
+/**
+ * `again`: on a new connection. When one died silently, those that were opened with it and wait in the pool did too.
+ */
 async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
   try {
     const signal = AbortSignal.timeout(withinMs);
@@ -163,7 +165,9 @@ async function fetchWithin(request: Request, withinMs: number, again: boolean, w
   }
 }
 
-/** Sorts a failed try. Throws what is a bug of this program: a statement that the database can't make sense of. */
+/**
+ * Classifies a failed try. Throws if it is a bug of this program: a statement that the database can't make sense of.
+ */
 function judge(error: unknown, { status, failure }: Wire): Verdict {
   if (failure !== null) {
     const outcomeUnknown = !NOT_SENT.test(codeOf(failure));
@@ -201,9 +205,9 @@ const final = (outage: Outage, reason: string): Verdict => ({
 
 /** No connection came about, so nothing was carried out. */
 const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;
-/** The server's own file is held for a moment. */
+/** Something else holds the server's file for a moment. */
 const BUSY = /^SQLITE_(BUSY|LOCKED)/;
-/** The server is there and can't do it: blocked by its operator, full, damaged. */
+/** The server answers, but can't do it: blocked by its operator, full, damaged. */
 const OUT_OF_ORDER = /^(BLOCKED|SQLITE_(FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|AUTH|PERM))/;
 
 const codeOf = (error: unknown): string => {

@@ -2,7 +2,8 @@
 //
 // The driver writes pages and a note of how far it got, and neither waits for the disk. After a power cut the note may
 // be ahead of the pages: changes would be missing for good while later ones arrive, and a revoked key could look active
-// in a replica that seems up to date. So only what was closed in order, flushed, and not touched since is used again.
+// in a replica that seems up to date. So a replica is used again only if it was closed in order, flushed, and not
+// touched since.
 
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -13,10 +14,10 @@ const FLUSHED_PARTS = ['', '-wal', '-client_wal_index'];
 const PROGRESS = '-client_wal_index';
 const CLOSED_NOTE = '-closed';
 
-/** A database of ours that its owner holds locked: the system takes the lock back however the owner ends. */
+/** A database that the replica's owner keeps locked: however the owner ends, the system releases the lock. */
 export const ownerFile = (file: string): string => `${file}-owner`;
 
-/** Removes the replica unless it was closed in order, and says whether it stays. It counts as open from here on. */
+/** Removes the replica unless it was closed in order, and says whether it stays. From here on it counts as open. */
 export function keepOrRemove(file: string): boolean {
   const keeps = readText(`${file}${CLOSED_NOTE}`) === stateOf(file);
   if (!keeps) removeReplica(file);

@@ -1,5 +1,6 @@
 // The thread of an embedded replica. The driver's replica is native code that blocks its thread, for round trips while
-// it opens and for as long as a primary hangs; here that stops nobody. Takes one message after another from replica.ts.
+// it opens and for as long as a primary hangs; here that holds up nobody. Handles one message from replica.ts at a
+// time.
 
 import { type Client, createClient, type Transaction } from '@libsql/client/sqlite3';
 import { driverStatement, errorReason, isSchemaMissing, type Statement } from './database.ts';
@@ -21,8 +22,8 @@ export type ReplicaReply =
   | { readonly refused: 'owned' | 'empty' | 'broken'; readonly reason: string };
 
 /**
- * Between two pulls. While the replica is behind what its process knows, keys that are not in memory are read from the
- * primary, so this costs a few reads and never correctness.
+ * The pause between two pulls. While the replica is behind what its process knows, keys that are not in memory are read
+ * from the primary, so a lag costs a few reads, never correctness.
  */
 const PULL_EVERY_MS = 1000;
 
@@ -63,7 +64,7 @@ async function answer(request: ReplicaRequest): Promise<ReplicaReply> {
   }
 }
 
-/** True where the file of an earlier run is used again. */
+/** True when the file of an earlier run is used again. */
 async function open(source: ReplicaSource, anew: boolean): Promise<boolean> {
   file = source.file;
   owner ??= await own(file);
@@ -80,8 +81,8 @@ async function open(source: ReplicaSource, anew: boolean): Promise<boolean> {
 }
 
 /**
- * Pulls, and goes on so until `close`. What the driver pulls by itself, given an interval, it pulls after it was closed,
- * too, and writes it into the file that is opened next, which breaks.
+ * Keeps pulling until the client is closed. The driver's own interval is not used: it goes on pulling after a close,
+ * and writes that into the file that is opened next, which breaks.
  */
 function pullAfter(ms: number): void {
   timer = setTimeout(() => {
@@ -92,7 +93,7 @@ function pullAfter(ms: number): void {
   }, ms);
 }
 
-/** Becomes the only user of the file, until the result is closed. Throws SQLITE_BUSY while another process is. */
+/** Becomes the only user of the file, until the result is closed. Throws SQLITE_BUSY while another process uses it. */
 async function own(file: string): Promise<Transaction> {
   const client = createClient({ url: `file:${encodeURI(ownerFile(file))}`, concurrency: 1, timeout: 0 });
   try {

@@ -1,5 +1,5 @@
-// An embedded replica of the primary, for reads close by. Whether its answers may be believed is decided by the reader
-// (key-store.ts, by the position of the change feed). This file keeps it open and whole, and gives up on a slow answer.
+// An embedded replica of the primary, for nearby reads. The reader decides whether to trust its answers (key-store.ts,
+// by the position of the change feed). This file keeps it open and undamaged, and gives up on a slow answer.
 
 import { existsSync, statSync } from 'node:fs';
 import type { Log } from '../log.ts';
@@ -10,7 +10,7 @@ import { readPosition } from './key-store.ts';
 import { ownerFile } from './replica-file.ts';
 import type { ReplicaReply, ReplicaRequest, ReplicaSource } from './replica-worker.ts';
 
-/** A read takes 0.1 ms. One that takes this long stands behind something slow, and the primary is asked instead. */
+/** A read takes 0.1 ms. One that takes this long is queued behind something slow, and the primary is asked instead. */
 const READ_MS_MAX = 30;
 /** After a failure it is opened again, but no sooner than this. */
 const OPEN_AGAIN_AFTER_MS = 2000;
@@ -20,9 +20,9 @@ const CLOSE_MS_MAX = 1000;
 export interface Replica {
   /** Reads one statement; null when nothing here answers (in time). */
   read(statement: Statement): Promise<readonly Row[] | null>;
-  /** Opens it, once the primary is known to answer. Does nothing where it is open or opening. */
+  /** Opens it, once the primary is known to answer. Does nothing while it is open or opening. */
   open(): void;
-  /** The primary was replaced: what is here is of the one before. */
+  /** The primary was replaced: drops what is here, which belongs to the one before. */
   discard(): void;
   close(): Promise<void>;
 }
@@ -34,7 +34,7 @@ export interface ReplicaOptions {
   readonly log: Log;
 }
 
-/** Throws where the file is somebody else's. */
+/** Throws if the file is somebody else's. */
 export function createReplica({ source, readPrimary, log }: ReplicaOptions): Replica {
   const { file } = source;
   if (isForeign(file)) {
@@ -64,7 +64,7 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     log.info('replica opened', { kept: tried.value });
   }
 
-  /** True where the file of an earlier run is used again. */
+  /** True when the file of an earlier run is used again. */
   async function tryToOpen(): Promise<Result<boolean, Failure>> {
     const opened = await thread.ask({ open: source, anew });
     if ('refused' in opened) return err({ reason: opened.reason, damaged: opened.refused === 'broken' });
@@ -84,7 +84,7 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     return isPast ? ok(kept) : err({ reason: 'it is of another database, or ahead of its primary', damaged: true });
   }
 
-  /** Until it is opened again, soon, and made anew where this one was no good. */
+  /** Takes the replica out of use until it is opened again, soon, and made anew if it was damaged. */
   function close({ reason, damaged }: Failure): void {
     if (state === 'ended') return;
     state = 'closed';
@@ -120,11 +120,11 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
 
 interface Failure {
   readonly reason: string;
-  /** The file is no good: the next one is made from nothing. */
+  /** The file can't be used: the next one is made from nothing. */
   readonly damaged: boolean;
 }
 
-/** A file that is there without its owner's file was made by somebody else. */
+/** A file without its owner's file beside it was made by somebody else. */
 const isForeign = (file: string): boolean =>
   (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(ownerFile(file));
 
@@ -156,7 +156,7 @@ function createThread() {
     return new Promise((resolve) => waiting.set(lastId, resolve));
   }
 
-  /** Null when there is no answer in time; at once while an earlier request is still unanswered. */
+  /** Null when there is no answer in time, and at once while an earlier request that was late is still unanswered. */
   async function askWithin(request: ReplicaRequest, withinMs: number): Promise<ReplicaReply | null> {
     if (late > 0) return null;
     const asked = ask(request);
@@ -177,7 +177,7 @@ function createThread() {
       if (worker === undefined) return;
       late = 0;
       await askWithin({ close: true }, CLOSE_MS_MAX);
-      // Not terminated if it is stuck: ending a thread inside the driver ends the process.
+      // A stuck thread is not terminated: ending one inside the driver ends the process.
     },
   };
 }

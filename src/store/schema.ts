@@ -12,7 +12,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0003_changes_by_key', sql: migration0003 },
 ];
 
-// Without the tables of SQLite, the driver and the database server, which an empty database has too.
+// Without the tables of SQLite, the driver and the database server, which an empty database may have too.
 const TABLES: Statement = {
   sql: "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'",
 };
@@ -20,7 +20,7 @@ const APPLIED: Statement = { sql: 'SELECT version, name FROM schema_migrations O
 const CREATE_LEDGER: Statement = {
   sql: 'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
 };
-/** SQLite refuses it where a table or column is missing. */
+/** SQLite refuses it if a table or column is missing. */
 const SHAPE: Statement = {
   sql: `SELECT k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.created_at_ms, k.expires_at_ms,
 k.last_used_at_ms, u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq
@@ -52,13 +52,13 @@ export async function inspect(db: Database): Promise<number> {
   return applied.length;
 }
 
-/** Applies what is missing, one transaction a migration. Several processes may do so at once. */
+/** Applies what is missing, in one transaction per migration. Several processes may do so at once. */
 export async function migrate(db: Database): Promise<void> {
   let applied = await inspect(db);
   for (;;) {
     const migration = MIGRATIONS[applied];
     if (migration === undefined) break;
-    // The version's row comes first: where another process was faster its uniqueness undoes this whole transaction.
+    // The version's row comes first: if another process was faster, its uniqueness undoes this whole transaction.
     const claim: Statement = {
       sql: "INSERT INTO schema_migrations (version, name, applied_at_ms) VALUES (?, ?, CAST(unixepoch('subsec') * 1000 AS INTEGER))",
       args: [applied + 1, migration.name],
@@ -79,7 +79,7 @@ async function checkShape(db: Database): Promise<void> {
   if (feeds.length !== 1 || feeds[0]?.triggers !== TRIGGERS.length) throw new UnusableDatabase(NOT_OURS);
 }
 
-/** Rows of a statement that every database of ours understands. */
+/** Rows of a statement that every database of ours can run. */
 async function oursOf(answered: Answered<readonly Row[]>): Promise<readonly Row[]> {
   const rows = await answered;
   if (!rows.ok && rows.error.outage === 'no_schema') throw new UnusableDatabase(NOT_OURS);
