@@ -1,5 +1,5 @@
-// Which family of protocol revisions a POST belongs to, decided once from its body and headers, in a fixed order.
-// "Legacy" is every revision up to 2025-11-25; "modern" is 2026-07-28, in which each request says everything itself.
+// Decides once, from a POST's body and headers and in a fixed order, which family of protocol revisions it belongs to.
+// "Legacy" is every revision up to 2025-11-25; "modern" is 2026-07-28, in which each request is self-contained.
 
 import { isObject, type JsonObject } from '../json.ts';
 import { redact } from '../redact.ts';
@@ -13,7 +13,7 @@ export const ALL_VERSIONS: readonly string[] = [...MODERN_VERSIONS, ...LEGACY_VE
 
 const FIRST_MODERN_VERSION = '2026-07-28';
 const A_VERSION = /^\d{4}-\d\d-\d\d$/;
-/** Those with batches. A request without the header counts as 2025-03-26. */
+/** Revisions with batches. A request without the header counts as 2025-03-26. */
 const BATCH_VERSIONS: readonly string[] = ['2025-03-26', '2024-11-05'];
 const BATCH_MAX = 100;
 
@@ -41,7 +41,7 @@ export interface IncomingRequest extends MessageContext {
 export type Classified =
   | IncomingRequest
   | { readonly kind: 'batch'; readonly messages: readonly Message[] }
-  /** A notification, or an answer to something this server never asked: taken, and nothing to say. */
+  /** A notification, or an answer to something this server never asked: accepted, and nothing to answer. */
   | { readonly kind: 'accepted' }
   | Refused;
 
@@ -84,7 +84,7 @@ function classifyRequest(request: RequestMessage, headers: HeaderReader): Classi
   const version = headers.get('mcp-protocol-version');
   const modernHeader = version !== null && version >= FIRST_MODERN_VERSION && A_VERSION.test(version);
   if (method === 'initialize') {
-    // Any older version in its header will do: the version is what it negotiates.
+    // Any older version in its header will do, because `initialize` negotiates the version.
     if (modernHeader) return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');
   } else if (modernHeader) {
     return refuse(id, CODES.invalidParams, `_meta must name ${META_VERSION} and ${META_CAPABILITIES}`);
@@ -120,7 +120,7 @@ function classifyModern(
 
 const mismatch = (id: Id, header: string) => refuse(id, CODES.headerMismatch, mismatchMessage(header));
 
-/** Which parameter Mcp-Name mirrors. One of a wrong type is left to the method to refuse. */
+/** The parameter that Mcp-Name mirrors. A value of the wrong type is left to the method to refuse. */
 const NAMED_BY: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],

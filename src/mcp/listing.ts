@@ -26,10 +26,10 @@ export const listedTool = ({ name, title, description, annotations, widget, ...t
   name,
   title,
   description,
-  inputSchema: tool.inputSchema() as ListedTool['inputSchema'], // root type object: a tool's input is one
+  inputSchema: tool.inputSchema() as ListedTool['inputSchema'], // its root type is object, as every tool's input is
   ...(tool.outputSchema !== null && { outputSchema: tool.outputSchema() as NonNullable<ListedTool['outputSchema']> }),
   annotations: { title, ...annotations },
-  // The flat key is how the first hosts with widgets find them.
+  // The first hosts with widgets look for the flat key.
   ...(widget !== undefined && { _meta: { ui: { resourceUri: widget }, 'ui/resourceUri': widget } }),
 });
 

@@ -13,7 +13,7 @@ export interface RpcError {
   readonly data?: unknown;
 }
 
-/** Of a message. That `_meta` is an object holds on every transport; a tool's input may carry one of any kind. */
+/** The params of a message. Here `_meta` is always an object; a tool's input may carry a `_meta` of any kind. */
 export type Params = JsonObject & { readonly _meta?: JsonObject };
 
 export interface RequestMessage {
@@ -29,7 +29,7 @@ export interface NotificationMessage {
   readonly params: Params;
 }
 
-/** One message as sent by a client. An invalid one keeps its id where that could be read. */
+/** One message as sent by a client. An invalid one keeps its id if that could be read. */
 export type Message =
   | RequestMessage
   | NotificationMessage
@@ -58,10 +58,10 @@ const BAD_PARAMS: RpcError = { code: CODES.invalidParams, message: 'params must 
 const BAD_META: RpcError = { code: CODES.invalidParams, message: '_meta must be an object' };
 const NO_PARAMS: Params = {};
 
-/** MCP allows no null; an integer beyond 2^53 would be echoed as another one. */
+/** MCP allows no null; an integer beyond 2^53 would be echoed as a different one. */
 const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeInteger(id);
 
-/** `body` as parsed; undefined where there was none. */
+/** `body` is the parsed JSON; undefined if there was none. */
 export function readMessage(body: unknown): Message {
   if (body === undefined) return { kind: 'invalid', id: undefined, error: PARSE_ERROR };
   if (!isObject(body)) return { kind: 'invalid', id: undefined, error: NOT_A_MESSAGE };
@@ -82,7 +82,7 @@ export function readMessage(body: unknown): Message {
 
 const isParams = (params: JsonObject): params is Params => params._meta === undefined || isObject(params._meta);
 
-/** True when any message of the body carries an API key where one may stand, whatever the message asks for. */
+/** True when any message of the body carries an API key in a place for one, whatever the message asks for. */
 export const carriesApiKey = (body: unknown): boolean =>
   (Array.isArray(body) ? body : [body]).some((message: unknown) => {
     if (!isObject(message) || !isObject(message.params)) return false;
@@ -94,7 +94,7 @@ export const carriesApiKey = (body: unknown): boolean =>
 export const resultText = (id: Id, members: string): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{${members}}}`;
 
-/** Without an id that could be read there is none in the answer: MCP's schema has no `null` there. */
+/** If no id could be read, the answer has none: MCP's schema allows no `null` there. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });
 
 export const notificationText = (method: string, params: JSONRPCNotification['params']): string =>

@@ -33,7 +33,7 @@ export type Step =
 
 export interface Methods {
   step(request: RequestMessage, context: MessageContext): Step;
-  /** The members of a tool's result with what the era adds to every result. */
+  /** The members of a tool's result, with those that the era adds to every result. */
   framed(era: Era, members: string): string;
 }
 

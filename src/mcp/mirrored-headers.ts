@@ -1,5 +1,5 @@
 // Headers that repeat what the body says (2026-07-28, Streamable HTTP, "Request Metadata"), so that proxies can route
-// without reading bodies. A server must refuse where the two differ.
+// without reading bodies. A server must refuse a request in which the two differ.
 
 import { isObject } from '../json.ts';
 import type { JsonSchema } from '../tools/schema.ts';
@@ -16,11 +16,11 @@ const DECIMAL = /^-?\d+(\.\d+)?$/;
 export const mirrors = (header: string | null, value: string): boolean =>
   header === value ? PLAIN.test(value) : header !== null && decode(header) === value;
 
-/** What a client is told whose header does not mirror the body. */
+/** The message for a client whose header does not mirror the body. */
 export const mismatchMessage = (header: string): string =>
   `Header mismatch: ${header} is missing or differs from the body`;
 
-/** Null where the value is not one that a client may send. */
+/** Null for a value that a client may not send. */
 function decode(header: string): string | null {
   const trimmed = header.trim();
   if (PLAIN.test(trimmed)) return trimmed;

@@ -22,6 +22,6 @@ export interface Resource extends ResourceFacts {
 /** Resources of one form (RFC 6570), made when asked for. */
 export interface ResourceTemplate extends ResourceFacts {
   readonly uriTemplate: string;
-  /** Undefined where there is none at this URI. */
+  /** Undefined if there is none at this URI. */
   readonly read: (uri: string) => ResourceContent | undefined;
 }

@@ -5,8 +5,8 @@ import type { ToolAnswer } from '../tools/tool.ts';
 import { CODES, type RpcError } from './message.ts';
 
 /**
- * Where a problem is told. `tool`: in-band, as a result with `isError`, so that an agent reads it. `http`: what is wrong
- * is the request, not the call. A number: the code of a JSON-RPC error.
+ * How a problem is reported. `tool`: in-band, as a result with `isError`, so that an agent reads it. `http`: by HTTP,
+ * because the request is wrong, not the call. A number: the code of a JSON-RPC error.
  */
 const TOLD: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   invalid_json: CODES.parse,
@@ -33,7 +33,7 @@ const TOLD: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   overloaded: 'tool',
 };
 
-/** The JSON-RPC error of a problem, where it is one. */
+/** The JSON-RPC error of a problem, if it is reported as one. */
 export function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
   const code = TOLD[problem.code];
   if (typeof code !== 'number') return undefined;

@@ -1,4 +1,4 @@
-// GET /: what this is, in plain text. It never touches the store: a liveness probe may ask it.
+// GET /: what this is, in plain text. It never touches the store, so a liveness probe may use it.
 
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';

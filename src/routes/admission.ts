@@ -14,7 +14,7 @@ export interface AdmissionOptions {
   readonly needsHttps: NeedsHttps;
 }
 
-/** What is to answer a request: the handler of its route, or the first problem. `origin`: its Origin header. */
+/** What answers a request: the handler of its route, or the first problem. `origin` is its Origin header. */
 export type Admit = (exchange: Exchange, found: Route | undefined, origin: string | null) => Handler | Problem;
 
 export function createAdmission({ checkHost, checkOrigin, needsHttps }: AdmissionOptions): Admit {
@@ -41,7 +41,9 @@ export function createAdmission({ checkHost, checkOrigin, needsHttps }: Admissio
   };
 }
 
-/** The name a client used. Null over HTTP/1.0 without one: no browser does that, so no page can be behind it. */
+/**
+ * The host name a client used. Null if it sent none over HTTP/1.0: no browser does that, so no page can be behind it.
+ */
 const hostOf = ({ headers, url }: Request): string | null =>
   headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
 

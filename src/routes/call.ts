@@ -6,8 +6,8 @@ import { type Awaitable, isPromise } from '../problem.ts';
 import { Call, type CallExtras } from '../tools/tool.ts';
 
 /**
- * True where no credential is accepted: plain HTTP in production. Those in headers are refused before any handler; for
- * the body's key the routes ask.
+ * True where no credential is accepted: on plain HTTP in production. Those in headers are refused before any handler; a
+ * key in the body is the routes' to refuse.
  */
 export type NeedsHttps = (exchange: Exchange) => boolean;
 

@@ -4,14 +4,16 @@
 import { type Problem, problemText } from '../problem.ts';
 import { SERVER_NAME } from '../server-info.ts';
 
-/** Null where the problem is no matter of credentials. `metadataUrl`: where an OAuth client learns where to sign in. */
+/**
+ * Null if the problem has nothing to do with credentials. `metadataUrl`: where an OAuth client learns where to sign in.
+ */
 export function challengeFor(problem: Problem, metadataUrl: string | null): string | null {
   const { code } = problem;
   const detail = problemText(code).detail;
   switch (code) {
     case 'missing_token':
     case 'missing_api_key':
-      // RFC 6750 §3.1: no error code where no credential was sent.
+      // RFC 6750 §3.1: no error code when no credential was sent.
       return parameters({ realm: SERVER_NAME, resource_metadata: code === 'missing_token' ? metadataUrl : null });
     case 'invalid_token':
     case 'invalid_api_key':

@@ -1,5 +1,5 @@
-// The way of each request through the server: its route is found, it is admitted, answered, and the answer leaves. The
-// one catch-all is here.
+// Takes each request through the server: finds its route, admits it, has it answered, lets the answer leave. The one
+// catch-all is here.
 
 import type { RandomBytes } from '../clock.ts';
 import { allowOrigin } from '../http/cors.ts';
@@ -18,7 +18,7 @@ export interface DispatchOptions {
   readonly routes: readonly Route[];
   readonly admit: Admit;
   readonly isSecure: (headers: Headers) => boolean;
-  /** Tell browsers to stay with HTTPS where a request came over it. */
+  /** Tell browsers to stay with HTTPS when a request came over it. */
   readonly strictTransport: boolean;
   readonly inFlight: InFlight;
   readonly random: RandomBytes;
@@ -56,9 +56,11 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     return added === null ? response : chain(response, withHeaders, added);
   }
 
-  /** `origin` as it was sent; undefined where no page may read the answer. Null: nothing to add. */
+  /**
+   * `origin` is as it was sent, or undefined if no page may read the answer. Returns null if there is nothing to add.
+   */
   function addedHeaders({ secure }: Exchange, found: Route | undefined, origin?: string | null): AddedHeaders | null {
-    const open = found?.openToAnyOrigin === true; // said to everyone: a cache may keep the answer for a page's request
+    const open = found?.openToAnyOrigin === true; // added for everyone: a cache may give the answer to a page
     const allowed = origin === undefined || (origin === null && !open) ? null : (origin ?? '*');
     const strict = strictTransport && secure;
     return allowed === null && !strict ? null : { allowed, open, strict };
@@ -124,14 +126,14 @@ interface AddedHeaders {
   readonly strict: boolean;
 }
 
-/** An answer to HEAD still has its body here: the runtime keeps it back, and sends its length. */
+/** An answer to HEAD still has its body here: the runtime drops it, and sends its length. */
 function withHeaders(response: Response, { allowed, open, strict }: AddedHeaders): Response {
   if (allowed !== null) allowOrigin(response.headers, allowed, open);
   if (strict) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
   return response;
 }
 
-/** Refusals that the page of an unchecked origin may not read. */
+/** Refusals that no page may read: its origin was refused, or not checked yet. */
 const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];
 
 /** Refusals worth a line in the log, because the operator may want to change the configuration. */

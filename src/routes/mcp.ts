@@ -27,7 +27,7 @@ export interface McpRouteOptions {
   readonly streams: EventStreams;
   /** Where OAuth clients learn where to sign in; null: they are never challenged. */
   readonly metadataUrl: () => string | null;
-  /** Challenge whoever brings no credential at all, whatever is asked for, so that clients sign in when they connect. */
+  /** Challenge every request without a credential, whatever it asks for, so that clients sign in when they connect. */
   readonly eager: boolean;
 }
 
@@ -39,7 +39,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   const { methods, newCall, needsHttps, runTool, streams, metadataUrl, eager } = options;
   const answerHeaders = createAnswerHeaders();
 
-  /** One JSON-RPC answer. As an event stream only for a client that takes nothing else. */
+  /** One JSON-RPC answer, as an event stream only for a client that takes nothing else. */
   function reply(exchange: Exchange, text: string, { status = 200, rateLimit }: ReplyOptions = {}): Response {
     if (status === 200 && !takesJson(exchange)) {
       return new Response(eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
@@ -90,7 +90,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     const { requestId } = exchange;
     const { headers } = exchange.request;
     const answers: string[] = [];
-    let chars = 0; // of the calls
+    let chars = 0; // of the calls' answers
     for (const message of messages) {
       if (message.kind === 'invalid') answers.push(errorText(message.id, message.error));
       if (message.kind !== 'request') continue;
@@ -149,7 +149,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
 const carriesAny = ({ request }: Exchange, body: unknown): boolean =>
   carriesCredential(readCredentials(request.headers, null)) || carriesApiKey(body);
 
-/** A call that was made, for when its result is there. */
+/** What it takes to answer a call once its result is there. */
 interface MadeCall {
   readonly exchange: Exchange;
   readonly id: Id;
@@ -165,10 +165,12 @@ interface ReplyOptions {
 }
 
 const EVENTS = 'text/event-stream';
-/** What the specification has clients send (2025-03-26 on, Streamable HTTP), and nearly all do: it needs no parsing. */
+/**
+ * What the specification tells clients to send (2025-03-26 on, Streamable HTTP), and nearly all do. Needs no parsing.
+ */
 const JSON_AND_EVENTS = 'application/json, text/event-stream';
 
-/** JSON is also for a client that takes neither: it may be mistaken about what it can read. */
+/** A client that takes neither gets JSON: it may be mistaken about what it can read. */
 function takesJson({ request }: Exchange): boolean {
   const accept = request.headers.get('accept');
   if (accept === null || accept === JSON_AND_EVENTS) return true;

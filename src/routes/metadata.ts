@@ -1,5 +1,5 @@
-// OAuth protected resource metadata (RFC 9728): where the clients of each address sign in. One document for each address
-// that a client may be given, because a client refuses a document that names another than its own (§3.3).
+// OAuth protected resource metadata (RFC 9728): where the clients of each address sign in. One document for each
+// address that a client may be given, because a client refuses a document that names any other (§3.3).
 
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
@@ -8,12 +8,12 @@ import { SERVER_NAME } from '../server-info.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource';
 
-/** What stands behind PUBLIC_URL: nothing for the server as a whole, and the two addresses of MCP. */
+/** What follows PUBLIC_URL: nothing for the server as a whole, and the paths of the two MCP transports. */
 const PROTECTED = ['', '/mcp', '/sse'] as const;
 export type ProtectedPath = (typeof PROTECTED)[number];
 
 export interface MetadataOptions {
-  /** What clients see, without slash at the end; asked at each use, because the port may be chosen by the system. */
+  /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
   /** Its path, known before the port is: empty or `/…`. */
   readonly publicPath: string;

@@ -1,4 +1,4 @@
-// Progress of a tool call on its way to the client: what may be told, and an answer that turns into a stream to tell it.
+// Sends a tool call's progress to the client: filters what may be sent, and turns the answer into a stream to send it.
 
 import type { EventStream } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
@@ -7,8 +7,8 @@ import { notificationText } from '../mcp/message.ts';
 import type { ProgressToken } from '../mcp/methods.ts';
 
 /**
- * `Call.progress` for a client that sent a token. What does not increase is left out (basic/patterns/progress: it must),
- * and so is what comes after the answer.
+ * `Call.progress` for a client that sent a token. Progress that does not increase is left out (basic/patterns/progress:
+ * it must increase), and so is any after the answer.
  */
 export function progressReporter(token: ProgressToken, send: (message: string) => void) {
   let last = Number.NEGATIVE_INFINITY;
@@ -41,13 +41,15 @@ export function liveAnswer(streams: EventStreams, exchange: Exchange, token: Pro
   });
   return {
     report: progress.report,
-    /** Aborted when the client is gone. Where that resets its connection, Deno ends the stream and aborts no request. */
+    /**
+     * Aborted when the client is gone. If it reset its connection, Deno ends the stream but does not abort the request.
+     */
     get signal() {
       return AbortSignal.any([exchange.request.signal, ended.signal]);
     },
     /** Resolves with the stream's response when there is one. */
     opened,
-    /** Ends the stream with the answer; undefined when there is none. */
+    /** Ends the stream with the answer; undefined if there is no stream. */
     finish(data: string): Response | undefined {
       progress.stop();
       stream?.close({ event: 'message', data });

@@ -11,23 +11,23 @@ const SESSIONS_MAX = 1000;
 export interface Session {
   readonly id: string;
   readonly stream: EventStream;
-  /** The calls under way, each to be cancelled by its id. */
+  /** The calls under way, by request id, each with what cancels it. */
   readonly calls: Map<Id, AbortController>;
-  /** Set once the client has sent `initialize`: from then on it is not pushed out. */
+  /** Set once the client has sent `initialize`: from then on it need not make room for others. */
   initialized: boolean;
   /** Who it belongs to; empty until somebody is known. */
   owners: readonly string[];
 }
 
 export interface Sessions {
-  /** Undefined where there is no room. */
+  /** Undefined if there is no room. */
   open(openStream: (onEnd: () => void) => EventStream, owners: readonly string[]): Session | undefined;
   has(id: string): boolean;
-  /** The session, if it is this caller's. Callers without a valid credential may post: tools ask for it anyway. */
+  /** The session, if it is this caller's. Callers without a valid credential may post: tools ask for one anyway. */
   find(id: string, callers: readonly string[]): Session | undefined;
   /** A call of this session has ended. */
   callEnded(session: Session, id: Id): void;
-  /** From now on sessions end as soon as no call of theirs is under way, and none opens. */
+  /** Ends each session as soon as none of its calls is under way, and opens no more. */
   drain(): void;
   readonly count: number;
 }

@@ -1,5 +1,5 @@
 // GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the answers to what is posted;
-// every POST is authenticated by its own headers, the session's id only says which stream.
+// every POST is authenticated by its own headers, and the session's id only selects the stream.
 
 import type { Principals } from '../guards/principal.ts';
 import { withJson } from '../http/body.ts';
@@ -72,7 +72,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const owners = await principals(credentials, source);
     const session = sessions.open((onEnd) => streams.open(exchange, onEnd), owners);
     if (session === undefined) return problemResponse({ code: 'overloaded' }, requestId);
-    // A path, no origin: clients insist on the one they connected to.
+    // A path without an origin: clients insist on the origin they connected to.
     session.stream.send({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` });
     return session.stream.response;
   }
@@ -150,7 +150,7 @@ function takeNotification(session: Session, { method, params }: NotificationMess
   if (method === 'notifications/cancelled') session.calls.get(params.requestId as Id)?.abort();
 }
 
-/** A client that does not read is cut off, not buffered for. */
+/** Sends a message to a session. A client that does not read is cut off, not buffered for. */
 async function send({ stream }: Session, data: string): Promise<void> {
   for (let waitedMs = 0; !stream.send({ event: 'message', data }); waitedMs += LOOK_EVERY_MS) {
     if (waitedMs >= NO_ROOM_MS_MAX) return stream.cut();

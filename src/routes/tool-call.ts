@@ -1,4 +1,4 @@
-// The way every route calls a tool; and the text of the answer to an MCP message, the same for /mcp and /sse.
+// How every route calls a tool, and the text that answers an MCP message, the same for /mcp and /sse.
 
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { InFlight } from '../in-flight.ts';

@@ -35,7 +35,7 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
   const answerHeaders = createAnswerHeaders();
   const toolAt = remembering((path) => tools.get(path.slice(prefix.length)) ?? null);
 
-  /** Every answer of a limited tool says what its limit is, a refusal before any guard too. */
+  /** Every answer of a rate-limited tool states its limit, even a refusal before any guard. */
   function refuse(exchange: Exchange, problem: Problem, limit = toolAt(exchange.path)?.unusedLimit): Response {
     const response = problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()));
     if (limit) setRateLimit(response.headers, limit);

@@ -22,7 +22,7 @@ async function loadPreview() {
 }
 
 export function previewRoute(clock: Clock): Handler {
-  const preview = once(loadPreview); // at its first use: no start waits for it
+  const preview = once(loadPreview); // at first use, so that no start waits for it
   return async ({ request, requestId }) => {
     const { headers, parseChoices, render } = await preview();
     const chosen = parseChoices(queryOf(request.url));

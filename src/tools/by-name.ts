@@ -2,10 +2,10 @@
 
 import type { Tool } from './tool.ts';
 
-/** What MCP allows (2025-11-25, server/tools, "Tool Names"); all of it can stand in a path as it is. */
+/** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
 const NAME = /^[\w.-]{1,128}$/;
 
-/** In the order given. Throws an Error that says which name can't be. */
+/** Keeps the given order. Throws an Error that shows the name that can't be used. */
 export function toolsByName(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
   const byName = new Map<string, Tool>();
   for (const tool of tools) {

@@ -1,12 +1,12 @@
-// Makes one predicate of a schema: what passes it would come out of the schema's parse unchanged. Parsing builds a new
-// value and a record of every step, which for the input and output of a call costs more than the call itself.
+// Turns a schema into a predicate: a value that passes would come out of the schema's parse unchanged. Parsing builds a
+// new value and a record of every step, which for a call's input and output costs more than the call itself.
 
 import type { GenericSchema } from 'valibot';
 import { isObject } from '../json.ts';
 
 type Conforms = (value: unknown) => boolean;
 
-// What of valibot's schema objects is read here.
+// The parts of valibot's schema objects that are read here.
 interface Part {
   readonly kind: string;
   readonly type: string;
@@ -25,8 +25,8 @@ interface Part {
 }
 
 /**
- * Null for a schema with a part that may change the value or that isn't known here. False says nothing: the parse
- * decides, and tells what is wrong.
+ * Null for a schema with a part that may change the value or that isn't known here. A false result decides nothing: the
+ * parse does, and tells what is wrong.
  */
 export const conformsTo = (schema: GenericSchema): Conforms | null => compile(schema as unknown as Part);
 
@@ -48,7 +48,7 @@ function compileStep(step: Part): Conforms | null {
 }
 
 function compileType(part: Part): Conforms | null {
-  if (part.fallback !== undefined) return null; // a fallback is given where a field is missing, too
+  if (part.fallback !== undefined) return null; // a fallback also replaces a missing field
   switch (part.type) {
     case 'string':
       return (value) => typeof value === 'string';
@@ -100,7 +100,7 @@ function objectOf(entries: Readonly<Record<string, Part>> = {}): Conforms | null
     let unknown = Object.keys(value).length;
     for (const { name, inner, optional } of fields) {
       const field = value[name];
-      if (field === undefined && optional) continue; // there, but undefined, it stays counted as unknown
+      if (field === undefined && optional) continue; // if present but undefined, it stays counted as unknown
       if (!inner(field)) return false;
       unknown -= 1;
     }

@@ -1,4 +1,4 @@
-// The tool that deletes a key of the caller's for good.
+// The tool that deletes one of the caller's keys for good.
 
 import { ok } from '../problem.ts';
 import type { ToolDeps } from './deps.ts';

@@ -1,4 +1,4 @@
-// What tools are made of: the guards ready to use, and the key domain.
+// What tools are made with: the guards, ready to use, and the key domain.
 
 import type { Clock } from '../clock.ts';
 import { parseDuration } from '../duration.ts';
@@ -19,7 +19,7 @@ export interface ToolDeps {
     readonly apiKey: Guard<Call, KeyAuth>;
     /** Every scope named must be held; comes after `apiKey`. */
     readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
-    /** A limit of a tool's own: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`). */
+    /** A tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`). */
     readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In>;
   };
   readonly keys: Keys;

@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { hasLength } from '../text.ts';
 
-const KEY_ID_CHARS_MAX = 200; // any shape is accepted: one that is no id is a key that doesn't exist
+const KEY_ID_CHARS_MAX = 200; // any shape is accepted: text that is no id names a key that doesn't exist
 
 export const keyIdInput = v.strictObject({
   keyId: v.pipe(

@@ -1,4 +1,4 @@
-// The sample tool for programs: an API key, the rate limit, the scope `read`. A model for tools of one's own.
+// The sample tool for programs: an API key, the rate limit, the scope `read`. A model for your own tools.
 
 import * as v from 'valibot';
 import { both } from '../guards/guard.ts';

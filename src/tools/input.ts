@@ -1,4 +1,4 @@
-// The one field that no tool declares: `_meta` (REST: of the body, MCP: of the arguments) is taken off before validation.
+// Takes off `_meta`, the one field that no tool declares (REST: of the body, MCP: of the arguments), before validation.
 
 import type { JsonObject } from '../json.ts';
 

@@ -1,4 +1,4 @@
-// The tool that revokes a key of the caller's.
+// The tool that revokes one of the caller's keys.
 
 import { ok } from '../problem.ts';
 import type { ToolDeps } from './deps.ts';

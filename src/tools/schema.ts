@@ -7,7 +7,7 @@ import { hasLength, isStorable } from '../text.ts';
 import { conformsTo } from './conforms.ts';
 
 export type Schema = v.GenericSchema;
-/** What a tool takes and gives: with any other root MCP clients refuse the whole list of tools. */
+/** What a tool takes and returns. With any other root type, MCP clients refuse the whole list of tools. */
 export type ObjectSchema = v.GenericSchema<Record<string, unknown>>;
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
@@ -50,7 +50,7 @@ function isSmall(input: unknown): boolean {
   return true;
 }
 
-// Of a format, like `email` or `integer`, valibot tells only the name, of a check by a function nothing of use.
+// For a format, like `email` or `integer`, valibot tells only the name; for a check by a function, nothing of use.
 const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
   `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : type.replaceAll('_', ' '))}`;
 
@@ -80,8 +80,8 @@ export const epochMs = v.pipe(v.number(), v.integer());
 const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'exclusiveMinimum', 'maximum', 'x-mcp-header'];
 
 /**
- * The JSON Schema (2020-12) of what a schema of `tool` accepts, or of a little more: a check it has no words for is left
- * out. Throws for a type it has none for, like a date.
+ * The JSON Schema (2020-12) of what a schema of `tool` accepts, or of a little more: checks that JSON Schema can't
+ * express are left out. Throws for a type that it can't express, like a date.
  */
 export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
   const { $schema: _, ...converted } = toJsonSchema(schema, {

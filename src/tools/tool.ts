@@ -40,7 +40,7 @@ export class Call {
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
   }
 
-  /** Aborted when the call is cancelled or out of time. Made when first asked for: most tools never do. */
+  /** Aborted when the call is cancelled or out of time. Made when first asked for, which most tools never do. */
   get signal(): AbortSignal {
     this.#lifetime ??= new AbortController();
     return this.#lifetime.signal;
@@ -56,7 +56,10 @@ export class Call {
   }
 }
 
-/** Its signal cancels a call: a request, or an AbortController. Only read when the tool doesn't answer at once. */
+/**
+ * Something whose signal cancels a call: a request, or an AbortController. Only read when the tool doesn't answer at
+ * once.
+ */
 export type Canceller = Pick<Request, 'signal'>;
 
 /** Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool itself. */
@@ -82,7 +85,7 @@ export interface ToolFacts {
 }
 
 export interface Tool extends ToolFacts {
-  /** What its guards ask for; null: nothing. */
+  /** What its guards ask for; null: no credential. */
   readonly credential: Credential | null;
   readonly inputSchema: () => JsonSchema;
   /** Null: the tool answers with content blocks. */
@@ -94,7 +97,7 @@ export interface Tool extends ToolFacts {
   readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolAnswer, Problem>>;
 }
 
-/** As long as a timer can wait, 24 days; a longer one would go off at once. */
+/** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients give up then, too
 
@@ -114,8 +117,8 @@ interface WithContent<Added extends object, I extends ObjectSchema> extends Tool
  * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks. Throws an Error for a
  * `timeoutMs` that no timer can keep.
  *
- * The guard is an argument of its own because TypeScript infers from left to right: `run` then knows what it adds. Where
- * no overload fits, the compiler explains why the last one doesn't, so that is the one for most tools.
+ * The guard is a separate argument because TypeScript infers from left to right: `run` then knows what the guard adds.
+ * When no overload fits, the compiler explains why the last one doesn't, so the last is the one that most tools use.
  */
 export function defineTool<Added extends object, I extends ObjectSchema>(
   guard: Guard<Call, Added>,
@@ -171,7 +174,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
 const listed = ({ issues }: InvalidInput): string =>
   issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
 
-/** Calls a tool within its time. `canceller` aborts it early; nobody waits for what the tool answers then. */
+/** Calls a tool within its time. `canceller` aborts it early, when nobody waits for its answer any more. */
 export function callTool(
   tool: Tool,
   input: unknown,

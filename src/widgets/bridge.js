@@ -1,14 +1,14 @@
 // The widget's half of MCP Apps (protocol 2026-01-26): JSON-RPC 2.0 over postMessage with the window around this one.
-// It knows messages, theme and size; what a result means is the widget's.
+// It handles messages, theme and size; what a result means is left to the widget.
 
-const INITIALIZE_MS = 5000; // a host answers at once; after this a person is told that none does
+const INITIALIZE_MS = 5000; // a host answers at once; after this the person is told that none does
 const CALL_MS = 120_000; // a tool has 60 s, and a host may first ask the person
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
- * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result)`, `say(sentence)` for what a person
- * must be told instead, `ready(bridge)` once the host is known, and `close()`, after which nothing comes any more.
+ * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result)`, `say(sentence)` for what a
+ * person must be told instead, `ready(bridge)` once the host is known, and `close()`, after which nothing more comes.
  */
 export function connect(name, on) {
   const host = window.parent;

@@ -1,5 +1,5 @@
-// A hand-written page made self-contained: the files it links to and imports are put in, and what only readers of the
-// source need (comments, indentation) is left out. The source also works as it is, from any static file server.
+// Makes a hand-written page self-contained: puts in the files that it links to and imports, and leaves out what only
+// readers of the source need (comments, indentation). The source also works as it is, from any static file server.
 
 /** File name → text. */
 export type Parts = Readonly<Record<string, string>>;
@@ -7,7 +7,7 @@ export type Parts = Readonly<Record<string, string>>;
 const STYLESHEET = /<link rel="stylesheet" href="\.\/([\w-]+\.css)">/g;
 const IMPORT = /^import (?:[^;]+ from )?'\.\/([\w-]+\.js)';$/gm;
 
-/** Throws when the page names a part that isn't given: found out at the start, not by a browser. */
+/** Throws when the page names a part that isn't given, so that the start finds it and not a browser. */
 export function selfContained(page: string, parts: Parts): string {
   const part = (name: string) => {
     const text = parts[name];
@@ -21,7 +21,7 @@ export function selfContained(page: string, parts: Parts): string {
   );
 }
 
-/** Whole-line comments, blank lines and indentation gone. For sources that have no text over several lines. */
+/** Removes whole-line comments, blank lines and indentation. For sources that have no text over several lines. */
 const lean = (page: string) =>
   page
     .replace(/<!--.*?-->|^\s*\/\*.*?\*\/$/gms, '')

@@ -2,7 +2,7 @@
 
 const LOG_MAX = 200; // entries; the oldest go first
 const LOGGED_CHARS_MAX = 4000; // of one message
-const THINK_MS = 400; // what a tool call takes here, so that one sees the widget wait
+const THINK_MS = 400; // how long a tool call takes here, so that the widget can be seen waiting
 const HEIGHT_MAX = 640;
 
 const byId = (id) => document.getElementById(id);
@@ -146,5 +146,5 @@ byId('teardown').addEventListener('click', () => {
     send(frame, { id: `teardown-${frame.name}`, method: 'ui/resource-teardown', params: {} });
 });
 
-byId('frames').append(byId('hosted').content); // only now: the first message is not to be missed
+byId('frames').append(byId('hosted').content); // only now, so that the first message is not missed
 show();

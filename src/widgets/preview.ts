@@ -1,6 +1,6 @@
-// The preview page: both widgets in sandboxed frames, hosted by the page's own script with sample data.
-// Frames made of `srcdoc` inherit the page's Content-Security-Policy (CSP3 §7.8), so it names the widgets' inline
-// scripts and styles by hash as well; each frame narrows it to its own. Nothing inline runs but these, nothing loads.
+// The preview page: both widgets in sandboxed frames, hosted by the page's own script with sample data. Frames made of
+// `srcdoc` inherit the page's Content-Security-Policy (CSP3 §7.8), so it names the widgets' inline scripts and styles
+// by hash as well; each frame narrows it to its own. Nothing else runs inline, and nothing loads.
 
 import { createHash } from 'node:crypto';
 import { err, type InputIssue, ok, type Result } from '../problem.ts';
@@ -13,7 +13,7 @@ import { DATA_SETS, sampleOf } from './samples.ts';
 
 const WIDGETS = ['api-key-created', 'api-keys-list'] as const;
 
-/** Query parameter → what it may be; the first is what it is when not given. */
+/** Query parameter → its choices; the first is the default. */
 const CHOICES = {
   widget: ['both', ...WIDGETS],
   theme: ['light', 'dark', 'sepia'],
@@ -34,7 +34,7 @@ const LABELS: Readonly<Record<Param, string>> = {
 
 const TOOLS = { 'api-key-created': 'create_api_key', 'api-keys-list': 'list_api_keys' } as const;
 
-/** Colours of a host that has some of its own. */
+/** Colours of a host that brings its own. */
 const SEPIA = {
   '--color-background-primary': '#fbf3e4',
   '--color-background-secondary': '#f3e7d0',

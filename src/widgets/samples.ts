@@ -27,7 +27,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const MANY = 1000; // what one user may hold
 
-// What people with bad intentions, or none at all, call a key.
+// Names of keys that mislead or break a page, on purpose or not.
 const HOSTILE_NAMES = [
   '<script>alert("name")</script>',
   '<img src=x onerror="alert(1)">',
@@ -122,7 +122,7 @@ function keysOf(data: DataSet, nowMs: number): SampleKey[] {
   }));
 }
 
-// Every state and column varies with the index, each at a pace of its own.
+// Every state and column varies with the index, each at its own pace.
 function numbered(index: number, nowMs: number): SampleKey {
   const createdAt = nowMs - (index + 1) * 9 * HOUR_MS;
   return {

@@ -14,7 +14,7 @@ export function outputOf({ structuredContent, content, isError }) {
   }
 }
 
-/** Why a tool failed, in its own words where it has any. */
+/** Why a tool failed, in its own words if it has any. */
 export function failureOf({ content, isError }) {
   const text = Array.isArray(content) ? content.find((block) => block?.type === 'text')?.text : undefined;
   return isError === true && typeof text === 'string' && text !== '' ? text : 'The answer could not be read.';
@@ -36,14 +36,15 @@ export function element(tag, className, ...children) {
   return made;
 }
 
-/** Puts a sentence (text, or an element made of it) in the place of everything else; the caller hides that. */
+/** Shows a sentence (text, or an element made of it) in place of everything else, which the caller hides. */
 export function tell(sentence, bad) {
   byId('said').className = bad ? 'sentence bad' : 'sentence';
   byId('said').replaceChildren(...(bad ? [icon('warn')] : []), sentence);
   byId('said').hidden = false;
 }
 
-// Characters that don't show. Joiners, marks of direction, variation selectors and flag tags have honest uses.
+// Characters that don't show, without joiners, direction marks, variation selectors and flag tags: those have honest
+// uses.
 const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;
 const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800]*$/u;
 
@@ -57,7 +58,7 @@ export function showName(target, name) {
   if (odd) target.append(' ', element('span', 'odd', `(${odd})`));
 }
 
-/** Shows scopes as a list of at most `max` items: where there are more, the last is a button that shows them. */
+/** Shows scopes as a list of at most `max` items: if there are more, the last is a button that shows them. */
 export function showScopes(list, scopes, max) {
   const items = scopes.map((scope) => {
     const text = document.createElement('bdi');
@@ -77,7 +78,7 @@ export function showScopes(list, scopes, max) {
   list.replaceChildren(...items.slice(0, max - 1), element('li', 'rest', more));
 }
 
-// Unit, its length, and from which distance it is used: "in 30 days" says more than "in 1 month".
+// Unit, its length, and the distance from which it is used: "in 30 days" says more than "in 1 month".
 const UNITS = [
   ['year', 31_557_600_000, 700 * 86_400_000],
   ['month', 2_629_800_000, 59.5 * 86_400_000],
@@ -96,7 +97,7 @@ function relativeWords(atMs, nowMs) {
   return relative.format(Math.round(ms / unitMs), unit);
 }
 
-/** Writes times the host's way. The words are English, so only English locales are followed. */
+/** Formats times the host's way. The words are English, so only English locales are followed. */
 export function dateFormat({ locale, timeZone }, options) {
   try {
     return new Intl.DateTimeFormat(/^en\b/.test(locale) ? locale : 'en-GB', { ...options, timeZone });
@@ -113,5 +114,5 @@ export function timeElement(atMs, nowMs, format) {
   return time;
 }
 
-/** True for milliseconds that are a time. */
+/** True for a number of milliseconds that `Date` can hold. */
 export const isTime = (value) => typeof value === 'number' && Math.abs(value) <= 8.64e15;
