@@ -9,10 +9,10 @@ import { openEmbedded } from '../../src/store/open-embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { BENCH_SECRET } from './ours.ts';
 
-/** Keys each user has: as many as the case that lists them lists. */
+/** Keys per user: as many as the listing case lists. */
 export const KEYS_PER_USER = 10;
 
-// One a millisecond, as if they had been made one after the other.
+// One per millisecond, as if they had been made one after the other.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
 SELECT value ->> 0, value ->> 1, 'bench key', value ->> 2, '["read"]', 1, ?2 + key FROM json_each(?1)`;
 

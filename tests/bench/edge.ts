@@ -44,7 +44,7 @@ function bytesACachedKey(): number {
   };
   const before = usedBytes();
   for (let index = 0; index < CACHED_KEYS; index += 1) {
-    const record: ApiKeyRecord = JSON.parse(JSON.stringify(newRecord(index))); // strings of its own, as when it was read
+    const record: ApiKeyRecord = JSON.parse(JSON.stringify(newRecord(index))); // its own strings, as when it is read
     cache.set(record.keyHash, track(record));
   }
   const bytes = (usedBytes() - before) / CACHED_KEYS;
@@ -54,7 +54,7 @@ function bytesACachedKey(): number {
 
 interface Tap extends AsyncDisposable {
   readonly url: string;
-  /** Asks twice: once to read the answer, once to see what passes when nobody reads along. */
+  /** Asks twice: once uncompressed, to count rows, and once as usual, to count bytes. */
   during(ask: () => Promise<unknown>): Promise<{ rowsRead: number; bytes: number }>;
 }
 
@@ -63,7 +63,7 @@ async function startTap(target: string): Promise<Tap> {
   const { hostname, port } = new URL(target);
   let bytes = 0;
   let answers = '';
-  let legible = false; // asks for answers that are not compressed
+  let legible = false; // true: asks for answers that are not compressed
   const listener = createServer((client) => {
     const server = connect(Number(port), hostname);
     client.on('data', (chunk) => {

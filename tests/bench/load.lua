@@ -1,8 +1,8 @@
 -- What wrk sends, from the arguments after `--`, and what it measured, as one line of JSON.
 --
 --   body=<text>
---   header=<name>: <value>   on every request; `{}` in a value stands for something new from request to request:
---   values=<file>            the file's lines in turn, or without a file ever new 64 digits
+--   header=<name>: <value>   on every request; `{}` in a value stands for something new in every request:
+--   values=<file>            the file's lines in turn; without a file, 64 new digits every time
 
 local varied_name, varied_value
 local values = {}
@@ -27,7 +27,7 @@ local function with(value)
   return wrk.format()
 end
 
--- Written ahead, so that taking turns costs wrk nothing.
+-- Prepared in advance, so that taking turns costs wrk nothing.
 local function in_turn()
   local requests, last = {}, 0
   for index, value in ipairs(values) do requests[index] = with(value) end

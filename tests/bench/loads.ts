@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
 import type { Process } from './process.ts';
 
-/** One kind of request. `{}` in a header's value is replaced from request to request (load.lua). */
+/** One kind of request. `{}` in a header's value is replaced in every request (load.lua). */
 export interface Load {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** The file of what `{}` stands for, in turn; without, ever new digits. */
+  /** A file of values for `{}`, used in turn; without it, new digits every time. */
   readonly valuesFile?: string;
 }
 
@@ -78,7 +78,7 @@ export const manyKeys = (keys: readonly string[]): Load => ({ ...restGetData('{}
 
 export const malformedKeys: Load = restGetData('sk_test_not-a-key');
 
-/** A key never sent before, with every request. */
+/** Every request brings a key never sent before. */
 export const unknownKeys: Load = restGetData('sk_test_{}');
 
 /** The load as arguments of load.lua. */
@@ -97,7 +97,7 @@ function fileOf(values: readonly string[]): string {
 /** Headers that the server's runtime adds by itself, to the bare limit's answers as well. */
 const RUNTIME_HEADERS = ['date', 'content-length', 'connection'];
 
-/** Sends the load's first request and returns the answer; throws when its status is another than expected. */
+/** Sends the load's first request and returns the answer; throws when its status is not the expected one. */
 export async function answerTo(server: Process, load: Load, expected = 200): Promise<CannedAnswer> {
   const first = load.valuesFile && readFileSync(load.valuesFile, 'utf8').split('\n', 1)[0];
   const headers = Object.entries(load.headers).map(([name, value]): [string, string] => [

@@ -13,14 +13,14 @@ export interface Subject {
 }
 
 export interface Measured {
-  /** One a round. */
+  /** One per round. */
   readonly runs: readonly Run[];
   readonly warmupRequests: number;
   /** Resident memory after the last round. */
   readonly residentMb: number;
 }
 
-/** Warms every subject up, then measures all of them once a round. Throws when answers had the wrong status. */
+/** Warms every subject up, then measures all of them once per round. Throws when answers had the wrong status. */
 export async function measure<Name extends string>(
   subjects: Readonly<Record<Name, Subject>>,
   plan: Plan,
@@ -61,7 +61,7 @@ export const p99Ms = (run: Run) => run.p99Ms;
 
 export const figure = ({ runs }: Pick<Measured, 'runs'>, of: (run: Run) => number): number => median(runs.map(of));
 
-/** The median of the rounds' ratios: both sides of each were measured side by side. */
+/** The median of the rounds' ratios: the two sides of each were measured side by side. */
 export function ratio(a: Pick<Measured, 'runs'>, b: Pick<Measured, 'runs'>, of: (run: Run) => number): number {
   return median(
     a.runs.flatMap((run, round) => {

@@ -1,4 +1,4 @@
-// `bun tests/bench/micro.ts`: what the single steps of one call cost, in this process, without a network.
+// `bun tests/bench/micro.ts`: what each step of one call costs, in this process, without a network.
 
 import { systemClock, systemRandom } from '../../src/clock.ts';
 import { parseConfig } from '../../src/config.ts';
@@ -75,7 +75,7 @@ for (const [name, load] of Object.entries(loads)) {
   STEPS[`the same and answer it, ${name}`] = () => service.app.fetch(requestOf(load), peer);
 }
 
-/** Nanoseconds of one call: of the quickest batch, which nothing else disturbed. */
+/** Nanoseconds per call in the quickest batch, the least disturbed one. */
 async function quickest(step: () => unknown): Promise<number> {
   let bestMs = Number.POSITIVE_INFINITY;
   for (let batch = 0; batch < BATCHES; batch += 1) {

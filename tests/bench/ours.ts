@@ -11,7 +11,7 @@ export const serverScript = (name: string) => join(import.meta.dir, 'servers', `
 
 export const BENCH_SECRET = 'a secret for benchmarks, of more than 32 bytes';
 
-/** Everything at its default, but a rate limit nobody reaches. */
+/** Everything at its default, except for a rate limit nobody reaches. */
 export const ourEnv = (databasePath: string) => ({
   DATABASE_URL: `file:${databasePath}`,
   JWT_SECRET: BENCH_SECRET,
@@ -21,7 +21,7 @@ export const ourEnv = (databasePath: string) => ({
 export const startOurs = (databasePath: string, env: Readonly<Record<string, string>> = {}): Promise<Process> =>
   startProcess({ name: 'this server', script: MAIN, env: { ...ourEnv(databasePath), ...env } });
 
-/** The bare limit of an answer. */
+/** The bare limit for an answer. */
 export const startBare = (answer: CannedAnswer): Promise<Process> => startOther('bare', JSON.stringify(answer));
 
 /** A script of servers/, with its arguments. */

@@ -1,7 +1,7 @@
 // How long each part of the benchmark takes.
 
 export interface Plan {
-  /** Interleaved: every case once a round, so that whatever slows the machine down for a while slows all of them. */
+  /** Interleaved: each round runs every case, so that whatever slows the machine down for a while slows all of them. */
   readonly rounds: number;
   readonly roundS: number;
   /** Requests to each server before anything counts, so that the JIT has done its work. */

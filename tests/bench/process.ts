@@ -1,4 +1,4 @@
-// Servers under load: each a process of its own, that says on stderr where it listens.
+// Servers under load, each a process of its own that says on stderr where it listens.
 
 import { closeSync, openSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';

@@ -13,7 +13,7 @@ export interface Row {
   readonly echo?: Measured;
 }
 
-/** Something this server has to reach. */
+/** A goal for this server. */
 export interface Target {
   readonly text: string;
   readonly met: boolean;

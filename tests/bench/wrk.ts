@@ -5,7 +5,7 @@ import { type Load, loadArguments } from './loads.ts';
 import type { Process } from './process.ts';
 
 export const CONNECTIONS = 32;
-/** One core for wrk leaves the others to the server, and keeps up with any of them. */
+/** On one core wrk leaves the others to the server, and keeps up with any server here. */
 const THREADS = 1;
 const SCRIPT = join(import.meta.dir, 'load.lua');
 
@@ -14,13 +14,13 @@ export interface Run {
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Answers with a status that is no success. */
+  /** Answers whose status is no success. */
   readonly refused: number;
 }
 
 export const isWrkThere = (): boolean => Bun.which('wrk') !== null;
 
-/** Sends `load` for so many whole seconds. Throws when connections failed, or nothing was answered. */
+/** Sends `load` for a number of whole seconds. Throws when connections failed, or nothing was answered. */
 export async function drive(server: Process, load: Load, seconds: number): Promise<Run> {
   const options = [`-t${THREADS}`, `-c${CONNECTIONS}`, `-d${seconds}s`, '-s', SCRIPT, server.url + load.path];
   const wrk = Bun.spawn(['wrk', ...options, '--', ...loadArguments(load)], { stdout: 'pipe', stderr: 'pipe' });

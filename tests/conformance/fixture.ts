@@ -37,7 +37,7 @@ const withHeader = defineTool(anyone, {
   run: ({ region }) => ok({ content: [text(region ?? 'none')] }),
 });
 
-// Its schema is listed as it stands here: what is shown is that none of its keywords get lost.
+// Its schema is listed as it stands here, to show that none of its keywords get lost.
 const withSchema: Tool = {
   ...answering('json_schema_2020_12_tool', 'Has an input schema with keywords of 2020-12', { content: [text('ok')] }),
   inputSchema: () => ({

@@ -1,5 +1,5 @@
 // Runs the official conformance suite against the fixture server, once for each requirement set and once for an older
-// revision. Ends with 1 when a scenario fails that is not in the run's expected-failures file, or one in it no longer does.
+// revision. Exits with 1 when a scenario fails that is not in the run's expected-failures file, or one in it passes.
 
 import { join } from 'node:path';
 import { createTestApp } from '../support/test-app.ts';

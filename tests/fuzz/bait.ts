@@ -8,12 +8,12 @@ export interface Bait {
   /** User tokens, good for the whole run. */
   readonly tokens: readonly string[];
   readonly keys: readonly string[];
-  /** Refused ones: revoked, expired, never issued, signed by somebody else, of a database. */
+  /** Refused ones: revoked, expired, never issued, signed by somebody else, for a database. */
   readonly badKeys: readonly string[];
   readonly badTokens: readonly string[];
   /** The claims of a good token beside `sub` and `exp`. */
   readonly claims: Target['claims'];
-  /** Ids of keys there are. */
+  /** Ids of keys that exist. */
   readonly keyIds: readonly string[];
   /** Sent in all places, and must never come back. */
   readonly secrets: readonly string[];
@@ -65,7 +65,7 @@ const SAMPLE_KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const ANY_KEY = /sk_(?:live|test)_[0-9a-f]{64}/g;
 const ANY_TOKEN = /eyJ[\w-]{8,}\.[\w-]{8,}/;
 
-/** What `text` gives away: a piece of it that is secret, or null. */
+/** A secret that `text` gives away, or null. */
 export function leakIn(text: string, { secrets, kept }: Pick<Bait, 'secrets' | 'kept'>): string | null {
   const key = text.match(ANY_KEY)?.find((found) => found !== SAMPLE_KEY);
   return key ?? ANY_TOKEN.exec(text)?.[0] ?? [...secrets, ...kept].find((secret) => text.includes(secret)) ?? null;

@@ -1,5 +1,5 @@
-// The fuzzer: a real server in a process of its own, inputs made from a seed, and everything watched that must hold:
-// its answers, its log, its streams, its life, its memory.
+// The fuzzer: a real server in a process of its own, inputs made from a seed, and a watch on everything that must hold:
+// its answers, log, streams, life and memory.
 
 import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
@@ -16,7 +16,7 @@ import { createWire, type Outcome, type Wire } from './wire.ts';
 export interface FuzzOptions {
   readonly setting: SettingName;
   readonly seed: number;
-  /** Inputs at least, unless the time is up before. */
+  /** The fewest inputs to send, unless time runs out before. */
   readonly inputs: number;
   readonly seconds: number;
   /** Called now and then. */
@@ -38,7 +38,7 @@ export interface Figures {
 }
 
 const CONNECTIONS = 16;
-/** Inputs under way together, as one case of fast-check: a failing case shrinks to few of them, or one. */
+/** Inputs under way together, as one case of fast-check: a failing case shrinks to a few of them, or to one. */
 const TOGETHER_MAX = 500;
 const CASES_PER_ROUND = 12;
 const PRIORITY_LOW = 10;
@@ -149,7 +149,7 @@ async function health(target: Target): Promise<{ readonly status: number; readon
 const rssMb = (pid: number): number =>
   Math.round(Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024);
 
-/** Deletes the keys that were made on the way: of 1,000 keys a list is long, and it is not lists that are tested. */
+/** Deletes the keys that were made on the way: a list of 1,000 keys is long, and lists are not what is tested. */
 async function tidy(target: Target, { tokens, keyIds }: Bait): Promise<void> {
   for (const token of tokens.slice(0, USERS)) {
     const { keys } = (await callAs(target, token, 'list_api_keys')) as { keys: { id: string }[] };
@@ -157,7 +157,7 @@ async function tidy(target: Target, { tokens, keyIds }: Bait): Promise<void> {
   }
 }
 
-/** Whole lines out of chunks. */
+/** Splits chunks into whole lines. */
 function lineReader() {
   let text = '';
   return {

@@ -27,7 +27,7 @@ function framed(request: HttpRequest, inChunks: boolean): string {
     : headOf(request, `Content-Length: ${request.body.length}\r\n`) + request.body;
 }
 
-/** Where to cut a text: at places anywhere in it. */
+/** Where to cut a text: anywhere in it. */
 const cut = (text: string, places: readonly number[]): string[] => {
   const ends = places.map((place) => place % (text.length + 1)).sort((a, b) => a - b);
   return [0, ...ends].map((start, index) => text.slice(start, ends[index] ?? text.length));
@@ -137,7 +137,7 @@ const STARTS = [
 
 const byte = fc.nat(255).map((code) => String.fromCharCode(code));
 
-/** Bytes put in, taken out and turned over in what was a request; and bytes that never were one. */
+/** Requests with bytes inserted, removed and changed; and bytes that never were a request. */
 const garbled = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> => {
   const start = fc.oneof(
     { weight: 4, arbitrary: request.map((made) => framed(made, false)) },
@@ -155,7 +155,7 @@ const garbled = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> => {
   });
 };
 
-/** An answer to HEAD has no body: where it is not sure that HEAD is what was understood, GET stands for it. */
+/** An answer to HEAD has no body: where the server may not understand it as HEAD, GET takes its place. */
 const withoutHead = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<HttpRequest> =>
   request.map((made) => (made.method === 'HEAD' ? { ...made, method: 'GET' } : made));
 

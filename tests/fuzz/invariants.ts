@@ -23,7 +23,7 @@ export function faultOf(input: Input, outcome: Outcome, bait: Bait, { strict }: 
 }
 
 function answerFault({ status, headers, body }: RawAnswer, bait: Bait, strict: boolean): string | null {
-  // What the app answers carries this header; the rest is the runtime's: HTTP it can't make sense of.
+  // Every answer of the app carries this header; the rest come from the runtime, to HTTP it can't make sense of.
   const byRuntime = !headers.has('x-content-type-options');
   if (byRuntime && !RUNTIME_STATUS.includes(status)) return `${status} without security headers`;
   if (!byRuntime && status >= 500 && status !== 503) return `answered ${status}`;
@@ -38,7 +38,7 @@ function answerFault({ status, headers, body }: RawAnswer, bait: Bait, strict: b
   return json === undefined ? 'JSON that is none' : messageFault(json, bait);
 }
 
-/** What it can't read, or is too large, and another version of HTTP. */
+/** The runtime's answers to HTTP that it can't read, that is too large, or of another version. */
 const RUNTIME_STATUS = [400, 413, 431, 505];
 
 /** What stands in the `data` lines of an event stream. */

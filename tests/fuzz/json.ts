@@ -35,7 +35,7 @@ const nested = (depth: number, list: boolean): unknown => {
   return value;
 };
 
-/** A value that stands where another was expected. */
+/** A value in a place where another was expected. */
 export const oddValue = (secrets: readonly string[]): fc.Arbitrary<unknown> =>
   fc.oneof(
     { weight: 4, arbitrary: fc.constantFrom(...ODD_TEXTS) },
@@ -73,7 +73,7 @@ interface Place {
 
 const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null;
 
-/** Every place of a tree, as the object or array it is in and its name there. */
+/** Every place in a tree, as the object or array that holds it and its name there. */
 function placesOf(root: Tree): Place[] {
   const places: Place[] = [];
   const visit = (parent: Tree, depth: number): void => {

@@ -64,7 +64,7 @@ function toolInput(bait: Bait, tool: string): fc.Arbitrary<Record<string, unknow
       );
     case 'revoke_api_key':
     case 'delete_api_key':
-      // Ids of keys that stay: revoking them is another's attempt, or repeats what was done.
+      // Ids of keys that stay as they are: they belong to others, or the call repeats what was done.
       return fc.record({ keyId: fc.constantFrom(...bait.keyIds.slice(3), 'x', '0'.repeat(32), 'F'.repeat(32)) });
     default:
       return fc.constantFrom<Record<string, unknown>[]>({}, { _meta: { api_key: bait.keys[0] } }, { _meta: null });
@@ -190,7 +190,7 @@ const modern = (bait: Bait): fc.Arbitrary<Draft> =>
     };
   });
 
-/** Posts to streams that are open, and to none. */
+/** Posts to open streams, and to streams that don't exist. */
 const posted = (bait: Bait, sessions: readonly string[]): fc.Arbitrary<Draft> =>
   fc
     .tuple(legacyMessage(bait), fc.constantFrom(...sessions, ...sessions, '/messages?sessionId=x', '/messages'))
@@ -265,7 +265,7 @@ const addedHeaders = (bait: Bait): fc.Arbitrary<HeaderList> =>
     },
   );
 
-/** Well-formed HTTP of every kind; of its bodies about a third are as they should be. */
+/** Well-formed HTTP of every kind; about a third of the bodies are correct. */
 export function requests(bait: Bait, sessions: readonly string[]): fc.Arbitrary<HttpRequest> {
   const draft = fc.oneof(
     { weight: 4, arbitrary: rest(bait) },

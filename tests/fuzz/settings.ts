@@ -1,4 +1,4 @@
-// The servers that are fuzzed: each a process with a configuration of its own, and what it talks to.
+// The servers that are fuzzed: each is a process with its own configuration, and what it talks to.
 
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
@@ -34,16 +34,16 @@ export type SettingName = 'plain' | 'production' | 'issuer' | 'limited' | 'remot
 
 export interface Setting {
   readonly start: (onStdout: OnStdout) => Promise<Target>;
-  /** Answers that must come up, or it was only nonsense that was sent. */
+  /** Answers that must occur: without them only nonsense was sent. */
   readonly reached: readonly number[];
 }
 
 export const SETTINGS: Readonly<Record<SettingName, Setting>> = {
-  /** As it comes. */
+  /** With a secret, and the rest as it comes. */
   plain: { start: startPlain, reached: [200, 202, 204, 400, 401, 403, 404, 405, 415, 431] },
   /** With the rules of production, over its own TLS. */
   production: { start: startProduction, reached: [200, 202, 204, 400, 401, 403, 404, 405, 415, 431] },
-  /** Users of an issuer with a key set; who brings no credential is sent there. */
+  /** With the users of an issuer that has a key set; callers without a credential are sent there. */
   issuer: { start: startWithIssuer, reached: [200, 202, 400, 401, 404] },
   /** With a rate limit that everybody runs into. */
   limited: { start: startLimited, reached: [200, 400, 401, 429] },
@@ -108,7 +108,7 @@ async function startWithIssuer(onStdout: OnStdout): Promise<Target> {
 }
 
 async function startRemote(onStdout: OnStdout): Promise<Target> {
-  const { target } = await withSqld(onStdout, { REVOCATION_LAG_MAX_MS: '10000' }); // on a busy machine, too, it is there
+  const { target } = await withSqld(onStdout, { REVOCATION_LAG_MAX_MS: '10000' }); // long enough on a busy machine, too
   return target;
 }
 
@@ -128,7 +128,7 @@ async function withSqld(
   more: Record<string, string> = {},
 ): Promise<{ target: Target; sqld: Sqld }> {
   const sqld = await startSqld({ auth: true });
-  // The least bound there is: verification soon notices that nobody can say what was revoked.
+  // The smallest bound: verification soon notices that nobody can say what was revoked.
   const env = { ...WITH_SECRET, ...sqld.env, REVOCATION_LAG_MAX_MS: '250', ...more };
   const kept = [TEST_SECRET, sqld.env.DATABASE_AUTH_TOKEN ?? ''];
   const target = await targetOf(env, onStdout, { kept });
@@ -140,7 +140,7 @@ async function endBoth(first: AsyncDisposable, second: AsyncDisposable): Promise
   await second[Symbol.asyncDispose]();
 }
 
-/** How long the database is well, and then not. */
+/** How long the database works, and for how long it then does not. */
 const WELL_MS = 700;
 const FROZEN_MS = 600;
 const READ_ONLY_MS = 300;

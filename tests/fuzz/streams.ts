@@ -6,7 +6,7 @@ import type { Target } from './settings.ts';
 export interface Streams {
   /** Where to post to each. */
   readonly paths: readonly string[];
-  /** What came on all of them since the last time. */
+  /** What came on all of them since the last call. */
   received(): string;
   close(): void;
 }

@@ -1,4 +1,4 @@
-// Tokens that say they are a user's who never signs in: of every kind that a naive verifier takes.
+// Forged tokens of a user who never signs in, of every kind that a naive verifier accepts.
 
 import fc from 'fast-check';
 import { encodePart, handmade } from '../support/handmade-token.ts';

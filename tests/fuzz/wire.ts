@@ -1,5 +1,5 @@
 // Puts an input on a socket and gives back what came. Well-formed requests share a connection, as clients do; anything
-// else has one of its own, because what it leaves behind is anybody's guess.
+// else has one of its own, because nobody knows what it leaves behind.
 
 import type { Socket } from 'node:net';
 import { type RawAnswer, readAnswers } from '../support/answers.ts';
@@ -8,7 +8,7 @@ import type { Target } from './settings.ts';
 
 /** Longer than anything here may take on a busy machine; past it the server hangs. */
 const ANSWER_MS_MAX = 30_000;
-/** So long something may still come of an input that deserves no answer. */
+/** An input that deserves no answer may still get something for this long. */
 const QUIET_MS = 15;
 
 export interface Outcome {
@@ -31,7 +31,7 @@ interface Line {
   onNews: () => void;
 }
 
-/** True for what is no HTTP as well: reading it again says what is wrong with it. */
+/** Also true for what is no HTTP: reading it again says what is wrong with it. */
 function hasAnswer(received: string, isHead: boolean): boolean {
   try {
     return readAnswers(received, isHead).answers.length > 0;

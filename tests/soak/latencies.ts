@@ -7,7 +7,7 @@ const BUCKETS = 900;
 
 export interface Latencies {
   add(ms: number): void;
-  /** The latency that `part` of all stay below, to 2 %; 0 when there are none. */
+  /** The latency below which `part` of all stay, to 2 %; 0 when there are none. */
   quantileMs(part: number): number;
   readonly count: number;
 }

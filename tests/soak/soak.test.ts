@@ -5,7 +5,7 @@ import { findings, p99SlackMs, soak, type Window } from './soak.ts';
 
 const SECONDS = 10;
 const WINDOWS = 5;
-/** That of the long form. */
+/** As in the long form. */
 const SLACK_MS = p99SlackMs(60);
 
 test(`${SECONDS} s of mixed load: no errors; memory, files and p99 stay flat`, async () => {

@@ -139,15 +139,15 @@ async function startLoad(url: string, loop: Loop): Promise<Promise<void>[]> {
   ];
 }
 
-/** Calls from an address of the person's own: keys that are unknown, or revoked, have a budget per address. */
+/** Calls from the person's own address, because unknown and revoked keys have a budget per address. */
 const at =
   (index: number, callTool: CallTool): CallTool =>
   (tool, input, headers) =>
     callTool(tool, input, { ...headers, 'x-forwarded-for': `10.0.0.${index}` });
 
 /**
- * In windows at least this long, p99 is the server's. What else the machine runs can disturb a shorter one as a whole, so
- * that only what hangs shows there.
+ * In windows at least this long, p99 is the server's. Other work on the machine can disturb the whole of a shorter one,
+ * so that only a hang shows there.
  */
 const LONG_WINDOW_S = 30;
 const SLACK_MS = 20;
@@ -158,8 +158,8 @@ export const p99SlackMs = (windowSeconds: number) => (windowSeconds < LONG_WINDO
 
 /**
  * What is not flat, in words; empty when all is well. The first window warms up and counts only for errors. Of the
- * others the medians of the first third and the last third are compared: what else the machine does comes and goes, what
- * grows in the server stays.
+ * others, the medians of the first third and of the last third are compared: other work on the machine comes and goes,
+ * growth in the server stays.
  */
 export function findings(windows: readonly Window[], slackMs: number): string[] {
   const errors = windows.flatMap((window) => window.errors);

@@ -1,4 +1,4 @@
-// HTTP answers read off a socket: as many as came, whole ones only (RFC 9112 §6, §7).
+// Reads HTTP answers off a socket: as many as came, whole ones only (RFC 9112 §6, §7).
 
 export interface RawAnswer {
   readonly status: number;
@@ -10,7 +10,7 @@ export interface RawAnswer {
 
 export interface Reading {
   readonly answers: readonly RawAnswer[];
-  /** What is no whole answer yet. */
+  /** The bytes that are no whole answer yet. */
   readonly rest: string;
 }
 

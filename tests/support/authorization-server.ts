@@ -18,7 +18,7 @@ interface Grant {
   readonly resource: string;
 }
 
-/** `nowMs`: the clock of the server that is to believe the tokens. */
+/** `nowMs`: the clock of the server that is to accept the tokens. */
 export async function createAuthorizationServer({ nowMs = Date.now, path = '' } = {}): Promise<AuthorizationServer> {
   const issuer = await createIssuer({ path });
   const { origin } = new URL(issuer.url);

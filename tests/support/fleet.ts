@@ -8,7 +8,7 @@ import { type StoreMode, startStore, storeEnvOn } from './store-mode.ts';
 import { type Answer, TEST_SECRET } from './test-app.ts';
 
 const LOOP_MONITOR = join(import.meta.dir, 'loop-monitor.ts');
-/** No answer at all: the server was busy elsewhere for this long. */
+/** A call waits this long for its answer; a server that takes longer was busy elsewhere. */
 const CALL_MS_MAX = 10_000;
 
 export interface Fleet extends AsyncDisposable {
@@ -54,6 +54,6 @@ export const callServer = (
   headers: Record<string, string>,
 ): Promise<Answer> => callOver(url, tool, input, headers, AbortSignal.timeout(CALL_MS_MAX));
 
-/** Status of one use of a key. */
+/** The status that one use of a key gets. */
 export const useKey = async (server: { url: string }, key: string): Promise<number> =>
   (await callServer(server, 'get_data', {}, { 'x-api-key': key })).status;

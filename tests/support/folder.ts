@@ -1,4 +1,4 @@
-// Temporary folders, gone when the process ends.
+// Temporary folders, removed when the process ends.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -9,7 +9,7 @@ export const encodePart = (part: unknown): string =>
     'base64url',
   );
 
-/** A token of any header and payload, signed with `secret` as HS256 does. */
+/** A token with any header and payload, signed with `secret` as HS256 does. */
 export function handmade(header: unknown, payload: unknown, secret: string | Buffer = TEST_SECRET): string {
   const signed = `${encodePart(header)}.${encodePart(payload)}`;
   return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;

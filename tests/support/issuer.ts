@@ -14,13 +14,13 @@ export interface Issuer extends AsyncDisposable {
   /** The issuer identifier. */
   readonly url: string;
   readonly jwksUrl: string;
-  /** What the key set holds; to be changed at will. */
+  /** What the key set holds; tests may change it. */
   keys: IssuerKey[];
-  /** Answers instead of the usual ones, by path. */
+  /** Answers that replace the usual ones, by path. */
   readonly overrides: Map<string, (request: Request) => Response | Promise<Response>>;
   /** How often a path was asked for. */
   hits(path: string): number;
-  /** A token of `sub`; `claims` and `header` replace what it has by itself, undefined leaves it out. */
+  /** A token of `sub`; `claims` and `header` replace what it has by default; undefined leaves one out. */
   token(
     claims: Record<string, unknown>,
     options?: { key?: IssuerKey; header?: Record<string, unknown> },

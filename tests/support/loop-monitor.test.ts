@@ -1,4 +1,4 @@
-// Whether the monitor sees what it is there for, and nothing else.
+// The monitor sees the pauses it is there for, and nothing else.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ setDefaultTimeout(20_000); // processes are started, on machines that do other t
 const MONITOR = join(import.meta.dir, 'loop-monitor.ts');
 const PAUSE_MS = 60;
 
-/** Runs `code` so many times from a timer, and returns the longest pause that was seen. */
+/** Runs `code` from a timer the given number of times, and returns the longest pause that was seen. */
 async function longestPauseMs(code: string, times: number): Promise<number> {
   const script = `let times = 0; setInterval(() => { ${code}; if ((times += 1) === ${times}) process.exit(); }, 20);`;
   const child = Bun.spawn([process.execPath, '--preload', MONITOR, '-e', script], { stderr: 'pipe' });

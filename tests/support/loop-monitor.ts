@@ -1,18 +1,18 @@
 // Loaded into a server before its own code: measures for how long its event loop is held up. Names the longest pauses,
 // as a line of JSON on stderr, at its end, and on SIGUSR2, which also forgets them (starting up is slower than serving).
 //
-// What a machine with too few processors does to a server is no fault of the server's, and is taken off as far as the
-// system tells. Seen, each for 50 ms and more at a time:
+// Pauses that come from a machine with too few processors are not the server's fault, and are taken off as far as the
+// system tells of them. Seen, each for 50 ms and more at a time:
 // - the thread was ready to run while others had the processor (the system's count of it misses a part when threads
-//   change processors, so of a tick with much of it only what was computed counts);
-// - it did nothing but sleep until its next event, and was woken late;
-// - it span for a lock of the runtime's allocator, whose own thread had lost its processor while holding it.
+//   change processors, so of a tick with much of it only the time spent computing counts);
+// - the thread slept until its next event, and was woken late;
+// - the thread spun for a lock of the runtime's allocator, whose own thread had lost its processor while holding it.
 
 import { readdirSync, readFileSync, writeSync } from 'node:fs';
 
 const TICK_MS = 2;
 const NAMED = 5;
-/** A tick in which the thread waited longer than this for a processor was the machine's. */
+/** A tick in which the thread waited longer than this for a processor is put down to the machine. */
 const WAITED_MS_MAX = 2;
 const THREADS = '/proc/self/task';
 const MAIN = `${THREADS}/${process.pid}`;
@@ -51,7 +51,7 @@ function sample(): Sample {
   };
 }
 
-/** For how long the server itself did something else than wait for the second tick. */
+/** For how long the server itself did anything but wait for the second tick. */
 function pauseMs(from: Sample, to: Sample): number {
   const waitedMs = to.waitedMs - from.waitedMs;
   const heldUpMs = to.atMs - from.atMs - TICK_MS - waitedMs;

@@ -6,7 +6,7 @@ export type HeaderMap = Record<string, string>;
 export const ACCEPT = 'application/json, text/event-stream';
 export const MODERN = '2026-07-28';
 
-/** POST /mcp with a body as it is, or made into JSON. */
+/** POST /mcp with a body: text as it is, anything else as JSON. */
 export async function post(app: Pick<TestApp, 'url'>, body: unknown, headers: HeaderMap = {}): Promise<Answer> {
   return answerOf(await postRaw(app, body, headers));
 }
@@ -63,7 +63,7 @@ export interface SseEvent {
   readonly data: string;
 }
 
-/** Reads events, and counts comments, of a body. */
+/** Reads the events of a body, and counts its comments. */
 export function eventReader(body: ReadableStream<Uint8Array>) {
   const reader = body.getReader();
   const decoder = new TextDecoder();
@@ -94,7 +94,7 @@ export function eventReader(body: ReadableStream<Uint8Array>) {
       while (events.length === 0) if (!(await pull())) return undefined;
       return events.shift();
     },
-    /** Reads until a comment came. */
+    /** Reads until a comment comes. */
     async comment(): Promise<void> {
       const seen = comments;
       while (comments === seen) if (!(await pull())) throw new Error('the stream ended');

@@ -1,4 +1,4 @@
-// The files and sockets a process has open, from /proc: on Linux alone.
+// The files and sockets a process has open, from /proc, so only on Linux.
 
 import { readdirSync, readlinkSync } from 'node:fs';
 

@@ -28,8 +28,8 @@ export interface Person {
   /** One operation. False when the server asked to come back later. Throws WrongAnswer, and what the network throws. */
   step(): Promise<boolean>;
   /**
-   * Goes on with the server's next process, after checking that what was acknowledged is there. After a crash steps
-   * without an answer may have been taken too, and last uses be lost; after an orderly stop neither.
+   * Goes on with the server's next process, after checking that what was acknowledged is there. After a crash, steps
+   * without an answer may have been taken and last uses lost; after an orderly stop, neither.
    */
   moveTo(callTool: CallTool, after: 'crash' | 'stop'): Promise<void>;
   /**
@@ -49,7 +49,7 @@ export async function createPerson(name: string, firstTransport: CallTool, rando
   const headers = await userHeaders(name);
   const keys = new Map<string, OwnKey>();
   let callTool = firstTransport;
-  /** Creations without an answer: each may have left a key whose id nobody was told. */
+  /** Creations without an answer: each may have left a key whose id nobody knows. */
   let untold = 0;
   let answered = 0;
 

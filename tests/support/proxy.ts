@@ -1,4 +1,4 @@
-// A TCP proxy before a libSQL server: holds back the pulls of replicas while statements pass, loses answers and
+// A TCP proxy in front of a libSQL server: holds back the pulls of replicas while statements pass, loses answers and
 // connections, counts.
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -11,13 +11,13 @@ export interface Proxy extends AsyncDisposable {
   readonly url: string;
   /** Requests with statements so far. */
   statements(): number;
-  /** From now on no pull is answered. */
+  /** From now on pulls get no answer. */
   holdPulls(): void;
   /** The next statement with this text is carried out, and its connection dies instead of bringing the answer. */
   loseAnswerOf(text: string): void;
   /** The next statement with this text is held up, and its connection dies. The result lets it through, and waits until it is carried out. */
   holdUp(text: string): () => Promise<void>;
-  /** Nothing passes any more on the connections there are, and neither end is told: as when a firewall forgets them. */
+  /** From now on nothing passes on the open connections, and neither end is told, as when a firewall forgets them. */
   silence(): void;
   /** Requests that held `text` so far. */
   sent(text: string): number;

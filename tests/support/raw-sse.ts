@@ -8,11 +8,11 @@ export interface RawStream {
   readonly postUrl: string;
   /** Everything received. */
   text(): string;
-  /** Resolves when this was received. */
+  /** Resolves once `what` was received. */
   contains(what: string): Promise<void>;
   /** Resolves when the server has ended the stream. */
   ended(): Promise<void>;
-  /** Reads no more. */
+  /** Stops reading. */
   pause(): void;
   /** Closes the connection in order. */
   close(): void;
@@ -44,7 +44,7 @@ export async function rawStream(url: string): Promise<RawStream> {
 export const postTo = (url: string, message: unknown) =>
   fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(message) });
 
-/** Asks for large answers, which nobody reads, until the stream is no more. */
+/** Asks for large answers, which nobody reads, until the stream is gone. */
 export async function postUntilCutOff({ postUrl }: RawStream): Promise<void> {
   for (let posts = 0; (await postTo(postUrl, request('tools/list'))).status === 202; posts += 1) {
     if (posts > 10_000) throw new Error('never cut off');

@@ -13,7 +13,7 @@ export interface RawConnection {
   readonly closed: Promise<void>;
 }
 
-/** Resolves when it can be written to. With `ca` over TLS, for a server whose certificate is that one. */
+/** Opens a connection and resolves when it can be written to; with `ca` over TLS, to a server with that certificate. */
 export function openSocket(url: string, ca?: string): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const where = { host: hostname, port: Number(port) };

@@ -15,7 +15,7 @@ export const USUAL_RUNTIME: Runtime = process.env.SERVER_RUNTIME === 'deno' ? 'd
 export interface ServerProcess extends AsyncDisposable {
   readonly url: string;
   readonly pid: number;
-  /** Working folder: ./data of the defaults is in here. */
+  /** The working folder, in which the default ./data lies. */
   readonly folder: string;
   /** What it has written to stdout so far. */
   stdout(): string;
@@ -32,7 +32,7 @@ export interface ServerOptions {
   readonly env?: Record<string, string>;
   readonly folder?: string;
   readonly runtime?: Runtime;
-  /** Flags of the script that Deno is to be started without. */
+  /** Flags of the script to leave out when Deno is started. */
   readonly without?: readonly string[];
   /** The source to run; this repository's unless given. */
   readonly root?: string;

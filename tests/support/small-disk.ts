@@ -15,9 +15,12 @@ export interface SmallDisk extends Disposable {
   fill(): void;
   /** Gives them back. */
   free(): void;
-  /** From now on whatever is opened here is opened read-only. A file system with files open for writing can't be. */
+  /**
+   * From now on whatever is opened here is opened read-only. With files open for writing, the disk itself can't be made
+   * so.
+   */
   coverReadOnly(): void;
-  /** From now on an empty disk, read-only, is found here. */
+  /** From now on there is an empty read-only disk here. */
   coverEmpty(): void;
   uncover(): void;
 }

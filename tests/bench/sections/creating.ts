@@ -1,4 +1,4 @@
-// Users create keys: against a bare server that makes the same insert as durable.
+// Users create keys: against a bare server that makes the same insert just as durably.
 
 import { buildDatabase, userName, userToken } from '../database.ts';
 import { answerTo, createKey } from '../loads.ts';
@@ -6,7 +6,7 @@ import { measure, perSecond, ratio } from '../measure.ts';
 import { startOther, startOurs } from '../ours.ts';
 import { atLeast, type Section } from '../report.ts';
 
-/** One user may hold a thousand keys; so many users never come to it here. */
+/** One user may hold a thousand keys; with this many users none reaches that. */
 const USERS = 2000;
 
 export const creating: Section = async (plan) => {

@@ -39,7 +39,7 @@ export const flood: Section = async (plan) => {
   };
 };
 
-/** Throughput of valid callers beside a flood, as a part of what they have beside as many other valid callers. */
+/** Throughput of valid callers beside a flood, as a share of theirs beside as many other valid callers. */
 async function shareKept(server: Process, key: string, { rounds, roundS }: Plan): Promise<number> {
   const valid = restGetData(key);
   const shares: number[] = [];

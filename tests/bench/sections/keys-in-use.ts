@@ -1,4 +1,5 @@
-// Ten thousand keys in turn, in another order than they were made in, in rounds long enough for their last uses to be written meanwhile.
+// Ten thousand keys in turn, not in the order in which they were made, in rounds long enough for their last uses to be
+// written meanwhile.
 
 import { buildDatabase, shuffled } from '../database.ts';
 import { answerTo, manyKeys } from '../loads.ts';

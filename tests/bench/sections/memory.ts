@@ -9,9 +9,9 @@ import { drive } from '../wrk.ts';
 
 const EARLY = 100_000;
 const LATE = 1_000_000;
-/** For the collector to come by, and the log to leave. */
+/** Time for the collector to run, and for the log to be written. */
 const SETTLE_MS = 3000;
-/** "Flat", with room for where the collector happens to be. */
+/** Growth up to this counts as flat: it leaves room for where the collector happens to be. */
 const GROWTH_MB_MAX = 10;
 
 export const memory: Section = async () => {

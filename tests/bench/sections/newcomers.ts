@@ -9,9 +9,9 @@ import { drive } from '../wrk.ts';
 
 const NEWCOMERS = 10;
 const FLOOD_S = 8; // longer than all the tries take
-/** By then the flood has used up what its address had saved. */
+/** After this the flood has used up what its address had saved. */
 const FLOOD_BEFORE_MS = 2000;
-/** Each comes back this often, when told to. */
+/** Each tries this often in all, coming back when told to. */
 const TRIES_MAX = 5;
 
 export const newcomers: Section = async () => {
@@ -27,7 +27,7 @@ export const newcomers: Section = async () => {
   return { rows: [], targets: [{ text, met: served.length === NEWCOMERS, found }] };
 };
 
-/** Milliseconds until a caller that does as Retry-After says is served; null: it gave up. */
+/** Milliseconds until a caller that obeys Retry-After is served; null: it gave up. */
 async function msUntilServed(server: Process, { path, headers, body }: Load): Promise<number | null> {
   const startedAtMs = performance.now();
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {

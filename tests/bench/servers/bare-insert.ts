@@ -9,7 +9,7 @@ const client = createClient({ url: `file:${process.argv[2]}`, concurrency: 1, ti
 await client.execute('PRAGMA synchronous = FULL');
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
 VALUES (?, ?, ?, ?, ?, 1, ?, NULL) RETURNING id`;
-/** Owners in turn, as many as the tokens of the benchmark: the index grows at as many places. */
+/** Owners in turn, as many as the benchmark has tokens, so that the index grows in as many places. */
 const USERS = 2000;
 
 let count = 0;

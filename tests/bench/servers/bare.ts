@@ -1,4 +1,5 @@
-// The bare limit: Bun.serve awaits req.json() and answers constant bytes with constant headers. Both come as argument.
+// The bare limit: Bun.serve awaits req.json() and answers constant bytes with constant headers. Both come as an
+// argument.
 
 import type { CannedAnswer } from '../loads.ts';
 import { announce } from './announce.ts';
