@@ -32,7 +32,7 @@ test('a target at its limit is met', () => {
   expect(atMost('p99', 2.01, 2).met).toBe(false);
 });
 
-test('a row of the table has its ratios only where there is something to compare with', () => {
+test('a row of the table has ratios only if there is something to compare with', () => {
   const lines = table([
     { name: 'bare', measured: measured(100) },
     { name: 'ours', measured: measured(80), bare: measured(100), echo: measured(160) },

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 
-test('the conformance suite passes at every revision it knows, but for what does not apply', async () => {
+test('the conformance suite passes at every revision it knows, except for what does not apply', async () => {
   const suite = Bun.spawn([process.execPath, join(import.meta.dir, 'run.ts')], { stdout: 'pipe', stderr: 'pipe' });
   const [stdout, code] = await Promise.all([new Response(suite.stdout).text(), suite.exited]);
   const unexpected = stdout.split('\n').filter((line) => /^\s+[✗✓] .*|FAILURE|stale|Unexpected/.test(line));

@@ -83,7 +83,7 @@ describe('present means a non-empty string', () => {
     }
   });
 
-  test('a key that _meta inherits is not there', async () => {
+  test('a key that _meta inherits does not count', async () => {
     const body = `{"_meta":{"__proto__":{"api_key":"${good}"}}}`;
     const answer = await sendRaw(app.url, rawPost('/tools/get_data', body));
     expect(JSON.parse(answer.body).code).toBe('missing_api_key');

@@ -80,11 +80,11 @@ describe('both', () => {
   const addsB: Guard<{ a: number }, { b: number }> = ({ a }) => ok({ b: a + 1 });
   const refuses: Guard<object> = () => err({ code: 'missing_api_key' });
 
-  test('gives what both add, the second seeing the first', async () => {
+  test('adds what both add, and the second sees what the first added', async () => {
     expect(await both(addsA, addsB)({})).toEqual({ ok: true, value: { a: 1, b: 2 } });
   });
 
-  test('the first refusal is the answer, and the rest is not asked', async () => {
+  test('the first refusal is the answer, and the second guard is not asked', async () => {
     let asked = false;
     const spy: Guard<object> = () => {
       asked = true;
@@ -95,7 +95,7 @@ describe('both', () => {
     expect(await both(spy, refuses)({})).toEqual({ ok: false, error: { code: 'missing_api_key' } });
   });
 
-  test('works for guards that answer later', async () => {
+  test('works with guards that answer later', async () => {
     const later: Guard<object, { a: number }> = async () => ok({ a: 1 });
     expect(await both(later, addsB)({})).toEqual({ ok: true, value: { a: 1, b: 2 } });
   });

@@ -83,7 +83,7 @@ describe('claims', () => {
     await expectRefused(app, handmade(HS256, claims(app, changed)), reason);
   });
 
-  test('of a claim given twice the last one counts (RFC 7519 section 4)', async () => {
+  test('when a claim is given twice, the last one counts (RFC 7519 section 4)', async () => {
     await using app = await createTestApp();
     const { exp } = claims(app);
     const twice = handmade(HS256, `{"sub":"alice","sub":"bob","exp":1,"exp":${exp}}`);
@@ -166,7 +166,7 @@ describe('against a key set', () => {
     expect(issuer.hits('/jwks')).toBe(0);
   });
 
-  test('a key that comes with the token is not believed', async () => {
+  test('a key that comes with the token is not trusted', async () => {
     await using issuer = await createIssuer();
     await using evil = await createIssuer();
     await using app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });

@@ -78,7 +78,7 @@ test('a key set that moves is found when the old one is five minutes old', async
   expect((await present(app, issuer)).status).toBe(200);
 });
 
-test('no metadata is asked for where JWT_JWKS_URL names the key set', async () => {
+test('no metadata is fetched if JWT_JWKS_URL names the key set', async () => {
   await using issuer = await createIssuer();
   await using app = await createTestApp({
     env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url, JWT_JWKS_URL: issuer.jwksUrl },

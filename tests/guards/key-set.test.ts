@@ -105,7 +105,7 @@ test('a key that left the set is refused five minutes after the last fetch, whoe
   expect((await present(app, late)).body.code).toBe('invalid_token');
 });
 
-test('an unchanged set that is fetched again is the same one, so that what was decided with it stays', async () => {
+test('an unchanged set that is fetched again keeps the verdicts reached with it', async () => {
   const clock = testClock();
   const set = { keys: [(await createKey()).jwk] };
   let fetched = 0;
@@ -132,7 +132,7 @@ test('a token without kid is tried against every key that fits', async () => {
   expect((await present(app, await tokenFor(app, issuer, { key: stranger }))).body.code).toBe('invalid_token');
 });
 
-test('of many keys that fit a token without kid the first eight are tried', async () => {
+test('of many keys that fit a token without kid, the first eight are tried', async () => {
   await using issuer = await createIssuer();
   await using app = await appFor(issuer);
   issuer.keys = await Promise.all(Array.from({ length: 9 }, () => createKey('ES256')));
@@ -141,7 +141,7 @@ test('of many keys that fit a token without kid the first eight are tried', asyn
   expect(codes).toEqual([200, 401]);
 });
 
-test('a token without kid brings a new key in where the old one does not fit', async () => {
+test('a token without kid has a new key fetched if the old one does not fit', async () => {
   await using issuer = await createIssuer();
   await using app = await appFor(issuer);
   issuer.keys = [await createKey('ES256')];

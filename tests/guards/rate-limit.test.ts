@@ -20,7 +20,7 @@ const said = ({ status, headers }: Answer) => ({
   retry: headers.get('retry-after'),
 });
 
-test('by default 1,000 calls an hour and key', async () => {
+test('by default 1,000 calls per hour and key', async () => {
   await using app = await createTestApp();
   const { key } = await app.createKey('alice');
   expect(said(await app.useKey(key))).toEqual({
@@ -58,7 +58,7 @@ test('no window is said to be longer than it is, whatever fraction of a millisec
   expect((await app.useKey(key)).headers.get('ratelimit')).toBe('"key";r=1;t=60');
 });
 
-test('each key has its own bucket, two keys of one user too', async () => {
+test('each key has its own bucket, even two keys of one user', async () => {
   await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
   const [first, second] = [await app.createKey('alice'), await app.createKey('alice')];
   expect((await app.useKey(first.key)).status).toBe(200);
@@ -74,7 +74,7 @@ test('the wall clock set back or forward opens no window', async () => {
   expect((await app.useKey(key)).status).toBe(429);
 });
 
-test('0 requests switches the limit off, and no header speaks of it', async () => {
+test('0 requests switches the limit off, and no header mentions it', async () => {
   await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
   const { key } = await app.createKey('alice');
   for (let call = 0; call < 5; call += 1) {
@@ -139,7 +139,7 @@ describe('every answer of a limited tool carries the headers', () => {
   });
 });
 
-test('of more than 100,000 buckets the oldest is forgotten, and begins again', async () => {
+test('of more than 100,000 buckets, the oldest is forgotten and begins again', async () => {
   const key = ({ name }: { name: string } & LimitedCall) => name;
   const guard = rateLimitGuard({ requests: 1, windowMs: 60_000, key, clock: testClock() });
   const isAdmitted = async (name: string) => (await guard({ name, rateLimit: undefined })).ok;

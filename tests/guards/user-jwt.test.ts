@@ -30,7 +30,7 @@ test('a good token is accepted', async () => {
   expect(await outcome(await signed(claims()))).toBe(200);
 });
 
-test('the refusal is one sentence for all, and a challenge', async () => {
+test('a refusal has the one sentence for all reasons, and a challenge', async () => {
   const { status, headers, body } = await app.call('list_api_keys', {}, { authorization: 'Bearer x' });
   expect({ status, code: body.code, detail: body.detail }).toEqual({
     status: 401,
@@ -124,7 +124,7 @@ describe('exp', () => {
     }
   });
 
-  test('a verdict kept from before exp does not outlive it and its tolerance', async () => {
+  test('a verdict kept from before exp does not outlive exp and its tolerance', async () => {
     await using own = await createTestApp();
     const token = await signed({ sub: 'alice', exp: nowS(own) + 60 });
     expect(await outcome(token, own)).toBe(200); // kept from here on
@@ -194,7 +194,7 @@ describe('sub', () => {
 });
 
 describe('issuer and audience', () => {
-  test('without configuration neither is looked at', async () => {
+  test('without configuration neither is checked', async () => {
     expect(await outcome(await signed({ ...claims(), iss: 'x', aud: 'y' }))).toBe(200);
   });
 

@@ -40,7 +40,7 @@ describe('host', () => {
     }
   });
 
-  test('a header that only begins like a host is none, on any path', async () => {
+  test('a header that only begins like a host is refused, on any path', async () => {
     await using app = await createTestApp();
     for (const host of [
       '',
@@ -74,7 +74,7 @@ describe('host', () => {
     expect((await asked(app, '192.0.2.1')).status).toBe(200);
   });
 
-  test('a request of HTTP/1.0 without a name is answered, as old probes send it', async () => {
+  test('an HTTP/1.0 request without Host is answered, as old probes send it', async () => {
     await using app = await createTestApp();
     for (const path of ['/', '/mcp/health', '/openapi.json?x=1', '/widgets/preview?theme=dark']) {
       expect((await sendRaw(app.url, `GET ${path} HTTP/1.0\r\n\r\n`)).status).toBe(200);
@@ -174,7 +174,7 @@ describe('CORS preflight', () => {
     expect(exposed?.split(', ')).toEqual(['WWW-Authenticate', 'Retry-After', 'RateLimit', 'RateLimit-Policy']);
   });
 
-  test('Mcp-Param headers are allowed as they are asked for, others are not', async () => {
+  test('Mcp-Param headers are allowed when asked for, others are not', async () => {
     await using app = await createTestApp();
     const { headers } = await ask(app, 'http://localhost', {
       'access-control-request-headers': 'mcp-param-region, x-other',

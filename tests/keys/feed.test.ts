@@ -36,7 +36,7 @@ describe('memory is current', () => {
     expect(feed.current()).toBe(false);
   });
 
-  test('no more after a mutation whose change could not be read', async () => {
+  test('no longer after a mutation whose change could not be read', async () => {
     let away = false;
     using feed = feedOver(async () => (away ? err({ code: 'store_unavailable', reason: 'away' }) : NOTHING_NEW));
     await feed.refresh();

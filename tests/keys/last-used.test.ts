@@ -22,7 +22,7 @@ test('an orderly stop writes what is pending', async () => {
   expect(body.keys[0].lastUsedAt).toBe(first.clock.nowMs());
 });
 
-test('a stop that can not write what is pending closes the database all the same', async () => {
+test('a stop that cannot write what is pending closes the database all the same', async () => {
   const app = await createTestApp({ store: 'embedded' });
   const { key } = await app.createKey('alice');
   await app.useKey(key);
@@ -123,7 +123,7 @@ test('a list that was read before a use was written, and is answered after, show
   expect(lastUsed.of({ ...key.record, lastUsedAtMs: null })).toBe(1000);
 });
 
-test('of one key whose record was read twice, as when its name was changed in between, the later use is written', async () => {
+test('if a record was read twice, as when its name changes in between, the later use is written', async () => {
   const written: unknown[] = [];
   const lastUsed = lastUsedOver(async (uses) => {
     written.push(...uses);

@@ -99,7 +99,7 @@ describe('active or inactive → delete_api_key → removed', () => {
     expect(await listed(app, 'alice')).toEqual([]);
   });
 
-  test("another user's delete, and one of no key, say the same and change nothing", async () => {
+  test("another user's delete, and a delete of no key, say the same and change nothing", async () => {
     await using app = await createTestApp();
     const { id, key } = await app.createKey('alice');
     for (const [sub, keyId] of [

@@ -11,7 +11,7 @@ import { ok, type Result } from '../../src/problem.ts';
 import { testClock } from '../support/clock.ts';
 import { createTestApp } from '../support/test-app.ts';
 
-test('a key whose record could not be read, by a bug or a hand in the database, is read anew the next time', async () => {
+test('a record that could not be read, because of a bug or a change by hand, is read again the next time', async () => {
   // Long enough for no poll of the change feed to come between.
   await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
   const seen = await app.createKey('alice');
@@ -27,7 +27,7 @@ test('a key whose record could not be read, by a bug or a hand in the database, 
   expect(await statusOf(unseen)).toBe(200);
 });
 
-test('a record that is read before a revocation and arrives after it is good for who asked before, and not kept', async () => {
+test('a record that is read before a revocation and arrives after it counts for who asked before, and is not kept', async () => {
   const clock = testClock();
   const log = createLog({ level: 'error', clock, write: async () => {} });
   const key = `sk_test_${'0'.repeat(64)}`;

@@ -180,7 +180,7 @@ describe('bodies', () => {
   });
 });
 
-test('a long text of beginnings of tokens, which must be redacted where it comes back, holds nobody up', async () => {
+test('a long text of token beginnings, which must be redacted where it is echoed, holds nobody up', async () => {
   await using app = await createTestApp();
   const uri = 'eyJ'.repeat(300_000);
   const { body } = await post(app, request('resources/read', { uri }));

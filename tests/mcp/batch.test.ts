@@ -71,7 +71,7 @@ describe('a batch', () => {
     expect((await app.call('list_api_keys', {}, user)).body.keys).toEqual([]);
   });
 
-  test('answers each element that is no message by itself', async () => {
+  test('answers each element that is no message on its own', async () => {
     await using app = await createTestApp();
     const { status, body } = await post(app, [
       5,

@@ -12,7 +12,7 @@ const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
 describe('2026-07-28: results', () => {
-  test('server/discover says what there is', async () => {
+  test('server/discover says what the server offers', async () => {
     await using app = await createTestApp();
     const { status, body } = await postModern(app, 'server/discover', { cursor: 'is for lists' });
     expect(status).toBe(200);

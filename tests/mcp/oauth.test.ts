@@ -172,7 +172,7 @@ describe.each(Object.entries(CLIENTS))('%s', (_client, { path, connection }) => 
 describe.each(Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp'))(
   '%s',
   (_client, { path, connection }) => {
-    test('with MCP_AUTH=eager, who connects without credential is sent to sign in first', async () => {
+    test('with MCP_AUTH=eager, a client that connects without a credential is sent to sign in first', async () => {
       await using there = await place({ MCP_AUTH: 'eager' });
       const { server, publicUrl } = there;
       const { provider, signIn } = createSignIn();
@@ -239,7 +239,7 @@ describe('the challenge on /mcp', () => {
 });
 
 describe('eager', () => {
-  test('challenges any POST without credential, after what is wrong with the request itself', async () => {
+  test('challenges any POST without a credential, unless the request itself is refused first', async () => {
     await using there = await place({ MCP_AUTH: 'eager' });
     const { app } = there;
     for (const body of [

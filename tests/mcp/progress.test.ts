@@ -62,7 +62,7 @@ describe('progress', () => {
     expect(await events.next()).toBeUndefined();
   });
 
-  test('only increases, and what is no number is left out', async () => {
+  test('only increases, and values that are no numbers are left out', async () => {
     await using started = await startSteered();
     const { steered, answer } = started;
     for (const progress of [1, 1, 0, Number.NaN, Number.POSITIVE_INFINITY, 2]) steered.report(progress);
@@ -134,7 +134,7 @@ describe('a client that goes away', () => {
     steered.finish();
   });
 
-  test('2026-07-28: the end of the stream is enough, and before it means nothing', async () => {
+  test('2026-07-28: the end of the stream is enough to cancel, but not before 2026-07-28', async () => {
     const peer = { address: () => null, holdOpen() {} };
     for (const [made, cancels] of [
       [asModern(), true],
@@ -189,7 +189,7 @@ describe('a client that goes away', () => {
     expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
   });
 
-  test('before: it does not, the call runs to its end', async () => {
+  test('before 2026-07-28: closing the stream cancels nothing, the call runs to its end', async () => {
     const older = steeredTool({ name: 'older' });
     const newer = steeredTool({ name: 'newer' });
     await using app = await createTestApp({ tools: () => [older.tool, newer.tool] });

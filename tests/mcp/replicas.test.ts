@@ -50,7 +50,7 @@ afterAll(async () => {
 const overHttp = CONNECTS.filter(([name]) => !name.includes('SSE'));
 
 describe.each(overHttp)('%s', (name, connect) => {
-  test('notices nothing of there being two', async () => {
+  test('does not notice that there are two servers', async () => {
     sent = [];
     const url = `http://127.0.0.1:${balancer.port}`;
     const owner = `owner of ${name}`;

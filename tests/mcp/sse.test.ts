@@ -135,7 +135,7 @@ describe('POST /messages', () => {
 });
 
 describe('a session belongs to somebody', () => {
-  test('to whom opened it: others find nothing there', async () => {
+  test('to whoever opened it: others find nothing there', async () => {
     await using app = await createTestApp();
     const alice = await bearer(app, 'alice');
     const session = await openSse(app, alice);

@@ -26,7 +26,7 @@ describe('tools/list', () => {
     expect([asAlice, asModern]).toEqual([first, first]);
   });
 
-  test('says of each what an agent and a client need', async () => {
+  test('says what an agent and a client need to know of each', async () => {
     await using app = await createTestApp();
     const { tools } = (await post(app, request('tools/list'))).body.result;
     for (const tool of tools) {

@@ -100,7 +100,7 @@ test('own TLS works', async () => {
   expect(answer.headers.get('strict-transport-security')).toBe('max-age=31536000');
 });
 
-test('with a remote database and a secret, leave to use the network and the variables is enough', async () => {
+test('with a remote database and a secret, permission for the network and the variables is enough', async () => {
   await using sqld = await startSqld();
   await using server = await startServer({
     runtime: 'deno',

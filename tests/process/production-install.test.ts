@@ -13,7 +13,7 @@ function listedPackages(): string[] {
   return [...table.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
 }
 
-test('a production install is the packages that SECURITY.md lists, and none that is for development', async () => {
+test('a production install brings the packages that SECURITY.md lists, and none that is for development', async () => {
   const folder = productionFolder();
   const [install = ''] = scripts.start.split(' && ');
   const child = Bun.spawn(['sh', '-c', install], { cwd: folder, env: productionEnv(folder), stderr: 'ignore' });

@@ -92,7 +92,7 @@ describe('a HOST open to the network', () => {
   });
 });
 
-test('production without TLS and without a proxy to trust warns that no credential will do', async () => {
+test('production without TLS and without a proxy to trust warns that no credential will be accepted', async () => {
   const WARNING = 'warning: in production no credential is accepted without HTTPS';
   const production = { ...JWT, NODE_ENV: 'production' };
   await using plain = await startServer({ env: production });
@@ -112,7 +112,7 @@ async function failure(env: Record<string, string>, folder?: string): Promise<st
   return lines[0] ?? '';
 }
 
-describe('a start that cannot be is one line and a non-zero exit', () => {
+describe('a start that fails is one line and a non-zero exit', () => {
   test('a bad value, and nothing is made', async () => {
     const folder = temporaryFolder();
     expect(await failure({ PORT: '80a' }, folder)).toBe('mcp-key-server: PORT: expected 0-65535, got "80a"');
@@ -155,7 +155,7 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
     );
   });
 
-  test('a certificate that is not there, one that is none, and a key that is none', async () => {
+  test('a certificate that is missing, one that is no certificate, and a key that is no key', async () => {
     const folder = temporaryFolder();
     const file = join(folder, 'cert.pem');
     writeFileSync(file, 'no certificate');

@@ -183,7 +183,7 @@ test('a stop that meets a bug ends with 1, says what it was, and its log is whol
   expect(events(server).at(-1)).toMatchObject({ event: 'counts' }); // written while everything was closed
 });
 
-test('the database file is whole without what stood beside it', async () => {
+test('the database file is whole without the files beside it', async () => {
   const server = await startServer({ env: JWT });
   const alice = await userHeaders('alice');
   await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, alice);

@@ -37,7 +37,7 @@ describe('with an authorization server', () => {
     expect(below.status).toBe(404);
   });
 
-  test('BASE_PATH is the path where there is no PUBLIC_URL', async () => {
+  test('BASE_PATH is the path if there is no PUBLIC_URL', async () => {
     await using app = await createTestApp({ env: { ...WITH_SERVER, BASE_PATH: '/keys' } });
     expect((await metadataAt(app, '/keys/mcp')).body.resource).toBe(`${app.url}/mcp`);
   });

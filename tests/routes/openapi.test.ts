@@ -106,7 +106,7 @@ test('the description of revoke_api_key says that it works at once, and that the
   expect(description).toContain('could be reactivated');
 });
 
-test('a body is required where a tool has fields that are', () => {
+test('a body is required if a tool has required fields', () => {
   const required = (tool: string) => document.paths[`/tools/${tool}`].post.requestBody.required;
   expect(['create_api_key', 'revoke_api_key', 'delete_api_key'].map(required)).toEqual([true, true, true]);
   expect(['list_api_keys', 'get_data'].map(required)).toEqual([false, false]);

@@ -171,7 +171,7 @@ describe('the address a call comes from', () => {
     for (const empty of [null, '', ',', '203.0.113.7, ']) expect(await sourceWith(app, empty)).toBe('127.0.0.1');
   });
 
-  test('is the socket’s where no proxy is trusted, whatever the headers say', async () => {
+  test('is the socket’s if no proxy is trusted, whatever the headers say', async () => {
     await using app = await createTestApp({ tools });
     expect(await sourceWith(app, '203.0.113.7')).toBe('127.0.0.1');
   });

@@ -225,7 +225,7 @@ describe.each(Object.entries(TRANSPORTS))('over %s', (_transport, ask) => {
     }
   });
 
-  test('a foreign id, whatever state its key is in, is as good as one there never was', async () => {
+  test('a foreign id, whatever the state of its key, is answered like one that never existed', async () => {
     const mallory = { headers: { authorization: `Bearer ${await app.token('mallory')}` } };
     const own = await app.createKey('victim');
     const revoked = await app.createKey('victim');

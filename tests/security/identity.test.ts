@@ -82,7 +82,7 @@ describe.each(STORE_MODES)('on a store that is %s', (store) => {
     }
   });
 
-  test('nobody ends a key of somebody who looks like them', async () => {
+  test('nobody ends a key of a user whose id looks like theirs', async () => {
     await using app = await createTestApp({ store });
     for (const [what, [victim = '', ...others]] of Object.entries(ALIKE)) {
       const { id: keyId, key } = await app.createKey(victim, { name: what });

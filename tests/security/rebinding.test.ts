@@ -47,7 +47,7 @@ test.each(NAMES)('a page of http://%s is refused whatever it asks for, and may n
   }
 });
 
-test('and nothing came of it', async () => {
+test('and those requests changed nothing', async () => {
   const { body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
   expect(body.keys).toEqual([]);
   const health = await (await fetch(`${app.url}/mcp/health`)).json();

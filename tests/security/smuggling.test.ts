@@ -62,7 +62,7 @@ describe('one answer, and the end of the connection', () => {
   });
 });
 
-describe('what can be read in one way only is read so', () => {
+describe('what can be read in only one way is read that way', () => {
   test.each([
     ['a length', 'Content-Length: 2\r\n', '{}'],
     ['the same length twice', 'Content-Length: 2\r\nContent-Length: 2\r\n', '{}'],
@@ -87,7 +87,7 @@ describe('what can be read in one way only is read so', () => {
     ]);
   });
 
-  test('a body of GET is no request either', async () => {
+  test('the body of a GET is no request either', async () => {
     const head = `GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${SMUGGLED.length}\r\n\r\n`;
     expect(await statusesOf(head + SMUGGLED + LAST)).toEqual([200, 404]);
   });
@@ -101,7 +101,7 @@ describe('what can be read in one way only is read so', () => {
   });
 });
 
-test('two hosts are none', async () => {
+test('two Host headers are refused', async () => {
   const head = 'GET / HTTP/1.1\r\nConnection: close\r\n';
   for (const hosts of [
     ['localhost', 'evil.example'],

@@ -28,13 +28,13 @@ async function threeWriters(kind: 'raw' | 'ours'): Promise<{ acknowledged: numbe
 
 describe('three processes that write one file', () => {
   // If this one fails the driver has been mended (libsql-client-ts #352), and embedded.ts may become simpler.
-  test('lose what was acknowledged where a client goes on after SQLITE_BUSY', async () => {
+  test('lose what was acknowledged if a client goes on after SQLITE_BUSY', async () => {
     const { acknowledged, missing } = await threeWriters('raw');
     expect(acknowledged).toBeGreaterThan(0);
     expect(missing).toBeGreaterThan(0);
   }, 20_000);
 
-  test('lose nothing where every error costs the client its life', async () => {
+  test('lose nothing if every error replaces the client', async () => {
     const { acknowledged, missing } = await threeWriters('ours');
     expect(acknowledged).toBeGreaterThan(100);
     expect(missing).toBe(0);

@@ -32,7 +32,7 @@ test('a key is created, used, listed, revoked, refused and deleted', async () =>
   expect(await health(app.url)).toMatchObject({ status: 200, store: { mode: 'remote', ok: true } });
 });
 
-test('a list is whole, and in order, where it is more than the primary puts into one answer', async () => {
+test('a list is whole and in order even if it is more than the primary puts into one answer', async () => {
   await using sqld = await startSqld();
   await using app = await createTestApp({ store: storeOn(sqld.env) });
   const scopes = Array.from({ length: 100 }, (_, index) => String(index).padEnd(100, 's'));

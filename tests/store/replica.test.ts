@@ -153,7 +153,7 @@ describe('the file', () => {
     await until(() => second.stdout().includes('replica opened'));
   });
 
-  test('that can not be written is done without', async () => {
+  test('that cannot be written is done without', async () => {
     await using sqld = await startSqld();
     const file = newFile();
     mkdirSync(`${file}-owner`);

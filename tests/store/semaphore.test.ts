@@ -5,7 +5,7 @@ import { createSemaphore } from '../../src/store/semaphore.ts';
 
 const LONG_MS = 10_000;
 
-test('as many as there are permits get one at once, the others in the order of coming', async () => {
+test('as many as there are permits get one at once, the others in the order they came', async () => {
   const { acquire, release } = createSemaphore(2);
   const came: number[] = [];
   const all = Array.from({ length: 4 }, (_, n) => acquire(LONG_MS).then(() => came.push(n)));

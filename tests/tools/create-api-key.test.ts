@@ -128,7 +128,7 @@ describe('scopes', () => {
     expect(await issuePaths({ name: 'n' })).toEqual(['scopes']);
   });
 
-  test('of more wrong ones than a sensible input has values only the first is looked at', async () => {
+  test('if more are wrong than a sensible input has values, only the first is looked at', async () => {
     const wrong = (count: number) => issuePaths({ ...GOOD, scopes: Array(count).fill('') });
     expect(await wrong(997)).toHaveLength(10); // and the object, its name and the array
     expect(await wrong(998)).toEqual(['scopes.0']);
@@ -150,7 +150,7 @@ describe('expiresInDays', () => {
     expect(await issuePaths({ ...GOOD, expiresInDays: days })).toEqual(['expiresInDays']);
   });
 
-  test('a number beyond every number is refused', async () => {
+  test('a number too large to be finite is refused', async () => {
     const response = await fetch(`${app.url}/tools/create_api_key`, {
       method: 'POST',
       headers: { ...headers, 'content-type': 'application/json' },

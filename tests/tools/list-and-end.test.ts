@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
-test('the list is newest first, and of one millisecond the later created first', async () => {
+test('the list is newest first, and within one millisecond the later created comes first', async () => {
   await using app = await createTestApp();
   const ids: string[] = [];
   for (const step of [0, 0, 1, 0, 5]) {
@@ -59,7 +59,7 @@ describe.each(['revoke_api_key', 'delete_api_key'])('%s', (tool) => {
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
   });
 
-  test('any text of up to 200 characters is an id, if only of no key', async () => {
+  test('any text of up to 200 characters is taken as an id, though no key has it', async () => {
     await using app = await createTestApp();
     for (const keyId of ['', 'x', 'a'.repeat(200), '😀'.repeat(200)]) {
       expect((await app.call(tool, { keyId }, await bearer(app, 'alice'))).status).toBe(200);

@@ -128,7 +128,7 @@ test('a tool without an output schema answers with its content blocks', async ()
   expect((await app.call('blocks')).body).toEqual({ content: [{ type: 'text', text: 'hello' }] });
 });
 
-describe('a name that can not be stops the start', () => {
+describe('a name that cannot be used stops the start', () => {
   const toolsNamed = (names: readonly string[]) =>
     names.map((name) => defineTool(anyone, { ...facts(name), ...schemas, run: () => ok({ said: name }) }));
   const named = (...names: string[]) => createTestApp({ tools: () => toolsNamed(names) });

@@ -29,7 +29,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
-  test('says never of a key that does not expire, and none of no scopes', async () => {
+  test('says Never for a key that does not expire, and none for no scopes', async () => {
     await preview('data=empty', async ({ created }) => {
       await created.getByRole('heading', { name: 'billing export' }).waitFor();
       expect(await created.locator('#expires').textContent()).toBe('Never');
@@ -37,7 +37,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
-  test('says the hour, too, of an expiry that is near', async () => {
+  test('also says the hour of an expiry that is near', async () => {
     await withBareHost(browser(), 'api-key-created', async ({ frame, post, initialize, misdeeds }) => {
       await initialize({ hostContext: { locale: 'en-US', timeZone: 'UTC' } });
       const expiresAt = Date.now() + 3_600_000;
@@ -74,7 +74,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
-  test('selects the whole key where the clipboard is refused, and says which keys copy it', async () => {
+  test('selects the whole key if the clipboard is refused, and says which keys copy it', async () => {
     await preview('', async ({ created, frame }) => {
       await button(created, 'Copy').waitFor();
       const inside = await frame('api-key-created');
@@ -87,7 +87,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
-  test('keeps saying so where an earlier copy was allowed', async () => {
+  test('keeps saying so after an earlier copy was allowed', async () => {
     await preview('', async ({ page, created, frame }) => {
       await page.clock.install();
       await button(created, 'Copy').click();

@@ -179,7 +179,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('offers neither where the host does not let widgets call tools', async () => {
+  test('offers neither if the host does not let widgets call tools', async () => {
     await preview('calls=off', async ({ list }) => {
       await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
       expect(await list.getByRole('button', { name: /^(Revoke|Delete) / }).count()).toBe(0);

@@ -34,7 +34,7 @@ describeInBrowser('a widget', (browser) => {
     });
   });
 
-  test('follows the system where the host names no theme, and keeps still where motion is unwanted', async () => {
+  test('follows the system if the host names no theme, and keeps still if motion is unwanted', async () => {
     await withBareHost(browser(), 'api-key-created', async ({ page, frame, post, initialize, misdeeds }) => {
       await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' });
       await initialize();
@@ -139,7 +139,7 @@ describeInBrowser('a widget', (browser) => {
     { jsonrpc: '2.0', method: 'ui/notifications/tool-input' },
   ];
 
-  test('passes over messages that are none', async () => {
+  test('ignores what is no message', async () => {
     for (const widget of ['api-key-created', 'api-keys-list']) {
       await withBareHost(browser(), widget, async ({ frame, post, initialize, misdeeds }) => {
         await post(...malformed);
@@ -200,7 +200,7 @@ describeInBrowser('a widget', (browser) => {
     });
   });
 
-  test('reads the answer from its text where the host left the structure out', async () => {
+  test('reads the answer from its text if the host left the structure out', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, post, initialize, misdeeds }) => {
       await initialize();
       const content = [{ type: 'text', text: JSON.stringify(keys('from text')) }];

@@ -44,7 +44,7 @@ describeInBrowser('both widgets', (browser) => {
     });
   });
 
-  test('say of a name that it is blank, or that it hides characters, and of no honest one', async () => {
+  test('say when a name is blank or hides characters, and nothing of an honest one', async () => {
     await preview('data=hostile&widget=api-keys-list', async ({ list }) => {
       await list.getByText('13 keys', { exact: true }).waitFor();
       const said = await list
