@@ -59,7 +59,7 @@ const BOUNDS: readonly {
   name: string;
   read: (config: Config) => unknown;
   accepted: readonly (readonly [string, unknown])[];
-  /** Shown as it is, unless the second of a pair says how. */
+  /** Shown as it is, unless it is a pair whose second text says how. */
   refused: readonly (string | readonly [string, string])[];
   expected: string;
 }[] = [

@@ -15,7 +15,7 @@ test('at debug level the log says what verification asked of memory and of the d
   ) as unknown as Record<string, number>;
   expect({ hits, refusedHits, reads }).toEqual({ hits: 19, refusedHits: 0, reads: 2 });
   expect(storeReads).toBeGreaterThan(2);
-  expect(storeReads).toBeLessThan(19); // the two keys, and polls of the change feed
+  expect(storeReads).toBeLessThan(19); // of the two keys, and the polls of the change feed
   expect(storeWrites).toBe(2); // the key, and its last use at the end
 });
 

@@ -1,4 +1,4 @@
-// The documents name only files that there are.
+// The documents name only files that exist.
 
 import { expect, test } from 'bun:test';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// Which part of the source may know which, and who may name a runtime. Reads the import statements; nothing is run.
+// Which part of the source may import which, and which files may name a runtime. Reads the import statements; nothing
+// is run.
 
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// The log, line by line. What never stands in it is in secrets.test.ts.
+// The log, line by line. What must never be in it is tested in secrets.test.ts.
 
 import { describe, expect, test } from 'bun:test';
 import { systemClock } from '../src/clock.ts';

@@ -1,4 +1,4 @@
-// The README, held to its word: its session is pasted, its example tool is built and called, its tables are compared.
+// The README is true: its session is pasted, its example tool is built and called, its tables are compared.
 
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ function section(title: string): string {
   return README.slice(start, end === -1 ? undefined : end);
 }
 
-/** The first such block of a section, unless another is asked for. */
+/** The first code block of its kind in a section, unless another is asked for. */
 function codeBlock(title: string, language: string, index = 0): string {
   const block = section(title).split(`\`\`\`${language}\n`)[index + 1]?.split('\n```')[0];
   if (block === undefined) throw new Error(`section "${title}" has no \`\`\`${language} block`);
@@ -49,7 +49,7 @@ const table = (title: string): string[][] =>
 
 const unquoted = (cell = '') => cell.replaceAll('`', '');
 
-/** The source, the packages, and nothing else of this repository, to be changed at will. */
+/** A copy of the source and the packages, and nothing else, that a test may change. */
 function copyOfSource(): string {
   const root = temporaryFolder();
   for (const part of ['src', 'db']) cpSync(join(ROOT, part), join(root, part), { recursive: true });
@@ -136,7 +136,7 @@ test('the example tool, put where the README says, compiles and answers', async 
   writeFileSync(join(root, file), tool);
   const limited = tool.replace(/(?<=defineTool\().*(?=, \{)/, codeBlock('A tool of your own', 'ts', 1).trim());
   expect(limited).toContain('guards.rateLimit');
-  writeFileSync(join(root, 'src/tools/limited.ts'), limited); // only to be compiled
+  writeFileSync(join(root, 'src/tools/limited.ts'), limited); // it only has to compile
   const index = join(root, 'src/tools/index.ts');
   const before = readFileSync(index, 'utf8');
   const after = `import { listOrders } from './list-orders.ts';\n${before.replace('const OFFERED = [', '$&\n  listOrders,')}`;

@@ -43,7 +43,7 @@ test('what is set again, deleted or cleared is gone, in both generations', () =>
 test('a million new keys cost no more each when it is full than when it is empty', () => {
   const fill = (count: number, entries: number) => {
     const recent = createRecent<number>({ entries });
-    const from = process.cpuUsage(); // not the time, of which others may take some
+    const from = process.cpuUsage(); // not elapsed time, some of which others may take
     for (let n = 0; n < count; n += 1) recent.set(`key ${n}`, n);
     return process.cpuUsage(from).user;
   };

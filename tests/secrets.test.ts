@@ -1,6 +1,6 @@
-// A key, its hash, a user token and a database token, put into every field and header on purpose: none of them appears in
-// an answer, a log line, an error or a page. Exceptions: the id of a JSON-RPC message and a progress token, which the
-// protocol has come back, and the name and scopes of a key, which its owner chooses.
+// A key, its hash, a user token and a database token, put into every field and header on purpose: none of them appears
+// in an answer, a log line, an error or a page. Exceptions: the id of a JSON-RPC message and a progress token, which
+// the protocol sends back, and the name and scopes of a key, which its owner chooses.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { userToken } from './support/client.ts';
@@ -212,7 +212,7 @@ test('a user whose name is a key or a token is not named in the log', async () =
     expect((await app.call('create_api_key', VALID.create_api_key, await bearer(app, sub))).status).toBe(200);
 });
 
-// Last: about everything above.
+// Must come last: it checks everything above.
 test('none of it is in the log, nor the secret of the tokens, nor a hash', async () => {
   const text = await app.logText();
   expect(text.split('\n').length).toBeGreaterThan(500);

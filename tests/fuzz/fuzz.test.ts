@@ -1,4 +1,4 @@
-// The short form of `bun run fuzz`, in every setting: always the same inputs, but for the keys and tokens in them.
+// The short form of `bun run fuzz`, in every setting: always the same inputs, except for the keys and tokens in them.
 
 import { expect, test } from 'bun:test';
 import { type Figures, fuzz } from './fuzz.ts';

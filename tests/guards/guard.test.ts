@@ -33,7 +33,7 @@ const tools = ({ guards }: ToolDeps) => [
   ),
 ];
 
-/** Never called: it need not run, only be refused by the compiler. */
+/** Never called: the compiler's refusal is the test. */
 export const wrong = ({ guards }: ToolDeps) => [
   // @ts-expect-error: the scope guard needs what the key guard adds, so it can't come first
   defineTool(both(guards.scopes('read'), guards.apiKey), {

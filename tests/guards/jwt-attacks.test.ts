@@ -1,5 +1,5 @@
-// Attacks on JWTs by name (RFC 8725, and the CVEs that taught it), beside the rules in user-jwt.test.ts and
-// issuer-token.test.ts: each with a token that a naive verifier accepts.
+// Known attacks on JWTs (RFC 8725, and the CVEs behind it), beside the rules in user-jwt.test.ts and
+// issuer-token.test.ts. Each uses a token that a naive verifier accepts.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { encodePart, handmade } from '../support/handmade-token.ts';

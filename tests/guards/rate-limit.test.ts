@@ -1,4 +1,4 @@
-// So many calls a window and key, and headers that say so on every answer of a limited tool.
+// The number of calls per window and key, and the headers that tell it on every answer of a limited tool.
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';

@@ -15,7 +15,7 @@ afterAll(() => app.close());
 const nowS = (at = app) => Math.floor(at.clock.nowMs() / 1000);
 const claims = () => ({ sub: 'alice', exp: nowS() + 60 });
 
-/** Signed as given, with claims as given: nothing is filled in. */
+/** Signed and with claims as given: nothing is filled in. */
 const signed = (payload: Record<string, unknown>, header: Record<string, unknown> = {}, secret = TEST_SECRET) =>
   new SignJWT(payload)
     .setProtectedHeader({ alg: 'HS256', ...header } as { alg: string })

@@ -34,7 +34,7 @@ describe('host', () => {
     ]) {
       const { status, body } = await asked(app, host);
       expect({ host, status }).toEqual({ host, status: expect.any(Number) });
-      // The runtime itself refuses what is no host at all.
+      // The runtime itself refuses text that is no host at all.
       if (body !== '') expect(JSON.parse(body)).toMatchObject({ status: 403, code: 'host_denied' });
       expect(status).toBeGreaterThanOrEqual(400);
     }
@@ -80,7 +80,7 @@ describe('host', () => {
       expect((await sendRaw(app.url, `GET ${path} HTTP/1.0\r\n\r\n`)).status).toBe(200);
     }
     expect((await sendRaw(app.url, 'GET /nope HTTP/1.0\r\n\r\n')).status).toBe(404);
-    // With an empty name, or one that is none, it is not.
+    // With an empty Host, or one that is no name, it is not answered.
     for (const host of ['', 'a/b', '?', 'a b']) expect((await asked(app, host)).status).toBe(403);
     expect((await asked(app, 'a/b', '/mcp/health')).status).toBe(200);
   });
@@ -141,7 +141,7 @@ describe('origin', () => {
     const response = await from(app, 'https://evil.example', { method: 'GET' }, path);
     expect(response.status).toBe(200);
     expect(response.headers.get('access-control-allow-origin')).toBe('*');
-    // It says so to whoever sends no origin, too: a cache in between may keep that answer.
+    // The header comes without an Origin, too: a cache in between may keep that answer.
     expect((await fetch(app.url + path)).headers.get('access-control-allow-origin')).toBe('*');
   });
 });

@@ -1,9 +1,9 @@
-// What a refusal looks like. Which request gets which is shown where the request belongs.
+// What a refusal looks like. Which request gets which refusal is tested where the request belongs.
 
 import { describe, expect, test } from 'bun:test';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
-/** One way to each code, and what must come with it. */
+/** One request for each code, and what must come with the answer. */
 const PROBLEMS: readonly {
   code: string;
   status: number;

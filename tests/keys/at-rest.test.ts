@@ -1,4 +1,4 @@
-// What is kept and what is asked: the hash of a key and not the key, and nothing at all to verify a known one.
+// What the database keeps, the hash of a key and not the key, and that verifying a known key asks it nothing.
 
 import { expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// How far the change feed proves that memory is current, what a process does that missed changes, and the feed's upkeep.
+// How long the change feed proves that memory is current, what a process that missed changes does, and the feed's
+// upkeep.
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -15,7 +16,7 @@ import { bearer, createTestApp } from '../support/test-app.ts';
 describe('memory is current', () => {
   const NOTHING_NEW = ok<FeedPage>({ databaseId: 'd', prunedSeq: 0, newestSeq: 0, changes: [] });
 
-  /** A feed within a second, over a store of which there are only the polls. */
+  /** A feed with a bound of a second, over a store that only answers polls. */
   function feedOver(changesAfter: () => Stored<FeedPage>, clock = testClock()) {
     const log = createLog({ level: 'error', clock, write: async () => {} });
     const store = { changesAfter } as unknown as KeyStore;
@@ -60,7 +61,7 @@ describe('memory is current', () => {
   });
 });
 
-/** What takes the change with seq 2 away from a process that has seen seq 1. */
+/** What keeps the change with seq 2 from a process that has seen seq 1. */
 const MISSED: [string, string[]][] = [
   ['it was pruned', ['DELETE FROM changes', 'UPDATE feed SET pruned_seq = 2']],
   ['the database was restored to an older state', ['DELETE FROM changes']],

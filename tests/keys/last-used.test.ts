@@ -38,7 +38,7 @@ const keyOf = (id: string, createdAtMs = 0) =>
   track({ id, userId: 'alice', name: id, keyHash: id, scopes: [], active: true, createdAtMs, expiresAtMs: null });
 const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
 
-/** Last uses over a store of which there is only what they need of it. */
+/** Last uses over a store that has only what they need. */
 function lastUsedOver(recordUse: KeyStore['recordUse'], write: LogWrite = async () => {}) {
   const log = createLog({ level: 'info', clock: systemClock, write });
   return { ...createLastUsed({ store: { usesPerWrite: 250, recordUse } as KeyStore, log }), log };

@@ -38,7 +38,7 @@ describe('a flood of unknown keys from one address', () => {
     await flood(app, 1, BURST + 50);
     expect((await app.useKey(known.key)).status).toBe(200);
     expect((await app.useKey(unseen.key)).status).toBe(429);
-    // The time it was told to wait, through which the flood goes on and uses up what comes in.
+    // The time it was told to wait, during which the flood goes on and uses up what is added.
     app.clock.advance(1000);
     await flood(app, 5000, 250);
     expect((await app.useKey(unseen.key)).status).toBe(200);
@@ -54,10 +54,10 @@ describe('a flood of unknown keys from one address', () => {
     };
     await refusals(BURST + 50, 'before');
     expect(await isAdmitted('honest')).toBe(false);
-    expect(await refusals(80_000, 'meanwhile')).toBe(80_000); // what it refuses in a second, and more
+    expect(await refusals(80_000, 'meanwhile')).toBe(80_000); // more than it refuses in a second
     clock.advance(899);
     await refusals(250, 'early'); // uses up what came in
-    expect(await isAdmitted('honest')).toBe(false); // it did not wait as it was told
+    expect(await isAdmitted('honest')).toBe(false); // it did not wait as told
     clock.advance(101);
     await refusals(250, 'after');
     expect(await isAdmitted('honest')).toBe(true);

@@ -1,4 +1,4 @@
-// The service-level update of name and scopes. No tool offers it, so it is called as code calls it.
+// The service-level update of name and scopes. No tool offers it, so it is called directly.
 
 import { describe, expect, test } from 'bun:test';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';

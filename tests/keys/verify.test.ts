@@ -1,4 +1,4 @@
-// Reading a key's record when something comes between.
+// Reading a key's record while something interferes.
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { testClock } from '../support/clock.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 test('a record that could not be read, because of a bug or a change by hand, is read again the next time', async () => {
-  // Long enough for no poll of the change feed to come between.
+  // Long enough that no poll of the change feed comes between.
   await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
   const seen = await app.createKey('alice');
   const unseen = await app.createKey('alice');

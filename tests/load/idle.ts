@@ -13,7 +13,7 @@ import { TEST_SECRET } from '../support/test-app.ts';
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const AT_A_TIME = 200;
 const HOT_CLIENTS = 16;
-/** Connections that this process's own fetch keeps for later. */
+/** Connections that this process's own fetch keeps for reuse. */
 export const FETCH_POOL = 256;
 const FILES_CLOSED_WITHIN_MS = 10_000;
 

@@ -26,7 +26,7 @@ test.skipIf(!canLimit)(
   async () => {
     await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
     const early = await rawConnection(server.url);
-    early.socket.write(GET); // the system hands a connection over when something is said on it
+    early.socket.write(GET); // the system hands a connection over once something is sent on it
     await early.until(isWhole);
     Bun.spawnSync(['prlimit', '--pid', String(server.pid), `--nofile=${OPEN_FILES_MAX}`]);
     const many = await Promise.all(Array.from({ length: 2 * OPEN_FILES_MAX }, () => rawConnection(server.url)));

@@ -7,13 +7,13 @@ import { callOver, userHeaders } from '../support/client.ts';
 import { type RawConnection, rawConnection, rawPost } from '../support/raw.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
-/** Each asks again as soon as it is answered: so many requests wait all the time. It is busy with 32. */
+/** Each asks again as soon as it is answered, so this many requests wait all the time. 32 keep the server busy. */
 const CONNECTIONS = 2000;
 const CALLERS = 200;
 const FLOOD_MS = 3000;
-/** One call in so many creates a key: those are written to the disk, one after the other. */
+/** One call in this many creates a key; those are written to the disk one after the other. */
 const CREATE_EVERY = 20;
-/** What a client that comes afterwards may wait: it is a normal answer on a busy machine. */
+/** A client that comes afterwards may wait this long, which is normal on a busy machine. */
 const NORMAL_MS = 500;
 
 export interface OverloadReport {
@@ -64,7 +64,7 @@ export async function overload(): Promise<OverloadReport> {
   };
 }
 
-/** A user with a key: an answer that goes astray shows. */
+/** A user with a key, so that an answer sent to the wrong client shows. */
 async function newCaller(url: string, index: number): Promise<Caller> {
   const user = await userHeaders(`user ${index}`);
   const { body } = await callOver(url, 'create_api_key', { name: 'first', scopes: ['read'] }, user);
@@ -97,10 +97,10 @@ async function askUntil(one: Flooding, isOver: () => boolean): Promise<void> {
   }
 }
 
-/** The body has come as well: all answers here are JSON objects. */
+/** True once the body has come as well: all answers here are JSON objects. */
 const isWholeAtEnd = (text: string) => text.endsWith('}');
 
-/** Milliseconds until three calls in a row, of a client that just came, are answered with 200 in NORMAL_MS. */
+/** Milliseconds until a new client gets three calls in a row answered with 200, each within NORMAL_MS. */
 async function recovery(url: string, use: string): Promise<number> {
   const startedMs = performance.now();
   for (let normal = 0; normal < 3; ) {

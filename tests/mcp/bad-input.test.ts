@@ -1,4 +1,4 @@
-// What is no message, or a broken one. Each answer is checked, and afterwards that the server still works.
+// Input that is no message, or a broken one. Each answer is checked, and then that the server still works.
 
 import { describe, expect, test } from 'bun:test';
 import { openSse, post, postModern, request } from '../support/mcp.ts';

@@ -1,4 +1,4 @@
-// The official clients against the started server, over the network: a key from its making to its end.
+// The official clients against the started server, over the network: a key from its creation to its end.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
@@ -44,7 +44,7 @@ describe.each(CONNECTS)('%s', (name, connect) => {
   test('sees the tools and resources without a credential', async () => {
     await withClient(connect, {}, async (client) => {
       const names = (await client.listTools()).tools.map((tool) => tool.name);
-      expect(names.slice(0, TOOLS.length)).toEqual(TOOLS); // then come tools of one's own
+      expect(names.slice(0, TOOLS.length)).toEqual(TOOLS); // your own tools come after these
       const uris = (await client.listResources()).resources.map((resource) => resource.uri);
       expect(uris.slice(0, WIDGETS.length)).toEqual(WIDGETS);
     });

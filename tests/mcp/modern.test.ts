@@ -1,4 +1,4 @@
-// /mcp of 2026-07-28, where each request says everything itself, and headers repeat it.
+// /mcp of 2026-07-28, where each request is self-contained, and headers repeat parts of it.
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';

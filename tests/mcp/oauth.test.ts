@@ -1,5 +1,5 @@
-// OAuth as clients live it: the challenge leads them to the authorization server, and its token opens the tools.
-// The official clients of both SDK generations do the walking; the authorization server is real and on loopback.
+// OAuth as clients meet it: the challenge leads them to the authorization server, and its token opens the tools. The
+// clients are the official ones of both SDK generations; the authorization server is real and on loopback.
 
 import { describe, expect, test } from 'bun:test';
 import * as v2 from '@modelcontextprotocol/client';
@@ -65,7 +65,7 @@ const v2Http = (mode?: v2.VersionNegotiationMode): ClientKind => ({
 const CLIENTS: Readonly<Record<string, ClientKind>> = {
   'SDK v1 over Streamable HTTP': {
     path: '/mcp',
-    // Their declarations are not written for exactOptionalPropertyTypes.
+    // Their declarations don't allow for exactOptionalPropertyTypes.
     connection: (url, authProvider) =>
       ofV1(new StreamableHTTPClientTransport(url, { authProvider }) as Parameters<typeof ofV1>[0]),
   },
@@ -150,7 +150,7 @@ describe.each(Object.entries(CLIENTS))('%s', (_client, { path, connection }) => 
       const client = connection(new URL(publicUrl + path), provider);
       await client.connect();
       expect((await client.listTools()).tools.map(({ name }) => name)).toContain('create_api_key');
-      expect(authorizationUrl()).toBeNull(); // nothing so far needed anybody
+      expect(authorizationUrl()).toBeNull(); // nothing so far needed a user
 
       const refused = await client.callTool(CREATE).catch((error: unknown) => error);
       expect(refused instanceof UnauthorizedError || refused instanceof v2.UnauthorizedError).toBe(true);

@@ -185,7 +185,7 @@ describe('a client that goes away', () => {
     leave.abort();
     await expect(answer).rejects.toThrow();
     await ended.promise;
-    await post(app, request('ping')); // by its answer the end of the call is dealt with
+    await post(app, request('ping')); // once this is answered, the end of the call has been dealt with
     expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-// A stream on which nothing happens for longer than any timeout in between, in real time on the started server.
+// A stream on which nothing happens for longer than any timeout on its way, in real time on the started server.
 
 import { expect, test } from 'bun:test';
 import { request } from '../support/mcp.ts';

@@ -51,7 +51,7 @@ describe('a quiet stream', () => {
     await using app = await createTestApp();
     const session = await openSse(app);
     app.clock.advance(14_999);
-    await Bun.sleep(1100); // the longest the server may take to look
+    await Bun.sleep(1100); // the longest the server may take to look at its streams
     await session.post(request('ping'));
     await session.nextMessage();
     expect(session.events.comments()).toBe(0);

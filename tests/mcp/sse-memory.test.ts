@@ -33,7 +33,7 @@ test('five rounds of 1,000 streams leave no session behind, and no memory', asyn
     await streamRound(app.url);
     rounds.push(measure());
   }
-  // What leaks is there in every later round; what the runtime warms up with in the first is not.
+  // A leak shows in every later round; what the runtime allocates to warm up shows only in the first.
   const [, second, , ...last] = rounds;
   if (second === undefined) throw new Error('no rounds');
   expect(Math.min(...last.map(({ rssBytes }) => rssBytes)) / second.rssBytes).toBeLessThan(1.1);

@@ -44,7 +44,7 @@ describe('GET /sse', () => {
 
   test('HEAD opens no session', async () => {
     await using app = await createTestApp();
-    // Without the runtime, which ends the body of an answer to HEAD, and with it a session.
+    // Bypasses the runtime, which would end the body of an answer to HEAD, and a session with it.
     const peer = { address: () => null, holdOpen: () => {} };
     const { status, headers } = await app.service.app.fetch(new Request(`${app.url}/sse`, { method: 'HEAD' }), peer);
     expect([status, headers.get('content-type'), await sessionsOf(app.url)]).toEqual([200, 'text/event-stream', 0]);

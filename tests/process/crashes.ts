@@ -9,7 +9,7 @@ import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { transportOf } from '../support/transports.ts';
 
-/** From the first crash on a round lives this long at least, and at most. */
+/** From the first crash on, a round lasts at least and at most this long. */
 const LIFE_MS_MIN = 30;
 const LIFE_MS_MAX = 300;
 
@@ -29,7 +29,7 @@ export async function crash(options: { rounds: number; people: number; seed: num
       people = await Promise.all(made);
     } else {
       await Promise.all(people.map((person, index) => person.moveTo(transportOf(index, server.url), 'crash')));
-      await expectWhole(join(folder, 'data/keys.db')); // not before the server has mended what there was to mend
+      await expectWhole(join(folder, 'data/keys.db')); // only once the server has repaired what it had to
     }
     if (round === options.rounds) {
       if ((await server.stop()) !== 0) throw new Error('the last stop was not orderly');

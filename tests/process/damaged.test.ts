@@ -1,5 +1,5 @@
-// A damaged database file: the start is refused, says what to do, and changes not a byte. In a large file, which is not
-// read whole, damage is found at the start where every call would meet it, and else by the call that does.
+// A damaged database file: the start is refused, says what to do, and changes no byte. In a large file, which is not
+// read whole, damage that every call would meet is found at the start, other damage by the call that meets it.
 
 import { beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -66,7 +66,7 @@ async function expectRefusal(folder: string): Promise<void> {
     'mcp-key-server: DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty\n',
   );
   for (const [name, bytes] of before) {
-    if (name.endsWith('-shm')) continue; // the index of the log, made anew by every process
+    if (name.endsWith('-shm')) continue; // the index of the log, rebuilt by every process
     expect(readFileSync(join(data, name)).equals(bytes), name).toBe(true);
   }
 }

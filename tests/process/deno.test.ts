@@ -10,7 +10,7 @@ import { startSqld } from '../support/sqld.ts';
 import { answerOf, TEST_SECRET } from '../support/test-app.ts';
 import { until } from '../support/until.ts';
 
-/** What a remote database makes unnecessary. */
+/** Permissions that a remote database makes unnecessary. */
 const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write', '--allow-ffi', '--allow-sys'];
 const MIB = 1024 * 1024;
 
@@ -70,7 +70,7 @@ test('on SIGTERM a request under way is finished, then the process ends with 0',
   const connection = await rawConnection(server.url);
   const request = rawPost('/tools/create_api_key', body, { ...(await alice()), Expect: '100-continue' });
   connection.socket.write(request.slice(0, -body.length));
-  await connection.until((received) => received.startsWith('HTTP/1.1 100')); // now its body is waited for
+  await connection.until((received) => received.startsWith('HTTP/1.1 100')); // now the server waits for its body
   const exit = server.stop();
   await until(async () => (await fetch(server.url)).status === 503); // now nobody else is served
   connection.socket.write(body);

@@ -59,7 +59,7 @@ test(`kill -9, ${ROUNDS} rounds`, async () => {
 
   expect(acknowledged).toBeGreaterThan(ROUNDS * CLIENTS);
   const found = new Map<string, State>();
-  // The restart needs no hand, and the file is whole.
+  // The restart needs no help, and the file is whole.
   await using server = await startServer({ folder, env });
   for (let round = 0; round < ROUNDS; round += 1) {
     for (let index = 0; index < CLIENTS; index += 1) {

@@ -1,4 +1,4 @@
-// Whoever reads the log may end before the server does, as a log collector that is restarted.
+// The reader of the log may end before the server does, like a log collector that is restarted.
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { temporaryFolder } from '../support/folder.ts';
 
 const MAIN = join(import.meta.dir, '../../src/main.ts');
 
-/** The server's URL, as its stderr tells it, which is then read no more. */
+/** The server's URL, read from its stderr, which is not read any further. */
 async function urlIn(stderr: ReadableStream<Uint8Array>): Promise<string> {
   const decoder = new TextDecoder();
   let said = '';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { dependencies, devDependencies, scripts } from '../../package.json';
 import { productionEnv, productionFolder } from '../support/production.ts';
 
-/** As SECURITY.md lists them. The native part, of which each platform has its own, is not named there. */
+/** As SECURITY.md lists them. The native part is not named there, because each platform has its own. */
 function listedPackages(): string[] {
   const security = readFileSync(join(import.meta.dir, '../../SECURITY.md'), 'utf8');
   const [, table = ''] = /\n## Dependencies\n[^|]*((?:\|.*\n)+)/.exec(security) ?? [];

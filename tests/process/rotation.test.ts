@@ -1,4 +1,4 @@
-// Changing JWT_SECRET, and cleaning up after one that got out: what SECURITY.md promises.
+// Changing JWT_SECRET, and cleaning up after one that got out, as SECURITY.md says.
 
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';

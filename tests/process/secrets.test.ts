@@ -1,4 +1,4 @@
-// Secrets in the environment, right and wrong ones: nothing the process writes holds any of them, however it ends.
+// Secrets in the environment, valid or not: nothing the process writes holds any of them, however it ends.
 
 import { expect, test } from 'bun:test';
 import { userToken } from '../support/client.ts';

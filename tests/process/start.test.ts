@@ -1,4 +1,4 @@
-// Starting: what is printed, what is made, and the one clear line of a start that cannot be.
+// Starting: what is printed, what is made, and the one clear line of a start that fails.
 
 import { describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';

@@ -18,11 +18,13 @@ import { until } from '../support/until.ts';
 const env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' };
 const PEOPLE = 16;
 const IDLE_STREAMS = 8;
-/** Everybody is at work by then. */
+/** After this everybody is at work. */
 const ANSWERED_BEFORE = PEOPLE * 10;
 /** 10 s for requests under way, and a second for their answers to leave; these need far less. */
 const STOPPED_MS_MAX = 11_000;
-/** A stop that does not wait for what is under way has ended it by then (300 ms of notice, 1 s for answers to leave). */
+/**
+ * By then a stop that does not wait for what is under way has ended it (300 ms of notice, 1 s for answers to leave).
+ */
 const HELD_MS = 2000;
 
 interface Running {
@@ -71,7 +73,7 @@ async function holdDatabase(folder: string): Promise<() => Promise<void>> {
   };
 }
 
-/** Makes one key, and has been in touch with the server before. */
+/** Makes one key, over a client that has been in touch with the server before. */
 type Create = (input: object, headers: Record<string, string>) => Promise<{ id: string }>;
 
 /** On a connection that has been in use before. Rejects if that closes before the answer. */
@@ -109,7 +111,7 @@ async function createOverSse(url: string): Promise<Create> {
   };
 }
 
-/** Each alone: what waits on one connection must not be what another one's call is saved by. */
+/** Each alone: a call must not be saved by what waits on another connection. */
 const TRANSPORTS: readonly [string, (url: string) => Promise<Create>][] = [
   ['REST, on a connection kept alive,', createOverRest],
   ['/mcp, on a connection kept alive,', createOverMcp],

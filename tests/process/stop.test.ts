@@ -13,7 +13,7 @@ import { TEST_SECRET } from '../support/test-app.ts';
 import { until } from '../support/until.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
-/** There the listener goes last, and closing is left to the client: see the README. */
+/** On Deno the listener goes last, and closing is left to the client: see the README. */
 const onDeno = USUAL_RUNTIME === 'deno';
 /** Far above what a stop takes, on a busy machine too; far below the 10 s that a stuck request gets. */
 const STOP_MS_MAX = 5000;
@@ -141,7 +141,7 @@ test('clients on keep-alive connections lose no request while it stops', async (
         await response.text();
         if (response.status === 200) answered += 1;
         else wrong.push(response.status);
-        // A client that is told to close and goes elsewhere; here is no elsewhere, so it is done.
+        // A client that is told to close goes elsewhere; here there is no elsewhere, so it is done.
         if (response.headers.get('connection') === 'close') return 'told';
       } catch {
         return stopping ? 'refused' : 'lost';
@@ -221,7 +221,7 @@ describe('a second signal', () => {
     const { server, stuck } = await stuckServer();
     await using _server = server;
     server.signal('SIGINT');
-    await until(() => server.stdout().includes('"stopping"')); // it has come: from here on a second is enough
+    await until(() => server.stdout().includes('"stopping"')); // the signal has arrived: a second from here is enough
     await Bun.sleep(1000);
     const startedMs = performance.now();
     server.signal('SIGINT');

@@ -9,7 +9,7 @@ import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 import { until } from '../support/until.ts';
 
-/** A service whose tool `slow` may take two minutes, and answers, one call after the other, when it is told to. */
+/** A service whose tool `slow` may take two minutes, and answers its calls one after the other, when told to. */
 async function startSlow() {
   const running: (() => void)[] = [];
   const finish = () => running.shift()?.();

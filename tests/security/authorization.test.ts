@@ -1,5 +1,5 @@
 // Every tool, with every kind of credential, over every transport and protocol revision: one expected outcome each,
-// worked out here from the README alone, and asked of the server in each way there is to ask.
+// worked out here from the README alone, and compared with what the server answers in every way there is to ask.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
@@ -88,7 +88,7 @@ const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
   'a revoked key in _meta': ['missing_token', 'invalid_api_key'],
   'a deleted key': ['missing_token', 'invalid_api_key'],
   'an expired key': ['invalid_token', 'invalid_api_key'],
-  // Not found, because it is another text; that a prefix decides nothing by itself is in guards/api-key.test.ts.
+  // Not found, because it is a different text; that a prefix alone decides nothing is tested in guards/api-key.test.ts.
   'a key with the other prefix': ['missing_token', 'invalid_api_key'],
   'a key never issued': ['missing_token', 'invalid_api_key'],
   'a user token and a key': ['ok', 'ok'],
@@ -101,7 +101,7 @@ const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
   'an empty X-API-Key before a key': ['invalid_token', 'ok'],
 };
 
-/** Input each tool takes, and changes nothing that others need. */
+/** Input that each tool accepts, and that changes nothing that other calls need. */
 const INPUTS: Readonly<Record<string, Record<string, unknown>>> = {
   create_api_key: { name: 'made by the matrix', scopes: [] },
   list_api_keys: {},
@@ -112,7 +112,7 @@ const INPUTS: Readonly<Record<string, Record<string, unknown>>> = {
 
 interface Asked {
   readonly outcome: Outcome;
-  /** The whole of what the tool says, without what differs from call to call. */
+  /** All that the tool says, without what differs from call to call. */
   readonly said: string;
 }
 type Ask = (tool: string, input: Record<string, unknown>, carried: Carried) => Promise<Asked>;

@@ -1,5 +1,5 @@
-// Headers by which proxies tell what a request was before it came to them. Anybody can send them: but for the two that
-// are believed of a trusted proxy (tests/routes/production.test.ts) they change nothing.
+// Headers in which proxies tell what a request was before it reached them. Anybody can send them: except for the two
+// that are believed from a trusted proxy (tests/routes/production.test.ts), they change nothing.
 
 import { describe, expect, test } from 'bun:test';
 import { createIssuer } from '../support/issuer.ts';
@@ -32,7 +32,7 @@ const FORGED: Readonly<Record<string, string>> = {
 };
 const PATHS = ['/', '/openapi.json', '/mcp/health', '/widgets/preview', '/.well-known/oauth-protected-resource/mcp'];
 
-/** All that is said, but for what differs from answer to answer. */
+/** All of an answer, without what differs from one to the next. */
 async function said(app: TestApp, path: string, init: RequestInit): Promise<object> {
   const { status, headers, body } = await answerOf(await fetch(app.url + path, init));
   return {

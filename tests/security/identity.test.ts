@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { STORE_MODES } from '../support/store-mode.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
-/** Groups of texts that some layer somewhere takes for the same. */
+/** Groups of texts that some software takes for the same. */
 const ALIKE: Readonly<Record<string, readonly string[]>> = {
   case: ['Zoë', 'zoë', 'ZOË', 'ZOe\u0308'],
   'Turkish and German case': ['ı', 'i', 'I', 'İ', 'ß', 'ss', 'SS', 'ẞ'],
@@ -49,7 +49,7 @@ const ALIKE: Readonly<Record<string, readonly string[]>> = {
 };
 const ALL = Object.values(ALIKE).flat();
 
-/** What can't be told apart everywhere, or belongs in no name: refused, so that it is nobody. */
+/** Texts that can't be told apart everywhere, or belong in no name: they are refused, so that they name nobody. */
 const NOBODY = [
   'bob\0',
   'bob\0x',

@@ -1,5 +1,5 @@
-// DNS rebinding: a page of another name, which was made to lead to this server. To the browser the two are one origin, so
-// that nothing but the name in the request tells them apart.
+// DNS rebinding: a page whose own host name was made to resolve to this server. To the browser the two are one origin,
+// so nothing but the name in the request tells them apart.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { call, modern, request } from '../support/mcp.ts';

@@ -1,5 +1,5 @@
-// How long a client may take: a head 12 s, whatever comes of it meanwhile, and a body as long as a connection may be
-// quiet, 75 s, however many bytes drip in.
+// How long a client may take: 12 s for a head, whatever of it arrives meanwhile, and for a body as long as a connection
+// may be quiet, 75 s, however many bytes drip in.
 
 import { expect, test } from 'bun:test';
 import { rawConnection, rawPost } from '../support/raw.ts';

@@ -1,8 +1,8 @@
 // bun run timing [--samples 1000]: measures how long refusals take, by how near the presented key is to a real one.
 //
-// The statistic is the Mann-Whitney AUC: how often a refusal of one kind takes longer than one of the kind it is compared
-// with. 0.5 is what a coin would say; the standard error says how far chance alone gets. Requests of all kinds are mixed
-// at random, so that whatever else the machine does falls on all of them alike.
+// The statistic is the Mann-Whitney AUC: how often a refusal of one kind takes longer than one of the kind it is
+// compared with. 0.5 is what a coin would give; the standard error says how far chance alone gets. Requests of all
+// kinds are mixed at random, so that other work on the machine affects all of them alike.
 
 import { parseArgs } from 'node:util';
 import { createWire, type Wire } from '../fuzz/wire.ts';
@@ -21,7 +21,7 @@ const hex = (length: number) =>
   Array.from(crypto.getRandomValues(new Uint8Array(length / 2)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 await using server = await startServer({
-  // Callers of many addresses: from one of them guesses would be slowed down.
+  // Callers from many addresses: guesses from a single one would be slowed down.
   env: { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'error' },
 });
 const wire = createWire({ connect: () => openSocket(server.url) });
@@ -110,7 +110,7 @@ await Bun.sleep(FORGOTTEN_AFTER_MS);
 report('seen a while ago', await presentAll(1));
 wire.close();
 
-/** Lets the server's code get warm on keys that are measured nowhere. */
+/** Warms up the server's code with keys that are not measured. */
 async function presentAllWarm(): Promise<void> {
   for (let turn = 0; turn < 2000; turn += 1) await refusalMs(wire, `sk_test_${hex(64)}`);
 }

@@ -1,5 +1,5 @@
-// What a refusal may tell by how long it takes: the work behind it. Every key that is well-formed costs the same reads,
-// in the same order, whether it never was, nearly is, is revoked or has expired. Times are measured by timing.ts.
+// The time of a refusal may tell only the work behind it. Every well-formed key costs the same reads, in the same
+// order, whether it never was, nearly is, is revoked or has expired. Times are measured by timing.ts.
 
 import { expect, test } from 'bun:test';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';

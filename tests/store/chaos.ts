@@ -1,4 +1,5 @@
-// Callers that create, use and revoke keys on a fleet, remember every answer, and afterwards hold the fleet to them.
+// Callers that create, use and revoke keys on a fleet, remember every answer, and afterwards check the fleet against
+// them.
 
 import { userHeaders } from '../support/client.ts';
 import { callServer, type Fleet, useKey } from '../support/fleet.ts';
@@ -6,7 +7,7 @@ import { callServer, type Fleet, useKey } from '../support/fleet.ts';
 interface KnownKey {
   readonly id: string;
   readonly key: string;
-  /** When its revocation was asked for, and answered; of the latter only a success counts. */
+  /** When its revocation was asked for, and when it was answered with success. */
   askedToRevokeAtMs: number;
   revokedAtMs: number;
 }
@@ -32,7 +33,7 @@ export interface Chaos {
   end(): Promise<Verdict>;
 }
 
-/** Then the oldest is deleted. Below what a user may hold, so that creations of unknown outcome have room. */
+/** At this many the oldest is deleted. Fewer than a user may hold, so that creations of unknown outcome have room. */
 const KEYS_A_CALLER = 100;
 const NEVER = Number.POSITIVE_INFINITY;
 

@@ -1,4 +1,4 @@
-// The file mode: what the driver does to a file that several processes write, and what is made of it here.
+// The file mode: what the driver does to a file that several processes write, and how embedded.ts deals with that.
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ async function threeWriters(kind: 'raw' | 'ours'): Promise<{ acknowledged: numbe
 }
 
 describe('three processes that write one file', () => {
-  // If this one fails the driver has been mended (libsql-client-ts #352), and embedded.ts may become simpler.
+  // If this one fails, the driver has been fixed (libsql-client-ts #352), and embedded.ts may become simpler.
   test('lose what was acknowledged if a client goes on after SQLITE_BUSY', async () => {
     const { acknowledged, missing } = await threeWriters('raw');
     expect(acknowledged).toBeGreaterThan(0);

@@ -1,6 +1,6 @@
 // A process that inserts rows into a file as fast as it can, several at a time, and prints the ids that were
-// acknowledged. `bun file-writer.ts <raw|ours> <file> <ms>`: `raw` keeps one client of the driver and tries again on
-// it, as one would.
+// acknowledged. `bun file-writer.ts <raw|ours> <file> <ms>`: `raw` keeps one client of the driver and retries on it, as
+// a naive program would.
 
 import { createClient } from '@libsql/client';
 import { embeddedDatabase } from '../../src/store/embedded.ts';

@@ -1,4 +1,4 @@
-// Last uses are written beside everything else: how long that holds the event loop of a real server up.
+// Last uses are written while the server serves: how long that holds up the event loop of a real one.
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -13,7 +13,9 @@ import { until } from '../support/until.ts';
 const KEYS = 10_000;
 const CALLERS = 32;
 const PAUSE_MS_MAX = 10;
-/** Of the longest pause of each flush the median counts: what a flush does it does every time, what the machine does not. */
+/**
+ * The median of each flush's longest pause counts: a flush does its work every time, the machine disturbs only some.
+ */
 const FLUSHES = 3;
 
 test('while 10,000 keys are used and their last uses written no pause of the event loop exceeds 10 ms', async () => {
@@ -31,7 +33,7 @@ test('while 10,000 keys are used and their last uses written no pause of the eve
 
   const longestMs: number[] = [];
   for (let flush = 0; flush <= FLUSHES; flush += 1) {
-    Bun.spawnSync(['sync']); // what other tests have left to write would be waited for here
+    Bun.spawnSync(['sync']); // or this test would wait for what others have left to write
     const startedAtMs = Date.now();
     await useAll(server, shuffled(keys));
     await allWritten(startedAtMs);
@@ -51,7 +53,7 @@ async function useAll(server: ServerProcess, keys: readonly string[]): Promise<v
   );
 }
 
-/** Since it was asked the last time. */
+/** Since it was last asked. */
 async function longestPauseMs(server: ServerProcess): Promise<number> {
   const reports = () =>
     server

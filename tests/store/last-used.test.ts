@@ -22,7 +22,7 @@ describe.each(STORE_MODES)('on a store that is %s', (mode) => {
     late.clock.advance(500);
     await early.useKey(key);
     await late.useKey(key);
-    expect(await lastUsedAt(reader)).toBeUndefined(); // known to who was asked, until it is written
+    expect(await lastUsedAt(reader)).toBeUndefined(); // known only where it was used, until it is written
     expect(await lastUsedAt(late)).toBe(late.clock.nowMs());
     await late.close(); // writes
     await early.close();

@@ -35,7 +35,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     expect((await call('delete_api_key', { keyId: created.body.id })).status).toBe(200);
     expect((await call('list_api_keys', {})).body.keys).toEqual([]);
     if (runtime === 'bun') {
-      await server.stop(); // what was done by a try whose answer was lost is not logged as a change that was none
+      await server.stop(); // a change made by a try whose answer was lost is not logged as no change
       expect(server.stdout()).not.toContain('"changed":false');
     }
   }, 30_000);

@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
-/** A server is back this soon after its primary; much less where the machine is not busy. */
+/** A server is back this soon after its primary; much sooner on a machine that is not busy. */
 const BACK_MS_MAX = 3000;
 
 const health = async (url: string) => {
@@ -37,7 +37,7 @@ test('a list is whole and in order even if it is more than the primary puts into
   await using app = await createTestApp({ store: storeOn(sqld.env) });
   const scopes = Array.from({ length: 100 }, (_, index) => String(index).padEnd(100, 's'));
   const db = createClient({ url: sqld.url });
-  // Two rows have one time, and each page but the last ends between two such.
+  // Every two rows share one time, and each page but the last ends between two such rows.
   await db.execute({
     sql: `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
 INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
@@ -90,7 +90,7 @@ describe('a start is refused with one line', () => {
       expect(stderr).toStartWith(`mcp-key-server: DATABASE_AUTH_TOKEN: expected ${said}`);
       if (token !== '') expect(stderr).not.toContain(token);
     }
-    // Migrated by somebody who may: a read-only token is told apart from one that can only not migrate.
+    // Migrated beforehand, so that the read-only token is refused as such, and not because it can't migrate.
     await (await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } })).stop();
     const { code, stderr } = await start({ DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: readOnly });
     expect([code, stderr]).toEqual([1, expect.stringContaining('a token that may read and write')]);
@@ -200,7 +200,7 @@ test('with nothing to verify for a minute polling stops, and the next verificati
   const polled = proxy.statements();
   await until(() => proxy.statements() > polled + 2); // it polls
   app.clock.advance(61_000);
-  let quiet: number; // once the poll under way, and the one that finds out, are over
+  let quiet: number; // after the poll under way, and the one that finds out that nobody asks
   do {
     quiet = proxy.statements();
     await Bun.sleep(300);

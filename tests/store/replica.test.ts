@@ -1,4 +1,4 @@
-// A replica beside the primary, on the real server: what it may be believed, and what happens to it.
+// A replica beside the primary, on the real server: when its answers count, and what happens to its file.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// How long a revoked key lives on: it is hammered on every server of a fleet while one of them revokes it.
+// How long a revoked key lives on: it is used all the time on every server of a fleet while one of them revokes it.
 
 import { userHeaders } from '../support/client.ts';
 import { callServer, type Fleet, useKey } from '../support/fleet.ts';
@@ -17,7 +17,7 @@ export interface Round {
   readonly lastSuccessMs: number;
   /** Statuses that must not be: other than 200 before, and 401 after. */
   readonly odd: readonly number[];
-  /** Uses in all, and those answered 503: right on a machine that is slower than the bound, but not as a habit. */
+  /** Uses in all, and those answered 503, which is right on a machine slower than the bound, but must stay rare. */
   readonly uses: number;
   readonly unavailable: number;
 }

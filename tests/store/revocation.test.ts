@@ -9,7 +9,7 @@ import { FLEETS, revocationRound } from './revocation-rounds.ts';
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
 const ROUNDS = 8;
-const LAG_MAX_MS = 1000; // the default: the way of an answer to this process is small beside it
+const LAG_MAX_MS = 1000; // the default, next to which an answer's way to this process is short
 
 describe.each(Object.entries(FLEETS))('three servers %s', (_, modes) => {
   test('a key revoked on one is refused by all within the bound', async () => {

@@ -1,4 +1,4 @@
-// Who waits for the primary's writer: in the order of coming, and not for ever.
+// Waiting for the primary's writer: first come, first served, and not for ever.
 
 import { expect, test } from 'bun:test';
 import { createSemaphore } from '../../src/store/semaphore.ts';

@@ -130,7 +130,7 @@ describe('scopes', () => {
 
   test('if more are wrong than a sensible input has values, only the first is looked at', async () => {
     const wrong = (count: number) => issuePaths({ ...GOOD, scopes: Array(count).fill('') });
-    expect(await wrong(997)).toHaveLength(10); // and the object, its name and the array
+    expect(await wrong(997)).toHaveLength(10); // plus the object, its name and the array
     expect(await wrong(998)).toEqual(['scopes.0']);
     expect(await wrong(300_000)).toEqual(['scopes.0']);
   });

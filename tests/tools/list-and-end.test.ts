@@ -10,7 +10,7 @@ test('the list is newest first, and within one millisecond the later created com
     app.clock.advance(step);
     ids.unshift((await app.createKey('alice')).id);
   }
-  app.clock.setNow(app.clock.nowMs() - 1000); // a clock set back: created later, but older by its time
+  app.clock.setNow(app.clock.nowMs() - 1000); // a clock set back: the key is created later, but its time is older
   const older = await app.createKey('alice');
   const { body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
   expect(body.keys.map(({ id }: { id: string }) => id)).toEqual([...ids, older.id]);

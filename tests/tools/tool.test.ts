@@ -161,7 +161,7 @@ describe('its schemas', () => {
   test('are of objects: another root does not compile', () => {
     // @ts-expect-error: MCP clients would refuse the whole list of tools
     defineTool(anyone, { ...facts('array'), ...schemas, output: v.array(v.string()), run: () => ok(['x']) });
-    // @ts-expect-error: nor can its arguments be one text
+    // @ts-expect-error: nor can its arguments be a string
     defineTool(anyone, { ...facts('text'), ...schemas, input: v.string(), run: () => ok({ said: 'x' }) });
   });
 

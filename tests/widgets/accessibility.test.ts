@@ -16,7 +16,7 @@ async function findings(frame: Frame): Promise<string[]> {
   const { violations, passes } = await frame.evaluate(() =>
     axe.run({ iframes: false, resultTypes: ['violations', 'passes'] }),
   );
-  expect(passes.length).toBeGreaterThan(5); // it did look
+  expect(passes.length).toBeGreaterThan(5); // axe did look
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
@@ -64,7 +64,7 @@ describeInBrowser('axe-core finds nothing serious', (browser) => {
           await shown.page.getByRole('link', { name: theme }).click();
           for (const frame of [created, list]) {
             await frame.locator(`[data-theme=${theme}]`).waitFor({ state: 'attached' });
-            // Colours are judged as they stand, not while they fade in.
+            // Colours are judged once they have faded in.
             await frame.evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
             expect(await findings(frame)).toEqual([]);
           }

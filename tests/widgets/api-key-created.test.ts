@@ -158,7 +158,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
   });
 });
 
-/** Whether a string alive in the window's heap contains `text`. */
+/** True when a live string in the window's heap contains `text`. */
 async function isInMemory(session: CDPSession, text: string): Promise<boolean> {
   const chunks: string[] = [];
   const collect = ({ chunk }: { chunk: string }) => chunks.push(chunk);

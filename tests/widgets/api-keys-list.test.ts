@@ -86,7 +86,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await list.getByText('1,000 keys', { exact: true }).waitFor();
       const inside = await frame('api-keys-list');
       const session = await page.context().newCDPSession(inside);
-      // Time that the page's thread was running: what else the machine does is not counted.
+      // Time for which the page's thread ran: other work on the machine is not counted.
       await session.send('Performance.enable', { timeDomain: 'threadTicks' });
       const busyMs = async () => {
         const { metrics } = await session.send('Performance.getMetrics');

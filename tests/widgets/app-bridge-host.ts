@@ -10,14 +10,14 @@ export interface HostOptions {
   readonly args: Record<string, unknown>;
 }
 
-/** What the test gets at, as `window.hosted`. */
+/** What the test can reach, as `window.hosted`. */
 export interface Hosted {
   readonly sizes: { width?: number; height?: number }[];
   setTheme(theme: 'light' | 'dark'): void;
   teardown(): Promise<Record<string, unknown>>;
 }
 
-/** As hosts do it: list the tools, read the tool's widget, call the tool, show the widget, give it the result. */
+/** Does what hosts do: list the tools, read the tool's widget, call the tool, show the widget, give it the result. */
 async function host({ mcpUrl, token, tool, args }: HostOptions): Promise<Hosted> {
   const client = new Client({ name: 'test-host', version: '1.0.0' });
   await client.connect(

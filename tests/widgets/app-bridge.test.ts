@@ -53,7 +53,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     page.on('pageerror', (error) => misdeeds.push(error.message));
     page.on('console', (message) => {
       const { url } = message.location();
-      // The client asks with GET for a stream of its own; the 405 that says there is none is on the console, too.
+      // The client asks with GET for a stream of its own; the 405 that refuses it is on the console, too.
       if (message.type() === 'error' && url !== `${app.url}/mcp`) misdeeds.push(message.text());
     });
     await page.goto(hostPage.url.href);

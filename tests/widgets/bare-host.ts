@@ -1,4 +1,4 @@
-// The plainest possible host: a page with one widget in a sandboxed frame, which says only what a test has it say.
+// The plainest possible host: a page with one widget in a sandboxed frame, which sends only what a test has it send.
 
 import type { Browser, BrowserContextOptions, Frame, Page } from 'playwright-core';
 import { widgetResources } from '../../src/widgets/index.ts';

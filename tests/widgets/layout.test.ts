@@ -18,7 +18,7 @@ async function resize({ page, frame }: BareHost, widthPx: number) {
   await frame.waitForFunction((width) => innerWidth === width, widthPx);
 }
 
-/** Pairs of texts in a row that lie on each other, and buttons whose word is broken. */
+/** Pairs of texts in a row that overlap, and buttons whose word is broken. */
 const faults = (frame: Frame) =>
   frame.evaluate(() => {
     const boxes = (row: Element) =>
@@ -78,7 +78,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       const { page, frame } = host;
       await resize(host, 800);
       await frame.getByRole('button', { name: 'Delete key 20' }).focus();
-      // The row before lies under the head, as after a turn of the wheel.
+      // The row before is under the head, as after scrolling with the wheel.
       await frame.evaluate(() => {
         const above = document.querySelector('[aria-label="Delete key 19"]') as HTMLElement;
         const scroller = document.querySelector('.scroll') as HTMLElement;

@@ -24,7 +24,7 @@ if (chromiumPath === null) throw new Error('no Chromium on this machine');
 await using app = await createTestApp({ clock: testClock(Date.now()) });
 const browser = await launchBrowser(chromiumPath);
 for (const { file, widget, query, act } of PICTURES) {
-  // 840 px leave the widget as much as a roomy chat window does.
+  // 840 px give the widget as much room as a wide chat window does.
   const page = await browser.newPage({ viewport: { width: 888, height: 1000 } });
   await page.goto(`${app.url}/widgets/preview?widget=${widget}&${query}`);
   const shown = page.frameLocator('iframe');

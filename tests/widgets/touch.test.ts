@@ -1,4 +1,4 @@
-// The widgets under a finger, on a phone.
+// The widgets used by touch, on a phone.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import type { Browser } from 'playwright-core';

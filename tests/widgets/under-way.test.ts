@@ -10,7 +10,7 @@ const GONE_MS = 1000; // far above what a deleted row takes to leave
 const SUCCESS = { content: [], structuredContent: { success: true, message: 'Done as asked' } };
 const FAILURE = { isError: true, content: [{ type: 'text', text: 'Out of reach' }] };
 
-/** Presses the button of a key, and the one that goes on in the question it opens. */
+/** Presses the button of a key, and then the one that confirms the question it opens. */
 async function confirm(frame: Frame, verb: 'Revoke' | 'Delete', name: string) {
   await frame.getByRole('button', { name: `${verb} ${name}`, exact: true }).click();
   await frame
