@@ -1,4 +1,4 @@
-// The log: one JSON object a line, buffered, redacted. Where the lines go is the caller's `write`.
+// The log: one JSON object per line, buffered and redacted. The caller's `write` says where the lines go.
 
 import type { Clock } from './clock.ts';
 import { redactHashes, redactKeys } from './redact.ts';

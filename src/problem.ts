@@ -109,7 +109,7 @@ const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
 
 export const problemText = (code: ProblemCode): ProblemText => TEXTS[code];
 
-/** Seconds for `Retry-After` (RFC 9110 §10.2.3), or null where trying again changes nothing. */
+/** Seconds for `Retry-After` (RFC 9110 §10.2.3), or null if trying again changes nothing. */
 export function retryAfterSeconds(problem: Problem): number | null {
   switch (problem.code) {
     case 'rate_limited':

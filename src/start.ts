@@ -78,7 +78,7 @@ async function run(host: Host, config: Config): Promise<void> {
 
   const tls = config.tls && (await import('./tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   if (config.database.mode === 'remote' && config.database.replicaFile !== null && host.env.RUST_LOG !== 'off') {
-    // The replica's native part writes to stdout on trouble. It reads this variable before any of our code runs.
+    // When in trouble, the replica's native part writes to stdout. It reads this variable before any of our code runs.
     log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
   }
   const { sha256 } = host;

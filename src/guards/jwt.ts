@@ -1,4 +1,4 @@
-// Verifying user JWTs: checks their form and remembers verdicts, so that a token's signature and claims are checked once
+// Verifies user JWTs: checks their form and remembers verdicts, so that a token's signature and claims are checked once
 // (by token-check.ts) and not on every call.
 
 import type { Sha256 } from '../clock.ts';

@@ -1,4 +1,4 @@
-// Checking a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so that
+// Checks a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so that
 // neither start-up nor a server that only sees API keys waits for it.
 
 import type { JWTPayload, JWTVerifyOptions } from 'jose';

@@ -1,4 +1,4 @@
-// Reading a JSON body within bounds: media type, size, syntax, in this order.
+// Reads a JSON body within bounds, and checks its media type, size and syntax, in this order.
 
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 

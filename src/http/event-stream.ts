@@ -34,7 +34,7 @@ const BUFFER_BYTES_MAX = 256 * 1024;
 
 export const EVENT_STREAM_HEADERS = {
   'Content-Type': 'text/event-stream',
-  // no-transform: a proxy that compresses would hold events back. X-Accel-Buffering: nginx would, too.
+  // no-transform: a proxy that compresses would hold events back. X-Accel-Buffering: so would nginx.
   'Cache-Control': 'no-cache, no-store, no-transform',
   'X-Accel-Buffering': 'no',
   ...SECURITY_HEADERS,

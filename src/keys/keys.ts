@@ -1,4 +1,4 @@
-// What an owner does with keys: create, list, revoke, delete, and change name or scopes. Every operation is logged.
+// What an owner does with keys: create, list, revoke, delete, and change name or scopes. Every change is logged.
 
 import type { Clock, RandomBytes, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';

@@ -1,4 +1,4 @@
-// Verifying a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
+// Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
 import type { Clock, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';

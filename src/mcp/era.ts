@@ -41,7 +41,7 @@ export interface IncomingRequest extends MessageContext {
 export type Classified =
   | IncomingRequest
   | { readonly kind: 'batch'; readonly messages: readonly Message[] }
-  /** A notification, or an answer to something this server never asked: accepted, and nothing to answer. */
+  /** A notification, or an answer to something this server never asked: accepted without an answer. */
   | { readonly kind: 'accepted' }
   | Refused;
 

@@ -19,7 +19,7 @@ export interface Resource extends ResourceFacts {
   readonly read: () => ResourceContent;
 }
 
-/** Resources of one form (RFC 6570), made when asked for. */
+/** Resources that share a URI template (RFC 6570), made when asked for. */
 export interface ResourceTemplate extends ResourceFacts {
   readonly uriTemplate: string;
   /** Undefined if there is none at this URI. */

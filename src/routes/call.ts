@@ -6,8 +6,8 @@ import { type Awaitable, isPromise } from '../problem.ts';
 import { Call, type CallExtras } from '../tools/tool.ts';
 
 /**
- * True where no credential is accepted: on plain HTTP in production. Those in headers are refused before any handler; a
- * key in the body is the routes' to refuse.
+ * True where no credential is accepted: on plain HTTP in production. Those in headers are refused before any handler;
+ * the routes refuse a key in the body.
  */
 export type NeedsHttps = (exchange: Exchange) => boolean;
 

@@ -1,4 +1,4 @@
-// POST /tools/<name>: a tool over plain HTTP. Body in, its call, answer out.
+// POST /tools/<name>: calls a tool over plain HTTP, from the request's body to the answer.
 
 import { withJson } from '../http/body.ts';
 import { metaApiKey } from '../http/credentials.ts';

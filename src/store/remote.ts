@@ -1,4 +1,4 @@
-// A libSQL database over HTTP: Turso, or sqld on a machine of one's own.
+// A libSQL database over HTTP: Turso, or your own sqld.
 //
 // The driver has no deadlines and runs at most twenty calls at once, so a primary that hangs would hang everything.
 // Each try therefore has its own client (which holds no connection and costs microseconds to make) with its own fetch,

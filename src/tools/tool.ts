@@ -99,7 +99,7 @@ export interface Tool extends ToolFacts {
 
 /** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
-export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients give up then, too
+export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients also give up then
 
 interface WithOutput<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
   readonly input: I;

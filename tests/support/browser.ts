@@ -1,4 +1,4 @@
-// A real Chromium for tests, where there is one. Without it those tests are skipped, with a line that says so; in CI
+// A real Chromium for tests, if there is one. Without it those tests are skipped, with a line that says so; in CI
 // (CI=true) its absence is a failure.
 
 import { afterAll, beforeAll, describe, test } from 'bun:test';

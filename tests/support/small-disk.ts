@@ -9,7 +9,7 @@ const SIZE_KIB = 2048;
 const PAGE_BYTES = 4096;
 
 export interface SmallDisk extends Disposable {
-  /** Where it is. */
+  /** Its path. */
   readonly folder: string;
   /** Takes every free byte. */
   fill(): void;
