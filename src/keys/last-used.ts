@@ -8,7 +8,7 @@ import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 const FLUSH_AFTER_MS = 3000;
 /** A flush is written in slices, spread over this time: whoever asks the store meanwhile waits for one slice at most. */
 const SPREAD_MS = 1000;
-/** The longest pause between two slices: where there are few, spreading them further helps nobody. */
+/** The longest pause between two slices: a few need not be spread over all of that time. */
 const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 15 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
@@ -73,7 +73,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
 
   function keep(key: TrackedKey): void {
     const { id } = key.record;
-    const known = pending.get(id); // of a record that was read again meanwhile
+    const known = pending.get(id); // another object, where the record was read again meanwhile
     if (known !== undefined) {
       known.usedAtMs = Math.max(known.usedAtMs, key.usedAtMs);
       return;
@@ -141,8 +141,8 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
 }
 
 /**
- * Oldest keys first, in slices: those of one age are neighbours in the database's pages, of which a write then touches a
- * few, not one for each key. Sorted in runs that are merged as they are asked for: sorting all would take tens of ms.
+ * In slices, oldest keys first: keys of one age are neighbours in the database, so that a write touches few pages and
+ * not one for each key. Sorted in runs, which are merged as they are asked for: sorting all at once takes tens of ms.
  */
 async function* slicesOf(uses: Uses, size: number): AsyncGenerator<TrackedKey[]> {
   const runs: TrackedKey[][] = [];

@@ -29,7 +29,7 @@ export interface MessageContext {
   readonly headers: HeaderReader;
 }
 
-/** Of a message in a revision whose requests don't say what their sender can do. */
+/** For a message of a legacy revision, in which requests don't say what their sender can do. */
 export const legacyContext = (headers: HeaderReader) =>
   ({ era: 'legacy', clientCapabilities: NO_CAPABILITIES, headers }) satisfies MessageContext;
 
@@ -77,7 +77,6 @@ export function classify(body: unknown, headers: HeaderReader): Classified {
 function classifyRequest(request: RequestMessage, headers: HeaderReader): Classified {
   const { id, method, params } = request;
   const meta = params._meta;
-  if (meta !== undefined && !isObject(meta)) return refuse(id, CODES.invalidParams, '_meta must be an object');
   const claimed = meta?.[META_VERSION];
   if (claimed !== undefined && !(method === 'initialize' && typeof claimed !== 'string')) {
     return classifyModern(request, claimed, meta?.[META_CAPABILITIES], headers);
@@ -85,7 +84,7 @@ function classifyRequest(request: RequestMessage, headers: HeaderReader): Classi
   const version = headers.get('mcp-protocol-version');
   const modernHeader = version !== null && version >= FIRST_MODERN_VERSION && A_VERSION.test(version);
   if (method === 'initialize') {
-    // Its header is not compared with what is known: the version is what it negotiates.
+    // Any older version in its header will do: the version is what it negotiates.
     if (modernHeader) return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');
   } else if (modernHeader) {
     return refuse(id, CODES.invalidParams, `_meta must name ${META_VERSION} and ${META_CAPABILITIES}`);
@@ -145,7 +144,7 @@ function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classi
   const ids = new Set<Id>();
   for (const message of messages) {
     if (message.kind !== 'request' && message.kind !== 'notification') continue;
-    if (isObject(message.params._meta) && message.params._meta[META_VERSION] !== undefined) {
+    if (message.params._meta?.[META_VERSION] !== undefined) {
       return refuse(undefined, CODES.invalidRequest, 'This revision has no batches');
     }
     if (message.kind !== 'request') continue;

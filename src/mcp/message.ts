@@ -13,17 +13,20 @@ export interface RpcError {
   readonly data?: unknown;
 }
 
+/** Of a message. That `_meta` is an object holds on every transport; a tool's input may carry one of any kind. */
+export type Params = JsonObject & { readonly _meta?: JsonObject };
+
 export interface RequestMessage {
   readonly kind: 'request';
   readonly id: Id;
   readonly method: string;
-  readonly params: JsonObject;
+  readonly params: Params;
 }
 
 export interface NotificationMessage {
   readonly kind: 'notification';
   readonly method: string;
-  readonly params: JsonObject;
+  readonly params: Params;
 }
 
 /** One message as sent by a client. An invalid one keeps its id where that could be read. */
@@ -52,7 +55,8 @@ export const PARSE_ERROR: RpcError = { code: CODES.parse, message: 'The body is 
 const NOT_A_MESSAGE: RpcError = { code: CODES.invalidRequest, message: 'Not a JSON-RPC 2.0 message' };
 const BAD_ID: RpcError = { code: CODES.invalidRequest, message: 'The id must be a string or an integer' };
 const BAD_PARAMS: RpcError = { code: CODES.invalidParams, message: 'params must be an object' };
-const NO_PARAMS: JsonObject = {};
+const BAD_META: RpcError = { code: CODES.invalidParams, message: '_meta must be an object' };
+const NO_PARAMS: Params = {};
 
 /** MCP allows no null; an integer beyond 2^53 would be echoed as another one. */
 const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeInteger(id);
@@ -61,7 +65,7 @@ const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeI
 export function readMessage(body: unknown): Message {
   if (body === undefined) return { kind: 'invalid', id: undefined, error: PARSE_ERROR };
   if (!isObject(body)) return { kind: 'invalid', id: undefined, error: NOT_A_MESSAGE };
-  const { jsonrpc, id, method, params } = body;
+  const { jsonrpc, id, method, params = NO_PARAMS } = body;
   const readId = isId(id) ? id : undefined;
   if (jsonrpc !== '2.0') return { kind: 'invalid', id: readId, error: NOT_A_MESSAGE };
   if (typeof method !== 'string') {
@@ -69,13 +73,16 @@ export function readMessage(body: unknown): Message {
     return answers ? { kind: 'response' } : { kind: 'invalid', id: readId, error: NOT_A_MESSAGE };
   }
   if (id !== undefined && readId === undefined) return { kind: 'invalid', id: undefined, error: BAD_ID };
-  if (params !== undefined && !isObject(params)) return { kind: 'invalid', id: readId, error: BAD_PARAMS };
+  if (!isObject(params)) return { kind: 'invalid', id: readId, error: BAD_PARAMS };
+  if (!isParams(params)) return { kind: 'invalid', id: readId, error: BAD_META };
   return readId === undefined
-    ? { kind: 'notification', method, params: params ?? NO_PARAMS }
-    : { kind: 'request', id: readId, method, params: params ?? NO_PARAMS };
+    ? { kind: 'notification', method, params }
+    : { kind: 'request', id: readId, method, params };
 }
 
-/** True when a message of the body carries an API key where one may stand, whatever it asks for. */
+const isParams = (params: JsonObject): params is Params => params._meta === undefined || isObject(params._meta);
+
+/** True when any message of the body carries an API key where one may stand, whatever the message asks for. */
 export const carriesApiKey = (body: unknown): boolean =>
   (Array.isArray(body) ? body : [body]).some((message: unknown) => {
     if (!isObject(message) || !isObject(message.params)) return false;

@@ -9,7 +9,7 @@ import { withoutMeta } from '../tools/input.ts';
 import type { Tool } from '../tools/tool.ts';
 import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, type MessageContext, MODERN_VERSIONS } from './era.ts';
 import { CAPABILITIES, INSTRUCTIONS, listedResource, listedTemplate, listedTool, SERVER_INFO } from './listing.ts';
-import { CODES, type RequestMessage, type RpcError } from './message.ts';
+import { CODES, type Params, type RequestMessage, type RpcError } from './message.ts';
 import { type MirroredParam, mirroredParams, mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
 import type { Resource, ResourceTemplate } from './resource.ts';
 
@@ -59,7 +59,7 @@ const ERA_FACTS = {
   },
 } as const;
 
-type Method = (params: JsonObject, context: MessageContext) => Step;
+type Method = (params: Params, context: MessageContext) => Step;
 
 export function createMethods({ tools, resources, resourceTemplates }: MethodsOptions): Methods {
   const resourcesByUri = new Map(resources.map((resource) => [resource.uri, resource]));
@@ -146,7 +146,7 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
   ];
   const methods: Readonly<Record<Era, ReadonlyMap<string, Method>>> = {
     legacy: new Map([...common, ['initialize', initialize], ['ping', () => result('')]]),
-    modern: new Map([...common, ['server/discover', list(() => discovered)]]),
+    modern: new Map([...common, ['server/discover', () => result(ERA_FACTS.modern.listMembers + discovered)]]),
   };
 
   return {
@@ -178,8 +178,8 @@ function contents(
   return result(members + membersOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] }));
 }
 
-function progressTokenOf(meta: unknown): ProgressToken | undefined {
-  const token = isObject(meta) ? meta.progressToken : undefined;
+function progressTokenOf(meta: JsonObject | undefined): ProgressToken | undefined {
+  const token = meta?.progressToken;
   return typeof token === 'string' || Number.isSafeInteger(token) ? (token as ProgressToken) : undefined;
 }
 

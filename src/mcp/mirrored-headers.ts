@@ -10,6 +10,8 @@ const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 // What an HTTP field value may consist of (RFC 9110 §5.5) without obs-text, unless it looks encoded.
 const PLAIN = /^(?!=\?base64\?.*\?=$)[\x20-\x7e\t]*$/s;
 
+const DECIMAL = /^-?\d+(\.\d+)?$/;
+
 /** True when a header's value, decoded, is `value`. */
 export const mirrors = (header: string | null, value: string): boolean =>
   header === value ? PLAIN.test(value) : header !== null && decode(header) === value;
@@ -70,6 +72,9 @@ function agrees(header: string | null, value: unknown): boolean {
   if (typeof value === 'string') return mirrors(header, value);
   if (typeof value === 'boolean') return mirrors(header, String(value));
   // Numerically: 42.0 is 42.
-  if (typeof value === 'number') return header !== null && header.trim() !== '' && Number(decode(header)) === value;
+  if (typeof value === 'number') {
+    const text = decode(header ?? '') ?? '';
+    return DECIMAL.test(text) && Number(text) === value;
+  }
   return header === null; // not a primitive: the tool's schema will refuse it
 }

@@ -11,7 +11,7 @@ import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
 import { classify, type Era, type IncomingRequest, legacyContext } from '../mcp/era.ts';
 import { carriesApiKey, errorText, type Id, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
-import type { Methods, ProgressToken, ToolStep } from '../mcp/methods.ts';
+import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
@@ -62,10 +62,10 @@ export function mcpRoute(options: McpRouteOptions): Handler {
 
   function answerCall(exchange: Exchange, { request, era }: IncomingRequest, step: ToolStep): Awaitable<Response> {
     const { progressToken: token } = step;
-    const live = token === undefined || !takesEvents(exchange) ? null : liveFor(exchange, token);
+    const live = token === undefined || !takesEvents(exchange) ? null : liveAnswer(streams, exchange, token);
     const call = newCall(exchange, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
     // Closing the answer's stream cancels the call, but only in the modern era.
-    const result = runTool(step, call, era === 'modern' ? exchange.request : undefined);
+    const result = runTool(step.tool, step.input, call, era === 'modern' ? (live ?? exchange.request) : undefined);
     const answered = chain(holdingOpen(exchange, step.tool.timeoutMs, result), answerResult, {
       exchange,
       id: request.id,
@@ -76,8 +76,6 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     });
     return live === null ? answered : Promise.race([live.opened, answered]);
   }
-
-  const liveFor = (exchange: Exchange, token: ProgressToken) => liveAnswer(() => streams.open(exchange), token);
 
   function answerResult(result: ToolResult, { exchange, id, era, step, call, live }: MadeCall): Response {
     const { requestId } = exchange;
@@ -102,7 +100,9 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       else if (step.kind === 'error') answers.push(errorText(id, step.error));
       else {
         const result =
-          chars < BATCH_CHARS_MAX ? await runTool(step, newCall(exchange, step.metaApiKey)) : err(BATCH_FULL);
+          chars < BATCH_CHARS_MAX
+            ? await runTool(step.tool, step.input, newCall(exchange, step.metaApiKey))
+            : err(BATCH_FULL);
         const text = toolResultText(methods, { id, era: 'legacy', requestId }, result);
         chars += text.length;
         answers.push(text);

@@ -25,6 +25,7 @@ import {
 import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
+import { sleep } from '../waiting.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { progressReporter } from './progress.ts';
 import type { Session, Sessions } from './sessions.ts';
@@ -45,6 +46,10 @@ export interface SseRouteOptions {
 
 /** Calls under way in one session; clients wait for answers, so they have few. */
 const SESSION_CALLS_MAX = 256;
+
+/** An answer waits this long for room in its stream: a burst of them may fill it before a quick client reads any. */
+const NO_ROOM_MS_MAX = 1000;
+const LOOK_EVERY_MS = 10;
 
 const NO_SESSION_ID: Problem = {
   code: 'invalid_input',
@@ -98,7 +103,10 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     if (message.kind !== 'request' || step === undefined) return accepted();
     if (step.kind === 'tool') return takeCall(exchange, session, message, step, call);
     if (message.method === 'initialize') session.initialized = true;
-    send(session, step.kind === 'result' ? resultText(message.id, step.members) : errorText(message.id, step.error));
+    await send(
+      session,
+      step.kind === 'result' ? resultText(message.id, step.members) : errorText(message.id, step.error),
+    );
     return accepted();
   }
 
@@ -120,12 +128,12 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
         : progressReporter(step.progressToken, (data) => session.stream.send({ event: 'message', data }));
     if (progress !== undefined) call.progress = progress.report;
 
-    const answered = chain(runTool(step, call, cancel), (result) => {
+    const answered = chain(runTool(step.tool, step.input, call, cancel), async (result) => {
       progress?.stop();
       const challenge = oauthChallenge(step, result, metadataUrl);
       // A cancelled request gets no answer (basic/utilities/cancellation).
       if (challenge === null && !cancel.signal.aborted) {
-        send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));
+        await send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));
       }
       sessions.callEnded(session, id);
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
@@ -143,8 +151,11 @@ function takeNotification(session: Session, { method, params }: NotificationMess
 }
 
 /** A client that does not read is cut off, not buffered for. */
-function send(session: Session, data: string): void {
-  if (!session.stream.send({ event: 'message', data })) session.stream.cut();
+async function send({ stream }: Session, data: string): Promise<void> {
+  for (let waitedMs = 0; !stream.send({ event: 'message', data }); waitedMs += LOOK_EVERY_MS) {
+    if (waitedMs >= NO_ROOM_MS_MAX) return stream.cut();
+    await sleep(LOOK_EVERY_MS);
+  }
 }
 
 const refusal = (id: Id | undefined, error: RpcError) =>

@@ -1,8 +1,8 @@
-// Whatever is posted is answered, below 500, in one of the forms a client can expect.
+// Whatever is posted is answered, below 500, in one of the forms a client can expect, and alike on each transport.
 
 import { expect, test } from 'bun:test';
 import * as fc from 'fast-check';
-import { META, post } from '../support/mcp.ts';
+import { META, openSse, post } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 const method = fc.oneof(
@@ -85,4 +85,22 @@ test('any body with any headers', async () => {
     { numRuns: 500 },
   );
   expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
+}, 60_000);
+
+test('a message of the older revisions gets one answer, whether alone, in a batch or over SSE', async () => {
+  await using app = await createTestApp();
+  const session = await openSse(app);
+  const older = message.filter(
+    (one) => one.method !== 'initialize' && !JSON.stringify(one).includes('io.modelcontextprotocol/'),
+  );
+  await fc.assert(
+    fc.asyncProperty(older, async (one) => {
+      const alone = await post(app, one);
+      const inBatch = await post(app, [one]);
+      const posted = await session.post(one);
+      const streamed = posted.status === 202 && alone.status !== 202 ? await session.nextMessage() : posted.body;
+      expect([inBatch.body[0] ?? '', streamed]).toEqual([alone.body, alone.body]);
+    }),
+    { numRuns: 300 },
+  );
 }, 60_000);

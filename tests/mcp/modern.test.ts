@@ -14,7 +14,7 @@ const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 describe('2026-07-28: results', () => {
   test('server/discover says what there is', async () => {
     await using app = await createTestApp();
-    const { status, body } = await postModern(app, 'server/discover');
+    const { status, body } = await postModern(app, 'server/discover', { cursor: 'is for lists' });
     expect(status).toBe(200);
     expect(body.result).toMatchObject({
       resultType: 'complete',
@@ -231,6 +231,7 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     [{ region: '' }, { 'mcp-param-region': '' }],
     [{ region: '=?base64?ZXU=?=' }, { 'mcp-param-region': `=?base64?${btoa('=?base64?ZXU=?=')}?=` }],
     [{ limit: 42 }, { 'mcp-param-limit': '42.0' }],
+    [{ limit: -42 }, { 'mcp-param-limit': '=?base64?LTQy?=' }],
     [{ dry: true }, { 'mcp-param-dry': 'true' }],
   ])('%j with %j is right', async (args, headers) => {
     const { status, body } = await query(args, headers);
@@ -244,7 +245,11 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     [{ region: '=?base64?ZXU=?=' }, { 'mcp-param-region': '=?base64?ZXU=?=' }],
     [{}, { 'mcp-param-region': 'eu' }],
     [{ limit: 42 }, { 'mcp-param-limit': '43' }],
+    [{ limit: 42 }, { 'mcp-param-limit': '0x2a' }],
     [{ limit: 0 }, { 'mcp-param-limit': ' ' }],
+    [{ limit: 0 }, { 'mcp-param-limit': '=?base64??=' }],
+    [{ limit: 0 }, { 'mcp-param-limit': '=?base64?not base64?=' }],
+    [{ limit: 0 }, { 'mcp-param-limit': 'é' }],
     [{ dry: true }, { 'mcp-param-dry': 'false' }],
   ])('%j with %j is a mismatch', async (args, headers) => {
     const { status, body } = await query(args, headers);

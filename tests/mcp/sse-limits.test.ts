@@ -1,11 +1,14 @@
 // What many streams, quiet streams and streams that nobody reads do to the server.
 
 import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { ok } from '../../src/problem.ts';
+import { defineTool } from '../../src/tools/tool.ts';
 import { call, openSse, request } from '../support/mcp.ts';
 import { rawConnection, rawPost } from '../support/raw.ts';
 import { manyStreams, postTo, postUntilCutOff, rawStream, sessionsOf } from '../support/raw-sse.ts';
 import { createTestApp } from '../support/test-app.ts';
-import { steeredTool } from '../support/tools.ts';
+import { anyone, facts, steeredTool } from '../support/tools.ts';
 import { until } from '../support/until.ts';
 
 const SESSIONS_MAX = 1000;
@@ -74,6 +77,29 @@ describe('a quiet stream', () => {
     await reads((text) => text.includes('"result"'));
     socket.destroy();
   }, 20_000);
+});
+
+test('answers that are ready at the same moment reach a client that reads, however large they are together', async () => {
+  const ready = Promise.withResolvers<void>();
+  const running: string[] = [];
+  const large = defineTool(anyone, {
+    ...facts('large'),
+    input: v.strictObject({}),
+    async run(_input, { requestId }) {
+      running.push(requestId);
+      await ready.promise;
+      return ok({ content: [{ type: 'text', text: 'x'.repeat(200_000) }] });
+    },
+  });
+  await using app = await createTestApp({ tools: () => [large] });
+  const session = await openSse(app);
+  const ids = Array.from({ length: 20 }, (_, id) => id);
+  for (const id of ids) await session.post({ ...call('large'), id });
+  await until(() => running.length === ids.length);
+  ready.resolve();
+  const answered: number[] = [];
+  while (answered.length < ids.length) answered.push((await session.nextMessage())?.id);
+  expect(answered.sort((a, b) => a - b)).toEqual(ids);
 });
 
 describe('a stream that nobody reads', () => {

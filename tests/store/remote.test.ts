@@ -133,6 +133,20 @@ describe('a primary that is away', () => {
     expect((await app.useKey(key)).status).toBe(200);
   });
 
+  test('at the start: the log says why, once, and that it is back', async () => {
+    await using sqld = await startSqld();
+    await sqld.kill();
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
+    for (let asked = 0; asked < 3; asked += 1) await health(app.url);
+    await sqld.start();
+    await until(async () => (await health(app.url)).status === 200);
+    const lines = (await app.log()).filter(({ event }) => event.startsWith('database'));
+    expect(lines).toMatchObject([
+      { level: 'warn', event: 'database not opened', reason: expect.stringContaining('ECONNREFUSED') },
+      { level: 'info', event: 'database opened' },
+    ]);
+  });
+
   test('hanging at the start: the server starts all the same', async () => {
     await using sqld = await startSqld();
     sqld.freeze();
@@ -165,7 +179,7 @@ describe('a primary that is away', () => {
     app.clock.advance(1001);
     const startedAtMs = performance.now();
     expect((await app.useKey(key)).status).toBe(503);
-    expect(performance.now() - startedAtMs).toBeLessThan(1100);
+    expect(performance.now() - startedAtMs).toBeLessThan(1500); // 900 ms on a quiet machine; without the bound 3 s
     sqld.thaw();
     expect(await until(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
