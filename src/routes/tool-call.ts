@@ -28,7 +28,11 @@ export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
   async function finished(answer: Promise<ToolResult>, tool: Tool, call: Call): Promise<ToolResult> {
     inFlight.enter();
     try {
-      return await answer;
+      const result = await answer;
+      if (!result.ok && result.error.code === 'tool_timeout') {
+        log.warn('tool out of time', { requestId: call.requestId, tool: tool.name });
+      }
+      return result;
     } catch (error) {
       return failed(error, tool, call);
     } finally {

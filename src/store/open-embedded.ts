@@ -3,6 +3,7 @@
 
 import { type Database, errorReason, type Statement, UnusableDatabase, unwrap } from './database.ts';
 import { embeddedDatabase } from './embedded.ts';
+import { inPlace } from './in-place.ts';
 import { createKeyStore } from './key-store.ts';
 import { inspect, migrate } from './schema.ts';
 
@@ -47,7 +48,7 @@ export async function openEmbedded(path: string) {
     );
   }
   return {
-    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }),
+    store: createKeyStore({ primary: inPlace(db, path), usesPerWrite: USES_PER_WRITE }),
     mode: 'embedded' as const,
     async close() {
       await db.read(CHECKPOINT, CHECKPOINT_MS_MAX);

@@ -9,7 +9,7 @@ import { defineTool } from './tool.ts';
 const SCOPES_MAX = 100;
 const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years: also keeps expiresAt an exact integer
 
-// RFC 6749 §3.3 scope-token: printable ASCII but space, quote and backslash.
+// RFC 6749 §3.3 scope-token: printable ASCII except space, quote and backslash.
 const SCOPE = '^[\\x21\\x23-\\x5B\\x5D-\\x7E]{1,100}$';
 const SCOPE_TOKEN = new RegExp(SCOPE);
 

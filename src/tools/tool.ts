@@ -10,7 +10,7 @@ import { once } from '../once.ts';
 import { type Awaitable, chain, err, type InvalidInput, isPromise, ok, type Problem, type Result } from '../problem.ts';
 import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
-/** What some transports know of a call beside its credentials. */
+/** What some transports know about a call, besides its credentials. */
 export interface CallExtras {
   /** Tells the client how far the tool is; without it nobody is told. */
   readonly progress?: (progress: number, total?: number, message?: string) => void;

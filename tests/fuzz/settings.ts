@@ -20,7 +20,7 @@ export interface Target extends AsyncDisposable {
   userToken(sub: string): Promise<string>;
   /** The claims of such a token beside `sub` and `exp`. */
   readonly claims: Readonly<Record<string, unknown>>;
-  /** Secrets of the server, that nobody sends. */
+  /** Secrets of the server that nobody sends. */
   readonly kept: readonly string[];
   /** True where every answer carries Strict-Transport-Security. */
   readonly strict: boolean;

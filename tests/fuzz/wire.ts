@@ -15,7 +15,7 @@ export interface Outcome {
   readonly answers: readonly RawAnswer[];
   /** What came beside whole answers. */
   readonly rest: string;
-  /** `broken`: no connection, or what came is no HTTP; `rest` says more. */
+  /** `broken`: no connection, or no HTTP came; `rest` says more. */
   readonly ended: 'answered' | 'closed' | 'quiet' | 'hangs' | 'broken';
 }
 

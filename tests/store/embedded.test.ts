@@ -1,9 +1,11 @@
 // The file mode: what the driver does to a file that several processes write, and how embedded.ts deals with that.
 
 import { describe, expect, test } from 'bun:test';
+import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { temporaryFolder } from '../support/folder.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
 
 const WRITER = join(import.meta.dir, 'file-writer.ts');
 
@@ -39,4 +41,29 @@ describe('three processes that write one file', () => {
     expect(acknowledged).toBeGreaterThan(100);
     expect(missing).toBe(0);
   }, 20_000);
+});
+
+describe('a file that is not in its place any more: nothing is acknowledged, no key accepted, and it heals when it is back', () => {
+  const leave: Record<string, (file: string) => void> = {
+    'moved away': () => {},
+    'replaced by a copy': (file) => copyFileSync(`${file}-before`, file),
+  };
+  test.each(Object.entries(leave))('%s', async (_, replace) => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const { key } = await app.createKey('alice');
+    const alice = await bearer(app, 'alice');
+    const create = async () => (await app.call('create_api_key', { name: 'k', scopes: [] }, alice)).status;
+    const seen = async () => {
+      app.clock.advance(1001);
+      return [await create(), (await app.useKey(key)).status, (await fetch(`${app.url}/mcp/health`)).status];
+    };
+    expect(await seen()).toEqual([200, 200, 200]);
+    const file = join(app.folder, 'keys.db');
+    renameSync(file, `${file}-before`);
+    replace(file);
+    expect(await seen()).toEqual([503, 503, 503]);
+    rmSync(file, { force: true });
+    renameSync(`${file}-before`, file);
+    expect(await seen()).toEqual([200, 200, 200]);
+  });
 });

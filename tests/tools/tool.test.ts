@@ -35,6 +35,8 @@ describe('time', () => {
     const { status, body } = await app.call('slow');
     expect({ status, code: body.code }).toEqual({ status: 504, code: 'tool_timeout' });
     expect(stopped).toBeInstanceOf(Error);
+    const told = { level: 'warn', event: 'tool out of time', tool: 'slow', requestId: body.requestId };
+    expect(await app.log()).toContainEqual(expect.objectContaining(told));
   });
 
   test.each([0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY])('a time of %d ms is refused', (timeoutMs) => {
