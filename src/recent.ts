@@ -8,7 +8,7 @@ export interface Recent<Value> {
   clear(): void;
 }
 
-/** The most it holds. The latest used entries are certain to stay while they fill no more than half of it. */
+/** The most it holds. The most recently used entries are certain to stay while they fill no more than half of it. */
 export interface Bounds<Value> {
   readonly entries: number;
   /** Of all values together, by `bytesOf`. */

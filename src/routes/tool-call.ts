@@ -16,8 +16,8 @@ export type RunTool = typeof callTool;
 
 /**
  * Calls tools. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that it is in,
- * and counts against the rate limit like any other answer.
- * A call counts as under way until it is done, even when its request was answered (202, or an event stream) before.
+ * and counts against the rate limit like any other answer. A call counts as under way until it is done, even if its
+ * request was answered before (202, or an event stream).
  */
 export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
   function failed(error: unknown, tool: Tool, { requestId }: Call): ToolResult {

@@ -8,7 +8,7 @@ const HEIGHT_MAX = 640;
 const byId = (id) => document.getElementById(id);
 const setup = JSON.parse(byId('setup').textContent);
 const { chosen, samples, colours } = setup;
-const INSTANT = ['theme', 'width']; // choices that need no new page
+const INSTANT = ['theme', 'width']; // choices that take effect without a new page
 
 const context = (frame) => ({
   theme: chosen.theme === 'dark' ? 'dark' : 'light',

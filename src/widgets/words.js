@@ -43,7 +43,7 @@ export function tell(sentence, bad) {
   byId('said').hidden = false;
 }
 
-// Characters that don't show, without joiners, direction marks, variation selectors and flag tags: those have honest
+// Characters that don't show, except joiners, direction marks, variation selectors and flag tags: those have honest
 // uses.
 const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;
 const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800]*$/u;

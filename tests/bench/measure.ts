@@ -1,4 +1,4 @@
-// Measuring several servers against each other: warm-up, interleaved rounds, medians.
+// Measures several servers against each other: warm-up, interleaved rounds, medians.
 
 import type { Load } from './loads.ts';
 import type { Plan } from './plan.ts';

@@ -1,5 +1,5 @@
-// `bun run bench [--quick] [section …]`: measures this server against bare ones and the SDK's, where it runs.
-// The exit code says whether everything could be measured, not whether every target was met: that depends on the machine.
+// `bun run bench [--quick] [section …]`: measures this server against bare ones and the SDK's, on this machine. The
+// exit code says whether everything could be measured, not whether every target was met: that depends on the machine.
 
 import { FULL, QUICK } from './plan.ts';
 import { type Findings, LEGEND, machineLine, planLine, type Section, table, verdict } from './report.ts';

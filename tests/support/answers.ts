@@ -10,7 +10,7 @@ export interface RawAnswer {
 
 export interface Reading {
   readonly answers: readonly RawAnswer[];
-  /** The bytes that are no whole answer yet. */
+  /** The bytes that don't make a whole answer yet. */
   readonly rest: string;
 }
 

@@ -1,4 +1,4 @@
-// Waiting for what another process does in its own time.
+// Waits for what another process does in its own time.
 
 const LOOK_EVERY_MS = 10;
 
