@@ -11,7 +11,6 @@ import type { Route } from './http/router.ts';
 import { createInFlight } from './in-flight.ts';
 import type { KeyDomain } from './keys/index.ts';
 import type { Log } from './log.ts';
-import { ALL_VERSIONS } from './mcp/era.ts';
 import { createMethods } from './mcp/methods.ts';
 import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { aboutRoute } from './routes/about.ts';
@@ -68,7 +67,6 @@ export function createApp(deps: AppDeps): App {
     storeOk: keyDomain.verifier.feed.probe,
     lagMs: keyDomain.verifier.feed.lagMs,
     sessions: () => sessions.count,
-    protocolVersions: ALL_VERSIONS,
     uptimeMs: () => clock.monotonicMs() - startedAtMs,
   });
   const inFlight = createInFlight();
@@ -77,14 +75,9 @@ export function createApp(deps: AppDeps): App {
   // Without an authorization server nobody is challenged: OAuth clients would go looking for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
-  const callTools = toolsRoute({ tools, prefix: `${basePath}/tools/`, newCall, needsHttps, metadataUrl: signInAt('') });
-  const mcp = {
-    methods: createMethods({ ...deps, tools }),
-    newCall,
-    needsHttps,
-    runTool: createToolRunner(log, inFlight),
-    streams: createEventStreams(clock),
-  };
+  const calling = { newCall, needsHttps, runTool: createToolRunner(log, inFlight) };
+  const callTools = toolsRoute({ ...calling, tools, prefix: `${basePath}/tools/`, metadataUrl: signInAt('') });
+  const mcp = { ...calling, methods: createMethods({ ...deps, tools }), streams: createEventStreams(clock) };
   const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });
   const sessions = createSessions(deps.random);
   const sse = sseRoutes({ ...mcp, sessions, principals: deps.principals, publicPath, metadataUrl: signInAt('/sse') });

@@ -1,4 +1,4 @@
-// Time and randomness, injected so that tests can move and fix them; and the hash, which each runtime has its own of.
+// Time and randomness, injected so that tests can move and fix them; and SHA-256, of which each runtime has its own.
 
 export interface Clock {
   /** Milliseconds since the Unix epoch: what is stored and shown. May step. */
@@ -10,7 +10,7 @@ export interface Clock {
 /** `count` bytes from a CSPRNG. */
 export type RandomBytes = (count: number) => Uint8Array;
 
-/** SHA-256 (FIPS 180-4) of a text's UTF-8 bytes. Bun's own is loaded and run faster than that of node:crypto. */
+/** SHA-256 (FIPS 180-4) of a text's UTF-8 bytes. Bun's own loads and runs faster than that of node:crypto. */
 export type Sha256 = (text: string, encoding: 'hex' | 'base64url') => string;
 
 export const systemClock: Clock = { nowMs: () => Date.now(), monotonicMs: () => performance.now() };

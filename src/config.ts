@@ -1,11 +1,11 @@
 // Configuration: environment variables in, a checked Config or the list of what is wrong out. Pure; reads nothing itself.
 // The table of variables, defaults and meanings is in the README.
 
+import { parseDuration } from './duration.ts';
 import { type Env, type EnvReader, envReader } from './env.ts';
 import { LOG_LEVELS, type LogLevel } from './log.ts';
 import { isLoopback } from './loopback.ts';
 import { err, ok, type Result } from './problem.ts';
-import { parseWindow } from './window.ts';
 
 /** How user JWTs are verified: a shared secret, or the key set of an issuer. */
 export type JwtConfig =
@@ -37,7 +37,7 @@ export interface Config {
   readonly jwtAudience: string | null;
   /** The issuer, where OAuth clients are sent; null: they are never challenged. */
   readonly authorizationServer: string | null;
-  /** `eager` says something only where there is an authorization server. */
+  /** `eager` changes something only where there is an authorization server. */
   readonly mcpAuth: 'lazy' | 'eager';
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   /** Null: loopback origins and the public one. */
@@ -68,7 +68,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',
     rateLimit: {
       requests: integer('RATE_LIMIT_REQUESTS', 0, 1_000_000_000) ?? 1000,
-      windowMs: parsed('RATE_LIMIT_WINDOW', 'a window like 30s, 5m, 1h or 1d', parseWindow) ?? 3_600_000,
+      windowMs: parsed('RATE_LIMIT_WINDOW', 'a window like 30s, 5m, 1h or 1d', parseDuration) ?? 3_600_000,
     },
     allowedOrigins: parsed(
       'ALLOWED_ORIGINS',
@@ -121,7 +121,7 @@ function trustedUrl(value: string): URL | null {
     : null;
 }
 
-// Compared by its exact text later, so the text is kept and not the normalized URL (RFC 8414 §3.3).
+// Tokens and metadata must repeat it exactly (RFC 8414 §3.3), so the text is kept and not the normalized URL.
 const issuerText = (value: string) => (trustedUrl(value) && !/[?#]/.test(value) ? value : null);
 
 const listOf = (parse: (item: string) => string | null) => (value: string) => {
@@ -168,7 +168,7 @@ function issuerKeys(jwksUrl: URL | null, issuer: string | null): JwtConfig {
   return issuer !== null ? { kind: 'discovery', issuer } : { kind: 'dev-secret' };
 }
 
-/** What may follow `Bearer ` (RFC 9110 §11.4, taken widely). */
+/** What may follow `Bearer `: a little more than RFC 9110 §11.4 allows. */
 const HEADER_TEXT = /^[\x21-\x7e]+$/;
 
 function databaseConfig({ text, fault }: EnvReader): DatabaseConfig {
@@ -190,7 +190,7 @@ function databaseConfig({ text, fault }: EnvReader): DatabaseConfig {
   return { mode: 'embedded', path: path ?? '' };
 }
 
-// file:./x, file:x, file:/x, file:///x. A shared or private memory database would lose what was acknowledged.
+// Takes file:./x, file:x, file:/x and file:///x. No database in memory: it would lose what was acknowledged.
 function filePath(url: string): string | null {
   const path = /^file:(?:\/\/(?=\/))?([^?#]+)$/.exec(url)?.[1];
   if (path === undefined || path.startsWith('//') || path.startsWith(':memory:') || path.endsWith('/')) return null;

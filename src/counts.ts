@@ -1,4 +1,4 @@
-// At debug level, what the service counts: a line every few seconds in which something was counted, and one at its end.
+// Logs what the service counts, at debug level: every few seconds if a count has changed, and once more at the end.
 
 import type { Log } from './log.ts';
 

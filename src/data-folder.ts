@@ -18,7 +18,7 @@ export function prepareDataFolder(database: DatabaseConfig): void {
   else if (database.replicaFile !== null) makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
 }
 
-/** Nobody else's to look into: who owns which keys is in there. One that exists is left as it is. */
+/** For its owner alone: the database says who holds which keys. A folder that exists is left as it is. */
 const makeOwn = (folder: string) => mkdirSync(folder, { recursive: true, mode: 0o700 });
 
 function makeFolder(variable: string, folder: string): void {
@@ -31,7 +31,7 @@ function makeFolder(variable: string, folder: string): void {
   }
 }
 
-/** The development secret, made at first use. Of several processes that make it at once, one wins and all read its. */
+/** The development secret, made at first use. When several processes make it at once, all use the first one's. */
 export function developmentSecret(database: DatabaseConfig): string {
   const folder = folderOf(database);
   const file = join(folder, SECRET_FILE);

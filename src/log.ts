@@ -5,7 +5,7 @@ import { redactHashes, redactKeys } from './redact.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
-/** What a line says beside its event. Of an Error as `error` the stack is shown, which is what a maintainer needs. */
+/** What a line says beside its event. An Error as `error` is shown with its stack. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 export interface Log {
@@ -26,7 +26,7 @@ export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 const FLUSH_AFTER_MS = 50;
 /** Characters waiting that start a write at once. */
 const FLUSH_AT_CHARS = 64 * 1024;
-/** Kept for a reader that does not read. Beyond it lines are dropped, and counted. */
+/** Kept for a reader that is slow or does not read. Beyond it lines are dropped, and counted. */
 const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
@@ -46,8 +46,8 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     clearTimeout(timer);
     timer = undefined;
     if (lines.length === 0) return writing;
-    // The second net: no caller passes secrets, but an error of a library may quote one, or a scope or user id be one.
-    // Of a whole chunk: to look for what nearly never stands there costs the same for a thousand lines as for one.
+    // A second safety net: no caller passes secrets, but a library's error may quote one, and a scope or user id may be
+    // one. The whole chunk is searched at once, which costs hardly more than searching one line.
     const chunk = utf8.encode(redactKeys(`${lines.join('\n')}\n`));
     lines = [];
     chars = 0;
@@ -68,7 +68,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
 
   function line(level: LogLevel, event: string, fields?: LogFields): void {
     if (!enabled(level)) return;
-    // What is not handed over yet is little enough to be taken for ASCII.
+    // Characters are added to bytes: so little is not handed over yet that the difference does not matter.
     if (chars + pendingBytes > BUFFER_BYTES_MAX) {
       dropped += 1;
       return;
@@ -79,8 +79,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       stamp = new Date(nowMs).toISOString();
     }
     const json = JSON.stringify({ time: stamp, level, event, ...shown(fields) });
-    // On the many lines of level info a bare hash is let pass: it stands there only as a user id, and some issuers make
-    // theirs so.
+    // On info lines a bare hash stays: there it can only be a user id, and the user ids of some issuers look like that.
     const text = level === 'warn' || level === 'error' ? redactHashes(json) : json;
     lines.push(text);
     chars += text.length;

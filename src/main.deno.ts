@@ -5,8 +5,8 @@ import { VARIABLES } from './env.ts';
 import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
 
 /**
- * Serves `fetch` with Deno.serve. Its shutdown breaks off bodies that are still being read, so it waits until every
- * request that was taken up is answered; who comes in that time is turned away.
+ * Serves `fetch` with Deno.serve. Deno's own shutdown breaks off bodies that are still being read, so `stop` first
+ * waits until every request that was accepted is answered. New ones are turned away meanwhile.
  */
 export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const killer = new AbortController();
@@ -38,7 +38,7 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
       await server.shutdown();
     },
     kill() {
-      // Once it shuts down, Deno throws at this; a connection that nobody reads from ends with the process.
+      // After `shutdown` Deno throws at an abort. A connection that nobody reads from then ends with the process.
       if (!shutting) killer.abort();
     },
   };

@@ -3,7 +3,7 @@
 import { once } from './once.ts';
 import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
 
-/** A connection may be quiet this long; above what proxies keep idle connections (60 s), so they close first. */
+/** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;
 /** A backstop behind the app's own limit, whose answer says more. */
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
@@ -31,7 +31,7 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
   };
 }
 
-/** The callback of `write` tells when its reader is gone. The event says it again, and unheard it would end the process. */
+/** An error of stdout reaches the callback of `write`. It also comes as an event, which unheard ends the process. */
 const stdout = once(() => process.stdout.on('error', () => {}));
 
 const host: Host = {

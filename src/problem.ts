@@ -13,8 +13,8 @@ export const err = <E>(error: E): Result<never, E> => ({ ok: false, error });
 export const isPromise = <T>(value: Awaitable<T>): value is Promise<T> => value instanceof Promise;
 
 /**
- * Applies `next` now, or when `value` arrives. Given a `context`, `next` need be no closure: on the way of every request
- * closures would take more memory, and with it time, than all that they are for.
+ * Calls `next` now, or when `value` arrives. With a `context`, `next` need not be a closure: on the path of every
+ * request, making closures would cost more memory, and with it time, than the work they do.
  */
 export function chain<T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U>;
 export function chain<T, U, C>(

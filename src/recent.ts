@@ -17,9 +17,10 @@ export interface Bounds<Value> {
 }
 
 /**
- * Two generations: a hit in the old one moves to the young one, and when the young one holds half of the bounds it
- * becomes the old one. So what is used stays, a hit on a young entry costs one look-up and no bookkeeping, and no entry
- * is looked for to be forgotten: a Map's first key is found past all those that were deleted before it.
+ * Two generations. New entries are young, and a hit on an old one makes it young again. When the young ones fill half
+ * of the bounds, they become the old ones, and the old ones are forgotten all at once. So what is used stays, and a hit
+ * on a young entry costs one look-up. (The usual LRU deletes a Map's first key again and again, which gets slow: to find
+ * the first key the Map walks past all that were deleted before it.)
  */
 export function createRecent<Value>(bounds: Bounds<Value>): Recent<Value> {
   const { entries: entriesMax, bytes: bytesMax = Number.POSITIVE_INFINITY, bytesOf = () => 0 } = bounds;

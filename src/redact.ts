@@ -1,8 +1,8 @@
 // Taking secrets out of text that has to be repeated: log lines, and what MCP wants back in an error.
 
 /**
- * A JWT, or the first two parts of one. What is no token, because nothing with a dot follows, is matched as well and put
- * back: otherwise a text of a thousand `eyJ` would be searched for its dot a thousand times, and a body has a million.
+ * A JWT, or the first two parts of one. An `eyJ…` without a dot after it is no token; it is matched all the same, and
+ * put back. Otherwise the search for the dot would begin anew at every `eyJ`, and a body can hold 300,000 of them.
  */
 const TOKEN = /eyJ[\w-]{8,}(\.[\w-]+\.?[\w-]*)?/g;
 const KEY = /sk_(?:live|test)_[0-9A-Za-z]{6,}/g;

@@ -14,7 +14,7 @@ import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import type { Log } from './log.ts';
 import type { Resource, ResourceTemplate } from './mcp/resource.ts';
-import { openStore } from './store/index.ts';
+import { openStore, type Store } from './store/index.ts';
 import { createToolDeps, type ToolDeps } from './tools/deps.ts';
 import { createTools } from './tools/index.ts';
 import type { Tool } from './tools/tool.ts';
@@ -41,41 +41,55 @@ export interface Service {
   close(): Promise<void>;
 }
 
-/** Throws an Error whose message is the line to show: a folder, database or issuer that can't be used. */
+/** Throws an Error whose message is the line to show: a folder, database, issuer or tool that can't be used. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
-  const { clock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
-  const { resources = widgetResources, resourceTemplates = [] } = options;
   prepareDataFolder(config.database);
   const verifyUserJwt = await userJwtVerifier(config, options);
-  const store = await openStore(config.database, log);
+  const store = await openStore(config.database, options.log);
+  try {
+    return serviceOn(store, verifyUserJwt, config, options);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}
+
+function serviceOn(store: Store, verifyUserJwt: VerifyUserJwt, config: Config, options: ServiceOptions): Service {
+  const { clock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
+  const { resources = widgetResources, resourceTemplates = [] } = options;
   const { production, revocationLagMaxMs: lagMaxMs, rateLimit } = config;
   const keyDomain = createKeyDomain({ store, clock, random, sha256, log, production, lagMaxMs });
   const { keys, verifier } = keyDomain;
+  const tools = offered(createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, rateLimit, clock, log }));
+  const app = createApp({
+    config,
+    publicUrl,
+    keyDomain,
+    storeMode: store.mode,
+    tools,
+    resources,
+    resourceTemplates,
+    principals: createPrincipals(verifyUserJwt, verifier.verify),
+    clock,
+    random,
+    log,
+  });
+  // Last: it starts a timer, which a failure above would leave running.
   const stopReporting = reportCounts(log, () => ({
     ...verifier.counts,
     storeReads: store.counts.reads,
     storeWrites: store.counts.writes,
   }));
-  const tools = offered(createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, rateLimit, clock, log }));
   return {
-    app: createApp({
-      config,
-      publicUrl,
-      keyDomain,
-      storeMode: store.mode,
-      tools,
-      resources,
-      resourceTemplates,
-      principals: createPrincipals(verifyUserJwt, verifier.verify),
-      clock,
-      random,
-      log,
-    }),
+    app,
     keyDomain,
     async close() {
-      await keyDomain.stop();
-      stopReporting();
-      await store.close();
+      try {
+        await keyDomain.stop();
+      } finally {
+        stopReporting();
+        await store.close();
+      }
     },
   };
 }

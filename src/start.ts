@@ -47,9 +47,9 @@ const DRAIN_NOTICE_MS = 300;
 const DRAIN_MS_MAX = 10_000;
 /** An answer has this long to leave once its request is handled. */
 const ANSWER_LEAVES_MS = 1000;
-/** The last log lines have this long to leave: a reader that does not read must not keep the process. */
+/** The last log lines have this long to leave: a reader that does not read must not keep the process alive. */
 const LOG_LEAVES_MS = 1000;
-/** Under a package runner one Ctrl-C arrives twice; only a later second one means "now". */
+/** Under a package runner one Ctrl-C arrives twice. Only a second signal that comes this much later means "now". */
 const SECOND_SIGNAL_AFTER_MS = 1000;
 
 export async function start(host: Host): Promise<void> {
@@ -75,7 +75,7 @@ async function run(host: Host, config: Config): Promise<void> {
 
   const tls = config.tls && (await import('./tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   if (config.database.mode === 'remote' && config.database.replicaFile !== null && host.env.RUST_LOG !== 'off') {
-    // The replica's native part writes there on trouble, and reads this variable before any of our code runs.
+    // The replica's native part writes to stdout on trouble. It reads this variable before any of our code runs.
     log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
   }
   const { sha256 } = host;
@@ -101,30 +101,33 @@ async function run(host: Host, config: Config): Promise<void> {
       (error) => fail(host, [String(error)]),
     );
   });
-  host.writeErr(banner(config, listening, publicUrl)); // last: who waits for it may send a signal at once
+  host.writeErr(banner(config, listening, publicUrl)); // last: whoever waits for it may send a signal at once
 
   async function stop(): Promise<void> {
     service.app.beginDrain();
     await sleep(DRAIN_NOTICE_MS);
     service.app.endStreams();
-    // The runtime's own stop waits for half-sent requests too, which nobody handles yet: those are not waited for.
+    // `server.stop` also waits for half-sent requests, which nobody handles yet; `answered` does not.
     const answered = service.app.idle().then(() => sleep(ANSWER_LEAVES_MS));
     await Promise.race([server.stop(), answered, sleep(DRAIN_MS_MAX)]);
     server.kill();
-    await service.close();
-    log.info('stopped');
-    await within(LOG_LEAVES_MS, log.flush(), undefined);
+    try {
+      await service.close();
+      log.info('stopped');
+    } finally {
+      await within(LOG_LEAVES_MS, log.flush(), undefined);
+    }
   }
 }
 
-/** Begins to listen. What was opened is closed again where that is not possible. */
+/** Begins to listen; where that is not possible, closes the service and throws an Error that says why. */
 async function listen(host: Host, options: ServeOptions, service: Service): Promise<RunningServer> {
   try {
     return host.serve(options);
   } catch (error) {
     await service.close();
     const { code, message } = error as { code?: unknown; message?: unknown };
-    const why = code === 'EADDRINUSE' ? 'is in use' : `can't be (${code ?? message})`;
+    const why = code === 'EADDRINUSE' ? 'is in use' : `can't be used (${code ?? message})`;
     throw new Error(
       `HOST, PORT: expected an address to listen on, but port ${options.port} of ${options.hostname} ${why}`,
     );
@@ -136,7 +139,7 @@ function addressOf({ host, tls }: Config, port: number): string {
 }
 
 const UNNAMED =
-  '  warning: HOST is open to the network, but of names only loopback ones are answered; set PUBLIC_URL or ALLOWED_HOSTS\n';
+  '  warning: HOST is open to the network, but requests by any host name except localhost are refused; set PUBLIC_URL or ALLOWED_HOSTS\n';
 const INSECURE =
   '  warning: in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY=1 behind a proxy\n';
 

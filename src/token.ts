@@ -1,11 +1,12 @@
 // `bun run token --sub alice [--expires 24h]`: mints a user JWT with the secret, issuer and audience the server uses.
 
+import { parseArgs } from 'node:util';
 import { SignJWT } from 'jose/jwt/sign';
 import { parseConfig } from './config.ts';
 import { developmentSecret } from './data-folder.ts';
+import { parseDuration } from './duration.ts';
 import type { Env } from './env.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from './subject.ts';
-import { parseWindow } from './window.ts';
 
 const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d]';
 
@@ -31,21 +32,22 @@ async function mintToken(args: readonly string[], env: Env): Promise<string> {
 }
 
 function parseArguments(args: readonly string[]): { sub: string; expiresMs: number } {
-  let sub = '';
-  let expires = '24h';
-  for (let index = 0; index < args.length; index += 2) {
-    const value = args[index + 1];
-    if (value === undefined) throw new Error(USAGE);
-    if (args[index] === '--sub') sub = value;
-    else if (args[index] === '--expires') expires = value;
-    else throw new Error(USAGE);
-  }
+  const { sub, expires } = optionsOf(args);
   if (sub === '') throw new Error(USAGE);
   if (!isSubject(sub))
     throw new Error(`--sub: expected 1 to ${SUBJECT_CHARS_MAX} characters without control characters`);
-  const expiresMs = parseWindow(expires);
+  const expiresMs = parseDuration(expires);
   if (expiresMs === null) throw new Error(`--expires: expected a time like 30s, 15m, 24h or 7d\n${USAGE}`);
   return { sub, expiresMs };
+}
+
+function optionsOf(args: readonly string[]) {
+  const options = { sub: { type: 'string', default: '' }, expires: { type: 'string', default: '24h' } } as const;
+  try {
+    return parseArgs({ args: [...args], options }).values;
+  } catch {
+    throw new Error(USAGE);
+  }
 }
 
 if (import.meta.main) {

@@ -8,6 +8,7 @@ import type { Env } from '../src/env.ts';
 import { BODY_BYTES_MAX } from '../src/http/body.ts';
 import { KEYS_PER_USER_MAX } from '../src/keys/keys.ts';
 import { type ProblemCode, problemText } from '../src/problem.ts';
+import { SUBJECT_CHARS_MAX } from '../src/subject.ts';
 import { TOOL_TIMEOUT_MS } from '../src/tools/tool.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { temporaryFolder } from './support/folder.ts';
@@ -235,10 +236,12 @@ describe('the table of configuration', () => {
   });
 });
 
-test('the limits are those of the code', () => {
-  expect(BODY_BYTES_MAX).toBe(1024 * 1024);
-  expect(KEYS_PER_USER_MAX).toBe(1000);
-  expect(TOOL_TIMEOUT_MS).toBe(60_000);
+test('the table of limits: those of the code', () => {
+  const limits = new Map(table('Limits').map(([what, limit]) => [what, limit]));
+  expect(limits.get('request body')).toBe(`${BODY_BYTES_MAX / 1024 / 1024} MiB`);
+  expect(limits.get('keys of one user, in any state')).toBe(KEYS_PER_USER_MAX.toLocaleString('en'));
+  expect(limits.get('user id (`sub`)')).toBe(`${SUBJECT_CHARS_MAX} characters`);
+  expect(limits.get('a tool call')).toStartWith(`${TOOL_TIMEOUT_MS / 1000} s,`);
 });
 
 test('every script that is named exists, and the pinned Bun is the one that runs', () => {

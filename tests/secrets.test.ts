@@ -1,6 +1,6 @@
-// A key, its hash, a user token, a database token in every field and header there is, wrong on purpose: none of them appears in an
-// answer, a log line, an error or a page. Two things must come back by the protocol: the id of a JSON-RPC message, and
-// the progress token; and the name and scopes of a key, which are its owner's to choose.
+// A key, its hash, a user token and a database token, put into every field and header on purpose: none of them appears in
+// an answer, a log line, an error or a page. Exceptions: the id of a JSON-RPC message and a progress token, which the
+// protocol has come back, and the name and scopes of a key, which its owner chooses.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { userToken } from './support/client.ts';

@@ -24,7 +24,7 @@ export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): stri
   xApiKey ?? bearer ?? metaApiKey;
 
 export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth> {
-  function told(verified: Result<KeyIdentity, Problem>, { requestId }: KeyCall): Result<KeyAuth, Problem> {
+  function logged(verified: Result<KeyIdentity, Problem>, { requestId }: KeyCall): Result<KeyAuth, Problem> {
     if (verified.ok) {
       const auth = verified.value;
       log.info('API key authentication successful', { requestId, keyId: auth.keyId, userId: auth.subject });
@@ -45,7 +45,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
       log.warn('No API key provided', { requestId: call.requestId });
       return err({ code: 'missing_api_key' });
     }
-    return chain(verify(key, call.source), told, call);
+    return chain(verify(key, call.source), logged, call);
   };
   return Object.assign(decide, { credential: 'api_key' as const });
 }

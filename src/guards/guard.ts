@@ -14,7 +14,7 @@ export interface Guard<In, Add extends object = object> {
   (context: In): Awaitable<Result<Add, Problem>>;
   /** What it asks for, where it asks for a credential: for descriptions and challenges. */
   readonly credential?: Credential | undefined;
-  /** What a rate limit among the guards says of a bucket not yet used: for answers to calls that never got so far. */
+  /** An unused bucket of the rate limit among the guards, if any: for answers to calls that are refused before it. */
   readonly unusedLimit?: RateLimitState | undefined;
 }
 

@@ -8,7 +8,7 @@ import { err, ok, type Result } from '../problem.ts';
 import type { LoadKeySet } from './key-set.ts';
 import type { KeysUnavailable } from './signing-keys.ts';
 
-/** For everything one question needs: up to three addresses of metadata, then the key set. */
+/** For one whole look-up: up to three addresses of metadata, then the key set. */
 const FETCH_MS_MAX = 5000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
 

@@ -1,5 +1,5 @@
-// Verifying user JWTs: their form, and what was found out about a token before. A signature is checked once (by
-// token-check.ts) and its verdict remembered, not on every call.
+// Verifying user JWTs: checks their form and remembers verdicts, so that a token's signature and claims are checked once
+// (by token-check.ts) and not on every call.
 
 import type { Sha256 } from '../clock.ts';
 import { once } from '../once.ts';
@@ -34,7 +34,7 @@ export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
     const verdict = verdicts.get(tokenHash);
     if (verdict === undefined) return undefined;
     const counts =
-      verdict.keys === signing.inForce() && // with other keys in force it counts no more
+      verdict.keys === signing.inForce() && // a verdict counts only for the keys it was reached with
       clock.nowMs() < verdict.expiresAtMs &&
       clock.monotonicMs() < verdict.untilMs;
     if (counts) return verdict;

@@ -1,12 +1,12 @@
-// An issuer's key set (RFC 7517), held for a while: fetched at first use, when it is old, and for a token whose key it
-// lacks. Several callers share one fetch. How it is fetched is issuer.ts; time is the clock's, so none of it needs a timer.
+// An issuer's key set (RFC 7517), kept for a while. It is fetched (by issuer.ts) at first use, when it is old, and for a
+// token whose key it lacks; several callers share one fetch. Ages are read off the clock, so nothing here needs a timer.
 
 import type { JSONWebKeySet } from 'jose';
 import { createLocalJWKSet } from 'jose/jwks/local';
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { type Awaitable, err, ok, type Result } from '../problem.ts';
-import type { Keys, KeysUnavailable, SigningKeys } from './signing-keys.ts';
+import type { JwtKeys, KeysUnavailable, SigningKeys } from './signing-keys.ts';
 
 /** Public-key signatures only: with HS256 among them a public key would be a shared secret (RFC 8725 §2.1). */
 const ASYMMETRIC = [
@@ -25,7 +25,7 @@ const ASYMMETRIC = [
 
 /** A key that left the issuer's set is accepted this long at most. */
 const KEY_SET_FOR_MS = 5 * 60_000;
-/** After a fetch for an unknown key the next unknown one causes none: made-up `kid`s must not load the issuer. */
+/** After a fetch for an unknown key another one causes none for this long: made-up `kid`s must not load the issuer. */
 const COOLDOWN_MS = 10_000;
 /** After a failed fetch the issuer is left alone this long. */
 const FAILURE_PAUSE_MS = 1000;
@@ -33,14 +33,14 @@ const FAILURE_PAUSE_MS = 1000;
 export type LoadKeySet = () => Promise<Result<JSONWebKeySet, KeysUnavailable>>;
 
 export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Clock; log: Log }): SigningKeys {
-  let held: { readonly keys: Keys; readonly json: string; readonly fetchedAtMs: number } | undefined;
+  let held: { readonly keys: JwtKeys; readonly json: string; readonly fetchedAtMs: number } | undefined;
   let failed: { readonly problem: KeysUnavailable; readonly atMs: number } | undefined;
-  let loading: Promise<Result<Keys, KeysUnavailable>> | undefined;
+  let loading: Promise<Result<JwtKeys, KeysUnavailable>> | undefined;
   let soughtAtMs = Number.NEGATIVE_INFINITY; // the last fetch for an unknown key that succeeded
 
   const ageOf = (atMs: number) => clock.monotonicMs() - atMs;
 
-  function refresh(): Awaitable<Result<Keys, KeysUnavailable>> {
+  function refresh(): Awaitable<Result<JwtKeys, KeysUnavailable>> {
     if (loading !== undefined) return loading;
     if (failed !== undefined && ageOf(failed.atMs) < FAILURE_PAUSE_MS) return err(failed.problem);
     const startedAtMs = clock.monotonicMs();
@@ -52,7 +52,7 @@ export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Cl
     return loading;
   }
 
-  function take(loaded: Result<JSONWebKeySet, KeysUnavailable>, fetchedAtMs: number): Result<Keys, KeysUnavailable> {
+  function take(loaded: Result<JSONWebKeySet, KeysUnavailable>, fetchedAtMs: number): Result<JwtKeys, KeysUnavailable> {
     const usable = loaded.ok ? keysOf(loaded.value) : loaded;
     if (!usable.ok) {
       if (failed === undefined) log.warn('key set out of reach', { reason: usable.error.reason });
@@ -67,7 +67,7 @@ export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Cl
     return ok(keys);
   }
 
-  function inForce(): Keys | null {
+  function inForce(): JwtKeys | null {
     return held !== undefined && ageOf(held.fetchedAtMs) < KEY_SET_FOR_MS ? held.keys : null;
   }
 
@@ -88,7 +88,7 @@ export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Cl
   };
 }
 
-function keysOf(set: JSONWebKeySet): Result<{ keys: Keys; json: string }, KeysUnavailable> {
+function keysOf(set: JSONWebKeySet): Result<{ keys: JwtKeys; json: string }, KeysUnavailable> {
   try {
     return ok({ keys: createLocalJWKSet(set), json: JSON.stringify(set) });
   } catch {

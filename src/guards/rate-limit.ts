@@ -25,7 +25,7 @@ interface Bucket {
   endsAtMs: number;
 }
 
-/** Buckets kept. Over it the ended ones go, then the oldest: a caller gains a new window, memory stays bounded. */
+/** Buckets kept. Beyond it ended ones go first, then the oldest: its caller gains a new window, memory stays bounded. */
 const BUCKETS_MAX = 100_000;
 
 export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions<In>): Guard<In> {
@@ -55,7 +55,7 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
   const decide: Guard<In> = (call) => {
     const nowMs = clock.monotonicMs();
     const bucket = bucketOf(key(call) ?? 'unknown', nowMs);
-    // The clock has fractions: of a new window the difference may be a hair above its length.
+    // The clock has fractions: what is left of a new window may come out a hair longer than the window.
     const resetS = Math.min(limit.windowS, Math.ceil((bucket.endsAtMs - nowMs) / 1000));
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;

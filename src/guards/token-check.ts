@@ -1,5 +1,5 @@
-// Checking a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token: a start, and a
-// server that only sees API keys, do without.
+// Checking a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token: neither a
+// start nor a server that only sees API keys waits for it.
 
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
@@ -8,7 +8,7 @@ import { jwtVerify } from 'jose/jwt/verify';
 import type { Clock } from '../clock.ts';
 import { err, ok, type Problem, type Result } from '../problem.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../subject.ts';
-import type { Keys, SigningKeys } from './signing-keys.ts';
+import type { JwtKeys, SigningKeys } from './signing-keys.ts';
 
 const CLOCK_TOLERANCE_S = 5;
 /** Keys tried for a token that names none (`kid`), each a signature check. */
@@ -26,7 +26,7 @@ export interface TokenCheckOptions {
 /** What a valid token says, and the keys that say it is valid. */
 export interface CheckedToken {
   readonly subject: string;
-  readonly keys: Keys;
+  readonly keys: JwtKeys;
   /** `exp`, by the wall clock. */
   readonly expiresAtMs: number;
 }
@@ -79,7 +79,11 @@ function algorithmOf(token: string): string | null {
 }
 
 /** The claims of a valid token, or jose's error. */
-async function verifyWith(keys: Keys, token: string, options: JWTVerifyOptions): Promise<Result<JWTPayload, unknown>> {
+async function verifyWith(
+  keys: JwtKeys,
+  token: string,
+  options: JWTVerifyOptions,
+): Promise<Result<JWTPayload, unknown>> {
   try {
     return ok((await jwtVerify(token, keys, options)).payload);
   } catch (error) {
@@ -111,7 +115,7 @@ const mayHaveNewerKey = (error: unknown, token: string): boolean =>
   error instanceof errors.JWKSNoMatchingKey ||
   (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);
 
-// Of jose's messages only those about claims are free of what the token says. Not jose's: a key that can't be used.
+// Only jose's messages about claims repeat nothing of the token. An error that is not jose's comes from an unusable key.
 const problemOf = (error: unknown): Problem => ({
   code: 'invalid_token',
   reason:

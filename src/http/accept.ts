@@ -1,4 +1,4 @@
-// The Accept header (RFC 9110 §12.5.1): whether a client takes a media type at all. Which it likes best is not asked.
+// The Accept header (RFC 9110 §12.5.1): whether a client takes a media type at all. Preferences are not compared.
 
 const REFUSED = /^q=0(\.0*)?$/;
 

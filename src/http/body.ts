@@ -4,13 +4,14 @@ import { type Awaitable, chain, err, ok, type Problem, type Result } from '../pr
 
 export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input, far below what hurts
 
-const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
+// With any parameter but another charset: those nobody knows are to be ignored (RFC 2045 §5).
+const JSON_TYPE = /^application\/json\s*(;(?!.*charset\s*=(?!\s*"?utf-?8\b))[^,]*)?$/i;
 
 type Body = Result<unknown, Problem>;
 
 /**
- * Hands the parsed body to `next`, with `context`; undefined when there is none. Not a promise of the body: the one more
- * promise on the way of every request would cost as much as reading its headers.
+ * Hands the parsed body to `next`, with `context`; undefined when there is no body. A callback, because a promise of the
+ * body would be one more promise for every request, which costs as much as reading its headers.
  */
 export function withJson<T, C>(
   request: Request,
@@ -19,7 +20,7 @@ export function withJson<T, C>(
 ): Awaitable<T> {
   const { headers } = request;
   const length = headers.get('content-length');
-  // Neither a length nor chunks: no body (RFC 9112 §6.3). `request.body` is asked last: touching it costs the fast path.
+  // Neither a length nor chunks: no body (RFC 9112 §6.3). `request.body` is asked last: touching it is slow.
   if (length === '0' || (length === null && request.body === null)) return next(ok(undefined), context);
   const type = headers.get('content-type');
   const isJson = type === 'application/json' || (type !== null && JSON_TYPE.test(type));

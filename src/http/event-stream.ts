@@ -46,7 +46,7 @@ export function eventText({ event, data }: ServerEvent): string {
   return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
-/** `onEnd` runs when the stream ends by whichever side, just before the last byte where that is this one. */
+/** `onEnd` runs when either side ends the stream; where this side does, just before the last byte. */
 export function openEventStream(clock: Clock, onEnd: () => void): EventStream {
   const encoder = new TextEncoder();
   let lastSentMs = clock.monotonicMs();

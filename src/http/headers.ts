@@ -17,7 +17,7 @@ export const UNCACHED_JSON_HEADERS = {
   ...SECURITY_HEADERS,
 } as const;
 
-/** What a limit allows: one object for all calls of its guard. */
+/** What a limit allows. One object for all calls of a guard, so that it stands for the limit. */
 export interface RateLimit {
   readonly requests: number;
   readonly windowS: number;
@@ -36,7 +36,7 @@ export function setRateLimit(headers: Headers, { limit, remaining, resetS }: Rat
   headers.set('RateLimit', `"key";r=${remaining};t=${resetS}`);
 }
 
-/** Gives the headers of a tool's answer, for a Response to copy at once: the next call changes them. */
+/** Gives the headers of a tool's answer. A Response must copy them at once, because the next call changes them. */
 export type AnswerHeaders = (rateLimit: RateLimitState | undefined) => Headers;
 
 /** Filling Headers costs more than anything else about an answer, so they are filled once for each limit there is. */

@@ -19,7 +19,7 @@ const TITLES: Readonly<Record<number, string>> = {
   504: 'Gateway Timeout',
 };
 
-/** Filled once: to copy it costs a fraction of filling another. */
+/** Filled once: a copy costs a fraction of filling a new one. */
 const HEADERS = new Headers({
   'Content-Type': 'application/problem+json',
   'Cache-Control': 'no-store',

@@ -12,7 +12,7 @@ export interface Route {
   readonly path: string;
   readonly get?: Handler;
   readonly post?: Handler;
-  /** Of a route for many paths: why there is nothing at this one, or null. Without it there is something at each. */
+  /** For a route of many paths: why there is nothing at this one, or null. Without it every such path is there. */
   readonly absent?: (exchange: Exchange) => Problem | null;
   /** For refusals before the handler; problemResponse unless given. */
   readonly refuse?: Refuse;
@@ -30,7 +30,7 @@ export function createRouter(routes: readonly Route[]): (path: string) => Route 
   return (path) => exact.get(path) ?? prefixes.find(({ prefix }) => path.startsWith(prefix))?.route;
 }
 
-/** The methods of a route, for `Allow`. OPTIONS is not named: it is CORS's, on every path, and no use of the resource. */
+/** The methods of a route, for `Allow`. OPTIONS is not named: every path answers it, for CORS. */
 export const allowedMethods = ({ get, post }: Route): string =>
   [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : [])].join(', ');
 

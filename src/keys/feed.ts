@@ -13,13 +13,13 @@ const POLLS_PER_LAG = 4;
 /** After one that failed the next comes sooner: there may still be time before anybody has to wait. */
 const RETRIES_PER_LAG = 16;
 /**
- * After this part of the bound a question to the store is given up, and the caller told 503. Most of the bound: an answer
- * counts until then, and a store over the network may be asked a second time within it.
+ * After this part of the bound a question to the store is given up, and the caller gets 503. It is most of the bound, so
+ * that there is time to ask a store over the network a second time.
  */
 const ASK_PART_OF_LAG = 0.9;
-/** Where the bound is long nobody waits for all of it. */
+/** With a long bound a question is given up sooner: nobody should have to wait for all of it. */
 const ASK_MS_MAX = 3000;
-/** The way of an answer back to its caller, taken off the bound: a success must not arrive after it either. */
+/** Taken off the bound, for the answer's way to its caller: a success must not arrive after the bound either. */
 const ANSWER_MS = 25;
 /** Without a verification for this long polling stops: hosted databases bill reads. */
 const IDLE_AFTER_MS = 60_000;

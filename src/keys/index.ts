@@ -1,4 +1,4 @@
-// The key domain put together over a store.
+// The key domain: operations, verification and last uses, put together over a store.
 
 import type { Clock, RandomBytes, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';

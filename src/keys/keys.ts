@@ -27,7 +27,7 @@ export interface Actor {
 export interface Keys {
   /** The new record and its plain key, which is given out here and never again. */
   create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
-  /** The actor's keys, newest first, with the last use that is not written yet. */
+  /** The actor's keys, newest first, with last uses the store did not have yet. */
   list(actor: Actor): Promise<Result<ListedKey[], StoreUnavailable>>;
   /** Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids there are. */
   revoke(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
@@ -56,7 +56,7 @@ export interface KeysOptions {
 export function createKeys(options: KeysOptions): Keys {
   const { store, lastUsed, refresh, clock, random, sha256, log, production } = options;
   /** Says in the log why the store gave no answer: the caller is told only that it did not. */
-  function noted<T>(stored: Result<T, StoreUnavailable>, requestId: string): Result<T, StoreUnavailable> {
+  function logged<T>(stored: Result<T, StoreUnavailable>, requestId: string): Result<T, StoreUnavailable> {
     if (!stored.ok) log.warn('key store out of reach', { requestId, reason: stored.error.reason });
     return stored;
   }
@@ -73,7 +73,7 @@ export function createKeys(options: KeysOptions): Keys {
       log.info(event, { requestId, userId, changed: false });
       return ok(undefined);
     }
-    const changed = noted(await change(), requestId);
+    const changed = logged(await change(), requestId);
     if (!changed.ok) return changed;
     await refresh();
     log.info(event, { requestId, keyId, userId, ...(!changed.value && { changed: false }) });
@@ -94,7 +94,7 @@ export function createKeys(options: KeysOptions): Keys {
         createdAtMs,
         expiresAtMs: expiresInDays === undefined ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
       };
-      const inserted = noted(await store.insert(record, KEYS_PER_USER_MAX), requestId);
+      const inserted = logged(await store.insert(record, KEYS_PER_USER_MAX), requestId);
       if (!inserted.ok) return inserted;
       if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
       log.info('API key created', { requestId, keyId: record.id, userId });
@@ -102,7 +102,7 @@ export function createKeys(options: KeysOptions): Keys {
     },
 
     async list({ userId, requestId }) {
-      const records = noted(await store.listByUser(userId), requestId);
+      const records = logged(await store.listByUser(userId), requestId);
       return records.ok
         ? ok(records.value.map((record) => ({ ...record, lastUsedAtMs: lastUsed.of(record) })))
         : records;

@@ -8,7 +8,7 @@ import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 const FLUSH_AFTER_MS = 3000;
 /** A flush is written in slices, spread over this time: whoever asks the store meanwhile waits for one slice at most. */
 const SPREAD_MS = 1000;
-/** The longest pause between two slices: where there are few, spreading them further helps nobody. */
+/** The longest pause between two slices: a few need not be spread over all of that time. */
 const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 15 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
@@ -32,7 +32,7 @@ export const track = (record: ApiKeyRecord): TrackedKey => ({ record, usedAtMs: 
 export interface LastUsed {
   /** Notes a successful use of the key at `usedAtMs`. */
   note(key: TrackedKey, usedAtMs: number): void;
-  /** The newer of what the record says and what is not written yet. */
+  /** The newer of what the record says and what was not written yet when it was read. */
   of(record: ListedKey): number | null;
   /** Writes everything pending; resolves when done or when the store refused. */
   flush(): Promise<void>;
@@ -46,6 +46,8 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   let pending: Uses = new Map();
   /** Taken from `pending`, and not known to be written yet. */
   let leaving: Uses = new Map();
+  /** By the last flush: a list that was read before it was written, and is answered after, lacks them. */
+  let written: Uses = new Map();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let flushing: Promise<void> | undefined;
   let nextFlush = 1;
@@ -71,7 +73,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
 
   function keep(key: TrackedKey): void {
     const { id } = key.record;
-    const known = pending.get(id); // of a record that was read again meanwhile
+    const known = pending.get(id); // another object, where the record was read again meanwhile
     if (known !== undefined) {
       known.usedAtMs = Math.max(known.usedAtMs, key.usedAtMs);
       return;
@@ -98,16 +100,20 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     }
     leaving = pending;
     pending = new Map();
+    written = new Map();
     nextFlush += 1;
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(leaving.size / store.usesPerWrite));
     try {
       for await (const slice of slicesOf(leaving, store.usesPerWrite)) {
-        const written = await store.recordUse(slice.map(({ record, usedAtMs }) => [record.id, usedAtMs]));
-        if (!written.ok) {
-          log.warn('last uses kept for later', { count: leaving.size + pending.size, reason: written.error.reason });
+        const recorded = await store.recordUse(slice.map(({ record, usedAtMs }) => [record.id, usedAtMs]));
+        if (!recorded.ok) {
+          log.warn('last uses kept for later', { count: leaving.size + pending.size, reason: recorded.error.reason });
           return;
         }
-        for (const { record } of slice) leaving.delete(record.id);
+        for (const key of slice) {
+          leaving.delete(key.record.id);
+          written.set(key.record.id, key);
+        }
         if (!stopping) await sleep(pauseMs);
       }
     } finally {
@@ -119,7 +125,8 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   return {
     note,
     of: ({ id, lastUsedAtMs }) => {
-      const latest = Math.max(pending.get(id)?.usedAtMs ?? 0, leaving.get(id)?.usedAtMs ?? 0, lastUsedAtMs ?? 0);
+      const usedIn = (uses: Uses) => uses.get(id)?.usedAtMs ?? 0;
+      const latest = Math.max(usedIn(pending), usedIn(leaving), usedIn(written), lastUsedAtMs ?? 0);
       return latest === 0 ? lastUsedAtMs : latest;
     },
     flush,
@@ -134,8 +141,8 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
 }
 
 /**
- * Oldest keys first, in slices: those of one age are neighbours in the database's pages, of which a write then touches a
- * few, not one for each key. Sorted in runs that are merged as they are asked for: sorting all would take tens of ms.
+ * In slices, oldest keys first: keys of one age are neighbours in the database, so that a write touches few pages and
+ * not one for each key. Sorted in runs, which are merged as they are asked for: sorting all at once takes tens of ms.
  */
 async function* slicesOf(uses: Uses, size: number): AsyncGenerator<TrackedKey[]> {
   const runs: TrackedKey[][] = [];

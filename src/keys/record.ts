@@ -63,14 +63,14 @@ export interface KeyStore {
   /** Changes the given fields. False: no such key of this owner. */
   update(userId: string, keyId: string, fields: { name?: string; scopes?: readonly string[] }): Stored<boolean>;
   /**
-   * The record of a hash. A read that could be older than `atLeast` is not returned: a lagging replica is passed
-   * over for the primary. `withinMs`: an answer that took longer would be too old to count.
+   * The record of a hash. A replica that has not reached `atLeast` is passed over for the primary. `withinMs`: give up
+   * by then, because a later answer would be too old to count.
    */
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
-  /** The change feed after `seq`, from the primary, within that time. */
+  /** The change feed after `seq`, from the primary. `withinMs`: give up by then. */
   changesAfter(seq: number, withinMs: number): Stored<FeedPage>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): Stored<void>;
-  /** So many that one write holds up nothing else for more than a few milliseconds. */
+  /** As many as one write can take without holding anything else up for more than a few milliseconds. */
   readonly usesPerWrite: number;
 }

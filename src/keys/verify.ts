@@ -21,8 +21,8 @@ export interface KeyIdentity {
 }
 
 /**
- * How long a key is refused from memory, whatever the reason: a revoked one that was remembered longer than an unknown one
- * would be refused faster, which tells that it once was a key. Short: a record could be restored from a backup.
+ * How long a key is refused from memory. The same for every reason: if a revoked key were remembered longer than an
+ * unknown one, its faster refusal would tell that it once was a key. Short: its record may be restored from a backup.
  */
 const REFUSED_FOR_MS = 1000;
 /** Refused keys remembered, about 10 MB. One that is forgotten costs a read. */
@@ -177,8 +177,8 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     const found = await store.findByHash(keyHash, feed.position, feed.askWithinMs);
     if (!found.ok) return found;
     const { record, position } = found.value;
-    // The answer is right for whoever asked before it came. It is kept only if the feed will still tell of
-    // everything that happens to it: when the feed is ahead of the read, a change may have passed between the two.
+    // The answer is right for whoever asked before it came. It is kept only if the feed will tell of every change after
+    // it: a feed that is ahead of the read already may have told of one.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
     const key = record && track(record);
     if (!isUsable(key)) refuseFromNowOn(keyHash, key);

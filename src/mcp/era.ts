@@ -29,7 +29,7 @@ export interface MessageContext {
   readonly headers: HeaderReader;
 }
 
-/** Of a message in a revision whose requests don't say what their sender can do. */
+/** For a message of a legacy revision, in which requests don't say what their sender can do. */
 export const legacyContext = (headers: HeaderReader) =>
   ({ era: 'legacy', clientCapabilities: NO_CAPABILITIES, headers }) satisfies MessageContext;
 
@@ -84,7 +84,7 @@ function classifyRequest(request: RequestMessage, headers: HeaderReader): Classi
   const version = headers.get('mcp-protocol-version');
   const modernHeader = version !== null && version >= FIRST_MODERN_VERSION && A_VERSION.test(version);
   if (method === 'initialize') {
-    // Its header is not compared with what is known: the version is what it negotiates.
+    // Any older version in its header will do: the version is what it negotiates.
     if (modernHeader) return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');
   } else if (modernHeader) {
     return refuse(id, CODES.invalidParams, `_meta must name ${META_VERSION} and ${META_CAPABILITIES}`);

@@ -82,7 +82,7 @@ export function readMessage(body: unknown): Message {
 
 const isParams = (params: JsonObject): params is Params => params._meta === undefined || isObject(params._meta);
 
-/** True when a message of the body carries an API key where one may stand, whatever it asks for. */
+/** True when any message of the body carries an API key where one may stand, whatever the message asks for. */
 export const carriesApiKey = (body: unknown): boolean =>
   (Array.isArray(body) ? body : [body]).some((message: unknown) => {
     if (!isObject(message) || !isObject(message.params)) return false;

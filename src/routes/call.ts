@@ -24,10 +24,10 @@ export const createCallMaker =
       extras,
     );
 
-/** A connection that may be quiet for longer than this comes near its idle timeout, 75 s (main.ts). */
+/** A call that may take longer than this may come near its connection's idle timeout, 75 s (main.ts). */
 const QUIET_CALL_MS_MAX = 60_000;
 
-/** Keeps the connection open while it waits for an answer that may take `timeoutMs`, if that is near its idle timeout. */
+/** Keeps the connection open until the answer is there, if `timeoutMs` is near its idle timeout or above. */
 export const holdingOpen = <T>(exchange: Exchange, timeoutMs: number, answer: Awaitable<T>): Awaitable<T> =>
   isPromise(answer) && timeoutMs > QUIET_CALL_MS_MAX ? holdOpenUntil(answer, exchange) : answer;
 

@@ -1,5 +1,5 @@
-// Each request on its way through the server: its route found, admitted, answered; how the answer leaves; and the one
-// catch-all.
+// The way of each request through the server: its route is found, it is admitted, answered, and the answer leaves. The
+// one catch-all is here.
 
 import type { RandomBytes } from '../clock.ts';
 import { allowOrigin } from '../http/cors.ts';
@@ -85,7 +85,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (bug) {
       response = broken(bug, exchange, found);
     }
-    // Behind a request of another method a client may send a next one before it has the answer (RFC 9112 §9.3.2).
+    // After any other method a client may send its next request before it has this answer (RFC 9112 §9.3.2).
     if (exchange.request.method === 'POST') await departure();
     return leave(response);
   }
@@ -94,8 +94,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     const path = pathOf(url);
     return { path, found: route(path) };
   }
-  // The same few URLs come with nearly every request; finding the path in each costs more than knowing it. With a query
-  // each is another, and would push those out.
+  // Nearly all requests are for the same few URLs, and remembering those is quicker than taking them apart. URLs with a
+  // query differ each time and would push them out.
   const known = remembering(find);
   const locate = (url: string) => (url.includes('?') ? find(url) : known(url));
 
@@ -124,7 +124,7 @@ interface AddedHeaders {
   readonly strict: boolean;
 }
 
-/** To the answer to a HEAD too: the runtime keeps the body back, and knows its length. */
+/** An answer to HEAD still has its body here: the runtime keeps it back, and sends its length. */
 function withHeaders(response: Response, { allowed, open, strict }: AddedHeaders): Response {
   if (allowed !== null) allowOrigin(response.headers, allowed, open);
   if (strict) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
@@ -134,10 +134,10 @@ function withHeaders(response: Response, { allowed, open, strict }: AddedHeaders
 /** Refusals that the page of an unchecked origin may not read. */
 const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];
 
-/** Refusals that the operator can end: a host, an origin or a proxy the configuration does not name. */
+/** Refusals worth a line in the log, because the operator may want to change the configuration. */
 const BY_SETTING: readonly string[] = [...CROSS_SITE, 'https_required'];
 
-/** Ids that no two requests share, on this process or another, at the cost of a counter. */
+/** Ids that no two requests share, in this process or another, at the price of counting. */
 function requestIds(random: RandomBytes): () => string {
   const prefix = random(6).toHex();
   let count = 0;

@@ -2,6 +2,7 @@
 
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
+import { ALL_VERSIONS } from '../mcp/era.ts';
 import { RETRY_UNAVAILABLE_S } from '../problem.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
 
@@ -11,7 +12,6 @@ export interface HealthOptions {
   readonly storeOk: () => Promise<boolean>;
   readonly lagMs: () => number | null;
   readonly sessions: () => number;
-  readonly protocolVersions: readonly string[];
   readonly uptimeMs: () => number;
 }
 
@@ -23,7 +23,7 @@ export function healthRoute(options: HealthOptions): Handler {
       name: SERVER_NAME,
       version: SERVER_VERSION,
       uptimeSeconds: Math.floor(options.uptimeMs() / 1000),
-      protocolVersions: options.protocolVersions,
+      protocolVersions: ALL_VERSIONS,
       store: { mode: options.storeMode, ok: storeOk, lagMs: options.lagMs() },
       sessions: options.sessions(),
     };

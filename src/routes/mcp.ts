@@ -65,7 +65,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     const live = token === undefined || !takesEvents(exchange) ? null : liveAnswer(streams, exchange, token);
     const call = newCall(exchange, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
     // Closing the answer's stream cancels the call, but only in the modern era.
-    const result = runTool(step, call, era === 'modern' ? (live ?? exchange.request) : undefined);
+    const result = runTool(step.tool, step.input, call, era === 'modern' ? (live ?? exchange.request) : undefined);
     const answered = chain(holdingOpen(exchange, step.tool.timeoutMs, result), answerResult, {
       exchange,
       id: request.id,
@@ -100,7 +100,9 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       else if (step.kind === 'error') answers.push(errorText(id, step.error));
       else {
         const result =
-          chars < BATCH_CHARS_MAX ? await runTool(step, newCall(exchange, step.metaApiKey)) : err(BATCH_FULL);
+          chars < BATCH_CHARS_MAX
+            ? await runTool(step.tool, step.input, newCall(exchange, step.metaApiKey))
+            : err(BATCH_FULL);
         const text = toolResultText(methods, { id, era: 'legacy', requestId }, result);
         chars += text.length;
         answers.push(text);

@@ -62,7 +62,7 @@ function describe(tools: readonly Tool[], url: string) {
   };
 }
 
-/** No body is `{}`, which a tool takes whose fields are all optional. */
+/** A missing body counts as `{}`, which will do where all fields are optional. */
 const needsBody = ({ required }: JsonSchema) => Array.isArray(required) && required.length > 0;
 
 const operation = (tool: Tool) => ({

@@ -41,7 +41,7 @@ export function liveAnswer(streams: EventStreams, exchange: Exchange, token: Pro
   });
   return {
     report: progress.report,
-    /** Aborted when the client is gone. Of one that resets its connection Deno says so by ending the stream alone. */
+    /** Aborted when the client is gone. Where that resets its connection, Deno ends the stream and aborts no request. */
     get signal() {
       return AbortSignal.any([exchange.request.signal, ended.signal]);
     },

@@ -1,5 +1,5 @@
-// The sessions of HTTP+SSE: one open event stream each, which ends them. In memory, bounded; a session belongs to the
-// first principal it sees.
+// The sessions of HTTP+SSE: each is one open event stream, and ends with it. In memory, bounded; a session belongs to
+// the first principal it sees.
 
 import type { RandomBytes } from '../clock.ts';
 import type { EventStream } from '../http/event-stream.ts';
@@ -23,7 +23,7 @@ export interface Sessions {
   /** Undefined where there is no room. */
   open(openStream: (onEnd: () => void) => EventStream, owners: readonly string[]): Session | undefined;
   has(id: string): boolean;
-  /** The session, if it is this caller's. A caller nobody knows may post: what needs a credential asks for it anyway. */
+  /** The session, if it is this caller's. Callers without a valid credential may post: tools ask for it anyway. */
   find(id: string, callers: readonly string[]): Session | undefined;
   /** A call of this session has ended. */
   callEnded(session: Session, id: Id): void;

@@ -47,7 +47,7 @@ export interface SseRouteOptions {
 /** Calls under way in one session; clients wait for answers, so they have few. */
 const SESSION_CALLS_MAX = 256;
 
-/** How long an answer waits for room in its stream: a burst of them may fill it before a client that reads gets to. */
+/** An answer waits this long for room in its stream: a burst of them may fill it before a quick client reads any. */
 const NO_ROOM_MS_MAX = 1000;
 const LOOK_EVERY_MS = 10;
 
@@ -128,7 +128,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
         : progressReporter(step.progressToken, (data) => session.stream.send({ event: 'message', data }));
     if (progress !== undefined) call.progress = progress.report;
 
-    const answered = chain(runTool(step, call, cancel), async (result) => {
+    const answered = chain(runTool(step.tool, step.input, call, cancel), async (result) => {
       progress?.stop();
       const challenge = oauthChallenge(step, result, metadataUrl);
       // A cancelled request gets no answer (basic/utilities/cancellation).

@@ -1,4 +1,4 @@
-// Answering one MCP message, the same for /mcp and /sse: the tool call with its Call, and the text of the answer.
+// The way every route calls a tool; and the text of the answer to an MCP message, the same for /mcp and /sse.
 
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { InFlight } from '../in-flight.ts';
@@ -7,15 +7,16 @@ import type { Era } from '../mcp/era.ts';
 import { errorText, type Id, resultText } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { rpcErrorOf, toolResultMembers } from '../mcp/tool-result.ts';
-import { type Awaitable, err, isPromise, type Problem, type Result } from '../problem.ts';
-import { type Call, type Canceller, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
+import { err, isPromise, type Problem, type Result } from '../problem.ts';
+import { type Call, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { challengeFor } from './challenge.ts';
 
 export type ToolResult = Result<ToolAnswer, Problem>;
-export type RunTool = (step: ToolStep, call: Call, canceller?: Canceller) => Awaitable<ToolResult>;
+export type RunTool = typeof callTool;
 
 /**
- * Calls tools. A bug in one is logged and becomes `internal`: it fails one message, not the batch or the stream that is in.
+ * Calls tools. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that it is in,
+ * and counts against the rate limit like any other answer.
  * A call counts as under way until it is done, even when its request was answered (202, or an event stream) before.
  */
 export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
@@ -27,7 +28,11 @@ export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
   async function finished(answer: Promise<ToolResult>, tool: Tool, call: Call): Promise<ToolResult> {
     inFlight.enter();
     try {
-      return await answer;
+      const result = await answer;
+      if (!result.ok && result.error.code === 'tool_timeout') {
+        log.warn('tool out of time', { requestId: call.requestId, tool: tool.name });
+      }
+      return result;
     } catch (error) {
       return failed(error, tool, call);
     } finally {
@@ -35,7 +40,7 @@ export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
     }
   }
 
-  return ({ tool, input }, call, canceller) => {
+  return (tool, input, call, canceller) => {
     try {
       const answer = callTool(tool, input, call, canceller);
       return isPromise(answer) ? finished(answer, tool, call) : answer;
@@ -58,7 +63,7 @@ export function toolResultText(
   return error === undefined ? resultText(id, methods.framed(era, toolResultMembers(result))) : errorText(id, error);
 }
 
-/** The challenge for a user's tool without a valid token: the one denial that a client can do something about itself. */
+/** The challenge for a user's tool without a valid token: the one refusal that a client can mend by itself. */
 export function oauthChallenge(
   { tool }: ToolStep,
   result: ToolResult,

@@ -1,4 +1,4 @@
-// POST /tools/<name>: a tool over plain HTTP. Body in, callTool, answer out.
+// POST /tools/<name>: a tool over plain HTTP. Body in, its call, answer out.
 
 import { withJson } from '../http/body.ts';
 import { metaApiKey } from '../http/credentials.ts';
@@ -10,15 +10,17 @@ import { isObject } from '../json.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 import { remembering } from '../remembering.ts';
 import { type SplitInput, withoutMeta } from '../tools/input.ts';
-import { type Call, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
+import type { Call, Tool, ToolAnswer } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
+import type { RunTool } from './tool-call.ts';
 
 export interface ToolsRouteOptions {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prefix: string;
   readonly newCall: CallMaker;
   readonly needsHttps: NeedsHttps;
+  readonly runTool: RunTool;
   readonly metadataUrl: () => string | null;
 }
 
@@ -29,7 +31,7 @@ export interface ToolsRoute {
 }
 
 export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
-  const { tools, prefix, newCall, needsHttps, metadataUrl } = options;
+  const { tools, prefix, newCall, needsHttps, runTool, metadataUrl } = options;
   const answerHeaders = createAnswerHeaders();
   const toolAt = remembering((path) => tools.get(path.slice(prefix.length)) ?? null);
 
@@ -46,7 +48,7 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
     const key = metaApiKey(input.value.meta);
     if (key !== null && needsHttps(exchange)) return refuse(exchange, { code: 'https_required' });
     const call = newCall(exchange, key);
-    const answered = holdingOpen(exchange, tool.timeoutMs, callTool(tool, input.value.fields, call));
+    const answered = holdingOpen(exchange, tool.timeoutMs, runTool(tool, input.value.fields, call));
     return chain(answered, respond, { exchange, call });
   }
 

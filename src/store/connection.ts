@@ -9,8 +9,8 @@ import { type Client, createClient, LibsqlError } from '@libsql/client/sqlite3';
 /** How long SQLite itself waits for another process's lock. It holds up the event loop, so it is short. */
 const LOCK_WAIT_MS = 3;
 /**
- * Pages of 4 KiB in the write-ahead log before a commit moves them into the file, while the event loop waits: 3 ms, and
- * 9 ms with SQLite's own 1,000, for the same number of creations a second.
+ * With so many pages (4 KiB) in the write-ahead log, a commit moves them into the file. The event loop waits for that:
+ * 3 ms, where SQLite's own 1,000 pages take 9 ms. Keys are created as fast with either.
  */
 const CHECKPOINT_PAGES = 250;
 /** The driver blocks the event loop while it works; after so much work in a row the loop runs what else is waiting. */

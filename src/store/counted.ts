@@ -1,4 +1,4 @@
-// A database that counts what is asked of it: that verifying known keys asks nothing can be seen, not just claimed.
+// A database that counts what is asked of it, to show that verifying a known key asks nothing.
 
 import type { Database } from './database.ts';
 

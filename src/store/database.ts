@@ -26,12 +26,12 @@ export type Answered<T> = Promise<Result<T, Unavailable>>;
 export interface Written {
   /** Rows of the RETURNING clause, of the last try. */
   readonly rows: readonly Row[];
-  /** An earlier try may have been carried out as well: what it changed, `rows` doesn't tell. */
+  /** True where an earlier try may have been carried out as well; `rows` doesn't tell what that one changed. */
   readonly repeated: boolean;
 }
 
 export interface Database {
-  /** Reads from the primary. `withinMs`: answer or give up by then; each database has its own patience otherwise. */
+  /** Reads from the primary. `withinMs`: answer or give up by then; without it each database has a limit of its own. */
   read(statement: Statement, withinMs?: number): Answered<readonly Row[]>;
   /**
    * Runs one writing statement, durably. It may be sent more than once when the outcome of a try is unknown: the
@@ -72,7 +72,7 @@ export const unavailable = (outage: Outage, reason: string): Unavailable => ({
 
 export const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
-/** Statements of ours fail so only where the schema is another one. SQLite's words, in every mode. */
+/** True where our tables or columns are not there: nothing else makes our statements fail so. In SQLite's words. */
 export const isSchemaMissing = (error: unknown): boolean =>
   /no such (table|column)|has no column named/i.test(String(error));
 

@@ -24,7 +24,7 @@ const UNAVAILABLE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|CORRUPT|N
 const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/;
 const BUSY = /^SQLITE_(BUSY|LOCKED|PROTOCOL)/;
 
-/** For the log, when a damaged page is met that the check at the start did not read. */
+/** For the log: the check at the start does not read every page of a large file. */
 const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
 
 const codeOf = (error: unknown) => (error instanceof LibsqlError ? error.code : '');

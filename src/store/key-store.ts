@@ -20,9 +20,11 @@ const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newes
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
 
+// A try that was given up may still arrive, after the next try has made the key and even after that key was deleted.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
+AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
 ON CONFLICT DO NOTHING RETURNING id`;
 
 /** At 13 KB for a key with all it may hold, half of the 10 MB at which sqld refuses to answer. */
@@ -31,8 +33,9 @@ const LIST_PAGE_ROWS = 400;
 const LISTS_AT_ONCE = 16;
 const LIST_BEGINS_WITHIN_MS = 5000;
 
-// The column of api_keys is the first version's: it counts until the key is used again.
-const LIST = `SELECT k.*, coalesce(u.last_used_at_ms, k.last_used_at_ms) AS used_at_ms
+// The column of api_keys is the first version's, whose servers may run beside this one: the later use counts.
+const LIST = `SELECT k.*,
+max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms)) AS used_at_ms
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
 ORDER BY created_at_ms DESC, row DESC LIMIT ${LIST_PAGE_ROWS}`;
 
@@ -40,8 +43,8 @@ const CHANGES = `SELECT f.database_id, f.pruned_seq, ${NEWEST_SEQ} AS newest_seq
 FROM feed f LEFT JOIN (SELECT seq, key_hash FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ${FEED_PAGE_MAX}) c ON true
 ORDER BY c.seq`;
 
-// Of a key deleted meanwhile nothing is written; what another process wrote already is not written again. CROSS: one key
-// after the other is looked for, never the uses for each key there is.
+// A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN keeps the order: for
+// each use its key is looked up, and not for each key its use.
 const RECORD_USE = `INSERT INTO key_uses (row, last_used_at_ms)
 SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
 ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
@@ -51,7 +54,7 @@ const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
 /** Changes removed by one statement. */
 const PRUNE_ROWS = 1000;
 
-// The mark is raised before the rows go: who has not read that far knows that changes are missing.
+// The mark is raised before the rows go: whoever has not read that far then knows that changes are missing.
 const PRUNE_MARK: Statement = {
   sql: `UPDATE feed SET pruned_seq = old.seq FROM (SELECT max(seq) AS seq FROM (
 SELECT seq FROM changes WHERE changed_at_ms < unixepoch('subsec') * 1000 - ? ORDER BY seq LIMIT ?)) AS old
@@ -83,7 +86,7 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
   const lists = createSemaphore(LISTS_AT_ONCE);
   let newest: FeedPosition | null = null; // what the primary said last
 
-  // After a try whose outcome is unknown the row may be missing because that try did the work.
+  // No row was changed, but an earlier try may have changed it: that counts as changed.
   const changed = (statement: Statement): Answered<boolean> =>
     primary
       .write(statement)

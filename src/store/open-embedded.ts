@@ -9,11 +9,11 @@ import { inspect, migrate } from './schema.ts';
 /** The file is written on the event loop: 200 uses hold it up for 0.6 ms, among a million keys for 1.2 ms. */
 const USES_PER_WRITE = 200;
 
-/** About 200,000 keys: 0.1 s from memory, half a second from a slow disk. */
+/** Up to this a file is read whole at the start: some 200,000 keys, 0.1 s from memory, 0.5 s from a slow disk. */
 const READ_WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
 const SIZE: Statement = { sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size' };
-/** One page of each level of every table and index. */
+/** Reads one page of each level of every table and index. */
 const NEWEST_ENDS: Statement = {
   sql: `SELECT (SELECT max(row) FROM api_keys), (SELECT max(id) FROM api_keys), (SELECT max(key_hash) FROM api_keys),
 (SELECT max(user_id) FROM api_keys), (SELECT max(seq) FROM changes), (SELECT max(changed_at_ms) FROM changes),
@@ -22,7 +22,7 @@ const NEWEST_ENDS: Statement = {
 
 /** Moves the write-ahead log into the file. The driver's close doesn't: a copy of the file alone would lack it. */
 const CHECKPOINT: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
-/** Waited for another process that is at it; it would be the one to do this when it stops. */
+/** Another process that keeps it busy for longer does this when it stops. */
 const CHECKPOINT_MS_MAX = 500;
 
 const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;

@@ -14,8 +14,8 @@ import {
 } from './database.ts';
 
 export interface OpeningDatabase extends Database {
-  /** Opens now unless it is open. Throws UnusableDatabase. */
-  open(): Answered<void>;
+  /** Opens now unless it is open. Waits no longer than `withinMs`, if that is given. Throws UnusableDatabase. */
+  open(withinMs?: number): Answered<void>;
 }
 
 export interface OpeningOptions {
@@ -32,7 +32,7 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
   let isOpen = false;
   let complained = '';
 
-  function open(): Answered<void> {
+  function prepared(): Answered<void> {
     opening ??= prepare(db).then(
       () => {
         if (complained !== '') log.info('database opened');
@@ -50,27 +50,27 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
     return opening;
   }
 
-  /** As `open`, once somebody waits for an answer: nothing is thrown, and the wait is bounded. */
-  function openWithin(withinMs: number | undefined): Answered<void> {
-    const opened = open().catch((error): Result<void, Unavailable> => {
-      if (error instanceof UnusableDatabase) return err(unavailable('refused', error.message));
-      throw error;
-    });
-    return withinMs === undefined ? opened : within(withinMs, opened, NOT_YET);
+  async function open(withinMs?: number): Answered<void> {
+    const opened = await (withinMs === undefined ? prepared() : within(withinMs, prepared(), NOT_YET));
+    return opened.ok ? opened : refuse(opened.error);
   }
 
-  function complain(reason: string): void {
-    if (reason !== complained) log.warn('database not opened', { reason });
-    complained = reason;
+  function refuse(failure: Unavailable): Result<never, Unavailable> {
+    if (failure.reason !== complained) log.warn('database not opened', { reason: failure.reason });
+    complained = failure.reason;
+    return err(failure);
   }
+
+  /** A start ends at an unusable database; who uses it later is told like of any other failure. */
+  const unusable = (error: unknown): Result<never, Unavailable> => {
+    if (error instanceof UnusableDatabase) return refuse(unavailable('refused', error.message));
+    throw error;
+  };
 
   async function through<T>(run: () => Answered<T>, withinMs?: number): Answered<T> {
     if (!isOpen) {
-      const opened = await openWithin(withinMs);
-      if (!opened.ok) {
-        complain(opened.error.reason);
-        return opened;
-      }
+      const opened = await open(withinMs).catch(unusable);
+      if (!opened.ok) return opened;
     }
     const answered = await run();
     if (!answered.ok && answered.error.outage === 'no_schema') {
@@ -90,4 +90,4 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
   };
 }
 
-const NOT_YET = err(unavailable('unreachable', 'the database is not opened yet'));
+const NOT_YET = err(unavailable('unreachable', 'the database takes long to open'));

@@ -26,12 +26,12 @@ import { createSemaphore } from './semaphore.ts';
 const TRIES_MAX = 3;
 /** Before the second try there is a random pause of up to this, before the third of up to twice this. */
 const PAUSE_MS_MAX = 150;
-/** Where there is little time in all the pauses are shorter: up to this part of it, and twice that. */
+/** With little time in all the pauses are shorter: up to this part of the time, then up to twice that. */
 const PAUSE_PART_MAX = 0.1;
 /**
- * How long one try may take, and all together. A second try is for a connection that died silently, and for an answer
- * that came while this process had no processor to read it. A primary that is only busy must not be given twice the
- * work for it, so writes, which it does one after another, get more time.
+ * How long one try may take, and all tries together. A second try helps where a connection died silently, or where this
+ * process was too busy to read the answer in time. Where only the primary is busy it makes more work for it, so writes,
+ * which a primary does one after the other, get more time.
  */
 interface Patience {
   readonly tryMs: number;
@@ -52,17 +52,17 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     createClient({ url }).close();
   } catch {
     // In words of our own: the driver's quote the query, where a token may stand.
-    const expected = 'no fragment, and in its query authToken and a tls that fits, or nothing';
+    const expected = 'a URL without fragment, and in its query only authToken, or a tls that fits the rest';
     throw new Error(`DATABASE_URL: expected ${expected}, got "${shownUrl(url)}"`);
   }
   let closed = false;
 
-  async function attempt<T>(run: (client: Client) => Promise<T>, withinMs: number): Promise<Tried<T>> {
+  async function attempt<T>(run: (client: Client) => Promise<T>, withinMs: number, again: boolean): Promise<Tried<T>> {
     const wire: Wire = { status: null, failure: null };
     const client = createClient({
       url,
       ...(authToken !== null && { authToken }),
-      fetch: (request: Request) => fetchWithin(request, withinMs, wire),
+      fetch: (request: Request) => fetchWithin(request, withinMs, again, wire),
     });
     try {
       return { ok: true, value: await run(client) };
@@ -82,7 +82,7 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     for (let tries = 1; ; tries += 1) {
       if (closed) return err(unavailable('unreachable', 'the store is closed'));
       const leftMs = allMs - (performance.now() - startedAtMs);
-      const tried = await attempt(run, Math.max(1, Math.min(tryMs, leftMs)));
+      const tried = await attempt(run, Math.max(1, Math.min(tryMs, leftMs)), tries > 1);
       if (tried.ok) return ok({ value: tried.value, repeated });
       repeated ||= tried.outcomeUnknown;
       const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, allMs * PAUSE_PART_MAX) * tries;
@@ -122,7 +122,7 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
       return answered.ok ? ok(answered.value.value) : answered;
     },
     write: writeOne,
-    writeUnsynced: writeOne, // when its disk is waited for is the primary's affair
+    writeUnsynced: writeOne, // the primary decides when it waits for its disk
     async writeAll(statements) {
       const answered = await write((client) => client.batch(statements.map(driverStatement), 'write'));
       return answered.ok ? ok(undefined) : answered;
@@ -149,9 +149,11 @@ interface Verdict {
   readonly outcomeUnknown: boolean;
 }
 
-async function fetchWithin(request: Request, withinMs: number, wire: Wire): Promise<Response> {
+/** `again`: on a new connection. Where one died silently, those that were opened with it and wait in the pool did too. */
+async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
   try {
-    const response = await fetch(request, { signal: AbortSignal.timeout(withinMs) });
+    const signal = AbortSignal.timeout(withinMs);
+    const response = await fetch(request, { signal, ...(again && { keepalive: false }) });
     const body = await response.arrayBuffer(); // within the deadline too
     wire.status = response.status;
     return new Response(body, { status: response.status, headers: response.headers });

@@ -21,10 +21,10 @@ export type ReplicaReply =
   | { readonly refused: 'owned' | 'empty' | 'broken'; readonly reason: string };
 
 /**
- * Seconds between two pulls. While the replica is behind what its process knows, keys that are not in memory are read
- * from the primary, so this costs a few reads and never correctness.
+ * Between two pulls. While the replica is behind what its process knows, keys that are not in memory are read from the
+ * primary, so this costs a few reads and never correctness.
  */
-const PULL_EVERY_S = 1;
+const PULL_EVERY_MS = 1000;
 
 interface Port {
   onmessage: (event: MessageEvent<{ id: number; request: ReplicaRequest }>) => void;
@@ -37,6 +37,7 @@ let owner: Transaction | undefined;
 let client: Client | undefined;
 let file = '';
 let turn: Promise<void> = Promise.resolve();
+let timer: ReturnType<typeof setTimeout> | undefined;
 
 port.onmessage = ({ data: { id, request } }) => {
   turn = turn.then(async () => {
@@ -66,17 +67,29 @@ async function answer(request: ReplicaRequest): Promise<ReplicaReply> {
 async function open(source: ReplicaSource, anew: boolean): Promise<boolean> {
   file = source.file;
   owner ??= await own(file);
-  client?.close();
-  client = undefined;
+  end();
   if (anew) removeReplica(file);
   const kept = keepOrRemove(file);
   client = createClient({
     url: `file:${encodeURI(file)}`,
     syncUrl: source.url,
-    syncInterval: PULL_EVERY_S,
     ...(source.authToken !== null && { authToken: source.authToken }),
   });
+  pullAfter(0);
   return kept;
+}
+
+/**
+ * Pulls, and goes on so until `close`. What the driver pulls by itself, given an interval, it pulls after it was closed,
+ * too, and writes it into the file that is opened next, which breaks.
+ */
+function pullAfter(ms: number): void {
+  timer = setTimeout(() => {
+    turn = turn
+      .then(() => client?.sync())
+      .catch(() => {}) // the primary is away; whoever needs it finds out
+      .then(() => client && pullAfter(PULL_EVERY_MS));
+  }, ms);
 }
 
 /** Becomes the only user of the file, until the result is closed. Throws SQLITE_BUSY while another process is. */
@@ -90,10 +103,17 @@ async function own(file: string): Promise<Transaction> {
   }
 }
 
-function close(): void {
+function end(): void {
+  clearTimeout(timer);
   client?.close();
-  if (client !== undefined) noteClosed(file);
   client = undefined;
+}
+
+function close(): void {
+  if (client !== undefined) {
+    end();
+    noteClosed(file);
+  }
   owner?.close();
   owner = undefined;
 }

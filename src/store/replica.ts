@@ -1,4 +1,4 @@
-// An embedded replica of the primary, for reads close by. Whether an answer of it may be believed is decided by who reads
+// An embedded replica of the primary, for reads close by. Whether its answers may be believed is decided by the reader
 // (key-store.ts, by the position of the change feed). This file keeps it open and whole, and gives up on a slow answer.
 
 import { existsSync, statSync } from 'node:fs';
@@ -77,7 +77,7 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
       return null;
     });
     if (broken !== null) return err(broken);
-    if (here === null) return ok(kept); // nothing has arrived yet: what will, is of this primary
+    if (here === null) return ok(kept); // nothing has arrived yet; what will arrive comes from this primary
     const there = await readPosition(readPrimary);
     if (there === null) return err({ reason: 'the primary is away', damaged: false });
     const isPast = here.databaseId === there.databaseId && here.seq <= there.seq;
@@ -156,7 +156,7 @@ function createThread() {
     return new Promise((resolve) => waiting.set(lastId, resolve));
   }
 
-  /** Null when there is no answer in time, and at once while an earlier one is still owed. */
+  /** Null when there is no answer in time; at once while an earlier request is still unanswered. */
   async function askWithin(request: ReplicaRequest, withinMs: number): Promise<ReplicaReply | null> {
     if (late > 0) return null;
     const asked = ask(request);

@@ -2,15 +2,17 @@
 
 import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
 import migration0002 from '../../db/0002_key_uses.sql' with { type: 'text' };
+import migration0003 from '../../db/0003_changes_by_key.sql' with { type: 'text' };
 import { type Answered, type Database, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
 const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0001_keys', sql: migration0001 },
   { name: '0002_key_uses', sql: migration0002 },
+  { name: '0003_changes_by_key', sql: migration0003 },
 ];
 
-// The driver's and the server's own tables are not somebody's data.
+// Without the tables of SQLite, the driver and the database server, which an empty database has too.
 const TABLES: Statement = {
   sql: "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'",
 };
@@ -18,7 +20,7 @@ const APPLIED: Statement = { sql: 'SELECT version, name FROM schema_migrations O
 const CREATE_LEDGER: Statement = {
   sql: 'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
 };
-/** Fails to compile where a table or column is missing. */
+/** SQLite refuses it where a table or column is missing. */
 const SHAPE: Statement = {
   sql: `SELECT k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.created_at_ms, k.expires_at_ms,
 k.last_used_at_ms, u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq

@@ -12,7 +12,7 @@ export function toolsByName(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
     const { name } = tool;
     const shown = JSON.stringify(name);
     if (!NAME.test(name)) throw new Error(`tool name: expected 1-128 letters, digits, "_", "-" or ".", got ${shown}`);
-    if (byName.has(name)) throw new Error(`tool name: expected another for each tool, got ${shown} twice`);
+    if (byName.has(name)) throw new Error(`tool name: expected a different one for each tool, got ${shown} twice`);
     byName.set(name, tool);
   }
   return byName;

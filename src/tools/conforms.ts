@@ -1,5 +1,5 @@
-// A schema as one predicate, made once: what passes it would come out of the schema's parse unchanged. Parsing builds a
-// new value and a record of every step on the way, which on each call's input and output costs more than the call.
+// Makes one predicate of a schema: what passes it would come out of the schema's parse unchanged. Parsing builds a new
+// value and a record of every step, which for the input and output of a call costs more than the call itself.
 
 import type { GenericSchema } from 'valibot';
 import { isObject } from '../json.ts';
@@ -48,7 +48,7 @@ function compileStep(step: Part): Conforms | null {
 }
 
 function compileType(part: Part): Conforms | null {
-  if (part.fallback !== undefined) return null; // also given where a field is missing
+  if (part.fallback !== undefined) return null; // a fallback is given where a field is missing, too
   switch (part.type) {
     case 'string':
       return (value) => typeof value === 'string';
@@ -100,7 +100,7 @@ function objectOf(entries: Readonly<Record<string, Part>> = {}): Conforms | null
     let unknown = Object.keys(value).length;
     for (const { name, inner, optional } of fields) {
       const field = value[name];
-      if (field === undefined && optional) continue; // if it is there with this value, it stays counted as unknown
+      if (field === undefined && optional) continue; // there, but undefined, it stays counted as unknown
       if (!inner(field)) return false;
       unknown -= 1;
     }

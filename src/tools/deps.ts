@@ -1,6 +1,7 @@
 // What tools are made of: the guards ready to use, and the key domain.
 
 import type { Clock } from '../clock.ts';
+import { parseDuration } from '../duration.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../guards/api-key.ts';
 import { both, type Guard } from '../guards/guard.ts';
 import { rateLimitGuard } from '../guards/rate-limit.ts';
@@ -8,7 +9,6 @@ import { type ScopedCall, scopesGuard } from '../guards/scopes.ts';
 import { type UserAuth, userJwtGuard, type VerifyUserJwt } from '../guards/user-jwt.ts';
 import type { Keys } from '../keys/keys.ts';
 import type { Log } from '../log.ts';
-import { parseWindow } from '../window.ts';
 import type { Call } from './tool.ts';
 
 export interface ToolDeps {
@@ -23,7 +23,6 @@ export interface ToolDeps {
     readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In>;
   };
   readonly keys: Keys;
-  readonly clock: Clock;
 }
 
 export interface ToolLimit<In> {
@@ -52,7 +51,7 @@ export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, cloc
       apiKey: both<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey),
       scopes: scopesGuard(log),
       rateLimit({ requests, window, key }) {
-        const windowMs = parseWindow(window);
+        const windowMs = parseDuration(window);
         if (!Number.isSafeInteger(requests) || requests < 0) {
           throw new Error(`rate limit: expected a whole number of requests, 0 for no limit, got ${requests}`);
         }
@@ -61,6 +60,5 @@ export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, cloc
       },
     },
     keys,
-    clock,
   };
 }

@@ -1,4 +1,4 @@
-// The schemas tools share, the way valibot's findings become ours, and JSON Schema for those who ask.
+// What tools share about schemas: parsing with valibot, the issues it finds, JSON Schema for clients, common fields.
 
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
@@ -15,8 +15,8 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 const ISSUES_MAX = 10;
 
 /**
- * Of a larger input only the first issue is looked for: valibot makes one of every wrong value there is, which for the
- * half a million of a full body takes 0.6 s and 150 MB.
+ * In a larger input only the first issue is looked for: valibot would make one for every wrong value, and a full body
+ * can hold half a million of them, which takes 0.6 s and 150 MB.
  */
 const VALUES_MAX = 1000;
 
@@ -50,7 +50,7 @@ function isSmall(input: unknown): boolean {
   return true;
 }
 
-// Of a format, like `email` or `integer`, valibot says only what it is called; of a function, nothing worth saying.
+// Of a format, like `email` or `integer`, valibot tells only the name, of a check by a function nothing of use.
 const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
   `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : type.replaceAll('_', ' '))}`;
 
@@ -91,7 +91,7 @@ export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
       if (errors) throw new Error(`${tool}: ${errors.join(' ')}`);
     },
     overrideAction: ({ valibotAction, jsonSchema, errors }) => {
-      if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // it is there, without flags
+      if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // its flags are lost
       if (valibotAction.type !== 'metadata') return errors && jsonSchema;
       const { metadata } = valibotAction as unknown as { metadata: Record<string, unknown> };
       return {
@@ -100,8 +100,8 @@ export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
       };
     },
   });
-  const json = { type: 'object', ...converted }; // of alternatives no type is said, which MCP clients ask for
+  const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients ask for one
   const { properties, required, ...bare } = json;
-  // What MCP tells tools without arguments to say (server/tools): `{"type":"object","additionalProperties":false}`.
+  // What tools without arguments must say (MCP, server/tools): `{"type":"object","additionalProperties":false}`.
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
 }

@@ -56,7 +56,7 @@ export class Call {
   }
 }
 
-/** Whose signal cancels a call: a request, or an AbortController. Asked for only when the tool doesn't answer at once. */
+/** Its signal cancels a call: a request, or an AbortController. Only read when the tool doesn't answer at once. */
 export type Canceller = Pick<Request, 'signal'>;
 
 /** Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool itself. */
@@ -88,13 +88,13 @@ export interface Tool extends ToolFacts {
   /** Null: the tool answers with content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
-  /** What answers say of the rate limit when the call did not come to it; null: the tool has none. */
+  /** The rate limit as answers show it when the call was refused before it; null: the tool has none. */
   readonly unusedLimit: RateLimitState | null;
   /** Guards, then input, then run, then output check. Use `callTool`. */
   readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolAnswer, Problem>>;
 }
 
-/** What a timer can wait for, 24 days; one for longer would ring at once. */
+/** As long as a timer can wait, 24 days; a longer one would go off at once. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients give up then, too
 
@@ -114,8 +114,8 @@ interface WithContent<Added extends object, I extends ObjectSchema> extends Tool
  * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks. Throws an Error for a
  * `timeoutMs` that no timer can keep.
  *
- * The guard is an argument of its own because TypeScript infers from left to right: `run` then knows what it adds. Of two
- * overloads the compiler explains why the last does not fit: that is the one for most tools.
+ * The guard is an argument of its own because TypeScript infers from left to right: `run` then knows what it adds. Where
+ * no overload fits, the compiler explains why the last one doesn't, so that is the one for most tools.
  */
 export function defineTool<Added extends object, I extends ObjectSchema>(
   guard: Guard<Call, Added>,
@@ -171,9 +171,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
 const listed = ({ issues }: InvalidInput): string =>
   issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
 
-/**
- * Calls a tool within its time. `canceller` aborts it early; what it then answers is nobody's.
- */
+/** Calls a tool within its time. `canceller` aborts it early; nobody waits for what the tool answers then. */
 export function callTool(
   tool: Tool,
   input: unknown,
@@ -200,7 +198,7 @@ function withinItsTime(
     }, tool.timeoutMs);
     if (cancelled?.aborted) cancel();
     cancelled?.addEventListener('abort', cancel, { once: true });
-    // What a tool throws once it was told to stop is its way of stopping, not a bug.
+    // What a tool throws after it was told to stop is its way of stopping, not a bug.
     answer
       .then(resolve, (bug) => (call.isAborted ? giveUp() : reject(bug)))
       .finally(() => {

@@ -1,5 +1,5 @@
 // A hand-written page made self-contained: the files it links to and imports are put in, and what only readers of the
-// source need (comments, indentation) is left out. The source works unassembled from any static file server, too.
+// source need (comments, indentation) is left out. The source also works as it is, from any static file server.
 
 /** File name → text. */
 export type Parts = Readonly<Record<string, string>>;

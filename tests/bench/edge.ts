@@ -1,5 +1,5 @@
 // `bun tests/bench/edge.ts`: what one key, poll, read and flush cost, on a file and on a real sqld. From these figures
-// the README computes how far a fleet at the edge goes.
+// the README computes how far many servers on one database go.
 
 import { statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';

@@ -4,9 +4,9 @@ export interface Plan {
   /** Interleaved: every case once a round, so that whatever slows the machine down for a while slows all of them. */
   readonly rounds: number;
   readonly roundS: number;
-  /** Requests to each server before anything counts, so that the JIT has done its work; */
+  /** Requests to each server before anything counts, so that the JIT has done its work. */
   readonly warmupRequests: number;
-  /** slow servers are warmed up for this long instead. */
+  /** A slow server's warm-up ends after this long, with fewer requests. */
   readonly warmupSMax: number;
   /** Rounds that must contain a flush of last uses, which comes every 3 s. */
   readonly flushRounds: number;

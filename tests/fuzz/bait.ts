@@ -11,13 +11,13 @@ export interface Bait {
   /** Refused ones: revoked, expired, never issued, signed by somebody else, of a database. */
   readonly badKeys: readonly string[];
   readonly badTokens: readonly string[];
-  /** What a good token says beside whose it is, and until when. */
+  /** The claims of a good token beside `sub` and `exp`. */
   readonly claims: Target['claims'];
   /** Ids of keys there are. */
   readonly keyIds: readonly string[];
-  /** What is put anywhere, and must come back from nowhere. */
+  /** Sent in all places, and must never come back. */
   readonly secrets: readonly string[];
-  /** What nobody sends, and must come from nowhere either. */
+  /** Never sent, and must never come out either. */
   readonly kept: readonly string[];
 }
 

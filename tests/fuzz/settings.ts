@@ -16,13 +16,13 @@ export interface Target extends AsyncDisposable {
   /** Resolves when the connection can be written to. */
   connect(): Promise<Socket>;
   fetch(path: string, init?: RequestInit): Promise<Response>;
-  /** A good token of a user, */
+  /** A good token of a user. */
   userToken(sub: string): Promise<string>;
-  /** and what stands in it beside `sub` and `exp`. */
+  /** The claims of such a token beside `sub` and `exp`. */
   readonly claims: Readonly<Record<string, unknown>>;
   /** Secrets of the server, that nobody sends. */
   readonly kept: readonly string[];
-  /** Every answer of the app says that only HTTPS will do from now on. */
+  /** True where every answer carries Strict-Transport-Security. */
   readonly strict: boolean;
   /** Does something to what the server depends on, again and again, until told to end. */
   readonly trouble: (() => () => Promise<void>) | null;
@@ -47,11 +47,11 @@ export const SETTINGS: Readonly<Record<SettingName, Setting>> = {
   issuer: { start: startWithIssuer, reached: [200, 202, 400, 401, 404] },
   /** With a rate limit that everybody runs into. */
   limited: { start: startLimited, reached: [200, 400, 401, 429] },
-  /** With its keys in a remote database; */
+  /** With its keys in a remote database. */
   remote: { start: startRemote, reached: [200, 202, 400, 401, 404] },
-  /** with one that freezes, refuses writes, and goes away, */
+  /** With a remote database that freezes, refuses writes, and goes away. */
   away: { start: startAway, reached: [200, 202, 400, 401, 404, 503] },
-  /** and with a replica of such a one. */
+  /** With a replica of such a database. */
   replica: { start: startReplica, reached: [200, 202, 400, 401, 404, 503] },
 };
 

@@ -39,16 +39,16 @@ test('what the attacks are made of is good where nothing is wrong with it', asyn
   expect(await outcome(byKeySet, await issuer.token(claims(byKeySet)))).toBe('ok');
 });
 
-describe('weak secrets', () => {
+describe('a token signed with a weak secret is refused', () => {
   test.each(['', ' ', '\0', 'secret', 'null', 'undefined', 'JWT_SECRET', TEST_SECRET.slice(0, -1), `${TEST_SECRET} `])(
-    'signed with %j',
+    '%j',
     async (secret) => {
       expect(await outcome(bySecret, handmade({ alg: 'HS256' }, claims(bySecret), secret))).toBe('invalid_token');
     },
   );
 });
 
-describe('the name of the algorithm', () => {
+describe('a token of another algorithm is refused', () => {
   test.each([
     'hs256',
     'HS256 ',
@@ -92,7 +92,7 @@ describe('the name of the algorithm', () => {
   });
 });
 
-describe('signatures of an elliptic curve (CVE-2022-21449 and its kin)', () => {
+describe('a forged signature of an elliptic curve is refused (CVE-2022-21449 and its kin)', () => {
   const signature = (r: Uint8Array, s: Uint8Array) => Buffer.concat([r, s]).toString('base64url');
   const zero = Buffer.alloc(32);
   const one = Buffer.from([...Buffer.alloc(31), 1]);
@@ -125,7 +125,7 @@ describe('signatures of an elliptic curve (CVE-2022-21449 and its kin)', () => {
   });
 });
 
-describe('times', () => {
+describe('a token with odd times is refused', () => {
   const now = () => Math.floor(bySecret.clock.nowMs() / 1000);
   test.each([
     ['exp as text', () => `"exp":"${now() + 60}"`],

@@ -25,17 +25,25 @@ const post = async (body: string | undefined, headers: Record<string, string> = 
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 describe('media type', () => {
-  test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset="UTF-8"'])(
-    '%s is taken',
-    async (type) => {
-      expect((await post('{}', { 'content-type': type })).status).toBe(200);
-    },
-  );
+  test.each([
+    'application/json',
+    'application/json; charset=utf-8',
+    'Application/JSON;charset="UTF-8"',
+    'application/json; charset=utf8',
+    'application/json;',
+    'application/json; version=1', // parameters nobody knows are ignored
+    'application/json; version=1; charset=utf-8; x="y"',
+  ])('%s is taken', async (type) => {
+    expect((await post('{}', { 'content-type': type })).status).toBe(200);
+  });
 
   test.each([
     'text/plain',
     'application/jsonp',
     'application/json; charset=latin1',
+    'application/json; version=1; charset="utf-16"',
+    'application/json, application/json',
+    'application/json;, text/plain',
     'text/json',
     'multipart/form-data',
   ])('%s is 415', async (type) => {

@@ -83,6 +83,22 @@ test.each(MISSED)('a revocation that a process cannot see, because %s, counts al
   expect((await app.useKey(key)).status).toBe(401);
 });
 
+test.each([499, 500, 1200, 6000])(
+  'a revocation that comes after %d other changes counts when they are read',
+  async (others) => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+    const insert = `INSERT INTO changes (key_hash, changed_at_ms) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
+WHERE i < ${others}) SELECT 'other', unixepoch() * 1000 FROM n`;
+    await database.batch([insert, 'UPDATE api_keys SET active = 0'], 'write');
+    database.close();
+    app.clock.advance(1000);
+    expect((await app.useKey(key)).status).toBe(401);
+  },
+);
+
 test('changes older than a day are removed, however many there are, and younger ones stay', async () => {
   const path = join(temporaryFolder(), 'keys.db');
   const { store, close } = await openEmbedded(path);

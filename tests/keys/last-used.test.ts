@@ -1,6 +1,9 @@
 // Last uses on their way to the database: at an orderly stop, and in slices. Several servers are in ../store/last-used.test.ts.
 
 import { expect, test } from 'bun:test';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
 import { systemClock } from '../../src/clock.ts';
 import { createLastUsed, track } from '../../src/keys/last-used.ts';
 import type { KeyStore } from '../../src/keys/record.ts';
@@ -17,6 +20,18 @@ test('an orderly stop writes what is pending', async () => {
   await using second = await createTestApp({ folder: first.folder, clock: first.clock });
   const { body } = await second.call('list_api_keys', {}, await bearer(second, 'alice'));
   expect(body.keys[0].lastUsedAt).toBe(first.clock.nowMs());
+});
+
+test('a stop that can not write what is pending closes the database all the same', async () => {
+  const app = await createTestApp({ store: 'embedded' });
+  const { key } = await app.createKey('alice');
+  await app.useKey(key);
+  const file = join(app.folder, 'keys.db');
+  const database = createClient({ url: `file:${file}` });
+  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
+  database.close();
+  expect(await app.close().catch(String)).toContain('a bug');
+  expect(statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0).toBe(0);
 });
 
 const keyOf = (id: string, createdAtMs = 0) =>
@@ -78,6 +93,34 @@ test('a key that is used while its last use is on its way is written again', asy
     ['key', 1000],
     ['key', 2000],
   ]);
+});
+
+test('a stop during a flush also writes what was used after that flush began', async () => {
+  const written: unknown[] = [];
+  const answered = Promise.withResolvers<void>();
+  const lastUsed = lastUsedOver(async (uses) => {
+    await answered.promise;
+    written.push(...uses);
+    return ok(undefined);
+  });
+  lastUsed.note(keyOf('first'), 1000);
+  void lastUsed.flush();
+  lastUsed.note(keyOf('second'), 2000);
+  const stopped = lastUsed.stop();
+  answered.resolve();
+  await stopped;
+  expect(written).toEqual([
+    ['first', 1000],
+    ['second', 2000],
+  ]);
+});
+
+test('a list that was read before a use was written, and is answered after, shows the use', async () => {
+  const lastUsed = lastUsedOver(async () => ok(undefined));
+  const key = keyOf('key');
+  lastUsed.note(key, 1000);
+  await lastUsed.stop(); // writes
+  expect(lastUsed.of({ ...key.record, lastUsedAtMs: null })).toBe(1000);
 });
 
 test('of one key whose record was read twice, as when its name was changed in between, the later use is written', async () => {

@@ -63,6 +63,25 @@ describe('a flood of unknown keys from one address', () => {
     expect(await isAdmitted('honest')).toBe(true);
   });
 
+  test('leaves room for 50 a second of those that come back as told, once each', async () => {
+    const clock = testClock();
+    const budget = createMissBudget(clock);
+    const admitted = async (count: number, name: string) => {
+      const taken = await Promise.all(
+        Array.from({ length: count }, (_, n) => budget.take('192.0.2.1', `${name} ${n}`)),
+      );
+      return taken.filter(({ ok }) => ok).length;
+    };
+    expect(await admitted(BURST, 'before')).toBe(BURST);
+    expect(await admitted(60, 'told')).toBe(0);
+    clock.advance(1000);
+    await admitted(200, 'meanwhile'); // uses up what came in
+    expect(await admitted(60, 'told')).toBe(50);
+    clock.advance(1000);
+    await admitted(200, 'later');
+    expect(await admitted(50, 'told')).toBe(0); // those were let in
+  });
+
   test('keeps 16 callers waiting, and the others are refused at once', async () => {
     const budget = createMissBudget(testClock());
     const take = (n: number) => budget.take('192.0.2.1', `key ${n}`);
@@ -93,6 +112,15 @@ test('many honest keys behind one address, all at once, use up no budget', async
     expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
   }
 }, 30_000);
+
+test('keys that could not be looked up use up no budget', async () => {
+  await using app = await createTestApp();
+  const { key } = await app.createKey('alice');
+  await app.useKey(key); // memory is current from here on: the clock stands
+  await app.service.close();
+  const answers = await flood(app, 1, BURST + 50);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
+});
 
 describe('networkOf', () => {
   test.each([

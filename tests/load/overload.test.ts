@@ -5,6 +5,7 @@ import { openFiles } from '../support/open-files.ts';
 import { isWhole, rawConnection } from '../support/raw.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
 import { overload } from './overload.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
@@ -30,7 +31,7 @@ test.skipIf(!canLimit)(
     Bun.spawnSync(['prlimit', '--pid', String(server.pid), `--nofile=${OPEN_FILES_MAX}`]);
     const many = await Promise.all(Array.from({ length: 2 * OPEN_FILES_MAX }, () => rawConnection(server.url)));
     for (const { socket } of many) socket.write(GET);
-    while (openFiles(server.pid).length < OPEN_FILES_MAX - 5) await Bun.sleep(10);
+    await until(() => openFiles(server.pid).length >= OPEN_FILES_MAX - 5);
     early.socket.write(GET);
     await early.until((text) => text.split('HTTP/1.1 200').length === 3);
     for (const { socket } of many) socket.destroy();

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
 import { CONNECTS, type Connect, type Connected, type ToolResult } from './clients.ts';
 
 const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'get_data'];
@@ -97,5 +98,5 @@ describe.each(CONNECTS)('%s', (name, connect) => {
 
 test('the connections the clients left behind are gone', async () => {
   const health = async () => (await (await fetch(`${server.url}/mcp/health`)).json()) as { sessions: number };
-  while ((await health()).sessions > 0) await Bun.sleep(10);
+  await until(async () => (await health()).sessions === 0);
 });

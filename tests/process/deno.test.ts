@@ -8,6 +8,7 @@ import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
 import { runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { answerOf, TEST_SECRET } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
 
 /** What a remote database makes unnecessary. */
 const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write', '--allow-ffi', '--allow-sys'];
@@ -71,7 +72,7 @@ test('on SIGTERM a request under way is finished, then the process ends with 0',
   connection.socket.write(request.slice(0, -body.length));
   await connection.until((received) => received.startsWith('HTTP/1.1 100')); // now its body is waited for
   const exit = server.stop();
-  while ((await fetch(server.url)).status !== 503) await Bun.sleep(20); // now nobody else is served
+  await until(async () => (await fetch(server.url)).status === 503); // now nobody else is served
   connection.socket.write(body);
   const answer = await connection.until(isWhole);
   expect(answer).toContain('HTTP/1.1 200');

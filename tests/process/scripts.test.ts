@@ -1,19 +1,21 @@
 // The scripts of package.json: what they let in from the environment.
 
 import { expect, test } from 'bun:test';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
 import { startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
-const { scripts } = JSON.parse(readFileSync(join(import.meta.dir, '../../package.json'), 'utf8'));
+const ROOT = join(import.meta.dir, '../..');
+const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
 test.each(['test', 'test:long'])(
   'bun run %s ignores the environment, but for PATH, HOME and CI, and .env',
   async (name) => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tests'));
+    cpSync(join(ROOT, 'tests/clean-env'), join(folder, 'tests/clean-env'));
     for (const file of ['.env', '.env.test', '.env.local'])
       writeFileSync(join(folder, file), 'PORT=80a\nFROM_FILE=1\n');
     for (const file of ['tests/probe.test.ts', 'tests/probe.long.ts']) {

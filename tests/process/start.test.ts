@@ -151,7 +151,7 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
 
   test('an address that is not of this machine', async () => {
     expect(await failure({ ...JWT, HOST: '192.0.2.1', PORT: '0' })).toMatch(
-      /^mcp-key-server: HOST, PORT: expected an address to listen on, but port 0 of 192\.0\.2\.1 can't be \(\w+\)$/,
+      /^mcp-key-server: HOST, PORT: expected an address to listen on, but port 0 of 192\.0\.2\.1 can't be used \(\w+\)$/,
     );
   });
 
@@ -185,7 +185,7 @@ describe('a start that cannot be is one line and a non-zero exit', () => {
     ['libsql://localhost:9#hunter2', 'libsql://localhost:9'],
   ])('a remote address with what the driver does not take, not shown: %s', async (url, shown) => {
     expect(await failure({ ...JWT, DATABASE_URL: url })).toBe(
-      `mcp-key-server: DATABASE_URL: expected no fragment, and in its query authToken and a tls that fits, or nothing, got "${shown}"`,
+      `mcp-key-server: DATABASE_URL: expected a URL without fragment, and in its query only authToken, or a tls that fits the rest, got "${shown}"`,
     );
   });
 

@@ -13,6 +13,7 @@ import { rawStream } from '../support/raw-sse.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { transportOf } from '../support/transports.ts';
+import { until } from '../support/until.ts';
 
 const env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' };
 const PEOPLE = 16;
@@ -127,7 +128,7 @@ describe.each(WAYS)('%s', (_, startIt) => {
     const streams = await Promise.all(Array.from({ length: IDLE_STREAMS }, () => rawStream(url)));
     let stopping = false;
     const work = people.map((person) => person.workUntilGone(() => stopping));
-    while (people.reduce((sum, { answered }) => sum + answered, 0) < ANSWERED_BEFORE) await Bun.sleep(20);
+    await until(() => people.reduce((sum, { answered }) => sum + answered, 0) >= ANSWERED_BEFORE);
     stopping = true;
     const startedMs = performance.now();
     expect(await stop()).toBe(0);

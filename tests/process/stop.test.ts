@@ -4,11 +4,13 @@ import { describe, expect, test } from 'bun:test';
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { createClient } from '@libsql/client';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { isWhole, rawConnection, rawPost } from '../support/raw.ts';
 import { type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
 /** There the listener goes last, and closing is left to the client: see the README. */
@@ -168,6 +170,19 @@ test('what was used a moment ago is flushed', async () => {
   expect((await callOver(again.url, 'list_api_keys', {}, alice)).body.keys).toEqual(before);
 });
 
+test('a stop that meets a bug ends with 1, says what it was, and its log is whole', async () => {
+  const server = await startServer({ env: { ...JWT, LOG_LEVEL: 'debug' } });
+  const alice = await userHeaders('alice');
+  const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
+  await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
+  const database = createClient({ url: `file:${join(server.folder, 'data/keys.db')}` });
+  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
+  database.close();
+  expect(await server.stop()).toBe(1);
+  expect(server.stderr()).toContain('a bug');
+  expect(events(server).at(-1)).toMatchObject({ event: 'counts' }); // written while everything was closed
+});
+
 test('the database file is whole without what stood beside it', async () => {
   const server = await startServer({ env: JWT });
   const alice = await userHeaders('alice');
@@ -206,7 +221,8 @@ describe('a second signal', () => {
     const { server, stuck } = await stuckServer();
     await using _server = server;
     server.signal('SIGINT');
-    await Bun.sleep(1100);
+    await until(() => server.stdout().includes('"stopping"')); // it has come: from here on a second is enough
+    await Bun.sleep(1000);
     const startedMs = performance.now();
     server.signal('SIGINT');
     expect(await server.exited).not.toBe(0);

@@ -41,6 +41,7 @@ test('it lasts 24 hours, or as long as --expires says', async () => {
   for (const [args, seconds] of [
     [[], 86_400],
     [['--expires', '30s'], 30],
+    [['--expires=30s'], 30],
     [['--expires', '7d'], 604_800],
   ] as const) {
     const { stdout } = await mint(['--sub', 'alice', ...args]);
@@ -64,6 +65,7 @@ describe('what it cannot do is said on stderr, with a non-zero exit', () => {
     [['--sub'], {}, 'usage'],
     [['--sub', ''], {}, 'usage'],
     [['alice'], {}, 'usage'],
+    [['--sub', '--expires'], {}, 'usage'], // not for a user of this name
     [['--sub', 'alice', '--admin', 'yes'], {}, 'usage'],
     [['--sub', 'alice', '--expires', 'soon'], {}, '--expires: expected a time like 30s'],
     [['--sub', 'a\nb'], {}, '--sub: expected 1 to 255 characters without control characters'],

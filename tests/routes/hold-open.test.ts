@@ -7,6 +7,7 @@ import { defineTool } from '../../src/tools/tool.ts';
 import { call } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
+import { until } from '../support/until.ts';
 
 /** A service whose tool `slow` may take two minutes, and answers, one call after the other, when it is told to. */
 async function startSlow() {
@@ -46,7 +47,7 @@ test.each([
 ])('POST %s is held open until the tool has answered', async (path, body) => {
   await using slow = await startSlow();
   const answered = slow.fetch(path, json(body));
-  while (slow.held.length === 0) await Bun.sleep(1);
+  await until(() => slow.held.length > 0);
   expect(slow.held).toEqual([`POST ${path} held`]);
   slow.finish();
   expect((await answered).status).toBe(200);
@@ -56,7 +57,7 @@ test.each([
 test('a batch holds its connection open until the last of its calls is done', async () => {
   await using slow = await startSlow();
   const answered = slow.fetch('/mcp', json([callSlow(1), callSlow(2)]));
-  while (slow.held.length === 0) await Bun.sleep(1);
+  await until(() => slow.held.length > 0);
   slow.finish();
   await Bun.sleep(5);
   expect(slow.held).not.toContain('POST /mcp let go');

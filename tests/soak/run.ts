@@ -10,7 +10,7 @@ if (!(seconds > 0)) throw new Error('usage: bun run soak [--seconds <n>]');
 console.log(
   '| until s | answered | errors | p50 ms | p99 ms | resident MB | open files |\n|---|---|---|---|---|---|---|',
 );
-/** So many that half of a third of them may be disturbed, and none so short that p99 means nothing. */
+/** Many, so that a few disturbed ones move no median, but each long enough for a p99. */
 const WINDOWS_MAX = 30;
 const WINDOW_S_MIN = 10;
 const count = Math.max(4, Math.min(WINDOWS_MAX, Math.floor(seconds / WINDOW_S_MIN)));

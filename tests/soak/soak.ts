@@ -145,7 +145,10 @@ const at =
   (tool, input, headers) =>
     callTool(tool, input, { ...headers, 'x-forwarded-for': `10.0.0.${index}` });
 
-/** In a window as long as this p99 is the server's; a shorter one is disturbed as a whole by what else runs: there only what hangs shows. */
+/**
+ * In windows at least this long, p99 is the server's. What else the machine runs can disturb a shorter one as a whole, so
+ * that only what hangs shows there.
+ */
 const LONG_WINDOW_S = 30;
 const SLACK_MS = 20;
 const SLACK_SHORT_MS = 5000;
@@ -154,9 +157,9 @@ const SLACK_SHORT_MS = 5000;
 export const p99SlackMs = (windowSeconds: number) => (windowSeconds < LONG_WINDOW_S ? SLACK_SHORT_MS : SLACK_MS);
 
 /**
- * What is not flat, in words; empty when all is well. The first window warms up and counts only for errors; of the others
- * the first third is held against the last one, median against median: what else the machine is busy with comes and goes,
- * what grows in the server stays.
+ * What is not flat, in words; empty when all is well. The first window warms up and counts only for errors. Of the
+ * others the medians of the first third and the last third are compared: what else the machine does comes and goes, what
+ * grows in the server stays.
  */
 export function findings(windows: readonly Window[], slackMs: number): string[] {
   const errors = windows.flatMap((window) => window.errors);

@@ -1,6 +1,7 @@
 // lastUsedAt from several servers on one database, and while it is away.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { createClient } from '@libsql/client';
 import { startSqld } from '../support/sqld.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
@@ -39,6 +40,20 @@ describe.each(STORE_MODES)('on a store that is %s', (mode) => {
     await again.call('delete_api_key', { keyId: id }, await bearer(again, 'alice'));
     await again.createKey('alice');
     expect(await lastUsedAt(again)).toBeUndefined();
+  });
+
+  test('the later of two uses is listed, though a server of the first version wrote it', async () => {
+    await using store = await startStore(mode);
+    const app = await createTestApp({ store });
+    const { key } = await app.createKey('alice');
+    await app.useKey(key);
+    await app.close(); // writes
+    const laterMs = app.clock.nowMs() + 1;
+    const db = createClient({ url: store.env().DATABASE_URL ?? '' });
+    await db.execute({ sql: 'UPDATE api_keys SET last_used_at_ms = ?', args: [laterMs] });
+    db.close();
+    await using again = await createTestApp({ store });
+    expect(await lastUsedAt(again)).toBe(laterMs);
   });
 
   test('a use is in the database within 5 s', async () => {

@@ -39,4 +39,18 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
       expect(server.stdout()).not.toContain('"changed":false');
     }
   }, 30_000);
+
+  test('a creation that arrives once more, late, does not bring back a key that was deleted meanwhile', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: proxy.url };
+    await using server = await startServer({ runtime, env });
+    const alice = await userHeaders('alice');
+    const letThrough = proxy.holdUp('INSERT INTO api_keys');
+    const { body } = await callServer(server, 'create_api_key', { name: 'k', scopes: ['read'] }, alice);
+    expect((await callServer(server, 'delete_api_key', { keyId: body.id }, alice)).status).toBe(200);
+    await letThrough();
+    expect((await callServer(server, 'list_api_keys', {}, alice)).body.keys).toEqual([]);
+    expect(await useKey(server, body.key)).toBe(401);
+  }, 30_000);
 });

@@ -62,6 +62,16 @@ test('a primary that stops for most of the bound costs the first use of a key ti
   expect((await asked).status).toBe(200);
 });
 
+test('connections that died silently, all that are kept open, cost a call one try', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }) });
+  const alice = await bearer(app, 'alice');
+  await Promise.all(Array.from({ length: 20 }, () => app.call('list_api_keys', {}, alice))); // each on one of its own
+  proxy.silence();
+  expect((await app.useKey(`sk_test_${'0'.repeat(64)}`)).status).toBe(401);
+});
+
 describe('a start is refused with one line', () => {
   const start = (env: Record<string, string>) => runToExit({ env: { JWT_SECRET: TEST_SECRET, ...env } });
 
@@ -123,6 +133,20 @@ describe('a primary that is away', () => {
     expect((await app.useKey(key)).status).toBe(200);
   });
 
+  test('at the start: the log says why, once, and that it is back', async () => {
+    await using sqld = await startSqld();
+    await sqld.kill();
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
+    for (let asked = 0; asked < 3; asked += 1) await health(app.url);
+    await sqld.start();
+    await until(async () => (await health(app.url)).status === 200);
+    const lines = (await app.log()).filter(({ event }) => event.startsWith('database'));
+    expect(lines).toMatchObject([
+      { level: 'warn', event: 'database not opened', reason: expect.stringContaining('ECONNREFUSED') },
+      { level: 'info', event: 'database opened' },
+    ]);
+  });
+
   test('hanging at the start: the server starts all the same', async () => {
     await using sqld = await startSqld();
     sqld.freeze();
@@ -155,7 +179,7 @@ describe('a primary that is away', () => {
     app.clock.advance(1001);
     const startedAtMs = performance.now();
     expect((await app.useKey(key)).status).toBe(503);
-    expect(performance.now() - startedAtMs).toBeLessThan(1100);
+    expect(performance.now() - startedAtMs).toBeLessThan(1500); // 900 ms on a quiet machine; without the bound 3 s
     sqld.thaw();
     expect(await until(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });

@@ -4,7 +4,7 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
-import { startProxy } from '../support/proxy.ts';
+import { PULL, startProxy } from '../support/proxy.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { type Sqld, startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -163,6 +163,19 @@ describe('the file', () => {
     expect((await app.useKey(key)).status).toBe(200);
     expect(existsSync(file)).toBe(false);
   });
+});
+
+test('a replica that was closed pulls no more: it would write into the file that is opened next', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  const app = await createTestApp({ store: withReplica(sqld, undefined, proxy.url) });
+  await opened(app);
+  const first = proxy.sent(PULL);
+  await until(() => proxy.sent(PULL) > first);
+  await app.close();
+  const last = proxy.sent(PULL);
+  await Bun.sleep(2500); // two pulls, if there were any
+  expect(proxy.sent(PULL)).toBe(last);
 });
 
 describe('the primary', () => {

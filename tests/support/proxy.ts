@@ -1,9 +1,10 @@
-// A TCP proxy before a libSQL server: holds back the pulls of replicas while statements pass, loses answers, counts.
+// A TCP proxy before a libSQL server: holds back the pulls of replicas while statements pass, loses answers and
+// connections, counts.
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** How an HTTP/2 connection begins (RFC 9113 §3.4). Replicas pull over gRPC; statements come over HTTP/1.1. */
-const HTTP2_PREFACE = 'PRI * HTTP/2.0';
+/** How replicas pull: gRPC-web, on connections of their own. */
+export const PULL = 'POST /wal_log.ReplicationLog/';
 const STATEMENT = 'POST /v2/pipeline';
 
 export interface Proxy extends AsyncDisposable {
@@ -14,6 +15,10 @@ export interface Proxy extends AsyncDisposable {
   holdPulls(): void;
   /** The next statement with this text is carried out, and its connection dies instead of bringing the answer. */
   loseAnswerOf(text: string): void;
+  /** The next statement with this text is held up, and its connection dies. The result lets it through, and waits until it is carried out. */
+  holdUp(text: string): () => Promise<void>;
+  /** Nothing passes any more on the connections there are, and neither end is told: as when a firewall forgets them. */
+  silence(): void;
   /** Requests that held `text` so far. */
   sent(text: string): number;
 }
@@ -25,6 +30,8 @@ export async function startProxy(target: string): Promise<Proxy> {
   let held = false;
   let statements = 0;
   let losing: string | null = null;
+  let holding: ((client: Socket, server: Socket) => void) | null = null;
+  let heldText = '';
   const requests: string[] = [];
 
   const listener = createServer((client) => {
@@ -50,9 +57,12 @@ export async function startProxy(target: string): Promise<Proxy> {
         server.unpipe(client);
         server.once('data', () => client.destroy()).resume();
       }
-      const start = chunk.slice(0, STATEMENT.length).toString();
-      if (start === STATEMENT) statements += 1;
-      if (start.startsWith(HTTP2_PREFACE)) {
+      if (holding !== null && request.includes(heldText)) {
+        holding(client, server);
+        holding = null;
+      }
+      if (request.startsWith(STATEMENT)) statements += 1;
+      if (request.startsWith(PULL)) {
         pulls.add(server);
         if (held) server.pause();
       }
@@ -71,6 +81,24 @@ export async function startProxy(target: string): Promise<Proxy> {
     },
     loseAnswerOf(text) {
       losing = text;
+    },
+    holdUp(text) {
+      const held = Promise.withResolvers<Socket>();
+      heldText = text;
+      holding = (client, server) => {
+        server.cork();
+        client.unpipe(server).removeAllListeners('close').destroy();
+        held.resolve(server);
+      };
+      return async () => {
+        const server = await held.promise;
+        const answered = new Promise((resolve) => server.once('data', resolve));
+        server.uncork();
+        await answered;
+      };
+    },
+    silence() {
+      for (const socket of sockets) socket.unpipe().removeAllListeners('close').resume();
     },
     sent: (text) => requests.filter((request) => request.includes(text)).length,
     async [Symbol.asyncDispose]() {

@@ -71,26 +71,3 @@ export async function manyStreams(
 
 export const sessionsOf = async (url: string) =>
   ((await (await fetch(`${url}/mcp/health`)).json()) as { sessions: number }).sessions;
-
-/** Rounds of streams opened, used, and left: half of them rudely. After each, the sessions counted, and what `measure` says. */
-export async function streamRounds<M extends object>(options: {
-  readonly url: string;
-  readonly streams: number;
-  readonly rounds: number;
-  readonly measure: () => M;
-}): Promise<({ sessions: number } & M)[]> {
-  const { url, streams, rounds, measure } = options;
-  const measured: ({ sessions: number } & M)[] = [];
-  for (let round = 0; round < rounds; round += 1) {
-    const open = await manyStreams(url, streams, async ({ postUrl, contains }) => {
-      await postTo(postUrl, request('ping'));
-      await contains('"result":{}');
-    });
-    const counted = await sessionsOf(url);
-    if (counted !== streams) throw new Error(`${counted} sessions of ${streams}`);
-    for (const [index, stream] of open.entries()) index % 2 === 0 ? stream.drop() : stream.close();
-    for (let tries = 0; tries < 1000 && (await sessionsOf(url)) > 0; tries += 1) await Bun.sleep(5);
-    measured.push({ sessions: await sessionsOf(url), ...measure() });
-  }
-  return measured;
-}

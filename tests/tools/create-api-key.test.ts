@@ -56,7 +56,7 @@ describe('name', () => {
     ['combining characters are not normalized', 'e\u0301'],
     ['a prototype name', '__proto__'],
     ['looks like a statement', "'; DROP TABLE api_keys; --"],
-  ])('%s', async (_what, name) => {
+  ])('%s: taken as it is', async (_what, name) => {
     const { status, body } = await create({ ...GOOD, name });
     expect({ status, name: body.name }).toEqual({ status: 200, name });
     const list = await app.call('list_api_keys', {}, headers);
@@ -99,7 +99,7 @@ describe('scopes', () => {
     ['outside the catalogue', ['anything:at-all']],
     ['prototype names', ['__proto__', 'constructor']],
     ['twice the same', ['read', 'read']],
-  ])('%s', async (_what, scopes) => {
+  ])('%s: taken as they are', async (_what, scopes) => {
     const { status, body } = await create({ ...GOOD, scopes });
     expect({ status, scopes: body.scopes }).toEqual({ status: 200, scopes });
     expect((await app.call('list_api_keys', {}, headers)).body.keys[0].scopes).toEqual(scopes);

@@ -1,10 +1,13 @@
 // A tool as its author defines it: time, cancellation, output that fits its schema, bugs.
 
 import { describe, expect, test } from 'bun:test';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import * as v from 'valibot';
 import { ok } from '../../src/problem.ts';
 import type { ToolDeps } from '../../src/tools/deps.ts';
 import { defineTool } from '../../src/tools/tool.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { createTestApp, failureOf } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
@@ -32,6 +35,8 @@ describe('time', () => {
     const { status, body } = await app.call('slow');
     expect({ status, code: body.code }).toEqual({ status: 504, code: 'tool_timeout' });
     expect(stopped).toBeInstanceOf(Error);
+    const told = { level: 'warn', event: 'tool out of time', tool: 'slow', requestId: body.requestId };
+    expect(await app.log()).toContainEqual(expect.objectContaining(told));
   });
 
   test.each([0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY])('a time of %d ms is refused', (timeoutMs) => {
@@ -39,7 +44,7 @@ describe('time', () => {
     expect(make).toThrow(`odd: timeoutMs: expected above 0 and at most ${2 ** 31 - 1}, got ${timeoutMs}`);
   });
 
-  test('one that answers in time is not', async () => {
+  test('one that answers in time is not stopped', async () => {
     await using app = await createTestApp({
       tools: () => [
         defineTool(anyone, {
@@ -87,8 +92,9 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
       requestId: expect.any(String),
     });
     expect(headers.get('ratelimit-policy')).toBe('"key";q=5;w=60');
+    expect(headers.get('ratelimit')).toBe('"key";r=4;t=60'); // the call counted
     const line = (await app.log()).find(({ requestId }) => requestId === body.requestId);
-    expect(line).toMatchObject({ level: 'error', error: expect.stringContaining('the inside story') });
+    expect(line).toMatchObject({ level: 'error', tool: 'broken', error: expect.stringContaining('the inside story') });
     expect((await app.call('broken')).status).toBe(500);
     const toPage = await app.call('broken', {}, { origin: 'http://localhost:1' });
     expect(toPage.headers.get('access-control-allow-origin')).toBe('http://localhost:1');
@@ -125,11 +131,9 @@ test('a tool without an output schema answers with its content blocks', async ()
 });
 
 describe('a name that can not be stops the start', () => {
-  const named = (...names: string[]) =>
-    createTestApp({
-      tools: () =>
-        names.map((name) => defineTool(anyone, { ...facts(name), ...schemas, run: () => ok({ said: name }) })),
-    });
+  const toolsNamed = (names: readonly string[]) =>
+    names.map((name) => defineTool(anyone, { ...facts(name), ...schemas, run: () => ok({ said: name }) }));
+  const named = (...names: string[]) => createTestApp({ tools: () => toolsNamed(names) });
 
   test.each([
     ['none', [''], 'got ""'],
@@ -138,6 +142,14 @@ describe('a name that can not be stops the start', () => {
     ['one that two tools have', ['echo', 'other', 'echo'], 'got "echo" twice'],
   ])('%s', async (_what, names, found) => {
     expect(await failureOf(named(...names))).toContain(found);
+  });
+
+  test('and the database that was opened is closed again', async () => {
+    const folder = temporaryFolder();
+    await failureOf(createTestApp({ folder, store: 'embedded', tools: () => toolsNamed(['a/b']) }));
+    const bytesOf = (file: string) => statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0;
+    expect(bytesOf('keys.db')).toBeGreaterThan(0);
+    expect(bytesOf('keys.db-wal')).toBe(0); // what closing in order leaves: everything is in the file itself
   });
 
   test('any other is served', async () => {

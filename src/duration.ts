@@ -8,8 +8,8 @@ const UNITS_MS = new Map([
 ]);
 
 /** `<n>s`, `m`, `h` or `d` in milliseconds; null for anything else, zero included. */
-export function parseWindow(window: string): number | null {
-  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(window) ?? [];
+export function parseDuration(text: string): number | null {
+  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const ms = Number(count) * (UNITS_MS.get(unit ?? '') ?? 0);
   return ms > 0 ? ms : null;
 }
