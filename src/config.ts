@@ -1,5 +1,5 @@
-// Configuration: environment variables in, a checked Config or the list of what is wrong out. Pure; reads nothing itself.
-// The table of variables, defaults and meanings is in the README.
+// Configuration: environment variables in, a checked Config or the list of what is wrong out. Pure; reads nothing
+// itself. The table of variables, defaults and meanings is in the README.
 
 import { parseDuration } from './duration.ts';
 import { type Env, type EnvReader, envReader } from './env.ts';

@@ -1,6 +1,8 @@
 // Which host names mean this machine.
 
-/** True for names and literals of the loopback interface; `host` as in `URL.hostname`, IPv6 with or without brackets. */
+/**
+ * True for names and literals of the loopback interface; `host` as in `URL.hostname`, IPv6 with or without brackets.
+ */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' ||
   host.endsWith('.localhost') ||

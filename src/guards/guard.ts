@@ -1,4 +1,5 @@
-// A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never answers itself.
+// A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never answers
+// itself.
 
 import type { RateLimitState } from '../http/headers.ts';
 import { type Awaitable, chain, ok, type Problem, type Result } from '../problem.ts';

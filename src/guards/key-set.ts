@@ -1,5 +1,6 @@
-// An issuer's key set (RFC 7517), kept for a while. It is fetched (by issuer.ts) at first use, when it is old, and for a
-// token whose key it lacks; several callers share one fetch. Ages are read off the clock, so nothing here needs a timer.
+// An issuer's key set (RFC 7517), kept for a while. It is fetched (by issuer.ts) at first use, when it is old, and for
+// a token whose key it lacks; several callers share one fetch. Ages are read off the clock, so nothing here needs a
+// timer.
 
 import type { JSONWebKeySet } from 'jose';
 import { createLocalJWKSet } from 'jose/jwks/local';

@@ -1,5 +1,5 @@
-// All open event streams of this process, and the keep-alive comments on the quiet ones, so that neither proxies nor the
-// runtime take them for dead.
+// All open event streams of this process, and the keep-alive comments on the quiet ones, so that neither proxies nor
+// the runtime take them for dead.
 
 import type { Clock } from '../clock.ts';
 import { type EventStream, openEventStream } from './event-stream.ts';

@@ -6,7 +6,9 @@ import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;
-/** A flush is written in slices, spread over this time: whoever asks the store meanwhile waits for one slice at most. */
+/**
+ * A flush is written in slices, spread over this time: whoever asks the store meanwhile waits for one slice at most.
+ */
 const SPREAD_MS = 1000;
 /** The longest pause between two slices: a few slices need not be spread over all of that time. */
 const PAUSE_MS_MAX = 5;

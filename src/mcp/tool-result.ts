@@ -40,7 +40,9 @@ export function rpcErrorOf(problem: Problem, requestId: string): RpcError | unde
   return { code, message: problemText(problem.code).detail, data: { requestId } };
 }
 
-/** The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded once, by the tool. */
+/**
+ * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded once, by the tool.
+ */
 export function toolResultMembers(answer: Result<ToolAnswer, Problem>): string {
   if (!answer.ok) {
     return `"content":[{"type":"text","text":${JSON.stringify(sentenceOf(answer.error))}}],"isError":true`;

@@ -143,19 +143,19 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     return waits ? holdingOpen(exchange, step.tool.timeoutMs, answered) : accepted();
   }
 
+  /** A client that does not read is cut off, not buffered for. */
+  async function send({ id, stream }: Session, data: string): Promise<void> {
+    for (let waitedMs = 0; sessions.has(id) && !stream.send({ event: 'message', data }); waitedMs += LOOK_EVERY_MS) {
+      if (waitedMs >= NO_ROOM_MS_MAX) return stream.cut();
+      await sleep(LOOK_EVERY_MS);
+    }
+  }
+
   return { open, post };
 }
 
 function takeNotification(session: Session, { method, params }: NotificationMessage): void {
   if (method === 'notifications/cancelled') session.calls.get(params.requestId as Id)?.abort();
-}
-
-/** Sends a message to a session. A client that does not read is cut off, not buffered for. */
-async function send({ stream }: Session, data: string): Promise<void> {
-  for (let waitedMs = 0; !stream.send({ event: 'message', data }); waitedMs += LOOK_EVERY_MS) {
-    if (waitedMs >= NO_ROOM_MS_MAX) return stream.cut();
-    await sleep(LOOK_EVERY_MS);
-  }
 }
 
 const refusal = (id: Id | undefined, error: RpcError) =>

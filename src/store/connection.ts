@@ -18,7 +18,9 @@ const CHECKPOINT_PAGES = 250;
  */
 const BACK_TO_BACK_MS_MAX = 3;
 
-/** `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it outlives the process, but not a power cut. */
+/**
+ * `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it outlives the process, but not a power cut.
+ */
 export type Durability = 'FULL' | 'NORMAL';
 
 export interface Connection {

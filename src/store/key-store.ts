@@ -9,9 +9,10 @@ import {
   type KeyStore,
   type ListedKey,
 } from '../keys/record.ts';
-import { type Awaitable, chain, ok, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../problem.ts';
 import { countedDatabase, type StoreCounts } from './counted.ts';
-import type { Answered, Database, Row, Statement, Unavailable } from './database.ts';
+import { type Answered, type Database, type Row, type Statement, type Unavailable, unavailable } from './database.ts';
+import { createSemaphore } from './semaphore.ts';
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
@@ -28,6 +29,12 @@ ON CONFLICT DO NOTHING RETURNING id`;
 
 /** At 13 KB for the largest possible key, half of the 10 MB at which sqld refuses to answer. */
 const LIST_PAGE_ROWS = 400;
+/**
+ * Lists put together at the same time, each of up to 13 MB. Others wait before their first page, while they hold
+ * nothing.
+ */
+const LISTS_AT_ONCE = 16;
+const LIST_BEGINS_WITHIN_MS = 5000;
 
 // Servers of the first version, which may run beside this one, write the column of api_keys: the later use counts.
 const LIST = `SELECT k.*,
@@ -79,6 +86,7 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
 } {
   const counts: StoreCounts = { reads: 0, writes: 0 };
   const primary = countedDatabase(database, counts);
+  const lists = createSemaphore(LISTS_AT_ONCE);
   let newest: FeedPosition | null = null; // what the primary said last
 
   // If no row was changed, but an earlier try may have changed it, that counts as changed.
@@ -94,6 +102,19 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
       const deleted = await primary.write(PRUNE_MARKED);
       if (!deleted.ok) return deleted;
       if (marked.value.rows.length === 0) return ok(undefined);
+    }
+  }
+
+  async function everyPage(userId: string): Answered<ListedKey[]> {
+    const records: ListedKey[] = [];
+    let before = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
+    for (;;) {
+      const rows = await primary.read({ sql: LIST, args: [userId, ...before] });
+      if (!rows.ok) return rows;
+      records.push(...rows.value.map(listedOf));
+      const last = rows.value[LIST_PAGE_ROWS - 1];
+      if (last === undefined) return ok(records);
+      before = [Number(last.created_at_ms), Number(last.row)];
     }
   }
 
@@ -122,15 +143,12 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
     },
 
     async listByUser(userId) {
-      const records: ListedKey[] = [];
-      let before = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
-      for (;;) {
-        const rows = await primary.read({ sql: LIST, args: [userId, ...before] });
-        if (!rows.ok) return rows;
-        records.push(...rows.value.map(listedOf));
-        const last = rows.value[LIST_PAGE_ROWS - 1];
-        if (last === undefined) return ok(records);
-        before = [Number(last.created_at_ms), Number(last.row)];
+      if (!(await lists.acquire(LIST_BEGINS_WITHIN_MS)))
+        return err(unavailable('unreachable', 'too many lists at once'));
+      try {
+        return await everyPage(userId);
+      } finally {
+        lists.release();
       }
     },
 

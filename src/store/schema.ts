@@ -27,7 +27,9 @@ k.last_used_at_ms, u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms,
 FROM api_keys k, key_uses u, changes c, feed f LIMIT 0`,
 };
 const TRIGGERS = ['api_keys_updated', 'api_keys_deleted', 'key_uses_deleted'];
-/** Without the triggers nobody would learn of a revocation, and a new key could inherit the last use of a deleted one. */
+/**
+ * Without the triggers nobody would learn of a revocation, and a new key could inherit the last use of a deleted one.
+ */
 const FEED: Statement = {
   sql: `SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('${TRIGGERS.join("', '")}')) AS triggers FROM feed`,
 };

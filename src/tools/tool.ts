@@ -62,7 +62,10 @@ export class Call {
  */
 export type Canceller = Pick<Request, 'signal'>;
 
-/** Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool itself. */
+/**
+ * Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool
+ * itself.
+ */
 export type ToolContent = Pick<CallToolResult, 'content' | 'isError'>;
 
 /** A successful call: the output as JSON text (encoded once, used by every transport), or content blocks. */

@@ -8,7 +8,9 @@ export interface Input {
   /** Bytes, one character each, written one after the other. */
   readonly chunks: readonly string[];
   readonly pauseMs: number;
-  /** `answer`: well-formed, so that one answer must come. `any`: whatever comes. `leave`: the client goes away at once. */
+  /**
+   * `answer`: well-formed, so that one answer must come. `any`: whatever comes. `leave`: the client goes away at once.
+   */
   readonly expect: 'answer' | 'any' | 'leave';
   readonly isHead: boolean;
 }

@@ -66,8 +66,8 @@ const leakFault = (text: string, bait: Bait): string | null => {
 };
 
 /**
- * What an answer has to repeat: the id and the progress token (JSON-RPC 2.0 §5, MCP), and in a tool's output the name and
- * scopes of a key as its owner gave them. The key of create_api_key is given out there and nowhere else.
+ * What an answer has to repeat: the id and the progress token (JSON-RPC 2.0 §5, MCP), and in a tool's output the name
+ * and scopes of a key as its owner gave them. The key of create_api_key is given out there and nowhere else.
  */
 const ECHOED = new Set(['id', 'progressToken', 'name', 'scopes']);
 

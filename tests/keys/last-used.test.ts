@@ -1,4 +1,5 @@
-// Last uses on their way to the database: at an orderly stop, and in slices. Several servers are in ../store/last-used.test.ts.
+// Last uses on their way to the database: at an orderly stop, and in slices. Several servers are in
+// ../store/last-used.test.ts.
 
 import { expect, test } from 'bun:test';
 import { statSync } from 'node:fs';

@@ -33,7 +33,9 @@ async function startWhose() {
   return { app, owners, keys };
 }
 
-/** Runs CALLS calls, AT_A_TIME at a time; `callAs` makes one for the key of that index and returns the owner it heard. */
+/**
+ * Runs CALLS calls, AT_A_TIME at a time; `callAs` makes one for the key of that index and returns the owner it heard.
+ */
 async function wrongAnswers(callAs: (key: number) => Promise<string>): Promise<string[]> {
   const wrong: string[] = [];
   let made = 0;

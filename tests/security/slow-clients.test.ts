@@ -1,5 +1,5 @@
-// Clients that are slow on purpose: half a head, half a body, and answers nobody reads. They cost a connection each, and
-// nobody else's time. How long each may take is in slow-clients.long.ts.
+// Clients that are slow on purpose: half a head, half a body, and answers nobody reads. They cost a connection each,
+// and nobody else's time. How long each may take is in slow-clients.long.ts.
 
 import { expect, test } from 'bun:test';
 import { type RawConnection, rawConnection, rawPost } from '../support/raw.ts';

@@ -21,7 +21,9 @@ const IDLE_CONNECTIONS = 200;
 const IDLE_STREAMS = 50;
 /** Below the 75 s after which the server ends a quiet connection. */
 const IDLE_SAYS_HELLO_MS = 30_000;
-/** Between two steps of one client: a load the machine can take, so that latencies are the server's and not a queue's. */
+/**
+ * Between two steps of one client: a load the machine can take, so that latencies are the server's and not a queue's.
+ */
 const PAUSE_MS = 5;
 const HANG_UP_EVERY_MS = 100;
 

@@ -1,4 +1,5 @@
-// A self-signed certificate for 127.0.0.1 and localhost (RFC 5280), made on the spot: no tool needed, nothing committed.
+// A self-signed certificate for 127.0.0.1 and localhost (RFC 5280), made on the spot: no tool needed, nothing
+// committed.
 
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

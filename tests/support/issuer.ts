@@ -35,7 +35,9 @@ export async function createKey(alg = 'ES256', kid?: string): Promise<IssuerKey>
   return { alg, kid, privateKey, jwk };
 }
 
-/** `path` belongs to the issuer identifier; `metadataAt` is where its metadata is served, by default RFC 8414's place. */
+/**
+ * `path` belongs to the issuer identifier; `metadataAt` is where its metadata is served, by default RFC 8414's place.
+ */
 export async function createIssuer(
   options: { path?: string; metadataAt?: string; metadata?: Record<string, unknown> } = {},
 ): Promise<Issuer> {

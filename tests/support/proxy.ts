@@ -15,7 +15,10 @@ export interface Proxy extends AsyncDisposable {
   holdPulls(): void;
   /** The next statement with this text is carried out, and its connection dies instead of bringing the answer. */
   loseAnswerOf(text: string): void;
-  /** The connection of the next statement with this text dies, and it arrives when the result is called, which waits for that. */
+  /**
+   * The connection of the next statement with this text dies, and it arrives when the result is called, which waits for
+   * that.
+   */
   holdUp(text: string): () => Promise<void>;
   /** From now on nothing passes on the open connections, and neither end is told, as when a firewall forgets them. */
   silence(): void;

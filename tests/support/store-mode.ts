@@ -7,7 +7,10 @@ import { startSqld } from './sqld.ts';
 export const STORE_MODES = ['embedded', 'remote', 'replica'] as const;
 export type StoreMode = (typeof STORE_MODES)[number];
 
-/** Where test apps keep their keys unless told otherwise: `TEST_STORE=remote bun test tests/tools` runs those bodies there. */
+/**
+ * Where test apps keep their keys unless told otherwise: `TEST_STORE=remote bun test tests/tools` runs those bodies
+ * there.
+ */
 export function defaultStoreMode(): StoreMode {
   const named = process.env.TEST_STORE ?? 'embedded';
   const mode = STORE_MODES.find((known) => known === named);

@@ -20,7 +20,9 @@ export interface Preview {
   frame(widget: 'api-key-created' | 'api-keys-list'): Promise<Frame>;
 }
 
-/** Runs `use` on the preview page of `query`; fails if a script got in, anything was fetched, or an error was logged. */
+/**
+ * Runs `use` on the preview page of `query`; fails if a script got in, anything was fetched, or an error was logged.
+ */
 export type WithPreview = (query: string, use: (preview: Preview) => Promise<void>) => Promise<void>;
 
 export function withPreview(browser: () => Browser): WithPreview {

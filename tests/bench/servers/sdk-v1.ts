@@ -1,5 +1,6 @@
-// The SDK, version 1, stateless as it documents it (honoWebStandardStreamableHttp, simpleStatelessStreamableHttp): a new
-// server and a new transport for every request. On Bun.serve without Express, and with JSON answers: its fastest form.
+// The SDK, version 1, stateless as it documents it (honoWebStandardStreamableHttp, simpleStatelessStreamableHttp): a
+// new server and a new transport for every request. On Bun.serve without Express, and with JSON answers: its fastest
+// form.
 
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
