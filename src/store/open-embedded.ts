@@ -14,11 +14,10 @@ const USES_PER_WRITE = 200;
 const READ_WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
 const SIZE: Statement = { sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size' };
-/** Reads one page of each level of every table and index. */
+/** For every table and index, of whatever version, a statement that reads one page of each of its levels. */
 const NEWEST_ENDS: Statement = {
-  sql: `SELECT (SELECT max(row) FROM api_keys), (SELECT max(id) FROM api_keys), (SELECT max(key_hash) FROM api_keys),
-(SELECT max(user_id) FROM api_keys), (SELECT max(seq) FROM changes), (SELECT max(changed_at_ms) FROM changes),
-(SELECT pruned_seq FROM feed), (SELECT max(row) FROM key_uses)`,
+  sql: `SELECT format('SELECT max("%w") FROM "%w"', coalesce((SELECT name FROM pragma_index_info(m.name)), 'rowid'), m.tbl_name)
+AS newest_end FROM sqlite_master m WHERE m.type IN ('table', 'index')`,
 };
 
 /** Moves the write-ahead log into the file. The driver's close doesn't, so a copy of the file alone would lack it. */
@@ -65,7 +64,7 @@ export async function openEmbedded(path: string) {
 async function checkPages(db: Database): Promise<void> {
   const [size] = unwrap(await db.read(SIZE));
   if (Number(size?.bytes) > READ_WHOLE_BYTES_MAX) {
-    unwrap(await db.read(NEWEST_ENDS));
+    for (const row of unwrap(await db.read(NEWEST_ENDS))) unwrap(await db.read({ sql: String(row.newest_end) }));
     return;
   }
   const [row] = unwrap(await db.read({ sql: 'PRAGMA quick_check(1)' }));

@@ -39,7 +39,15 @@ test('a new database has the tables and columns that are described, and every mi
   );
 });
 
-test('a database of the first version keeps its keys, and their last uses until they are used again', async () => {
+/** Makes a file large, which is not read whole at the start. */
+const ENLARGE = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms) VALUES
+('large', 'alice', printf('%.*c', ${65 * 1024 * 1024}, 'x'), 'large', '[]', 1, 1);
+DELETE FROM api_keys WHERE id = 'large';`;
+
+test.each([
+  ['a', ''],
+  ['a large', ENLARGE],
+])('%s database of the first version keeps its keys, and their last uses until they are used again', async (_, sql) => {
   const key = `sk_test_${'0'.repeat(64)}`;
   const folder = temporaryFolder();
   const db = createClient({ url: `file:${join(folder, 'keys.db')}` });
@@ -48,7 +56,8 @@ CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL,
 INSERT INTO schema_migrations VALUES (1, '0001_keys', 1);
 INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, last_used_at_ms) VALUES
 ('${'a'.repeat(32)}', 'alice', 'used', '${Bun.SHA256.hash(key, 'hex')}', '["read"]', 1, 1000, 2000),
-('${'b'.repeat(32)}', 'alice', 'unused', '${'b'.repeat(64)}', '[]', 0, 3000, NULL);`);
+('${'b'.repeat(32)}', 'alice', 'unused', '${'b'.repeat(64)}', '[]', 0, 3000, NULL);
+${sql}`);
   db.close();
   const app = await createTestApp({ store: 'embedded', folder });
   const listed = async (by: TestApp) => (await by.call('list_api_keys', {}, await bearer(by, 'alice'))).body.keys;
