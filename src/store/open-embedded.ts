@@ -37,10 +37,8 @@ export async function openEmbedded(path: string) {
     unwrap(await db.write({ sql: 'PRAGMA journal_mode = WAL' }));
     await migrate(db);
   } catch (error) {
-    // A damaged file stays open until the process ends, which is now: closing it would move the write-ahead log into
-    // it.
-    if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT);
     db.close();
+    if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT);
     if (error instanceof UnusableDatabase) throw error;
     throw new Error(
       `DATABASE_URL: expected a file that can be opened and written, but ${errorReason(error)}, got ${JSON.stringify(path)}`,
