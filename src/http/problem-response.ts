@@ -1,7 +1,7 @@
 // A problem as an HTTP answer: application/problem+json (RFC 9457), with the headers its kind asks for.
 
 import { type Problem, problemText, retryAfterSeconds } from '../problem.ts';
-import { SECURITY_HEADERS } from './headers.ts';
+import { type RateLimitState, SECURITY_HEADERS, setRateLimit } from './headers.ts';
 
 /** RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). */
 const TITLES: Readonly<Record<number, string>> = {
@@ -26,13 +26,19 @@ const HEADERS = new Headers({
   ...SECURITY_HEADERS,
 });
 
-/** `challenge` is the WWW-Authenticate value, if any. */
-export function problemResponse(problem: Problem, requestId: string, challenge?: string | null): Response {
+/** `challenge` is the WWW-Authenticate value, if any; `limit` is for the tools that have one. */
+export function problemResponse(
+  problem: Problem,
+  requestId: string,
+  challenge?: string | null,
+  limit?: RateLimitState | null,
+): Response {
   const { status, detail } = problemText(problem.code);
   const headers = new Headers(HEADERS);
   const retryAfterS = retryAfterSeconds(problem);
   if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
   if (problem.code === 'method_not_allowed') headers.set('Allow', problem.allow);
+  if (limit) setRateLimit(headers, limit);
   if (challenge) headers.set('WWW-Authenticate', challenge);
   const body = {
     type: 'about:blank',

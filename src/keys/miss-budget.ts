@@ -73,13 +73,6 @@ export function createMissBudget(clock: Clock): MissBudget {
     return true;
   }
 
-  function hasReturned(keyHash: string, nowMs: number): boolean {
-    const sinceMs = refusedAtMs.get(keyHash);
-    if (sinceMs === undefined || nowMs - sinceMs < RETURN_AFTER_MS) return false;
-    refusedAtMs.delete(keyHash);
-    return true;
-  }
-
   const mayWait = (source: Source) => source.waiting < WAITING_PER_SOURCE && waiting < WAITING_MAX;
 
   async function wait(source: Source, address: string, keyHash: string): Promise<Result<void, Problem>> {
@@ -88,11 +81,12 @@ export function createMissBudget(clock: Clock): MissBudget {
     await sleep(Math.random() * WAIT_MS_MAX);
     source.waiting -= 1;
     waiting -= 1;
-    return tryTake(sourceAt(address, clock.monotonicMs())) ? ADMITTED : refuse(keyHash);
+    return tryTake(sourceAt(address, clock.monotonicMs())) ? ADMITTED : refuse(keyHash, refusedAtMs.get(keyHash));
   }
 
-  function refuse(keyHash: string): Result<void, Problem> {
-    if (refusedAtMs.get(keyHash) === undefined) refusedAtMs.set(keyHash, clock.monotonicMs());
+  /** `earlierMs`: when the key was refused before, if it was. It waits from then on. */
+  function refuse(keyHash: string, earlierMs: number | undefined): Result<void, Problem> {
+    if (earlierMs === undefined) refusedAtMs.set(keyHash, clock.monotonicMs());
     return REFUSED;
   }
 
@@ -101,11 +95,13 @@ export function createMissBudget(clock: Clock): MissBudget {
       const nowMs = clock.monotonicMs();
       const source = sourceAt(address, nowMs);
       if (tryTake(source)) return ADMITTED;
-      if (source.returning >= 1 && hasReturned(keyHash, nowMs)) {
+      const earlierMs = refusedAtMs.get(keyHash);
+      if (earlierMs !== undefined && nowMs - earlierMs >= RETURN_AFTER_MS && source.returning >= 1) {
+        refusedAtMs.delete(keyHash);
         source.returning -= 1;
         return ADMITTED;
       }
-      return mayWait(source) ? wait(source, address, keyHash) : refuse(keyHash);
+      return mayWait(source) ? wait(source, address, keyHash) : refuse(keyHash, earlierMs);
     },
     giveBack(address) {
       sourceAt(address, clock.monotonicMs()).misses += 1;

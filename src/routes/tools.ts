@@ -3,7 +3,7 @@
 import { withJson } from '../http/body.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { createAnswerHeaders, setRateLimit } from '../http/headers.ts';
+import { createAnswerHeaders } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
 import { isObject } from '../json.ts';
@@ -37,9 +37,7 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
 
   /** Every answer of a rate-limited tool states its limit, even a refusal before any guard. */
   function refuse(exchange: Exchange, problem: Problem, limit = toolAt(exchange.path)?.unusedLimit): Response {
-    const response = problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()));
-    if (limit) setRateLimit(response.headers, limit);
-    return response;
+    return problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()), limit);
   }
 
   function answer(exchange: Exchange, tool: Tool, body: unknown): Awaitable<Response> {
