@@ -180,6 +180,12 @@ describe('bodies', () => {
   });
 });
 
+test.each(['https://evil.example', 'null', 'http://localhost.evil.example'])('origin %s is 403', async (origin) => {
+  await using app = await createTestApp();
+  const { status, body } = await post(app, request('ping'), { origin });
+  expect([status, body.code]).toEqual([403, 'origin_denied']);
+});
+
 test('a long text of token beginnings, which must be redacted where it is echoed, holds nobody up', async () => {
   await using app = await createTestApp();
   const uri = 'eyJ'.repeat(300_000);
