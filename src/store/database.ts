@@ -45,6 +45,18 @@ export interface Database {
   close(): void;
 }
 
+/** Runs a statement, now or later, or answers in its place. */
+export type Gate = <T>(run: () => Answered<T>, withinMs?: number) => Answered<T>;
+
+/** `db` with every statement behind `gate`. */
+export const gated = (db: Database, gate: Gate): Database => ({
+  read: (statement, withinMs) => gate(() => db.read(statement, withinMs), withinMs),
+  write: (statement) => gate(() => db.write(statement)),
+  writeUnsynced: (statement) => gate(() => db.writeUnsynced(statement)),
+  writeAll: (statements) => gate(() => db.writeAll(statements)),
+  close: db.close,
+});
+
 /** A database this program must not touch: not ours, newer, or damaged. Starting again does not help. */
 export class UnusableDatabase extends Error {
   override name = 'UnusableDatabase';

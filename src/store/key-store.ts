@@ -9,10 +9,10 @@ import {
   type KeyStore,
   type ListedKey,
 } from '../keys/record.ts';
-import { type Awaitable, chain, err, ok, type Result } from '../problem.ts';
+import { type Awaitable, chain, ok, type Result } from '../problem.ts';
 import { countedDatabase, type StoreCounts } from './counted.ts';
-import { type Answered, type Database, type Row, type Statement, type Unavailable, unavailable } from './database.ts';
-import { createSemaphore } from './semaphore.ts';
+import type { Answered, Database, Row, Statement, Unavailable } from './database.ts';
+import { createSemaphore, withPermit } from './semaphore.ts';
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
@@ -142,15 +142,7 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
       return mine.ok ? ok(mine.value.length > 0 ? 'created' : 'limit_reached') : mine;
     },
 
-    async listByUser(userId) {
-      if (!(await lists.acquire(LIST_BEGINS_WITHIN_MS)))
-        return err(unavailable('unreachable', 'too many lists at once'));
-      try {
-        return await everyPage(userId);
-      } finally {
-        lists.release();
-      }
-    },
+    listByUser: (userId) => withPermit(lists, LIST_BEGINS_WITHIN_MS, 'too many lists at once', () => everyPage(userId)),
 
     deactivate: (userId, keyId) =>
       changed({

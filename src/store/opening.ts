@@ -8,6 +8,7 @@ import {
   type Answered,
   type Database,
   DatabaseOutage,
+  gated,
   type Unavailable,
   UnusableDatabase,
   unavailable,
@@ -80,14 +81,7 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
     return answered;
   }
 
-  return {
-    open,
-    read: (statement, withinMs) => through(() => db.read(statement, withinMs), withinMs),
-    write: (statement) => through(() => db.write(statement)),
-    writeUnsynced: (statement) => through(() => db.writeUnsynced(statement)),
-    writeAll: (statements) => through(() => db.writeAll(statements)),
-    close: db.close,
-  };
+  return { ...gated(db, through), open };
 }
 
 const NOT_YET = err(unavailable('unreachable', 'the database takes long to open'));

@@ -20,7 +20,7 @@ import {
   unavailable,
   type Written,
 } from './database.ts';
-import { createSemaphore } from './semaphore.ts';
+import { createSemaphore, withPermit } from './semaphore.ts';
 
 /** Tries of one statement. */
 const TRIES_MAX = 3;
@@ -94,15 +94,11 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
 
   const writer = createSemaphore(WRITES_AT_ONCE);
 
-  async function write<T>(run: (client: Client) => Promise<T>): Answered<{ value: T; repeated: boolean }> {
+  function write<T>(run: (client: Client) => Promise<T>): Answered<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
-    if (!(await writer.acquire(WRITE.allMs)))
-      return err(unavailable('unreachable', 'the primary is behind with writes'));
-    try {
-      return await call(run, { ...WRITE, allMs: WRITE.allMs - (performance.now() - startedAtMs) });
-    } finally {
-      writer.release();
-    }
+    return withPermit(writer, WRITE.allMs, 'the primary is behind with writes', () =>
+      call(run, { ...WRITE, allMs: WRITE.allMs - (performance.now() - startedAtMs) }),
+    );
   }
 
   const execute = (statement: Statement) => (client: Client) =>

@@ -1,5 +1,8 @@
 // A counting semaphore: first come, first served, and nobody waits for ever.
 
+import { err } from '../problem.ts';
+import { type Answered, unavailable } from './database.ts';
+
 export interface Semaphore {
   /** True with a permit, which `release` gives back; false when none was free in time. */
   acquire(withinMs: number): Promise<boolean>;
@@ -36,4 +39,19 @@ export function createSemaphore(permits: number): Semaphore {
       else next();
     },
   };
+}
+
+/** What `run` answers while it holds a permit; the outage `reason` when none was free in time. */
+export async function withPermit<T>(
+  { acquire, release }: Semaphore,
+  withinMs: number,
+  reason: string,
+  run: () => Answered<T>,
+): Answered<T> {
+  if (!(await acquire(withinMs))) return err(unavailable('unreachable', reason));
+  try {
+    return await run();
+  } finally {
+    release();
+  }
 }

@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test';
 import { eventText } from '../../src/http/event-stream.ts';
 import { createEventStreams } from '../../src/http/event-streams.ts';
 import { testClock } from '../support/clock.ts';
+import { NO_CONNECTION } from '../support/peer.ts';
 import { until } from '../support/until.ts';
 
 test('an event is its name, its data and an empty line', () => {
@@ -28,7 +29,7 @@ test('a stream with a full buffer is cut off when a keep-alive comment is due', 
       path: '/sse',
       requestId: 'r',
       secure: false,
-      peer: { address: () => null, holdOpen: () => {} },
+      peer: NO_CONNECTION,
     },
     () => {
       ended = true;

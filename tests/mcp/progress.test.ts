@@ -6,6 +6,7 @@ import type { Exchange } from '../../src/http/exchange.ts';
 import { liveAnswer } from '../../src/routes/progress.ts';
 import { Call, callTool, defineTool } from '../../src/tools/tool.ts';
 import { ACCEPT, call, eventReader, type HeaderMap, modern, post, postRaw, request } from '../support/mcp.ts';
+import { NO_CONNECTION } from '../support/peer.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
 
@@ -135,7 +136,6 @@ describe('a client that goes away', () => {
   });
 
   test('2026-07-28: the end of the stream is enough to cancel, but not before 2026-07-28', async () => {
-    const peer = { address: () => null, holdOpen() {} };
     for (const [made, cancels] of [
       [asModern(), true],
       [{ body: call('steered', {}, TOKEN), headers: {} }, false],
@@ -144,7 +144,7 @@ describe('a client that goes away', () => {
       await using app = await createTestApp({ tools: () => [steered.tool] });
       const headers = { 'content-type': 'application/json', accept: ACCEPT, ...made.headers };
       const sent = new Request(`${app.url}/mcp`, { method: 'POST', headers, body: JSON.stringify(made.body) });
-      const answer = app.service.app.fetch(sent, peer);
+      const answer = app.service.app.fetch(sent, NO_CONNECTION);
       await steered.running;
       steered.report(1);
       await (await answer).body?.cancel();

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/tools/tool.ts';
 import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';
+import { NO_CONNECTION } from '../support/peer.ts';
 import { sessionsOf } from '../support/raw-sse.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
@@ -45,8 +46,10 @@ describe('GET /sse', () => {
   test('HEAD opens no session', async () => {
     await using app = await createTestApp();
     // Bypasses the runtime, which would end the body of an answer to HEAD, and a session with it.
-    const peer = { address: () => null, holdOpen: () => {} };
-    const { status, headers } = await app.service.app.fetch(new Request(`${app.url}/sse`, { method: 'HEAD' }), peer);
+    const { status, headers } = await app.service.app.fetch(
+      new Request(`${app.url}/sse`, { method: 'HEAD' }),
+      NO_CONNECTION,
+    );
     expect([status, headers.get('content-type'), await sessionsOf(app.url)]).toEqual([200, 'text/event-stream', 0]);
   });
 

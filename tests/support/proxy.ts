@@ -32,9 +32,8 @@ export async function startProxy(target: string): Promise<Proxy> {
   const pulls = new Set<Socket>();
   let held = false;
   let statements = 0;
-  let losing: string | null = null;
-  let holding: ((client: Socket, server: Socket) => void) | null = null;
-  let heldText = '';
+  /** What to do with the connection of the next request that holds `text`. */
+  let next: { readonly text: string; act(client: Socket, server: Socket): void } | null = null;
   const requests: string[] = [];
 
   const listener = createServer((client) => {
@@ -55,14 +54,9 @@ export async function startProxy(target: string): Promise<Proxy> {
     client.on('data', (chunk) => {
       const request = chunk.toString();
       requests.push(request);
-      if (losing !== null && request.includes(losing)) {
-        losing = null;
-        server.unpipe(client);
-        server.once('data', () => client.destroy()).resume();
-      }
-      if (holding !== null && request.includes(heldText)) {
-        holding(client, server);
-        holding = null;
+      if (next !== null && request.includes(next.text)) {
+        next.act(client, server);
+        next = null;
       }
       if (request.startsWith(STATEMENT)) statements += 1;
       if (request.startsWith(PULL)) {
@@ -83,18 +77,26 @@ export async function startProxy(target: string): Promise<Proxy> {
       for (const server of pulls) server.pause();
     },
     loseAnswerOf(text) {
-      losing = text;
+      next = {
+        text,
+        act(client, server) {
+          server.unpipe(client);
+          server.once('data', () => client.destroy()).resume();
+        },
+      };
     },
     holdUp(text) {
-      const held = Promise.withResolvers<Socket>();
-      heldText = text;
-      holding = (client, server) => {
-        server.cork();
-        client.unpipe(server).removeAllListeners('close').destroy();
-        held.resolve(server);
+      const corked = Promise.withResolvers<Socket>();
+      next = {
+        text,
+        act(client, server) {
+          server.cork();
+          client.unpipe(server).removeAllListeners('close').destroy();
+          corked.resolve(server);
+        },
       };
       return async () => {
-        const server = await held.promise;
+        const server = await corked.promise;
         const answered = new Promise((resolve) => server.once('data', resolve));
         server.uncork();
         await answered;
