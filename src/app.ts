@@ -8,6 +8,8 @@ import { createEventStreams } from './http/event-streams.ts';
 import type { Exchange } from './http/exchange.ts';
 import { forwardedFor, forwardedProto } from './http/forwarded.ts';
 import type { Route } from './http/router.ts';
+import { createSendBudget } from './http/send-budget.ts';
+import { createSendText } from './http/send-text.ts';
 import { createInFlight } from './in-flight.ts';
 import type { KeyDomain } from './keys/index.ts';
 import type { Log } from './log.ts';
@@ -75,7 +77,8 @@ export function createApp(deps: AppDeps): App {
   // Without an authorization server there is no challenge: it would make OAuth clients look for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
-  const calling = { newCall, needsHttps, runTool: createToolRunner(log, inFlight) };
+  const sendText = createSendText(createSendBudget(clock, log));
+  const calling = { newCall, needsHttps, runTool: createToolRunner(log, inFlight), sendText };
   const callTools = toolsRoute({ ...calling, tools, prefix: `${basePath}/tools/`, metadataUrl: signInAt('') });
   const mcp = { ...calling, methods: createMethods({ ...deps, tools }), streams: createEventStreams(clock) };
   const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });

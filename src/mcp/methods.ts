@@ -62,7 +62,10 @@ const ERA_FACTS = {
 type Method = (params: Params, context: MessageContext) => Step;
 
 export function createMethods({ tools, resources, resourceTemplates }: MethodsOptions): Methods {
-  const resourcesByUri = new Map(resources.map((resource) => [resource.uri, resource]));
+  // Encoded once: a batch may ask for the same page a hundred times.
+  const resourcesByUri = new Map(
+    resources.map((resource) => [resource.uri, once(() => contentsOf(resource.uri, resource, resource.read()))]),
+  );
   const mirrored = new Map<Tool, readonly MirroredParam[]>();
 
   // Made at first use: a start needs no schemas.
@@ -129,10 +132,10 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
     if (typeof uri !== 'string') return invalidParams('uri must be a string');
     const facts = ERA_FACTS[era];
     const known = resourcesByUri.get(uri);
-    if (known !== undefined) return contents(facts.listMembers, uri, known, known.read());
+    if (known !== undefined) return result(facts.listMembers + known());
     for (const template of resourceTemplates) {
       const content = template.read(uri);
-      if (content !== undefined) return contents(facts.listMembers, uri, template, content);
+      if (content !== undefined) return result(facts.listMembers + contentsOf(uri, template, content));
     }
     return failed(200, facts.resourceNotFound, 'Resource not found', { uri: redact(uri) });
   };
@@ -169,14 +172,11 @@ const invalidParams = (message: string) => failed(200, CODES.invalidParams, mess
 
 const membersOf = (value: object) => JSON.stringify(value).slice(1, -1);
 
-function contents(
-  members: string,
+const contentsOf = (
   uri: string,
   { mimeType, meta }: Pick<Resource, 'mimeType' | 'meta'>,
   content: ReturnType<Resource['read']>,
-): Step {
-  return result(members + membersOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] }));
-}
+): string => membersOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] });
 
 function progressTokenOf(meta: JsonObject | undefined): ProgressToken | undefined {
   const token = meta?.progressToken;

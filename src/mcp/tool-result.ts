@@ -40,6 +40,13 @@ export function rpcErrorOf(problem: Problem, requestId: string): RpcError | unde
   return { code, message: problemText(problem.code).detail, data: { requestId } };
 }
 
+/** A denial of anything but a tool call, for which there is no in-band form. */
+export const deniedError = ({ code }: Problem): RpcError => ({
+  code: CODES.denied,
+  message: problemText(code).detail,
+  data: { code },
+});
+
 /**
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded once, by the tool.
  */

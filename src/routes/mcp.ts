@@ -9,9 +9,19 @@ import type { Exchange } from '../http/exchange.ts';
 import { createAnswerHeaders, type RateLimitState } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
+import type { SendText } from '../http/send-text.ts';
 import { classify, type Era, type IncomingRequest, legacyContext } from '../mcp/era.ts';
-import { carriesApiKey, errorText, type Id, type Message, PARSE_ERROR, resultText } from '../mcp/message.ts';
+import {
+  carriesApiKey,
+  errorText,
+  type Id,
+  type Message,
+  PARSE_ERROR,
+  type RequestMessage,
+  resultText,
+} from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
+import { deniedError } from '../mcp/tool-result.ts';
 import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
@@ -24,6 +34,7 @@ export interface McpRouteOptions {
   readonly newCall: CallMaker;
   readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
+  readonly sendText: SendText;
   readonly streams: EventStreams;
   /** Where OAuth clients learn where to sign in; null: they are never challenged. */
   readonly metadataUrl: () => string | null;
@@ -31,21 +42,27 @@ export interface McpRouteOptions {
   readonly eager: boolean;
 }
 
-/** Once the answers to a batch's calls hold this much, its other calls are refused and do not run. */
-const BATCH_CHARS_MAX = 16 * 1024 * 1024;
-const BATCH_FULL: Problem = { code: 'overloaded' };
+/** Once the answers of a batch hold this much, its other requests are refused and do not run. */
+const BATCH_CHARS_MAX = 1024 * 1024;
+const OVERLOADED: Problem = { code: 'overloaded' };
 
 export function mcpRoute(options: McpRouteOptions): Handler {
-  const { methods, newCall, needsHttps, runTool, streams, metadataUrl, eager } = options;
+  const { methods, newCall, needsHttps, runTool, sendText, streams, metadataUrl, eager } = options;
   const answerHeaders = createAnswerHeaders();
 
-  /** One JSON-RPC answer, as an event stream only for a client that takes nothing else. */
-  function reply(exchange: Exchange, text: string, { status = 200, rateLimit }: ReplyOptions = {}): Response {
+  /**
+   * One JSON-RPC answer, as an event stream only for a client that takes nothing else. Null when there is no room for
+   * it.
+   */
+  function tryReply(exchange: Exchange, text: string, { status = 200, rateLimit }: ReplyOptions = {}): Response | null {
     if (status === 200 && !takesJson(exchange)) {
-      return new Response(eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
+      return sendText(eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
     }
-    return new Response(text, { status, headers: answerHeaders(rateLimit) });
+    return sendText(text, { status, headers: answerHeaders(rateLimit) });
   }
+
+  const reply = (exchange: Exchange, text: string, options?: ReplyOptions): Response =>
+    tryReply(exchange, text, options) ?? problemResponse(OVERLOADED, exchange.requestId);
 
   function answerRequest(exchange: Exchange, incoming: IncomingRequest): Awaitable<Response> {
     const { id } = incoming.request;
@@ -82,31 +99,42 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     const challenge = oauthChallenge(step, result, metadataUrl);
     if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
     const text = toolResultText(methods, { id, era, requestId }, result);
-    return live?.finish(text) ?? reply(exchange, text, { rateLimit: call.rateLimit });
+    const { rateLimit } = call;
+    return (
+      live?.finish(text) ??
+      tryReply(exchange, text, { rateLimit }) ??
+      reply(exchange, toolResultText(methods, { id, era, requestId }, err(OVERLOADED)), { rateLimit })
+    );
+  }
+
+  async function batchAnswer(exchange: Exchange, message: RequestMessage, full: boolean): Promise<string> {
+    const { requestId, request } = exchange;
+    const { id } = message;
+    const step = methods.step(message, legacyContext(request.headers));
+    switch (step.kind) {
+      case 'result':
+        return full ? errorText(id, deniedError(OVERLOADED)) : resultText(id, step.members);
+      case 'error':
+        return errorText(id, step.error);
+      case 'tool': {
+        const result = full
+          ? err(OVERLOADED)
+          : await runTool(step.tool, step.input, newCall(exchange, step.metaApiKey));
+        return toolResultText(methods, { id, era: 'legacy', requestId }, result);
+      }
+    }
   }
 
   /** One after the other: a hundred calls at once, each with a large answer, could take all the memory there is. */
   async function batchAnswers(exchange: Exchange, messages: readonly Message[]): Promise<string[]> {
-    const { requestId } = exchange;
-    const { headers } = exchange.request;
     const answers: string[] = [];
-    let chars = 0; // of the calls' answers
+    let chars = 0;
     for (const message of messages) {
       if (message.kind === 'invalid') answers.push(errorText(message.id, message.error));
       if (message.kind !== 'request') continue;
-      const { id } = message;
-      const step = methods.step(message, legacyContext(headers));
-      if (step.kind === 'result') answers.push(resultText(id, step.members));
-      else if (step.kind === 'error') answers.push(errorText(id, step.error));
-      else {
-        const result =
-          chars < BATCH_CHARS_MAX
-            ? await runTool(step.tool, step.input, newCall(exchange, step.metaApiKey))
-            : err(BATCH_FULL);
-        const text = toolResultText(methods, { id, era: 'legacy', requestId }, result);
-        chars += text.length;
-        answers.push(text);
-      }
+      const text = await batchAnswer(exchange, message, chars >= BATCH_CHARS_MAX);
+      chars += text.length;
+      answers.push(text);
     }
     return answers;
   }

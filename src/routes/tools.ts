@@ -6,6 +6,7 @@ import type { Exchange } from '../http/exchange.ts';
 import { createAnswerHeaders } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
+import type { SendText } from '../http/send-text.ts';
 import { isObject } from '../json.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 import { remembering } from '../remembering.ts';
@@ -21,6 +22,7 @@ export interface ToolsRouteOptions {
   readonly newCall: CallMaker;
   readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
+  readonly sendText: SendText;
   readonly metadataUrl: () => string | null;
 }
 
@@ -31,7 +33,7 @@ export interface ToolsRoute {
 }
 
 export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
-  const { tools, prefix, newCall, needsHttps, runTool, metadataUrl } = options;
+  const { tools, prefix, newCall, needsHttps, runTool, sendText, metadataUrl } = options;
   const answerHeaders = createAnswerHeaders();
   const toolAt = remembering((path) => tools.get(path.slice(prefix.length)) ?? null);
 
@@ -55,7 +57,8 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
     { exchange, call }: { readonly exchange: Exchange; readonly call: Call },
   ): Response =>
     answered.ok
-      ? new Response(textOf(answered.value), { headers: answerHeaders(call.rateLimit) })
+      ? (sendText(textOf(answered.value), { headers: answerHeaders(call.rateLimit) }) ??
+        refuse(exchange, { code: 'overloaded' }, call.rateLimit))
       : refuse(exchange, answered.error, call.rateLimit);
 
   function answerBody(body: Result<unknown, Problem>, exchange: Exchange): Awaitable<Response> {
