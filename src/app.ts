@@ -93,7 +93,7 @@ export function createApp(deps: AppDeps): App {
     { path: `${basePath}/sse`, get: sse.open },
     { path: `${basePath}/messages`, post: sse.post },
     { path: `${basePath}/mcp/health`, get: health, openToAnyOrigin: true, anyHost: true },
-    { path: `${basePath}/widgets/preview`, get: previewRoute(clock) },
+    { path: `${basePath}/widgets/preview`, get: previewRoute() },
     { path: `${basePath}/openapi.json`, get: openapiRoute(deps.tools, publicUrl), openToAnyOrigin: true },
     ...metadataRoutes({ publicUrl, publicPath, authorizationServer }),
   ];

@@ -1,6 +1,5 @@
 // GET /widgets/preview: the widgets with sample data. It knows no real key and calls no tool.
 
-import type { Clock } from '../clock.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
@@ -8,7 +7,7 @@ import { once } from '../once.ts';
 
 async function loadPreview() {
   const { createPreview, parseChoices } = await import('../widgets/preview.ts');
-  const { policy, render } = createPreview();
+  const { policy, page } = createPreview();
   const headers = {
     ...SECURITY_HEADERS,
     'Content-Security-Policy': policy,
@@ -18,15 +17,15 @@ async function loadPreview() {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Resource-Policy': 'same-origin',
   };
-  return { headers, parseChoices, render };
+  return { headers, parseChoices, page };
 }
 
-export function previewRoute(clock: Clock): Handler {
+export function previewRoute(): Handler {
   const preview = once(loadPreview); // at first use, so that no start waits for it
   return async ({ request, requestId }) => {
-    const { headers, parseChoices, render } = await preview();
+    const { headers, parseChoices, page } = await preview();
     const chosen = parseChoices(queryOf(request.url));
     if (!chosen.ok) return problemResponse({ code: 'invalid_input', issues: chosen.error }, requestId);
-    return new Response(render(chosen.value, clock.nowMs()), { headers });
+    return new Response(page(chosen.value), { headers });
   };
 }

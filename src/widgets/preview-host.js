@@ -7,7 +7,9 @@ const HEIGHT_MAX = 640;
 
 const byId = (id) => document.getElementById(id);
 const setup = JSON.parse(byId('setup').textContent);
-const { chosen, samples, colours } = setup;
+const { samples, colours } = setup;
+const chosen = { ...setup.defaults, ...Object.fromEntries(new URLSearchParams(location.search)) };
+const agedMs = Date.now() - setup.madeAtMs; // the page is the same at any time
 const INSTANT = ['theme', 'width']; // choices that take effect without a new page
 
 const context = (frame) => ({
@@ -36,6 +38,16 @@ function callTool({ name }) {
   return { content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output };
 }
 
+/** The sample with its times moved to today. */
+function upToDate({ input, result }) {
+  const { structuredContent: made } = result;
+  if (made === undefined) return { input, result };
+  const output = made.keys === undefined ? moved(made) : { keys: made.keys.map(moved) };
+  return { input, result: { content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output } };
+}
+const moved = (times) =>
+  Object.fromEntries(Object.entries(times).map(([name, at]) => [name, typeof at === 'number' ? at + agedMs : at]));
+
 const requests = new Map([
   [
     'ui/initialize',
@@ -54,7 +66,7 @@ const notifications = new Map([
   [
     'ui/notifications/initialized',
     (frame) => {
-      const { input, result } = samples[frame.name];
+      const { input, result } = upToDate(samples[frame.name]);
       send(frame, { method: 'ui/notifications/tool-input', params: { arguments: input } });
       send(frame, { method: 'ui/notifications/tool-result', params: result });
     },

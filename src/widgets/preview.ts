@@ -9,11 +9,14 @@ import { inlineTexts, selfContained } from './page.ts';
 import css from './preview.css' with { type: 'text' };
 import html from './preview.html' with { type: 'text' };
 import js from './preview-host.js' with { type: 'text' };
-import { DATA_SETS, sampleOf } from './samples.ts';
+import { DATA_SETS, SAMPLES_AT_MS, sampleOf } from './samples.ts';
 
 const WIDGETS = ['api-key-created', 'api-keys-list'] as const;
 
-/** Query parameter → its choices; the first is the default. */
+/**
+ * Query parameter → its choices; the first is the default. Only `widget` and `data` make another page, the others are
+ * for the page's script: so there are few pages, which are made once and shared by all who read them.
+ */
 const CHOICES = {
   widget: ['both', ...WIDGETS],
   theme: ['light', 'dark', 'sepia'],
@@ -60,7 +63,7 @@ export function parseChoices(query: URLSearchParams): Result<Chosen, InputIssue[
 export interface Preview {
   /** The Content-Security-Policy of every page: no hash depends on what is chosen. */
   readonly policy: string;
-  readonly render: (chosen: Chosen, nowMs: number) => string;
+  readonly page: (chosen: Chosen) => Blob;
 }
 
 export function createPreview(): Preview {
@@ -74,20 +77,30 @@ export function createPreview(): Preview {
     "trusted-types 'none'",
   ].join('; ');
 
+  const pages = new Map<string, Blob>();
+
+  function render(widget: Chosen['widget'], data: Chosen['data']): string {
+    const shown = WIDGETS.filter((name) => widget === 'both' || widget === name);
+    const samples = Object.fromEntries(shown.map((name) => [name, sampleOf(name, data)]));
+    const defaults = Object.fromEntries(Object.entries(CHOICES).map(([param, choices]) => [param, choices[0]]));
+    const setup = { defaults, samples, madeAtMs: SAMPLES_AT_MS, colours: SEPIA };
+    const filled: Record<string, string> = {
+      setup: JSON.stringify(setup).replaceAll('<', '\\u003c'),
+      controls: Object.entries(CHOICES)
+        .map(([param, choices]) => group(param as Param, choices))
+        .join(''),
+      frames: shown.map((name) => frame(name, widgets.get(name) ?? '')).join(''),
+    };
+    return page.replace(/"?\{(setup|controls|frames)\}"?/g, (_, mark) => filled[mark] ?? '');
+  }
+
   return {
     policy,
-    render(chosen, nowMs) {
-      const shown = WIDGETS.filter((name) => chosen.widget === 'both' || chosen.widget === name);
-      const samples = Object.fromEntries(shown.map((name) => [name, sampleOf(name, chosen.data, nowMs)]));
-      const filled: Record<string, string> = {
-        theme: chosen.theme,
-        setup: JSON.stringify({ chosen, samples, colours: SEPIA }).replaceAll('<', '\\u003c'),
-        controls: Object.entries(CHOICES)
-          .map(([param, choices]) => group(param as Param, choices))
-          .join(''),
-        frames: shown.map((name) => frame(name, widgets.get(name) ?? '')).join(''),
-      };
-      return page.replace(/"?\{(theme|setup|controls|frames)\}"?/g, (_, mark) => filled[mark] ?? '');
+    page({ widget, data }) {
+      const name = `${widget} ${data}`;
+      const made = pages.get(name) ?? new Blob([render(widget, data)]);
+      pages.set(name, made);
+      return made;
     },
   };
 }

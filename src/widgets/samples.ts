@@ -23,6 +23,9 @@ interface SampleKey {
   readonly lastUsedAt?: number;
 }
 
+/** The time that the samples are of; the page moves them to its own. */
+export const SAMPLES_AT_MS = Date.UTC(2026, 0, 1);
+
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const MANY = 1000; // what one user may hold
@@ -61,7 +64,7 @@ const NAMES = [
 ];
 const SCOPES = [['read'], ['read', 'write'], ['read:products', 'read:orders'], ['admin:users'], []];
 
-/** `few`: one key of each kind a person may meet. `days` are counted from now. */
+/** `few`: one key of each kind a person may meet. `days` are counted from SAMPLES_AT_MS. */
 const FEW: readonly (readonly [string, readonly string[], boolean, number, number | null, number | null])[] = [
   ['billing export', ['read:orders', 'read:products'], true, -0.01, 30, null],
   ['CI pipeline', ['read', 'write'], true, -24, 341, -0.0021],
@@ -78,13 +81,13 @@ const FEW: readonly (readonly [string, readonly string[], boolean, number, numbe
   ['leaked in a screenshot', ['admin', 'admin:users'], false, -500, null, -120],
 ];
 
-export function sampleOf(widget: 'api-key-created' | 'api-keys-list', data: DataSet, nowMs: number): Sample {
+export function sampleOf(widget: 'api-key-created' | 'api-keys-list', data: DataSet): Sample {
   const input = widget === 'api-key-created' ? { name: newName(data), scopes: newScopes(data), expiresInDays: 30 } : {};
   if (data === 'error') {
     const text = 'The key store is out of reach; try again';
     return { input, result: { content: [{ type: 'text', text }], isError: true } };
   }
-  const output = widget === 'api-key-created' ? created(data, nowMs) : { keys: keysOf(data, nowMs) };
+  const output = widget === 'api-key-created' ? created(data) : { keys: keysOf(data) };
   return { input, result: { content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output } };
 }
 
@@ -92,21 +95,21 @@ const newName = (data: DataSet) => (data === 'hostile' ? HOSTILE_NAMES.slice(0, 
 const newScopes = (data: DataSet) =>
   data === 'hostile' ? HOSTILE_SCOPES : data === 'empty' ? [] : ['read:orders', 'read:products'];
 
-const created = (data: DataSet, nowMs: number) => ({
+const created = (data: DataSet) => ({
   id: sampleId(0),
   key: `sk_test_${'5a3b1ec0'.repeat(8)}`,
   name: newName(data),
   scopes: newScopes(data),
-  expiresAt: data === 'empty' ? null : nowMs + 30 * DAY_MS,
+  expiresAt: data === 'empty' ? null : SAMPLES_AT_MS + 30 * DAY_MS,
   warning: 'Save this key now - it will not be shown again',
 });
 
-function keysOf(data: DataSet, nowMs: number): SampleKey[] {
+function keysOf(data: DataSet): SampleKey[] {
   if (data === 'empty') return [];
-  if (data === '1000') return Array.from({ length: MANY }, (_, index) => numbered(index, nowMs));
+  if (data === '1000') return Array.from({ length: MANY }, (_, index) => numbered(index));
   if (data === 'hostile') {
     return HOSTILE_NAMES.map((name, index) => ({
-      ...numbered(index, nowMs),
+      ...numbered(index),
       name,
       scopes: index === 0 ? HOSTILE_SCOPES : HOSTILE_SCOPES.slice(0, index % 4),
     }));
@@ -116,23 +119,23 @@ function keysOf(data: DataSet, nowMs: number): SampleKey[] {
     name,
     scopes,
     active,
-    createdAt: Math.round(nowMs + createdDays * DAY_MS),
-    expiresAt: expiresDays === null ? null : nowMs + expiresDays * DAY_MS,
-    ...(usedDays !== null && { lastUsedAt: Math.round(nowMs + usedDays * DAY_MS) }),
+    createdAt: Math.round(SAMPLES_AT_MS + createdDays * DAY_MS),
+    expiresAt: expiresDays === null ? null : SAMPLES_AT_MS + expiresDays * DAY_MS,
+    ...(usedDays !== null && { lastUsedAt: Math.round(SAMPLES_AT_MS + usedDays * DAY_MS) }),
   }));
 }
 
 // Every state and column varies with the index, each at its own pace.
-function numbered(index: number, nowMs: number): SampleKey {
-  const createdAt = nowMs - (index + 1) * 9 * HOUR_MS;
+function numbered(index: number): SampleKey {
+  const createdAt = SAMPLES_AT_MS - (index + 1) * 9 * HOUR_MS;
   return {
     id: sampleId(index),
     name: `${NAMES[index % NAMES.length]} ${index + 1}`,
     scopes: SCOPES[index % SCOPES.length] ?? [],
     active: index % 6 !== 5,
     createdAt,
-    expiresAt: index % 3 === 0 ? null : nowMs + ((index % 41) - 8) * 3 * DAY_MS,
-    ...(index % 4 !== 3 && { lastUsedAt: Math.max(createdAt, nowMs - (index % 97) * 2 * HOUR_MS) }),
+    expiresAt: index % 3 === 0 ? null : SAMPLES_AT_MS + ((index % 41) - 8) * 3 * DAY_MS,
+    ...(index % 4 !== 3 && { lastUsedAt: Math.max(createdAt, SAMPLES_AT_MS - (index % 97) * 2 * HOUR_MS) }),
   };
 }
 

@@ -101,6 +101,23 @@ describe('a batch', () => {
     });
   });
 
+  test('refuses what follows once its answers are large, pages included', async () => {
+    await using app = await createTestApp();
+    const reads = Array.from({ length: 100 }, (_, id) =>
+      request('resources/read', { uri: 'ui://widget/api-keys-list.html' }, id),
+    );
+    const { status, body } = await post(app, reads);
+    const served = body.filter(({ result }: { result?: object }) => result !== undefined);
+    expect([status, body.length]).toEqual([200, 100]);
+    expect(served.length).toBeGreaterThan(10);
+    expect(JSON.stringify(served).length).toBeLessThan(1024 * 1024 + JSON.stringify(served[0]).length);
+    expect(body[99]).toEqual({
+      jsonrpc: '2.0',
+      id: 99,
+      error: { code: -32000, message: 'The server is at its limit; try again', data: { code: 'overloaded' } },
+    });
+  });
+
   test('runs no more calls once their answers are large', async () => {
     let runs = 0;
     const large = defineTool(anyone, {
@@ -108,7 +125,7 @@ describe('a batch', () => {
       input: v.strictObject({}),
       run() {
         runs += 1;
-        return ok({ content: [{ type: 'text', text: 'x'.repeat(5 * 1024 * 1024) }] });
+        return ok({ content: [{ type: 'text', text: 'x'.repeat(300 * 1024) }] });
       },
     });
     await using app = await createTestApp({ tools: () => [large] });

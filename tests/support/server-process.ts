@@ -1,5 +1,6 @@
 // The server as people run it: a process of its own, with an environment of its own.
 
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
@@ -148,3 +149,7 @@ function collect(stream: ReadableStream<Uint8Array>, onText: (all: string) => vo
   })();
   return { text: () => all, done };
 }
+
+/** Resident memory of a process. Linux only. */
+export const residentMbOf = (pid: number): number =>
+  Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;

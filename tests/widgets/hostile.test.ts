@@ -7,7 +7,7 @@ import { describeInBrowser } from '../support/browser.ts';
 import { withPreview } from './preview-page.ts';
 
 const hostileKeys = (
-  sampleOf('api-keys-list', 'hostile', Date.now()).result.structuredContent as {
+  sampleOf('api-keys-list', 'hostile').result.structuredContent as {
     keys: { name: string; scopes: string[] }[];
   }
 ).keys;

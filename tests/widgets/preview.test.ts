@@ -86,6 +86,14 @@ test('the preview page stands under the base path, answers HEAD, and refuses POS
   expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
 });
 
+test('the preview page is the same at any time, however it is shown: all who read it share its bytes', async () => {
+  await using app = await createTestApp();
+  const pageOf = async (query: string) => (await fetch(`${app.url}/widgets/preview?data=1000&${query}`)).text();
+  const page = await pageOf('');
+  app.clock.advance(3_600_000);
+  for (const query of ['theme=dark', 'width=320', 'calls=off']) expect(await pageOf(query)).toBe(page);
+});
+
 test('the preview page is the same on Deno', async () => {
   await using app = await createTestApp();
   await using deno = await startServer({ runtime: 'deno' });

@@ -1,0 +1,18 @@
+// Responses that nobody reads take little memory and nobody's time. With more clients, and on Deno, in unread.long.ts.
+
+import { expect, test } from 'bun:test';
+import { UNREAD_REQUESTS, unread } from './unread.ts';
+
+const RESIDENT_MB_MAX = 256;
+const MEDIAN_MS_MAX = 100;
+
+test.skipIf(process.platform !== 'linux').each(Object.entries(UNREAD_REQUESTS))(
+  '200 clients that do not read %s',
+  async (_what, request) => {
+    const { statuses, residentMb, medianMs } = await unread(request, 200);
+    expect(statuses).toEqual(['200', '503']);
+    expect(residentMb).toBeLessThan(RESIDENT_MB_MAX);
+    expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
+  },
+  60_000,
+);
