@@ -20,6 +20,9 @@ const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newes
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
 
+const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f
+LEFT JOIN api_keys k ON k.key_hash IN (SELECT value FROM json_each(?))`;
+
 // A try that was given up may still arrive after the next try has created the key, even after that key was deleted.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
@@ -175,6 +178,14 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
       });
     },
 
+    async findByHashes(keyHashes, withinMs) {
+      const rows = await primary.read({ sql: FIND_ALL, args: [JSON.stringify(keyHashes)] }, withinMs);
+      if (!rows.ok) return rows;
+      const { position } = foundOf(rows.value); // without any of the keys there is still a row, as in FIND
+      const records = new Map(rows.value.filter(isRecord).map((row) => [String(row.key_hash), recordOf(row)]));
+      return ok((keyHash) => ({ record: records.get(keyHash) ?? null, position }));
+    },
+
     async changesAfter(seq, withinMs) {
       const rows = await primary.read({ sql: CHANGES, args: [seq] }, withinMs);
       if (!rows.ok) return rows;
@@ -216,10 +227,12 @@ const listedOf = (row: Row): ListedKey => ({
   lastUsedAtMs: row.used_at_ms as number | null,
 });
 
+const isRecord = (row: Row) => row.id !== null;
+
 function foundOf([row]: readonly Row[]): Found {
   if (row === undefined) throw new Error('the feed table has lost its row');
   return {
-    record: row.id === null ? null : recordOf(row),
+    record: isRecord(row) ? recordOf(row) : null,
     position: positionOf(row),
   };
 }
