@@ -52,12 +52,11 @@ export function createMissBudget(clock: Clock): MissBudget {
       const nowMs = clock.monotonicMs();
       if (tryTake(bucketOf(source, nowMs))) return 'alone';
       const earlierMs = refusedAtMs.get(keyHash);
-      if (earlierMs === undefined)
-        refusedAtMs.set(keyHash, nowMs); // it waits from now on, however often it comes
-      else if (nowMs - earlierMs >= RETURN_AFTER_MS) {
+      if (earlierMs !== undefined && nowMs - earlierMs >= RETURN_AFTER_MS) {
         refusedAtMs.delete(keyHash);
         return 'together';
       }
+      if (earlierMs === undefined) refusedAtMs.set(keyHash, nowMs); // it waits from now on, however often it comes
       return 'refused';
     },
     giveBack(source) {

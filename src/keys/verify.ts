@@ -186,7 +186,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
 
   async function readTogether(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
     const key = await joint.read(network, keyHash);
-    if (key === null) budget.refuse(keyHash);
+    if (key === null || !key.ok) budget.refuse(keyHash);
     return key ?? TOO_MANY_UNKNOWN;
   }
 

@@ -1,6 +1,8 @@
 // What a flood of unknown keys may cost, and what it leaves to honest callers.
 
 import { describe, expect, test } from 'bun:test';
+import { renameSync } from 'node:fs';
+import { join } from 'node:path';
 import { createMissBudget, networkOf } from '../../src/keys/miss-budget.ts';
 import { testClock } from '../support/clock.ts';
 import { type Answer, bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
@@ -103,7 +105,7 @@ describe('a flood of unknown keys from one address', () => {
 describe('keys that come back and are looked up together', () => {
   /** An app whose budget for this address is used up, and in which these keys have been told to come back. */
   async function told(keysOf: (app: TestApp) => Promise<string[]>) {
-    const app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
+    const app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
     const keys = await keysOf(app);
     await flood(app, 1, BURST);
     expect(statusesOf(await present(app, keys))).toEqual([429]);
@@ -139,11 +141,16 @@ describe('keys that come back and are looked up together', () => {
     expect(new Set(reasons.map(({ reason }) => reason))).toEqual(new Set(['revoked', 'unknown', 'expired']));
   });
 
-  test('are 503 while the store is away', async () => {
+  test('are 503 while the store is away, and when they come back once more they are looked up', async () => {
     const { app, keys } = await told(async (app) => [(await app.createKey('alice')).key, guess(4000)]);
     await using _ = app;
-    await app.service.close();
+    const file = join(app.folder, 'keys.db');
+    renameSync(file, `${file}.away`);
     expect((await present(app, keys)).map(({ status }) => status)).toEqual([503, 503]);
+    renameSync(`${file}.away`, file);
+    app.clock.advance(1000);
+    await flood(app, 6000, 200);
+    expect((await present(app, keys)).map(({ status }) => status)).toEqual([200, 401]);
   });
 });
 
