@@ -20,12 +20,16 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
     async (request, { remoteAddr }) => {
       if (stopping) return turnAway();
       active += 1;
-      const response = await fetch(request, { address: () => remoteAddr.hostname, holdOpen });
+      const response = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost });
       active -= 1;
       if (active === 0) whenIdle();
       return response;
     },
   );
+  // Where a request has no Host, Deno puts this into its URL, and doesn't say which version of HTTP it is: so HTTP/1.0
+  // requests without Host are refused too. Over TLS, HTTP/2 has no Host either, and its clients may well name this one.
+  const madeUp = `http://localhost:${server.addr.port}/`;
+  const lacksHost = ({ headers, url }: Request) => url.startsWith(madeUp) && !headers.has('host');
   return {
     port: server.addr.port,
     async stop() {

@@ -6,6 +6,8 @@ export interface Peer {
   address(request: Request): string | null;
   /** Switches the idle timeout of the request's connection off, or (false) on again. */
   holdOpen(request: Request, hold: boolean): void;
+  /** True for an HTTP/1.1 request without Host. Absent where the runtime refuses those itself. */
+  lacksHost?(request: Request): boolean;
 }
 
 export interface Exchange {

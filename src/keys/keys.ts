@@ -3,6 +3,7 @@
 import type { Clock, RandomBytes, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';
 import { err, ok, type Problem, type Result, type StoreUnavailable } from '../problem.ts';
+import { createCreationBudget } from './creation-budget.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
 import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
@@ -25,7 +26,7 @@ export interface Actor {
 }
 
 export interface Keys {
-  /** The new record and its plain key, which is given out here and never again. */
+  /** The new record and its plain key, which is given out here and never again. A user may create only so fast. */
   create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
   /** The actor's keys, newest first, with last uses that the store does not have yet. */
   list(actor: Actor): Promise<Result<ListedKey[], StoreUnavailable>>;
@@ -57,6 +58,8 @@ export interface KeysOptions {
 
 export function createKeys(options: KeysOptions): Keys {
   const { store, lastUsed, refresh, clock, random, sha256, log, production } = options;
+  const creations = createCreationBudget(clock, log);
+
   /** Logs why the store gave no answer: the caller is told only that it gave none. */
   function logged<T>(stored: Result<T, StoreUnavailable>, requestId: string): Result<T, StoreUnavailable> {
     if (!stored.ok) log.warn('key store out of reach', { requestId, reason: stored.error.reason });
@@ -84,6 +87,8 @@ export function createKeys(options: KeysOptions): Keys {
 
   return {
     async create({ userId, requestId }, { name, scopes, expiresInDays }) {
+      const taken = creations.take(userId, requestId);
+      if (!taken.ok) return taken;
       const key = mintKey(production, random);
       const createdAtMs = clock.nowMs();
       const record: ApiKeyRecord = {

@@ -69,6 +69,8 @@ export interface KeyStore {
    * because a later answer would be too old to count.
    */
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
+  /** What the primary has for each of these hashes, read with one statement. Gives up after `withinMs`. */
+  findByHashes(keyHashes: readonly string[], withinMs: number): Stored<(keyHash: string) => Found>;
   /** The change feed after `seq`, from the primary. Gives up after `withinMs`. */
   changesAfter(seq: number, withinMs: number): Stored<FeedPage>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */

@@ -5,10 +5,11 @@ import type { Log } from '../log.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 import { createRecent } from '../recent.ts';
 import { createFeed, type Feed } from './feed.ts';
+import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
-import { createMissBudget } from './miss-budget.ts';
-import type { KeyStore } from './record.ts';
+import { createMissBudget, networkOf } from './miss-budget.ts';
+import type { Found, KeyStore } from './record.ts';
 import { refusalAt } from './status.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
@@ -43,6 +44,8 @@ interface Refused {
 
 /** Null: unknown. */
 type FoundKey = TrackedKey | null;
+
+const TOO_MANY_UNKNOWN: Result<never, Problem> = err({ code: 'rate_limited', retryAfterS: 1 });
 
 export interface Verifier {
   /**
@@ -135,7 +138,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
       }
       refused.delete(keyHash);
     }
-    return reading.get(keyHash) ?? readWithinBudget(keyHash, source());
+    return reading.get(keyHash) ?? readWithinBudget(keyHash, networkOf(source()));
   }
 
   function isUsable(key: FoundKey): key is TrackedKey {
@@ -147,44 +150,54 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     refused.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_FOR_MS });
   }
 
-  function readWithinBudget(keyHash: string, address: string): Awaitable<Result<FoundKey, Problem>> {
-    return chain(
-      budget.take(address, keyHash),
-      (taken): Awaitable<Result<FoundKey, Problem>> => (taken.ok ? readOnce(keyHash, address) : taken),
-    );
+  function readWithinBudget(keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> {
+    switch (budget.admit(network, keyHash)) {
+      case 'alone':
+        return shared(keyHash, readAlone(keyHash, network));
+      case 'together':
+        return shared(keyHash, readTogether(keyHash, network));
+      case 'refused':
+        return TOO_MANY_UNKNOWN;
+    }
   }
 
   /** Concurrent look-ups of one hash share one read, and are answered in the order they came. */
-  function readOnce(keyHash: string, address: string): Promise<Result<FoundKey, Problem>> {
-    const shared = reading.get(keyHash);
-    if (shared !== undefined) {
-      budget.giveBack(address);
-      return shared;
-    }
-    const read = readRecord(keyHash)
-      .then((found) => {
-        if (!found.ok || isUsable(found.value)) budget.giveBack(address);
-        return found;
-      })
-      .finally(() => {
-        if (reading.get(keyHash) === read) reading.delete(keyHash);
-      });
+  function shared(keyHash: string, found: Promise<Result<FoundKey, Problem>>): Promise<Result<FoundKey, Problem>> {
+    const read = found.finally(() => {
+      if (reading.get(keyHash) === read) reading.delete(keyHash);
+    });
     reading.set(keyHash, read);
     return read;
   }
 
-  async function readRecord(keyHash: string): Promise<Result<FoundKey, Problem>> {
+  async function readAlone(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
     counts.reads += 1;
     const found = await store.findByHash(keyHash, feed.position, feed.askWithinMs);
-    if (!found.ok) return found;
-    const { record, position } = found.value;
+    const key = found.ok ? ok(keep(keyHash, found.value)) : found;
+    if (!key.ok || isUsable(key.value)) budget.giveBack(network);
+    return key;
+  }
+
+  const joint = createJointReads(async (keyHashes) => {
+    counts.reads += 1;
+    const found = await store.findByHashes(keyHashes, feed.askWithinMs);
+    return (keyHash): Result<FoundKey, Problem> => (found.ok ? ok(keep(keyHash, found.value(keyHash))) : found);
+  });
+
+  async function readTogether(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
+    const key = await joint.read(network, keyHash);
+    if (key === null || !key.ok) budget.refuse(keyHash);
+    return key ?? TOO_MANY_UNKNOWN;
+  }
+
+  function keep(keyHash: string, { record, position }: Found): FoundKey {
     // The answer is right for everyone who asked before it came. It is kept only if the feed will still report every
     // change after it: a feed that is already ahead of the read may have reported one.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
     const key = record && track(record);
     if (!isUsable(key)) refuseFromNowOn(keyHash, key);
     else if (keeps) cache.set(keyHash, key);
-    return ok(key);
+    return key;
   }
 
   return { verify, feed, counts };

@@ -19,9 +19,10 @@ export type Admit = (exchange: Exchange, found: Route | undefined, origin: strin
 
 export function createAdmission({ checkHost, checkOrigin, needsHttps }: AdmissionOptions): Admit {
   return (exchange, found, origin) => {
-    const { request } = exchange;
+    const { request, peer } = exchange;
     if (found?.anyHost !== true) {
       const host = hostOf(request);
+      if (peer.lacksHost?.(request)) return withoutHost;
       const allowed = host === null ? null : checkHost(host);
       if (allowed?.ok === false) return allowed.error;
     }
@@ -46,6 +47,9 @@ export function createAdmission({ checkHost, checkOrigin, needsHttps }: Admissio
  */
 const hostOf = ({ headers, url }: Request): string | null =>
   headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
+
+/** An HTTP/1.1 request must name its host (RFC 9112 §3.2). The same bare answer as Bun's own. */
+const withoutHost: Handler = () => new Response(null, { status: 400, headers: { Connection: 'close' } });
 
 const preflightOf =
   (found: Route): Handler =>

@@ -5,6 +5,7 @@ import type { KeyStore } from '../keys/record.ts';
 import type { Log } from '../log.ts';
 import type { StoreCounts } from './counted.ts';
 import type { Answered } from './database.ts';
+import { CHANGES_KEPT_MAX } from './key-store.ts';
 
 export interface Store extends KeyStore {
   readonly mode: 'embedded' | 'remote' | 'replica';
@@ -17,6 +18,14 @@ export interface Store extends KeyStore {
 /** Old changes are removed shortly after start-up, off its critical path, and then this often. */
 const PRUNE_FIRST_AFTER_MS = 2000;
 const PRUNE_EVERY_MS = 60 * 60 * 1000;
+/** When a poll shows that there are too many, they are removed at once; when that fails, no sooner than this. */
+const PRUNE_AGAIN_AFTER_MS = 10_000;
+/**
+ * How far above their limit changes may be before that, as a factor. Each process draws its own, so that usually one of a
+ * fleet removes them before the others find too many.
+ */
+const OVERDUE_FROM = 1.02;
+const OVERDUE_TO = 1.1;
 
 /**
  * Opens and migrates the database; a remote one that is away, as soon as it answers. Throws UnusableDatabase, or an
@@ -24,12 +33,18 @@ const PRUNE_EVERY_MS = 60 * 60 * 1000;
  */
 export async function openStore(config: DatabaseConfig, log: Log): Promise<Store> {
   const { store, mode, close } = await open(config, log);
-  const stopPruning = pruneRegularly(store.prune, log);
+  const pruning = pruneRegularly(store.prune, log);
+  const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   return {
     ...store,
     mode,
+    async changesAfter(seq, withinMs) {
+      const page = await store.changesAfter(seq, withinMs);
+      if (page.ok && page.value.newestSeq - page.value.prunedSeq > overdueAt) pruning.hasten();
+      return page;
+    },
     async close() {
-      stopPruning();
+      pruning.stop();
       await close();
     },
   };
@@ -40,21 +55,39 @@ async function open(config: DatabaseConfig, log: Log) {
   return (await import('./open-remote.ts')).openRemote(config, log);
 }
 
-function pruneRegularly(prune: () => Answered<void>, log: Log): () => void {
+function pruneRegularly(prune: () => Answered<boolean>, log: Log) {
   let stopped = false;
+  let running = false;
+  let againAtMs = 0;
   let timer = setTimeout(run, PRUNE_FIRST_AFTER_MS);
+
   async function run(): Promise<void> {
-    try {
-      const pruned = await prune();
-      if (!pruned.ok && !stopped) log.warn('old changes not removed', { reason: pruned.error.reason });
-    } catch (bug) {
-      log.error('old changes not removed', { error: bug });
-    }
+    clearTimeout(timer);
+    running = true;
+    if (!(await removesSome())) againAtMs = performance.now() + PRUNE_AGAIN_AFTER_MS;
+    running = false;
     // At random, so that the processes of a fleet don't all prune at once.
     if (!stopped) timer = setTimeout(run, PRUNE_EVERY_MS * (0.5 + Math.random()));
   }
-  return () => {
-    stopped = true;
-    clearTimeout(timer);
+
+  async function removesSome(): Promise<boolean> {
+    try {
+      const pruned = await prune();
+      if (!pruned.ok && !stopped) log.warn('old changes not removed', { reason: pruned.error.reason });
+      return pruned.ok && pruned.value;
+    } catch (bug) {
+      log.error('old changes not removed', { error: bug });
+      return false;
+    }
+  }
+
+  return {
+    hasten() {
+      if (!stopped && !running && performance.now() > againAtMs) void run();
+    },
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+    },
   };
 }

@@ -10,6 +10,7 @@ import {
   type ListedKey,
 } from '../keys/record.ts';
 import { type Awaitable, chain, ok, type Result } from '../problem.ts';
+import { sleep } from '../waiting.ts';
 import { countedDatabase, type StoreCounts } from './counted.ts';
 import type { Answered, Database, Row, Statement, Unavailable } from './database.ts';
 import { createSemaphore, withPermit } from './semaphore.ts';
@@ -19,6 +20,9 @@ const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0
 const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq FROM feed f` };
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
+
+const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f
+LEFT JOIN api_keys k ON k.key_hash IN (SELECT value FROM json_each(?))`;
 
 // A try that was given up may still arrive after the next try has created the key, even after that key was deleted.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
@@ -54,15 +58,23 @@ ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE
 
 /** Changes are kept this long: a process that polls again in that time need not forget what it knows. */
 const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
-/** Changes removed by one statement. */
-const PRUNE_ROWS = 1000;
+/**
+ * At most this many are kept, 100 MB. It is a hundred times what a process reads rather than forget all it knows, and at
+ * 5,000 changes a second 100 s: creations that were given up no longer arrive by then (INSERT).
+ */
+export const CHANGES_KEPT_MAX = 500_000;
+/** Changes removed by one statement, which blocks a local file's process for some 10 ms. */
+const PRUNE_ROWS = 250;
+/** Between two of them, for everybody else. */
+const PRUNE_PAUSE_MS = 10;
 
 // The mark is raised before the rows go, so that readers who have not come that far know that changes are missing.
 const PRUNE_MARK: Statement = {
-  sql: `UPDATE feed SET pruned_seq = old.seq FROM (SELECT max(seq) AS seq FROM (
-SELECT seq FROM changes WHERE changed_at_ms < unixepoch('subsec') * 1000 - ? ORDER BY seq LIMIT ?)) AS old
+  sql: `UPDATE feed SET pruned_seq = old.seq FROM (
+SELECT max(seq) AS seq FROM (SELECT seq, changed_at_ms FROM changes ORDER BY seq LIMIT ?1)
+WHERE changed_at_ms < unixepoch('subsec') * 1000 - ?2 OR seq <= (SELECT max(seq) FROM changes) - ?3) AS old
 WHERE old.seq > pruned_seq RETURNING pruned_seq`,
-  args: [CHANGES_KEPT_MS, PRUNE_ROWS],
+  args: [PRUNE_ROWS, CHANGES_KEPT_MS, CHANGES_KEPT_MAX],
 };
 const PRUNE_MARKED: Statement = { sql: 'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)' };
 
@@ -81,8 +93,8 @@ export interface KeyStoreOptions {
 /** A KeyStore and the upkeep of its change feed. */
 export function createKeyStore({ primary: database, usesPerWrite, near }: KeyStoreOptions): KeyStore & {
   readonly counts: Readonly<StoreCounts>;
-  /** Removes changes older than a day, a slice at a time. */
-  prune(): Answered<void>;
+  /** Removes changes older than a day, and the oldest of too many, a slice at a time. False: there were none. */
+  prune(): Answered<boolean>;
 } {
   const counts: StoreCounts = { reads: 0, writes: 0 };
   const primary = countedDatabase(database, counts);
@@ -95,13 +107,14 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
       .write(statement)
       .then((written) => (written.ok ? ok(written.value.rows.length > 0 || written.value.repeated) : written));
 
-  async function prune(): Answered<void> {
-    for (;;) {
+  async function prune(): Answered<boolean> {
+    for (let slices = 0; ; slices += 1) {
+      const deleted = await primary.write(PRUNE_MARKED); // first those that somebody marked and could not remove
+      if (!deleted.ok) return deleted;
       const marked = await primary.write(PRUNE_MARK);
       if (!marked.ok) return marked;
-      const deleted = await primary.write(PRUNE_MARKED);
-      if (!deleted.ok) return deleted;
-      if (marked.value.rows.length === 0) return ok(undefined);
+      if (marked.value.rows.length === 0) return ok(slices > 0);
+      await sleep(PRUNE_PAUSE_MS);
     }
   }
 
@@ -175,6 +188,14 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
       });
     },
 
+    async findByHashes(keyHashes, withinMs) {
+      const rows = await primary.read({ sql: FIND_ALL, args: [JSON.stringify(keyHashes)] }, withinMs);
+      if (!rows.ok) return rows;
+      const { position } = foundOf(rows.value); // without any of the keys there is still a row, as in FIND
+      const records = new Map(rows.value.filter(isRecord).map((row) => [String(row.key_hash), recordOf(row)]));
+      return ok((keyHash) => ({ record: records.get(keyHash) ?? null, position }));
+    },
+
     async changesAfter(seq, withinMs) {
       const rows = await primary.read({ sql: CHANGES, args: [seq] }, withinMs);
       if (!rows.ok) return rows;
@@ -216,10 +237,12 @@ const listedOf = (row: Row): ListedKey => ({
   lastUsedAtMs: row.used_at_ms as number | null,
 });
 
+const isRecord = (row: Row) => row.id !== null;
+
 function foundOf([row]: readonly Row[]): Found {
   if (row === undefined) throw new Error('the feed table has lost its row');
   return {
-    record: row.id === null ? null : recordOf(row),
+    record: isRecord(row) ? recordOf(row) : null,
     position: positionOf(row),
   };
 }

@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
+import { type Client, createClient } from '@libsql/client';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { FeedPage, KeyStore, Stored } from '../../src/keys/record.ts';
 import { createLog } from '../../src/log.ts';
@@ -12,6 +12,7 @@ import { openEmbedded } from '../../src/store/open-embedded.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
 
 describe('memory is current', () => {
   const NOTHING_NEW = ok<FeedPage>({ databaseId: 'd', prunedSeq: 0, newestSeq: 0, changes: [] });
@@ -100,21 +101,80 @@ WHERE i < ${others}) SELECT 'other', unixepoch() * 1000 FROM n`;
   },
 );
 
-test('changes older than a day are removed, however many there are, and younger ones stay', async () => {
-  const path = join(temporaryFolder(), 'keys.db');
-  const { store, close } = await openEmbedded(path);
-  const database = createClient({ url: `file:${path}` });
-  const add = (count: number, ageMs: number) =>
-    database.execute({
-      sql: `INSERT INTO changes (key_hash, changed_at_ms) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+const DAY_MS = 24 * 60 * 60 * 1000;
+const CHANGES_KEPT_MAX = 500_000;
+
+/** Adds `count` changes of this age. */
+const addChanges = (database: Client, count: number, ageMs: number) =>
+  database.execute({
+    sql: `INSERT INTO changes (key_hash, changed_at_ms) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 SELECT 'hash', unixepoch('subsec') * 1000 - ? FROM n`,
-      args: [count, ageMs],
+    args: [count, ageMs],
+  });
+
+/** Adds one change after so many others that nobody wrote. */
+const addChangeAt = (database: Client, seq: number) =>
+  database.execute({ sql: "INSERT INTO changes VALUES (?, 'hash', unixepoch('subsec') * 1000)", args: [seq] });
+
+const changesIn = async (database: Client) => {
+  const { rows } = await database.execute(
+    'SELECT count(*) AS kept, min(seq) AS oldest, (SELECT pruned_seq FROM feed) AS pruned FROM changes',
+  );
+  return { ...rows[0] };
+};
+
+describe('pruning', () => {
+  /** What is left after `prepare` and pruning. */
+  async function pruned(prepare: (database: Client) => Promise<unknown>) {
+    const path = join(temporaryFolder(), 'keys.db');
+    const { store, close } = await openEmbedded(path);
+    const database = createClient({ url: `file:${path}` });
+    await prepare(database);
+    expect(await store.prune()).toEqual({ ok: true, value: true });
+    expect(await store.prune()).toEqual({ ok: true, value: false });
+    const left = await changesIn(database);
+    database.close();
+    await close();
+    return left;
+  }
+
+  test('removes changes older than a day, however many there are, and no younger ones', async () => {
+    const left = await pruned(async (database) => {
+      await addChanges(database, 2500, DAY_MS + 1);
+      await addChanges(database, 3, DAY_MS - 60_000);
     });
-  await add(2500, 24 * 60 * 60 * 1000 + 1);
-  await add(3, 23 * 60 * 60 * 1000);
-  expect(await store.prune()).toEqual({ ok: true, value: undefined });
-  const { rows } = await database.execute('SELECT count(*) AS kept, min(seq) AS oldest, pruned_seq FROM changes, feed');
-  expect({ ...rows[0] }).toEqual({ kept: 3, oldest: 2501, pruned_seq: 2500 });
-  database.close();
-  await close();
+    expect(left).toEqual({ kept: 3, oldest: 2501, pruned: 2500 });
+  });
+
+  test('removes young ones too, once there are half a million newer ones', async () => {
+    const left = await pruned(async (database) => {
+      await addChanges(database, 1000, 0);
+      await addChangeAt(database, CHANGES_KEPT_MAX + 600);
+    });
+    expect(left).toEqual({ kept: 401, oldest: 601, pruned: 600 });
+  });
+
+  test('goes on where a process died that had raised the mark', async () => {
+    const left = await pruned(async (database) => {
+      await addChanges(database, 2500, DAY_MS + 1);
+      await addChanges(database, 3, 0);
+      await database.execute('UPDATE feed SET pruned_seq = 2000');
+    });
+    expect(left).toEqual({ kept: 3, oldest: 2501, pruned: 2500 });
+  });
+
+  test('does not wait for its hour when a poll finds far too many', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const { key, id } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+    await addChanges(database, 1, DAY_MS + 1);
+    await until(async () => (await changesIn(database)).kept === 0); // pruned after the start; the next time is in an hour
+    await addChanges(database, 1000, 0);
+    await addChangeAt(database, 1.1 * CHANGES_KEPT_MAX + 2);
+    await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice')); // polls, as every change does
+    await until(async () => (await changesIn(database)).kept === 2);
+    expect((await app.useKey(key)).status).toBe(401);
+    database.close();
+  });
 });

@@ -1,30 +1,37 @@
 // What a flood of unknown keys may cost, and what it leaves to honest callers.
 
 import { describe, expect, test } from 'bun:test';
+import { renameSync } from 'node:fs';
+import { join } from 'node:path';
 import { createMissBudget, networkOf } from '../../src/keys/miss-budget.ts';
 import { testClock } from '../support/clock.ts';
-import { type Answer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
+import { type Answer, bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
 
 const BURST = 1000;
 const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
+const guesses = (from: number, count: number) => Array.from({ length: count }, (_, n) => guess(from + n));
 
-/** Presents unknown keys until the budget of this address is gone. */
-async function flood(app: TestApp, from: number, count: number): Promise<Answer[]> {
+/** Presents these keys, up to 50 at a time. */
+async function present(app: TestApp, keys: readonly string[]): Promise<Answer[]> {
   const answers: Answer[] = [];
-  for (let start = from; start < from + count; start += 50) {
-    answers.push(...(await Promise.all(Array.from({ length: 50 }, (_, i) => app.useKey(guess(start + i))))));
+  for (let start = 0; start < keys.length; start += 50) {
+    answers.push(...(await Promise.all(keys.slice(start, start + 50).map((key) => app.useKey(key)))));
   }
   return answers;
 }
 
+/** Presents unknown keys, which takes the budget of this address as far as it goes. */
+const flood = (app: TestApp, from: number, count: number) => present(app, guesses(from, count));
+
+const statusesOf = (answers: readonly Answer[]) => [...new Set(answers.map(({ status }) => status))];
+
 describe('a flood of unknown keys from one address', () => {
   test('is read from the store up to the budget, then told to come back in a second', async () => {
     await using app = await createTestApp();
-    const within = await flood(app, 1, BURST);
-    expect(new Set(within.map(({ status }) => status))).toEqual(new Set([401]));
+    expect(statusesOf(await flood(app, 1, BURST))).toEqual([401]);
     expect(app.service.keyDomain.verifier.counts.reads).toBe(BURST);
     const over = await flood(app, BURST + 1, 50);
-    expect(over.map(({ status }) => status)).toEqual(Array(50).fill(429));
+    expect(statusesOf(over)).toEqual([429]);
     expect(over[0]?.body.code).toBe('rate_limited');
     expect(over[0]?.headers.get('retry-after')).toBe('1');
     expect(app.service.keyDomain.verifier.counts.reads).toBe(BURST);
@@ -44,59 +51,106 @@ describe('a flood of unknown keys from one address', () => {
     expect((await app.useKey(unseen.key)).status).toBe(200);
   });
 
-  test('as fast as the server can refuse, does not make it forget whom it told to come back', async () => {
+  test('that comes back exactly when told leaves room for honest keys that do', async () => {
+    await using app = await createTestApp();
+    const honest = await Promise.all(Array.from({ length: 10 }, async () => (await app.createKey('alice')).key));
+    await flood(app, 1, BURST);
+    expect(statusesOf(await present(app, [...guesses(5000, 3000), ...honest]))).toEqual([429]);
+    app.clock.advance(1000);
+    await flood(app, 10_000, 250);
+    const { counts } = app.service.keyDomain.verifier;
+    const before = counts.reads;
+    const [returned, served] = await Promise.all([flood(app, 5000, 3000), present(app, honest)]);
+    expect(statusesOf(returned)).toEqual([401]);
+    expect(statusesOf(served)).toEqual([200]);
+    expect(counts.reads - before).toBeLessThan(500);
+  });
+
+  test('as fast as the server can refuse, does not make it forget whom it told to come back', () => {
     const clock = testClock();
     const budget = createMissBudget(clock);
-    const isAdmitted = async (key: string) => (await budget.take('192.0.2.1', key)).ok;
-    const refusals = async (count: number, name: string) => {
-      const taken = await Promise.all(Array.from({ length: count }, (_, n) => isAdmitted(`${name} ${n}`)));
-      return taken.filter((admitted) => !admitted).length;
-    };
-    await refusals(BURST + 50, 'before');
-    expect(await isAdmitted('honest')).toBe(false);
-    expect(await refusals(80_000, 'meanwhile')).toBe(80_000); // more than it refuses in a second
+    const admit = (key: string) => budget.admit('192.0.2.1', Bun.SHA256.hash(key, 'hex'));
+    for (let n = 0; n < BURST; n += 1) expect(admit(`before ${n}`)).toBe('alone');
+    const honest = Array.from({ length: 100 }, (_, n) => `honest ${n}`);
+    expect(new Set(honest.map(admit))).toEqual(new Set(['refused']));
+    for (let n = 0; n < 150_000; n += 1) admit(`meanwhile ${n}`); // more than it refuses in a second
     clock.advance(899);
-    await refusals(250, 'early'); // uses up what came in
-    expect(await isAdmitted('honest')).toBe(false); // it did not wait as told
+    for (let n = 0; n < 180; n += 1) admit(`early ${n}`); // uses up what came in
+    expect(new Set(honest.map(admit))).toEqual(new Set(['refused'])); // they did not wait as told
     clock.advance(101);
-    await refusals(250, 'after');
-    expect(await isAdmitted('honest')).toBe(true);
+    for (let n = 0; n < 21; n += 1) admit(`after ${n}`);
+    expect(new Set(honest.map(admit))).toEqual(new Set(['together']));
   });
 
-  test('leaves room for 50 a second of those that come back as told, once each', async () => {
+  test('has each of its keys looked up once for coming back, and then it is new again', async () => {
     const clock = testClock();
     const budget = createMissBudget(clock);
-    const admitted = async (count: number, name: string) => {
-      const taken = await Promise.all(
-        Array.from({ length: count }, (_, n) => budget.take('192.0.2.1', `${name} ${n}`)),
-      );
-      return taken.filter(({ ok }) => ok).length;
-    };
-    expect(await admitted(BURST, 'before')).toBe(BURST);
-    expect(await admitted(60, 'told')).toBe(0);
+    const admit = (key: string) => budget.admit('192.0.2.1', Bun.SHA256.hash(key, 'hex'));
+    for (let n = 0; n < BURST; n += 1) admit(`before ${n}`);
+    expect(admit('told')).toBe('refused');
     clock.advance(1000);
-    await admitted(200, 'meanwhile'); // uses up what came in
-    expect(await admitted(60, 'told')).toBe(50);
-    clock.advance(1000);
-    await admitted(200, 'later');
-    expect(await admitted(50, 'told')).toBe(0); // those were let in
-  });
-
-  test('keeps 16 callers waiting, and the others are refused at once', async () => {
-    const budget = createMissBudget(testClock());
-    const take = (n: number) => budget.take('192.0.2.1', `key ${n}`);
-    for (let n = 0; n < BURST; n += 1) take(n);
-    const over = Array.from({ length: 20 }, (_, n) => take(BURST + n));
-    expect(over.filter((taken) => taken instanceof Promise)).toHaveLength(16);
-    await Promise.all(over);
+    for (let n = 0; n < 200; n += 1) expect(admit(`meanwhile ${n}`)).toBe('alone');
+    expect(admit('told')).toBe('together');
+    expect(admit('told')).toBe('refused');
   });
 
   test('has a budget again after a while', async () => {
     await using app = await createTestApp();
     await flood(app, 1, BURST + 50);
     app.clock.advance(1000);
-    const answers = await flood(app, 5000, 150);
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401]));
+    expect(statusesOf(await flood(app, 5000, 150))).toEqual([401]);
+  });
+});
+
+describe('keys that come back and are looked up together', () => {
+  /** An app whose budget for this address is used up, and in which these keys have been told to come back. */
+  async function told(keysOf: (app: TestApp) => Promise<string[]>) {
+    const app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
+    const keys = await keysOf(app);
+    await flood(app, 1, BURST);
+    expect(statusesOf(await present(app, keys))).toEqual([429]);
+    app.clock.advance(1000);
+    await flood(app, 5000, 200);
+    return { app, keys };
+  }
+
+  test('get what each of them would get alone, for one read in all', async () => {
+    const { app, keys } = await told(async (app) => {
+      const alice = await bearer(app, 'alice');
+      const [good, revoked, deleted] = [
+        await app.createKey('alice'),
+        await app.createKey('alice'),
+        await app.createKey('alice'),
+      ];
+      const expired = await app.createKey('alice', { expiresInDays: 1e-6 });
+      await app.call('revoke_api_key', { keyId: revoked.id }, alice);
+      await app.call('delete_api_key', { keyId: deleted.id }, alice);
+      return [good.key, revoked.key, deleted.key, expired.key, guess(4000)];
+    });
+    await using _ = app;
+    const { counts } = app.service.keyDomain.verifier;
+    const before = counts.reads;
+    const answers = await present(app, keys);
+    expect(answers.map(({ status }) => status)).toEqual([200, 401, 401, 401, 401]);
+    expect(new Set(answers.slice(1).map(({ body }) => body.code))).toEqual(new Set(['invalid_api_key']));
+    expect(counts.reads - before).toBe(1);
+    // Found keys are remembered, and wrong ones are refused from memory for a while.
+    expect((await present(app, keys)).map(({ status }) => status)).toEqual([200, 401, 401, 401, 401]);
+    expect(counts.reads - before).toBe(1);
+    const reasons = (await app.log()).filter(({ event }) => event === 'Invalid or expired API key').slice(-8);
+    expect(new Set(reasons.map(({ reason }) => reason))).toEqual(new Set(['revoked', 'unknown', 'expired']));
+  });
+
+  test('are 503 while the store is away, and when they come back once more they are looked up', async () => {
+    const { app, keys } = await told(async (app) => [(await app.createKey('alice')).key, guess(4000)]);
+    await using _ = app;
+    const file = join(app.folder, 'keys.db');
+    renameSync(file, `${file}.away`);
+    expect((await present(app, keys)).map(({ status }) => status)).toEqual([503, 503]);
+    renameSync(`${file}.away`, file);
+    app.clock.advance(1000);
+    await flood(app, 6000, 200);
+    expect((await present(app, keys)).map(({ status }) => status)).toEqual([200, 401]);
   });
 });
 
@@ -118,8 +172,7 @@ test('keys that could not be looked up use up no budget', async () => {
   const { key } = await app.createKey('alice');
   await app.useKey(key); // memory is current from here on: the clock stands
   await app.service.close();
-  const answers = await flood(app, 1, BURST + 50);
-  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
+  expect(statusesOf(await flood(app, 1, BURST + 50))).toEqual([503]);
 });
 
 describe('networkOf', () => {
@@ -131,6 +184,23 @@ describe('networkOf', () => {
     ['2001:db8::1', '2001:db8:0:0::/64'],
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
     ['::1', '0:0:0:0::/64'],
+    ['::ffff:c000:207', '192.0.2.7'],
+    ['0:0:0:0:0:FFFF:192.0.2.7', '192.0.2.7'],
+    ['64:ff9b::192.0.2.1', '192.0.2.1'],
+    ['64:ff9b::c000:201', '192.0.2.1'],
+    ['64:FF9B::C000:0201', '192.0.2.1'],
+    ['0064:ff9b:0000:0000:0000:0000:c000:0201', '192.0.2.1'],
+    ['64:ff9b:0:0:0:0:192.0.2.1', '192.0.2.1'],
+    ['64:ff9b::255.255.255.255', '255.255.255.255'],
+    ['64:ff9b::', '0.0.0.0'],
+    ['64:ff9b::1:c000:201', '64:ff9b:0:0::/64'],
+    ['64:ff9b:1::192.0.2.1', '64:ff9b:1:0:0:0:c000:201'],
+    ['64:FF9B:0001:abcd:c0:2:2100::', '64:ff9b:1:abcd:c0:2:2100:0'],
+    ['64:ff9b:2::192.0.2.1', '64:ff9b:2:0::/64'],
+    ['unknown', 'unknown'],
+    ['not:an:address', 'not:an:address'],
+    ['1:2:3:4:5:6:7:8:9', '1:2:3:4:5:6:7:8:9'],
+    ['x::1', 'x::1'],
   ])('%s belongs to %s', (address, network) => {
     expect(networkOf(address)).toBe(network);
   });

@@ -1,6 +1,7 @@
 // The server on Deno: the same program behind another runtime's HTTP, signals and files.
 
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
+import { connect as connectHttp2 } from 'node:http2';
 import * as v2 from '@modelcontextprotocol/client';
 import { makeCertificate } from '../support/certificate.ts';
 import { userHeaders } from '../support/client.ts';
@@ -64,6 +65,30 @@ test('bad input gets on Deno what it gets on Bun', async () => {
   expect([head.status, await head.text()]).toEqual([200, '']);
 });
 
+describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
+  test('a request over HTTP/1.1 without Host, or with an empty or a second one, is refused', async () => {
+    await using server = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET } });
+    const statusOf = async (head: string) => {
+      const connection = await rawConnection(server.url);
+      connection.socket.write(`${head}\r\n`);
+      const received = await connection.until((text) => text.includes('\r\n\r\n'));
+      connection.socket.destroy();
+      return Number(/^HTTP\/1\.[01] (\d{3})/.exec(received)?.[1]); // Deno answers HTTP/1.0 with its own version
+    };
+    for (const target of ['/', '/openapi.json', '/nope', '/widgets/preview?x=1']) {
+      expect(await statusOf(`GET ${target} HTTP/1.1\r\n`)).toBe(400);
+      expect(await statusOf(`GET ${target} HTTP/1.1\r\nHost:\r\n`)).toBe(403);
+      expect([400, 403]).toContain(await statusOf(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n`));
+    }
+    expect(await statusOf('POST /tools/get_data HTTP/1.1\r\nContent-Length: 0\r\n')).toBe(400);
+    expect(await statusOf('GET / HTTP/1.1\r\nHost: localhost\r\n')).toBe(200);
+    expect(await statusOf('GET / HTTP/1.0\r\nHost: localhost\r\n')).toBe(200);
+    // Old probes. Deno doesn't tell HTTP/1.0 from 1.1, so there only health answers them.
+    expect(await statusOf('GET /mcp/health HTTP/1.0\r\n')).toBe(200);
+    expect(await statusOf('GET / HTTP/1.0\r\n')).toBe(runtime === 'bun' ? 200 : 400);
+  });
+});
+
 test('on SIGTERM a request under way is finished, then the process ends with 0', async () => {
   await using server = await start();
   const body = '{"name":"last","scopes":["read"]}';
@@ -98,6 +123,22 @@ test('own TLS works', async () => {
   });
   expect(await answer.json()).toEqual({ keys: [] });
   expect(answer.headers.get('strict-transport-security')).toBe('max-age=31536000');
+});
+
+test('over HTTP/2, which has no Host, the name that the client gives counts', async () => {
+  const { certFile, keyFile, cert } = makeCertificate();
+  await using server = await start({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile });
+  const client = connectHttp2(`https://localhost:${new URL(server.url).port}`, { ca: cert });
+  const statusFor = (authority: string | undefined) =>
+    new Promise((resolve, reject) => {
+      const asked = client.request({ ':path': '/', ...(authority !== undefined && { ':authority': authority }) });
+      asked.on('response', (headers) => resolve(headers[':status']));
+      asked.on('error', reject);
+      asked.resume();
+    });
+  expect(await statusFor(undefined)).toBe(200);
+  expect(await statusFor('evil.example')).toBe(403);
+  client.destroy();
 });
 
 test('with a remote database and a secret, permission for the network and the variables is enough', async () => {
