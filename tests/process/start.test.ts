@@ -1,7 +1,17 @@
 // Starting: what is printed, what is made, and the one clear line of a start that fails.
 
 import { describe, expect, test } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
@@ -10,6 +20,7 @@ import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
 
@@ -54,6 +65,47 @@ test('the secret is kept beside the database file', async () => {
   const folder = temporaryFolder();
   await using _server = await startServer({ folder, env: { DATABASE_URL: 'file:./deep/er/my.db' } });
   expect(readdirSync(join(folder, 'deep/er'))).toContain('jwt-secret');
+});
+
+describe('in a folder that everybody may look into', () => {
+  const modesIn = (folder: string) =>
+    Object.fromEntries(readdirSync(folder).map((name) => [name, statSync(join(folder, name)).mode & 0o777]));
+  const env = { DATABASE_URL: 'file:./keys.db' };
+
+  function openFolder(): string {
+    process.umask(0o022); // of the servers too
+    const folder = temporaryFolder();
+    chmodSync(folder, 0o755);
+    return folder;
+  }
+
+  test('files are made for their owner alone, also by two servers at once', async () => {
+    const folder = openFolder();
+    const servers = await Promise.all([startServer({ folder, env }), startServer({ folder, env })]);
+    const made = { 'keys.db': 0o600, 'keys.db-wal': 0o600, 'keys.db-shm': 0o600, 'jwt-secret': 0o600 };
+    expect(modesIn(folder)).toEqual(made);
+    for (const server of servers) expect(await server.stop()).toBe(0);
+  });
+
+  test('a database that is there keeps the permissions it was given', async () => {
+    const folder = openFolder();
+    await using first = await startServer({ folder, env });
+    await first.stop();
+    chmodSync(join(folder, 'keys.db'), 0o640);
+    for (const part of ['-wal', '-shm']) rmSync(join(folder, `keys.db${part}`), { force: true });
+    await using _second = await startServer({ folder, env });
+    expect(modesIn(folder)).toMatchObject({ 'keys.db': 0o640, 'keys.db-wal': 0o640, 'keys.db-shm': 0o640 });
+  });
+
+  test('a database that is a link is used where it leads, even if nothing is there yet', async () => {
+    const folder = openFolder();
+    symlinkSync('elsewhere.db', join(folder, 'keys.db'));
+    await using server = await startServer({ folder, env });
+    expect(readdirSync(folder).sort()).toContain('elsewhere.db-wal');
+    expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
+    rmSync(join(folder, 'elsewhere.db-wal'));
+    await until(async () => (await fetch(`${server.url}/mcp/health`)).status === 503);
+  });
 });
 
 test('with JWT_SECRET no secret is made, and none is shown', async () => {
