@@ -3,7 +3,9 @@
 import { describe, expect, test } from 'bun:test';
 import {
   chmodSync,
+  chownSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -253,6 +255,65 @@ describe('a start that fails is one line and a non-zero exit', () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data/jwt-secret'), { recursive: true });
     expect(await failure({}, folder)).toStartWith('mcp-key-server: JWT_SECRET: not set, and the development secret');
+  });
+
+  describe('a development secret that somebody else may know', () => {
+    const KNOWN = 'a secret that somebody else has planted here\n';
+    const isRoot = process.geteuid?.() === 0;
+    if (!isRoot) console.warn("a secret of another user's is not tested: only root can make one");
+
+    /** What a start says of a secret that `plant` has put there; the file stays as it is. */
+    async function refusal(plant: (file: string) => void): Promise<string> {
+      const folder = temporaryFolder();
+      mkdirSync(join(folder, 'data'));
+      const file = join(folder, 'data/jwt-secret');
+      plant(file);
+      const line = await failure({}, folder);
+      expect(lstatSync(file, { throwIfNoEntry: false })).toBeDefined();
+      expect(readdirSync(join(folder, 'data')).filter((name) => name.includes('jwt-secret'))).toEqual(['jwt-secret']);
+      const told = "mcp-key-server: JWT_SECRET: not set, and the development secret can't be kept in data/jwt-secret: ";
+      expect(line).toStartWith(told);
+      return line.slice(told.length);
+    }
+
+    const planted = (mode: number) => (file: string) => {
+      writeFileSync(file, KNOWN);
+      chmodSync(file, mode);
+    };
+
+    test('a link, to a secret or to nothing', async () => {
+      const target = join(temporaryFolder(), 'known');
+      writeFileSync(target, KNOWN, { mode: 0o600 });
+      for (const to of [target, '/nowhere']) {
+        expect(await refusal((file) => symlinkSync(to, file))).toBe('it is a link; delete it, and it is made anew');
+      }
+    });
+
+    test.each([0o644, 0o640, 0o604, 0o620, 0o602, 0o666])(
+      'a file that others may read or write: mode %o',
+      async (mode) => {
+        expect(await refusal(planted(mode))).toBe(
+          `others may read or write it (mode ${mode.toString(8)}); if nobody has, give it mode 600, else delete it, and it is made anew`,
+        );
+      },
+    );
+
+    test.skipIf(!isRoot)('a file of another user', async () => {
+      const plant = (file: string) => {
+        planted(0o600)(file);
+        chownSync(file, 12345, 12345);
+      };
+      expect(await refusal(plant)).toBe('it belongs to another user; delete it, and it is made anew');
+    });
+
+    test('one that is ours alone is used', async () => {
+      const folder = temporaryFolder();
+      mkdirSync(join(folder, 'data'));
+      planted(0o400)(join(folder, 'data/jwt-secret'));
+      await using server = await startServer({ folder });
+      const headers = await userHeaders('alice', KNOWN.trim());
+      expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
+    });
   });
 
   test('a database that is a folder', async () => {
