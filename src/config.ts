@@ -181,7 +181,7 @@ function databaseConfig({ text, fault }: EnvReader, production: boolean): Databa
   if (/^(https?|libsql):\/\/[^/]/i.test(url) && URL.canParse(url)) {
     if (production && sendsInClear(new URL(url), authToken)) {
       const expected =
-        'an https or libsql URL (http and tls=0 on loopback only), because a token is sent in production';
+        'an https or libsql URL (http and tls=0 on loopback only) in production, because a credential is sent';
       fault('DATABASE_URL', expected, shownUrl(url));
     }
     return { mode: 'remote', url, authToken, replicaFile };
@@ -195,11 +195,14 @@ function databaseConfig({ text, fault }: EnvReader, production: boolean): Databa
   return { mode: 'embedded', path: path ?? '' };
 }
 
-/** A token over plain HTTP, for anybody on the way to read. The driver takes the token and `tls` from the query, too. */
-function sendsInClear({ protocol, hostname, searchParams }: URL, authToken: string | null): boolean {
-  const hasToken = authToken !== null || searchParams.has('authToken');
+/** A credential over plain HTTP, for anybody on the way to read. The driver takes one, and `tls`, from the URL too. */
+function sendsInClear(
+  { protocol, username, password, hostname, searchParams }: URL,
+  authToken: string | null,
+): boolean {
+  const isSent = authToken !== null || searchParams.has('authToken') || username !== '' || password !== '';
   const isClear = protocol === 'http:' || searchParams.getAll('tls').includes('0');
-  return hasToken && isClear && !isLoopback(hostname.toLowerCase());
+  return isSent && isClear && !isLoopback(hostname.toLowerCase());
 }
 
 // Accepts file:./x, file:x, file:/x and file:///x, but no in-memory database: it would lose acknowledged writes.

@@ -2,6 +2,7 @@
 
 import {
   closeSync,
+  existsSync,
   fstatSync,
   linkSync,
   lstatSync,
@@ -15,7 +16,8 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { systemRandom } from './clock.ts';
-import { type DatabaseConfig, JWT_SECRET_BYTES_MIN } from './config.ts';
+import { type Config, type DatabaseConfig, JWT_SECRET_BYTES_MIN } from './config.ts';
+import type { Log } from './log.ts';
 
 /** Holds the development secret when the database is remote, with no file to keep it beside. */
 const DEFAULT_FOLDER = './data';
@@ -25,9 +27,16 @@ const SECRET_BYTES = 32;
 const folderOf = (database: DatabaseConfig) => (database.mode === 'embedded' ? dirname(database.path) : DEFAULT_FOLDER);
 
 /** Makes the folders that database files go into. Throws an Error that names the variable. */
-export function prepareDataFolder(database: DatabaseConfig): void {
-  if (database.mode === 'embedded') makeFolder('DATABASE_URL', dirname(database.path));
-  else if (database.replicaFile !== null) makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
+export function prepareDataFolder({ database, production }: Config, log: Log): void {
+  if (database.mode === 'embedded') {
+    const folder = dirname(database.path);
+    const isNew = !existsSync(folder);
+    makeFolder('DATABASE_URL', folder);
+    // A mistyped path would otherwise be found out by the first user whose keys are gone.
+    if (isNew && production) log.warn('database made in a new folder: no key is known yet', { folder });
+  } else if (database.replicaFile !== null) {
+    makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
+  }
 }
 
 /** For its owner alone, because the database says who holds which keys. An existing folder is left as it is. */

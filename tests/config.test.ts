@@ -288,11 +288,13 @@ describe('DATABASE_URL', () => {
     ['http://[::2]', 'http://[::2]'],
     ['http://127.0.0.1.db.example', 'http://127.0.0.1.db.example'],
     ['libsql://db.example:8080?tls=0', 'libsql://db.example:8080'],
-  ])('in production no token is sent to %s', (url, shown) => {
-    const line = `DATABASE_URL: expected an https or libsql URL (http and tls=0 on loopback only), because a token is sent in production, got "${shown}"`;
+  ])('in production no credential is sent to %s', (url, shown) => {
+    const line = `DATABASE_URL: expected an https or libsql URL (http and tls=0 on loopback only) in production, because a credential is sent, got "${shown}"`;
     expect(faults({ ...PRODUCTION, DATABASE_URL: url, DATABASE_AUTH_TOKEN: 'hunter2' })).toEqual([line]);
     const withToken = `${url}${url.includes('?') ? '&' : '?'}authToken=hunter2`;
     expect(faults({ ...PRODUCTION, DATABASE_URL: withToken })).toEqual([line]);
+    const withUser = url.replace('://', '://user:hunter2@');
+    expect(faults({ ...PRODUCTION, DATABASE_URL: withUser })).toEqual([line]);
     expect(faults({ ...PRODUCTION, DATABASE_URL: url })).toEqual([]);
     expect(faults({ DATABASE_URL: url, DATABASE_AUTH_TOKEN: 'hunter2' })).toEqual([]);
   });

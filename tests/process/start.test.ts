@@ -146,6 +146,21 @@ describe('a HOST open to the network', () => {
   });
 });
 
+test('production that makes its database in a folder that was not there says so, because the path may be mistyped', async () => {
+  const LINE = '"level":"warn","event":"database made in a new folder: no key is known yet","folder":"./kyes"';
+  const env = { ...JWT, DATABASE_URL: 'file:./kyes/keys.db' };
+  const production = { ...env, NODE_ENV: 'production', LOG_LEVEL: 'warn' };
+  await using first = await startServer({ env: production });
+  await first.stop();
+  expect(first.stdout()).toContain(LINE);
+  await using second = await startServer({ env: production, folder: first.folder });
+  await second.stop();
+  expect(second.stdout()).toBe('');
+  await using development = await startServer({ env });
+  await development.stop();
+  expect(development.stdout()).not.toContain('"warn"');
+});
+
 test('production without TLS and without a proxy to trust warns that no credential will be accepted', async () => {
   const WARNING = 'warning: in production no credential is accepted without HTTPS';
   const production = { ...JWT, NODE_ENV: 'production' };
