@@ -62,7 +62,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     port: integer('PORT', 0, 65535) ?? 3000,
     basePath: parsed('BASE_PATH', 'a path like /keys, without a slash at its end', basePath) ?? '',
     publicUrl: parsed('PUBLIC_URL', 'an http or https URL without query, user or fragment', publicUrl, shownUrl),
-    database: databaseConfig(read),
+    database: databaseConfig(read, production),
     revocationLagMaxMs: integer('REVOCATION_LAG_MAX_MS', 250, 60_000) ?? 1000,
     ...userTokens(read, production),
     mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',
@@ -171,7 +171,7 @@ function issuerKeys(jwksUrl: URL | null, issuer: string | null): JwtConfig {
 /** What may follow `Bearer `: a little more than RFC 9110 §11.4 allows. */
 const HEADER_TEXT = /^[\x21-\x7e]+$/;
 
-function databaseConfig({ text, fault }: EnvReader): DatabaseConfig {
+function databaseConfig({ text, fault }: EnvReader, production: boolean): DatabaseConfig {
   const url = text('DATABASE_URL') ?? 'file:./data/keys.db';
   const authToken = text('DATABASE_AUTH_TOKEN');
   const replicaFile = text('DATABASE_REPLICA_FILE');
@@ -179,6 +179,11 @@ function databaseConfig({ text, fault }: EnvReader): DatabaseConfig {
     fault('DATABASE_AUTH_TOKEN', 'printable ASCII on one line (the value is not shown)');
   }
   if (/^(https?|libsql):\/\/[^/]/i.test(url) && URL.canParse(url)) {
+    if (production && sendsInClear(new URL(url), authToken)) {
+      const expected =
+        'an https or libsql URL (http and tls=0 on loopback only) in production, because a credential is sent';
+      fault('DATABASE_URL', expected, shownUrl(url));
+    }
     return { mode: 'remote', url, authToken, replicaFile };
   }
   const path = filePath(url);
@@ -188,6 +193,16 @@ function databaseConfig({ text, fault }: EnvReader): DatabaseConfig {
     fault('DATABASE_REPLICA_FILE', 'a remote DATABASE_URL beside it', replicaFile);
   }
   return { mode: 'embedded', path: path ?? '' };
+}
+
+/** A credential over plain HTTP, for anybody on the way to read. The driver takes one, and `tls`, from the URL too. */
+function sendsInClear(
+  { protocol, username, password, hostname, searchParams }: URL,
+  authToken: string | null,
+): boolean {
+  const isSent = authToken !== null || searchParams.has('authToken') || username !== '' || password !== '';
+  const isClear = protocol === 'http:' || searchParams.getAll('tls').includes('0');
+  return isSent && isClear && !isLoopback(hostname.toLowerCase());
 }
 
 // Accepts file:./x, file:x, file:/x and file:///x, but no in-memory database: it would lose acknowledged writes.

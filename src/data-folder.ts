@@ -1,9 +1,23 @@
 // The folder beside the database: made when missing, and the home of the development secret.
 
-import { linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  type Stats,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { systemRandom } from './clock.ts';
-import { type DatabaseConfig, JWT_SECRET_BYTES_MIN } from './config.ts';
+import { type Config, type DatabaseConfig, JWT_SECRET_BYTES_MIN } from './config.ts';
+import type { Log } from './log.ts';
 
 /** Holds the development secret when the database is remote, with no file to keep it beside. */
 const DEFAULT_FOLDER = './data';
@@ -13,9 +27,16 @@ const SECRET_BYTES = 32;
 const folderOf = (database: DatabaseConfig) => (database.mode === 'embedded' ? dirname(database.path) : DEFAULT_FOLDER);
 
 /** Makes the folders that database files go into. Throws an Error that names the variable. */
-export function prepareDataFolder(database: DatabaseConfig): void {
-  if (database.mode === 'embedded') makeFolder('DATABASE_URL', dirname(database.path));
-  else if (database.replicaFile !== null) makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
+export function prepareDataFolder({ database, production }: Config, log: Log): void {
+  if (database.mode === 'embedded') {
+    const folder = dirname(database.path);
+    const isNew = !existsSync(folder);
+    makeFolder('DATABASE_URL', folder);
+    // A mistyped path would otherwise be found out by the first user whose keys are gone.
+    if (isNew && production) log.warn('database made in a new folder: no key is known yet', { folder });
+  } else if (database.replicaFile !== null) {
+    makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
+  }
 }
 
 /** For its owner alone, because the database says who holds which keys. An existing folder is left as it is. */
@@ -43,22 +64,58 @@ export function developmentSecret(database: DatabaseConfig): string {
   }
 }
 
+const DELETE_IT = 'delete it, and it is made anew';
+
+/** Null if there is none. Throws unless it is a file as this process makes them: who put it there may know the secret. */
 function readSecret(file: string): string | null {
+  const found = lstatSync(file, { throwIfNoEntry: false });
+  if (found === undefined) return null;
+  if (!found.isFile()) throw new Error(`it is ${found.isSymbolicLink() ? 'a link' : 'no file'}; ${DELETE_IT}`);
+  const handle = openSync(file, 'r'); // Deno has no O_NOFOLLOW, so what is open is compared with what was found
   try {
-    const secret = readFileSync(file, 'utf8').trim();
-    if (secret.length < JWT_SECRET_BYTES_MIN) throw new Error('it is too short; delete it, and it is made anew');
+    const opened = fstatSync(handle);
+    if (opened.dev !== found.dev || opened.ino !== found.ino) throw new Error('it was replaced while it was read');
+    checkOwner(opened, madeBeside(file));
+    const secret = readFileSync(handle, 'utf8').trim();
+    if (secret.length < JWT_SECRET_BYTES_MIN) throw new Error(`it is too short; ${DELETE_IT}`);
     return secret;
-  } catch (error) {
-    if ((error as { code?: string }).code === 'ENOENT') return null;
-    throw error;
+  } finally {
+    closeSync(handle);
   }
 }
 
+/** Compared with a file of our own, because some disks keep no owners or permissions, and give all files the same. */
+function checkOwner(found: Stats, own: Stats | null): void {
+  if (own !== null && found.uid !== own.uid) throw new Error(`it belongs to another user; ${DELETE_IT}`);
+  if ((found.mode & 0o077 & ~(own?.mode ?? 0)) !== 0) {
+    const mode = (found.mode & 0o777).toString(8);
+    throw new Error(`others may read or write it (mode ${mode}); if nobody has, give it mode 600, else ${DELETE_IT}`);
+  }
+}
+
+/** A file of this process beside `file`, made for its owner alone and removed again; null where none can be made. */
+function madeBeside(file: string): Stats | null {
+  const draft = draftOf(file);
+  try {
+    writeFileSync(draft, '', FOR_OWNER);
+  } catch {
+    return null; // then the permissions are proof enough, unless this is root: nobody else could have read the secret
+  }
+  try {
+    return statSync(draft);
+  } finally {
+    unlinkSync(draft);
+  }
+}
+
+const draftOf = (file: string) => `${file}.${systemRandom(8).toHex()}`;
+const FOR_OWNER = { mode: 0o600, flag: 'wx' } as const;
+
 // Written in full under another name, then linked: linking fails if the file exists, and nobody reads half a secret.
 function makeSecret(file: string): string {
-  const draft = `${file}.${systemRandom(8).toHex()}`;
+  const draft = draftOf(file);
   const secret = systemRandom(SECRET_BYTES).toBase64({ alphabet: 'base64url', omitPadding: true });
-  writeFileSync(draft, `${secret}\n`, { mode: 0o600, flag: 'wx' });
+  writeFileSync(draft, `${secret}\n`, FOR_OWNER);
   try {
     linkSync(draft, file);
     return secret;

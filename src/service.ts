@@ -43,7 +43,7 @@ export interface Service {
 
 /** Throws an Error whose message is the line to show: a folder, database, issuer or tool that can't be used. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
-  prepareDataFolder(config.database);
+  prepareDataFolder(config, options.log);
   const verifyUserJwt = await userJwtVerifier(config, options);
   const store = await openStore(config.database, options.log);
   try {

@@ -278,6 +278,39 @@ describe('DATABASE_URL', () => {
     },
   );
 
+  const PRODUCTION = { NODE_ENV: 'production', JWT_SECRET: SECRET_32 };
+
+  test.each([
+    ['http://db.example', 'http://db.example'],
+    ['http://db.example:8080/a?tls=0', 'http://db.example:8080/a'],
+    ['HTTP://DB.EXAMPLE', 'HTTP://DB.EXAMPLE'],
+    ['http://10.0.0.1:8080', 'http://10.0.0.1:8080'],
+    ['http://[::2]', 'http://[::2]'],
+    ['http://127.0.0.1.db.example', 'http://127.0.0.1.db.example'],
+    ['libsql://db.example:8080?tls=0', 'libsql://db.example:8080'],
+  ])('in production no credential is sent to %s', (url, shown) => {
+    const line = `DATABASE_URL: expected an https or libsql URL (http and tls=0 on loopback only) in production, because a credential is sent, got "${shown}"`;
+    expect(faults({ ...PRODUCTION, DATABASE_URL: url, DATABASE_AUTH_TOKEN: 'hunter2' })).toEqual([line]);
+    const withToken = `${url}${url.includes('?') ? '&' : '?'}authToken=hunter2`;
+    expect(faults({ ...PRODUCTION, DATABASE_URL: withToken })).toEqual([line]);
+    const withUser = url.replace('://', '://user:hunter2@');
+    expect(faults({ ...PRODUCTION, DATABASE_URL: withUser })).toEqual([line]);
+    expect(faults({ ...PRODUCTION, DATABASE_URL: url })).toEqual([]);
+    expect(faults({ DATABASE_URL: url, DATABASE_AUTH_TOKEN: 'hunter2' })).toEqual([]);
+  });
+
+  test.each([
+    'https://db.example',
+    'libsql://db.example',
+    'libsql://db.example?tls=1',
+    'http://127.0.0.1:8080',
+    'http://localhost:8080',
+    'http://[::1]:8080',
+    'libsql://LOCALHOST:8080?tls=0',
+  ])('in production a token is sent to %s', (url) => {
+    expect(faults({ ...PRODUCTION, DATABASE_URL: url, DATABASE_AUTH_TOKEN: 'token' })).toEqual([]);
+  });
+
   test('a replica needs a remote database', () => {
     expect(faults({ DATABASE_REPLICA_FILE: 'r.db' })).toEqual([
       'DATABASE_REPLICA_FILE: expected a remote DATABASE_URL beside it, got "r.db"',

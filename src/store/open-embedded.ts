@@ -3,8 +3,9 @@
 
 import { type Database, errorReason, type Statement, UnusableDatabase, unwrap } from './database.ts';
 import { embeddedDatabase } from './embedded.ts';
-import { inPlace } from './in-place.ts';
+import { inPlace, type PlacedDatabase } from './in-place.ts';
 import { createKeyStore } from './key-store.ts';
+import { makePrivate } from './private-file.ts';
 import { inspect, migrate } from './schema.ts';
 
 /** Writing to the file blocks the event loop: 200 uses block it for 0.6 ms, among a million keys for 1.2 ms. */
@@ -20,22 +21,20 @@ const NEWEST_ENDS: Statement = {
 AS newest_end FROM sqlite_master m WHERE m.type IN ('table', 'index')`,
 };
 
-/** Moves the write-ahead log into the file. The driver's close doesn't, so a copy of the file alone would lack it. */
-const CHECKPOINT: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
-/** A process that keeps the file busy for longer does this itself when it stops. */
-const CHECKPOINT_MS_MAX = 500;
-
 const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
 const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
 
 export async function openEmbedded(path: string) {
   const db = embeddedDatabase(path);
+  let placed: PlacedDatabase;
   try {
+    makePrivate(path);
     await inspect(db); // before WAL, which writes to the file
     await checkPages(db);
     unwrap(await db.write({ sql: 'PRAGMA journal_mode = WAL' }));
     await migrate(db);
+    placed = await inPlace(db, path);
   } catch (error) {
     db.close();
     if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT);
@@ -45,12 +44,9 @@ export async function openEmbedded(path: string) {
     );
   }
   return {
-    store: createKeyStore({ primary: inPlace(db, path), usesPerWrite: USES_PER_WRITE }),
+    store: createKeyStore({ primary: placed.db, usesPerWrite: USES_PER_WRITE }),
     mode: 'embedded' as const,
-    async close() {
-      await db.read(CHECKPOINT, CHECKPOINT_MS_MAX);
-      db.close();
-    },
+    close: placed.close,
   };
 }
 

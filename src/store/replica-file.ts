@@ -7,6 +7,7 @@
 
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { makePrivate } from './private-file.ts';
 
 /** Beside the file itself: write-ahead log, its shared index, and the driver's note of how far it got. */
 const PARTS = ['', '-wal', '-shm', '-client_wal_index'];
@@ -21,6 +22,7 @@ export const ownerFile = (file: string): string => `${file}-owner`;
 export function keepOrRemove(file: string): boolean {
   const keeps = readText(`${file}${CLOSED_NOTE}`) === stateOf(file);
   if (!keeps) removeReplica(file);
+  for (const part of ['', PROGRESS]) makePrivate(file + part); // the log and its index become like the file
   rmSync(`${file}${CLOSED_NOTE}`, { force: true });
   flush(dirname(file));
   return keeps;
@@ -33,7 +35,7 @@ export function removeReplica(file: string): void {
 /** After the replica was closed: lets the next start use it again. */
 export function noteClosed(file: string): void {
   for (const part of FLUSHED_PARTS) flush(file + part);
-  writeFileSync(`${file}${CLOSED_NOTE}`, stateOf(file));
+  writeFileSync(`${file}${CLOSED_NOTE}`, stateOf(file), { mode: 0o600 });
   flush(`${file}${CLOSED_NOTE}`);
 }
 

@@ -4,6 +4,7 @@
 
 import { type Client, createClient, type Transaction } from '@libsql/client/sqlite3';
 import { driverStatement, errorReason, isSchemaMissing, type Statement } from './database.ts';
+import { makePrivate } from './private-file.ts';
 import { keepOrRemove, noteClosed, ownerFile, removeReplica } from './replica-file.ts';
 
 export interface ReplicaSource {
@@ -95,6 +96,7 @@ function pullAfter(ms: number): void {
 
 /** Becomes the only user of the file, until the result is closed. Throws SQLITE_BUSY while another process uses it. */
 async function own(file: string): Promise<Transaction> {
+  makePrivate(ownerFile(file));
   const client = createClient({ url: `file:${encodeURI(ownerFile(file))}`, concurrency: 1, timeout: 0 });
   try {
     return await client.transaction('write');

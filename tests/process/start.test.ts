@@ -1,7 +1,19 @@
 // Starting: what is printed, what is made, and the one clear line of a start that fails.
 
 import { describe, expect, test } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
@@ -10,6 +22,7 @@ import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
 
@@ -56,6 +69,47 @@ test('the secret is kept beside the database file', async () => {
   expect(readdirSync(join(folder, 'deep/er'))).toContain('jwt-secret');
 });
 
+describe('in a folder that everybody may look into', () => {
+  const modesIn = (folder: string) =>
+    Object.fromEntries(readdirSync(folder).map((name) => [name, statSync(join(folder, name)).mode & 0o777]));
+  const env = { DATABASE_URL: 'file:./keys.db' };
+
+  function openFolder(): string {
+    process.umask(0o022); // of the servers too
+    const folder = temporaryFolder();
+    chmodSync(folder, 0o755);
+    return folder;
+  }
+
+  test('files are made for their owner alone, also by two servers at once', async () => {
+    const folder = openFolder();
+    const servers = await Promise.all([startServer({ folder, env }), startServer({ folder, env })]);
+    const made = { 'keys.db': 0o600, 'keys.db-wal': 0o600, 'keys.db-shm': 0o600, 'jwt-secret': 0o600 };
+    expect(modesIn(folder)).toEqual(made);
+    for (const server of servers) expect(await server.stop()).toBe(0);
+  });
+
+  test('a database that is there keeps the permissions it was given', async () => {
+    const folder = openFolder();
+    await using first = await startServer({ folder, env });
+    await first.stop();
+    chmodSync(join(folder, 'keys.db'), 0o640);
+    for (const part of ['-wal', '-shm']) rmSync(join(folder, `keys.db${part}`), { force: true });
+    await using _second = await startServer({ folder, env });
+    expect(modesIn(folder)).toMatchObject({ 'keys.db': 0o640, 'keys.db-wal': 0o640, 'keys.db-shm': 0o640 });
+  });
+
+  test('a database that is a link is used where it leads, even if nothing is there yet', async () => {
+    const folder = openFolder();
+    symlinkSync('elsewhere.db', join(folder, 'keys.db'));
+    await using server = await startServer({ folder, env });
+    expect(readdirSync(folder).sort()).toContain('elsewhere.db-wal');
+    expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
+    rmSync(join(folder, 'elsewhere.db-wal'));
+    await until(async () => (await fetch(`${server.url}/mcp/health`)).status === 503);
+  });
+});
+
 test('with JWT_SECRET no secret is made, and none is shown', async () => {
   await using server = await startServer({ env: JWT });
   expect(existsSync(join(server.folder, 'data/jwt-secret'))).toBe(false);
@@ -90,6 +144,21 @@ describe('a HOST open to the network', () => {
       expect(server.stderr()).not.toContain(WARNING);
     }
   });
+});
+
+test('production that makes its database in a folder that was not there says so, because the path may be mistyped', async () => {
+  const LINE = '"level":"warn","event":"database made in a new folder: no key is known yet","folder":"./kyes"';
+  const env = { ...JWT, DATABASE_URL: 'file:./kyes/keys.db' };
+  const production = { ...env, NODE_ENV: 'production', LOG_LEVEL: 'warn' };
+  await using first = await startServer({ env: production });
+  await first.stop();
+  expect(first.stdout()).toContain(LINE);
+  await using second = await startServer({ env: production, folder: first.folder });
+  await second.stop();
+  expect(second.stdout()).toBe('');
+  await using development = await startServer({ env });
+  await development.stop();
+  expect(development.stdout()).not.toContain('"warn"');
 });
 
 test('production without TLS and without a proxy to trust warns that no credential will be accepted', async () => {
@@ -201,6 +270,65 @@ describe('a start that fails is one line and a non-zero exit', () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data/jwt-secret'), { recursive: true });
     expect(await failure({}, folder)).toStartWith('mcp-key-server: JWT_SECRET: not set, and the development secret');
+  });
+
+  describe('a development secret that somebody else may know', () => {
+    const KNOWN = 'a secret that somebody else has planted here\n';
+    const isRoot = process.geteuid?.() === 0;
+    if (!isRoot) console.warn("a secret of another user's is not tested: only root can make one");
+
+    /** What a start says of a secret that `plant` has put there; the file stays as it is. */
+    async function refusal(plant: (file: string) => void): Promise<string> {
+      const folder = temporaryFolder();
+      mkdirSync(join(folder, 'data'));
+      const file = join(folder, 'data/jwt-secret');
+      plant(file);
+      const line = await failure({}, folder);
+      expect(lstatSync(file, { throwIfNoEntry: false })).toBeDefined();
+      expect(readdirSync(join(folder, 'data')).filter((name) => name.includes('jwt-secret'))).toEqual(['jwt-secret']);
+      const told = "mcp-key-server: JWT_SECRET: not set, and the development secret can't be kept in data/jwt-secret: ";
+      expect(line).toStartWith(told);
+      return line.slice(told.length);
+    }
+
+    const planted = (mode: number) => (file: string) => {
+      writeFileSync(file, KNOWN);
+      chmodSync(file, mode);
+    };
+
+    test('a link, to a secret or to nothing', async () => {
+      const target = join(temporaryFolder(), 'known');
+      writeFileSync(target, KNOWN, { mode: 0o600 });
+      for (const to of [target, '/nowhere']) {
+        expect(await refusal((file) => symlinkSync(to, file))).toBe('it is a link; delete it, and it is made anew');
+      }
+    });
+
+    test.each([0o644, 0o640, 0o604, 0o620, 0o602, 0o666])(
+      'a file that others may read or write: mode %o',
+      async (mode) => {
+        expect(await refusal(planted(mode))).toBe(
+          `others may read or write it (mode ${mode.toString(8)}); if nobody has, give it mode 600, else delete it, and it is made anew`,
+        );
+      },
+    );
+
+    test.skipIf(!isRoot)('a file of another user', async () => {
+      const plant = (file: string) => {
+        planted(0o600)(file);
+        chownSync(file, 12345, 12345);
+      };
+      expect(await refusal(plant)).toBe('it belongs to another user; delete it, and it is made anew');
+    });
+
+    test('one that is ours alone is used', async () => {
+      const folder = temporaryFolder();
+      mkdirSync(join(folder, 'data'));
+      planted(0o400)(join(folder, 'data/jwt-secret'));
+      await using server = await startServer({ folder });
+      const headers = await userHeaders('alice', KNOWN.trim());
+      expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
+    });
   });
 
   test('a database that is a folder', async () => {

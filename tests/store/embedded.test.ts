@@ -67,3 +67,21 @@ describe('a file that is not in its place any more: nothing is acknowledged, no 
     expect(await seen()).toEqual([200, 200, 200]);
   });
 });
+
+test('after errors that close every connection the log is still in its place, and nothing is refused', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  const alice = await bearer(app, 'alice');
+  const create = async () => (await app.call('create_api_key', { name: 'k', scopes: [] }, alice)).status;
+  expect(await create()).toBe(200);
+  const other = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  await other.execute('ALTER TABLE api_keys RENAME TO hidden');
+  expect(await create()).toBe(503);
+  await other.execute('ALTER TABLE hidden RENAME TO api_keys');
+  other.close();
+  for (let round = 0; round < 3; round += 1) {
+    Bun.gc(true); // the driver closes a connection when its statements are collected
+    await Bun.sleep(1);
+  }
+  expect(await create()).toBe(200);
+  expect((await fetch(`${app.url}/mcp/health`)).status).toBe(200);
+});

@@ -1,8 +1,8 @@
 // A replica beside the primary, on the real server: when its answers count, and what happens to its file.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { existsSync, mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
 import { PULL, startProxy } from '../support/proxy.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
@@ -103,6 +103,24 @@ describe('the file', () => {
     expect(await kept('stop')).toBe(true);
     expect(await kept('kill')).toBe(true);
     expect(await kept('stop')).toBe(false);
+  });
+
+  test('and all beside it are for their owner alone, while it is open and after', async () => {
+    process.umask(0o022);
+    await using sqld = await startSqld();
+    const file = newFile();
+    const app = await createTestApp({ store: withReplica(sqld, file) });
+    await opened(app);
+    await caughtUp(file);
+    const modes = () =>
+      readdirSync(dirname(file)).map((name) => [name, statSync(join(dirname(file), name)).mode & 0o777]);
+    expect(modes()).toContainEqual(['replica.db-wal', 0o600]);
+    expect(modes()).toContainEqual(['replica.db-owner', 0o600]);
+    const loose = () => modes().filter(([, mode]) => mode !== 0o600);
+    expect(loose()).toEqual([]);
+    await app.close();
+    expect(modes()).toContainEqual(['replica.db-closed', 0o600]);
+    expect(loose()).toEqual([]);
   });
 
   const damages: Record<string, (file: string) => void> = {

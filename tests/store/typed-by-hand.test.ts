@@ -1,0 +1,52 @@
+// SQL typed by hand beside a running server: which statements it learns of, and which not, as db/README.md says.
+
+import { expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { createTestApp } from '../support/test-app.ts';
+
+const COLUMNS = 'id, user_id, name, key_hash, scopes, active, created_at_ms';
+const REVOKED = `SELECT ${COLUMNS.replace('active', '0')} FROM api_keys WHERE id = ?`;
+
+/** Each takes the right to use a key away from whoever has it. */
+const NOTICED = {
+  UPDATE: 'UPDATE api_keys SET active = 0 WHERE id = ?',
+  DELETE: 'DELETE FROM api_keys WHERE id = ?',
+  'INSERT … ON CONFLICT … DO UPDATE': `INSERT INTO api_keys (${COLUMNS}) ${REVOKED} ON CONFLICT (id) DO UPDATE SET active = 0`,
+};
+const BYPASSING = {
+  REPLACE: `REPLACE INTO api_keys (${COLUMNS}) ${REVOKED}`,
+  'INSERT OR REPLACE': `INSERT OR REPLACE INTO api_keys (${COLUMNS}) ${REVOKED}`,
+  'UPDATE OR REPLACE':
+    "UPDATE OR REPLACE api_keys SET row = (SELECT row FROM api_keys WHERE id = ?) WHERE name = 'other'",
+};
+const RECURSIVE = 'PRAGMA recursive_triggers = ON';
+const FORGET = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
+
+/** What a server answers to a key that it remembers, once `statements` were typed on one connection. */
+async function useAfter(statements: readonly string[]): Promise<number> {
+  await using app = await createTestApp({ store: 'embedded' });
+  const { id, key } = await app.createKey('alice');
+  await app.createKey('alice', { name: 'other' });
+  expect((await app.useKey(key)).status).toBe(200);
+  const shell = createClient({ url: `file:${join(app.folder, 'keys.db')}`, concurrency: 1 });
+  for (const sql of statements) await shell.execute({ sql, args: sql.includes('?') ? [id] : [] });
+  const { rows } = await shell.execute({ sql: 'SELECT 1 FROM api_keys WHERE id = ? AND active = 1', args: [id] });
+  shell.close();
+  expect(rows).toEqual([]); // whatever the server believes
+  app.clock.advance(1001);
+  return (await app.useKey(key)).status;
+}
+
+test.each(Object.entries(NOTICED))('%s is noticed', async (_, sql) => {
+  expect(await useAfter([sql])).toBe(401);
+});
+
+test.each(Object.entries(BYPASSING))(
+  '%s is not, unless triggers are recursive, or every server is told to forget',
+  async (_, sql) => {
+    expect(await useAfter([sql])).toBe(200);
+    expect(await useAfter([RECURSIVE, sql])).toBe(401);
+    expect(await useAfter([sql, FORGET])).toBe(401);
+  },
+);
