@@ -16,6 +16,7 @@ import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { aboutRoute } from './routes/about.ts';
 import { createAdmission } from './routes/admission.ts';
 import { createCallMaker, type NeedsHttps } from './routes/call.ts';
+import { createConfirm } from './routes/confirm.ts';
 import { createDispatch, type Dispatch } from './routes/dispatch.ts';
 import { healthRoute } from './routes/health.ts';
 import { mcpRoute } from './routes/mcp.ts';
@@ -75,7 +76,8 @@ export function createApp(deps: AppDeps): App {
   // Without an authorization server there is no challenge: it would make OAuth clients look for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
-  const calling = { newCall, needsHttps, runTool: createToolRunner(log, inFlight) };
+  const confirm = createConfirm(keyDomain.verifier, log);
+  const calling = { newCall, needsHttps, runTool: createToolRunner(log, inFlight, confirm), confirm };
   const callTools = toolsRoute({ ...calling, tools, prefix: `${basePath}/tools/`, metadataUrl: signInAt('') });
   const mcp = { ...calling, methods: createMethods({ ...deps, tools }), streams: createEventStreams(clock) };
   const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });

@@ -5,7 +5,7 @@ import { withJson } from '../http/body.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
-import type { Exchange } from '../http/exchange.ts';
+import type { Exchange, Perishable } from '../http/exchange.ts';
 import { createAnswerHeaders, type RateLimitState } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
@@ -16,6 +16,7 @@ import { type Awaitable, chain, err, type Problem, type Result } from '../proble
 import type { Call } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
+import type { Confirm } from './confirm.ts';
 import { type LiveAnswer, liveAnswer } from './progress.ts';
 import { accepted, oauthChallenge, type RunTool, type ToolResult, toolResultText } from './tool-call.ts';
 
@@ -24,6 +25,7 @@ export interface McpRouteOptions {
   readonly newCall: CallMaker;
   readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
+  readonly confirm: Confirm;
   readonly streams: EventStreams;
   /** Where OAuth clients learn where to sign in; null: they are never challenged. */
   readonly metadataUrl: () => string | null;
@@ -36,7 +38,7 @@ const BATCH_CHARS_MAX = 16 * 1024 * 1024;
 const BATCH_FULL: Problem = { code: 'overloaded' };
 
 export function mcpRoute(options: McpRouteOptions): Handler {
-  const { methods, newCall, needsHttps, runTool, streams, metadataUrl, eager } = options;
+  const { methods, newCall, needsHttps, runTool, confirm, streams, metadataUrl, eager } = options;
   const answerHeaders = createAnswerHeaders();
 
   /** One JSON-RPC answer, as an event stream only for a client that takes nothing else. */
@@ -73,23 +75,38 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       step,
       call,
       live,
+      renew,
     });
     return live === null ? answered : Promise.race([live.opened, answered]);
   }
 
-  function answerResult(result: ToolResult, { exchange, id, era, step, call, live }: MadeCall): Response {
+  function answerResult(result: ToolResult, made: MadeCall): Response {
+    const { exchange, id, era, step, call, live } = made;
     const { requestId } = exchange;
     const challenge = oauthChallenge(step, result, metadataUrl);
     if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
     const text = toolResultText(methods, { id, era, requestId }, result);
-    return live?.finish(text) ?? reply(exchange, text, { rateLimit: call.rateLimit });
+    const streamed = live?.finish(text);
+    if (streamed !== undefined) return streamed;
+    if (result.ok) exchange.perishable = made;
+    return reply(exchange, text, { rateLimit: call.rateLimit });
+  }
+
+  function renew(this: MadeCall) {
+    const { exchange, call } = this;
+    return confirm(call)?.then((problem) => {
+      if (problem === undefined) return undefined;
+      const text = toolResultText(methods, { ...this, requestId: exchange.requestId }, err(problem));
+      return reply(exchange, text, { rateLimit: call.rateLimit });
+    });
   }
 
   /** One after the other: a hundred calls at once, each with a large answer, could take all the memory there is. */
-  async function batchAnswers(exchange: Exchange, messages: readonly Message[]): Promise<string[]> {
+  async function batchAnswers(exchange: Exchange, messages: readonly Message[]): Promise<Batch> {
     const { requestId } = exchange;
     const { headers } = exchange.request;
     const answers: string[] = [];
+    const successes: Batch['successes'] = [];
     let chars = 0; // of the calls' answers
     for (const message of messages) {
       if (message.kind === 'invalid') answers.push(errorText(message.id, message.error));
@@ -99,21 +116,38 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       if (step.kind === 'result') answers.push(resultText(id, step.members));
       else if (step.kind === 'error') answers.push(errorText(id, step.error));
       else {
-        const result =
-          chars < BATCH_CHARS_MAX
-            ? await runTool(step.tool, step.input, newCall(exchange, step.metaApiKey))
-            : err(BATCH_FULL);
+        const call = newCall(exchange, step.metaApiKey);
+        const result = chars < BATCH_CHARS_MAX ? await runTool(step.tool, step.input, call) : err(BATCH_FULL);
         const text = toolResultText(methods, { id, era: 'legacy', requestId }, result);
         chars += text.length;
+        if (result.ok) successes.push({ index: answers.length, id, call });
         answers.push(text);
       }
     }
-    return answers;
+    return { answers, successes };
   }
 
   async function answerBatch(exchange: Exchange, messages: readonly Message[]): Promise<Response> {
-    const answers = await holdingOpen(exchange, Number.POSITIVE_INFINITY, batchAnswers(exchange, messages));
-    return answers.length === 0 ? accepted() : reply(exchange, `[${answers.join(',')}]`);
+    const batch = await holdingOpen(exchange, Number.POSITIVE_INFINITY, batchAnswers(exchange, messages));
+    const { answers } = batch;
+    if (answers.length === 0) return accepted();
+    exchange.perishable = { renew: () => renewBatch(exchange, batch) };
+    return reply(exchange, `[${answers.join(',')}]`);
+  }
+
+  function renewBatch(exchange: Exchange, { answers, successes }: Batch) {
+    const { requestId } = exchange;
+    let changed = false;
+    const renewing = successes.flatMap(({ index, id, call }) => {
+      const confirmed = confirm(call)?.then((problem) => {
+        if (problem === undefined) return;
+        changed = true;
+        answers[index] = toolResultText(methods, { id, era: 'legacy', requestId }, err(problem));
+      });
+      return confirmed ?? [];
+    });
+    if (renewing.length === 0) return undefined;
+    return Promise.all(renewing).then(() => (changed ? reply(exchange, `[${answers.join(',')}]`) : undefined));
   }
 
   function answerBody(body: Result<unknown, Problem>, exchange: Exchange): Awaitable<Response> {
@@ -150,13 +184,19 @@ const carriesAny = ({ request }: Exchange, body: unknown): boolean =>
   carriesCredential(readCredentials(request.headers, null)) || carriesApiKey(body);
 
 /** What it takes to answer a call once its result is there. */
-interface MadeCall {
+interface MadeCall extends Perishable {
   readonly exchange: Exchange;
   readonly id: Id;
   readonly era: Era;
   readonly step: ToolStep;
   readonly call: Call;
   readonly live: LiveAnswer | null;
+}
+
+/** What a batch is answered with so far, and which of it are successes of calls. */
+interface Batch {
+  readonly answers: string[];
+  readonly successes: { readonly index: number; readonly id: Id; readonly call: Call }[];
 }
 
 interface ReplyOptions {

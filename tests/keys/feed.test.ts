@@ -14,7 +14,14 @@ import { temporaryFolder } from '../support/folder.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
 describe('memory is current', () => {
-  const NOTHING_NEW = ok<FeedPage>({ databaseId: 'd', prunedSeq: 0, newestSeq: 0, changes: [] });
+  const NOTHING_NEW = ok<FeedPage>({
+    databaseId: 'd',
+    prunedSeq: 0,
+    mark: null,
+    newestSeq: 0,
+    newestMark: null,
+    changes: [],
+  });
 
   /** A feed with a bound of a second, over a store that only answers polls. */
   function feedOver(changesAfter: () => Stored<FeedPage>, clock = testClock()) {
