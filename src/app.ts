@@ -18,6 +18,7 @@ import type { Resource, ResourceTemplate } from './mcp/resource.ts';
 import { aboutRoute } from './routes/about.ts';
 import { createAdmission } from './routes/admission.ts';
 import { createCallMaker, type NeedsHttps } from './routes/call.ts';
+import { createConfirm } from './routes/confirm.ts';
 import { createDispatch, type Dispatch } from './routes/dispatch.ts';
 import { healthRoute } from './routes/health.ts';
 import { mcpRoute } from './routes/mcp.ts';
@@ -78,7 +79,8 @@ export function createApp(deps: AppDeps): App {
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
   const sendText = createSendText(createSendBudget(clock, log));
-  const calling = { newCall, needsHttps, runTool: createToolRunner(log, inFlight), sendText };
+  const confirm = createConfirm(keyDomain.verifier, log);
+  const calling = { newCall, needsHttps, runTool: createToolRunner(log, inFlight, confirm), confirm, sendText };
   const callTools = toolsRoute({ ...calling, tools, prefix: `${basePath}/tools/`, metadataUrl: signInAt('') });
   const mcp = { ...calling, methods: createMethods({ ...deps, tools }), streams: createEventStreams(clock) };
   const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });

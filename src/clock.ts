@@ -3,7 +3,7 @@
 export interface Clock {
   /** Milliseconds since the Unix epoch, for times that are stored and shown. May step. */
   nowMs(): number;
-  /** Milliseconds since some fixed start, for deadlines, windows and ages. Never steps back. */
+  /** Milliseconds since some fixed start, for deadlines, windows and ages. Never steps back. May stand still in sleep. */
   monotonicMs(): number;
 }
 
@@ -16,3 +16,43 @@ export type Sha256 = (text: string, encoding: 'hex' | 'base64url') => string;
 export const systemClock: Clock = { nowMs: () => Date.now(), monotonicMs: () => performance.now() };
 
 export const systemRandom: RandomBytes = (count) => crypto.getRandomValues(new Uint8Array(count));
+
+/**
+ * More than the granularity of any wall clock (16 ms). A sleep that is shorter stays unnoticed: it must be less than
+ * what the change feed takes off its bound (25 ms).
+ */
+const UNNOTICED_MS_MAX = 20;
+
+/**
+ * `clock` with a monotonic time that also counts the time a machine sleeps, for ages that must not outlive a bound.
+ * CLOCK_MONOTONIC, which both runtimes read, stands still meanwhile, and so do timers. The wall clock does not: when it
+ * has gained on the other one since they were last read, the gain is added. Setting it forward looks the same, and so
+ * makes everything older; setting it back changes nothing.
+ */
+export function countingSleep(clock: Clock): Clock {
+  let sleptMs = 0;
+  let leadMs = clock.nowMs() - clock.monotonicMs(); // of the wall clock, when last read
+
+  function addSleep(): void {
+    // Read again: this thread may have lost the processor between the two readings.
+    const nextLeadMs = Math.min(leadOf(clock), leadOf(clock));
+    if (nextLeadMs - leadMs > UNNOTICED_MS_MAX) sleptMs += nextLeadMs - leadMs;
+    leadMs = nextLeadMs;
+  }
+
+  return {
+    nowMs: clock.nowMs,
+    monotonicMs() {
+      const awakeMs = clock.monotonicMs();
+      const nowLeadMs = clock.nowMs() - awakeMs;
+      if (nowLeadMs - leadMs > UNNOTICED_MS_MAX) addSleep();
+      else leadMs = nowLeadMs;
+      return awakeMs + sleptMs;
+    },
+  };
+}
+
+function leadOf(clock: Clock): number {
+  const awakeMs = clock.monotonicMs(); // read first, so that losing the processor in between can only add
+  return clock.nowMs() - awakeMs;
+}

@@ -1,7 +1,7 @@
 // Builds the service from a configuration: store, key domain, token verifier, tools, app. Does not listen.
 
 import { type App, createApp } from './app.ts';
-import type { Clock, RandomBytes, Sha256 } from './clock.ts';
+import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './clock.ts';
 import type { Config } from './config.ts';
 import { reportCounts } from './counts.ts';
 import { developmentSecret, prepareDataFolder } from './data-folder.ts';
@@ -44,21 +44,28 @@ export interface Service {
 /** Throws an Error whose message is the line to show: a folder, database, issuer or tool that can't be used. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
   prepareDataFolder(config, options.log);
-  const verifyUserJwt = await userJwtVerifier(config, options);
+  // For what may be believed and how long. Windows of rate limits aren't on it: setting the wall clock opens none.
+  const ageClock = countingSleep(options.clock);
+  const verifyUserJwt = await userJwtVerifier(config, { ...options, clock: ageClock });
   const store = await openStore(config.database, options.log);
   try {
-    return serviceOn(store, verifyUserJwt, config, options);
+    return serviceOn(store, verifyUserJwt, config, { ...options, ageClock });
   } catch (error) {
     await store.close();
     throw error;
   }
 }
 
-function serviceOn(store: Store, verifyUserJwt: VerifyUserJwt, config: Config, options: ServiceOptions): Service {
-  const { clock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
+function serviceOn(
+  store: Store,
+  verifyUserJwt: VerifyUserJwt,
+  config: Config,
+  options: ServiceOptions & { readonly ageClock: Clock },
+): Service {
+  const { clock, ageClock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
   const { resources = widgetResources, resourceTemplates = [] } = options;
   const { production, revocationLagMaxMs: lagMaxMs, rateLimit } = config;
-  const keyDomain = createKeyDomain({ store, clock, random, sha256, log, production, lagMaxMs });
+  const keyDomain = createKeyDomain({ store, clock: ageClock, random, sha256, log, production, lagMaxMs });
   const { keys, verifier } = keyDomain;
   const tools = offered(createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, rateLimit, clock, log }));
   const app = createApp({

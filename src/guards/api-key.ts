@@ -1,7 +1,7 @@
 // The API key guard: finds the presented key, has it verified, adds the identity behind it.
 
 import type { Credentials } from '../http/credentials.ts';
-import type { KeyIdentity } from '../keys/verify.ts';
+import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import type { Log } from '../log.ts';
 import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
 import type { Guard } from './guard.ts';
@@ -10,6 +10,8 @@ export interface KeyCall {
   readonly requestId: string;
   readonly credentials: Credentials;
   readonly source: () => string;
+  /** Written here: how far back the proof that the key is good lies. Monotonic. */
+  provenAtMs: number;
 }
 
 /** What the guard adds. */
@@ -17,26 +19,22 @@ export interface KeyAuth {
   readonly auth: KeyIdentity;
 }
 
-export type VerifyKey = (token: string, source: () => string) => Awaitable<Result<KeyIdentity, Problem>>;
+export type VerifyKey = (token: string, source: () => string) => Awaitable<Verified>;
 
 /** The first place that holds a key decides, even when its key is wrong and a later one is right. */
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
   xApiKey ?? bearer ?? metaApiKey;
 
 export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth> {
-  function logged(verified: Result<KeyIdentity, Problem>, { requestId }: KeyCall): Result<KeyAuth, Problem> {
+  function logged(verified: Verified, call: KeyCall): Result<KeyAuth, Problem> {
+    const { requestId } = call;
     if (verified.ok) {
       const auth = verified.value;
+      call.provenAtMs = verified.provenAtMs;
       log.info('API key authentication successful', { requestId, keyId: auth.keyId, userId: auth.subject });
       return ok({ auth });
     }
-    if (verified.error.code === 'invalid_api_key') {
-      const { reason, keyId, userId } = verified.error; // the ids are there only for a key on record
-      log.warn('Invalid or expired API key', { requestId, reason, keyId, userId });
-    }
-    if (verified.error.code === 'store_unavailable') {
-      log.warn('key store out of reach', { requestId, reason: verified.error.reason });
-    }
+    logRefused(log, verified.error, requestId);
     return verified;
   }
   const decide: Guard<KeyCall, KeyAuth> = (call) => {
@@ -48,4 +46,13 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
     return chain(verify(key, call.source), logged, call);
   };
   return Object.assign(decide, { credential: 'api_key' as const });
+}
+
+/** What the log says of a key that was not accepted. */
+export function logRefused(log: Log, error: Problem, requestId: string): void {
+  if (error.code === 'invalid_api_key') {
+    const { reason, keyId, userId } = error; // the ids are there only for a key on record
+    log.warn('Invalid or expired API key', { requestId, reason, keyId, userId });
+  }
+  if (error.code === 'store_unavailable') log.warn('key store out of reach', { requestId, reason: error.reason });
 }

@@ -16,7 +16,7 @@ const VERDICT_FOR_MS = 5 * 60_000;
 const VERDICTS_MAX = 10_000; // about 3 MB
 
 interface Verdict extends CheckedToken {
-  /** End of VERDICT_FOR_MS by the monotonic clock, so that setting the wall clock back prolongs nothing. */
+  /** End of VERDICT_FOR_MS, monotonic, so that setting the wall clock back prolongs nothing. */
   readonly untilMs: number;
 }
 
@@ -44,9 +44,10 @@ export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
 
   async function check(token: string, tokenHash: string): Promise<Result<{ subject: string }, Problem>> {
     const checkToken = await checker();
+    const untilMs = clock.monotonicMs() + VERDICT_FOR_MS;
     const checked = await checkToken(token);
     if (!checked.ok) return checked;
-    verdicts.set(tokenHash, { ...checked.value, untilMs: clock.monotonicMs() + VERDICT_FOR_MS });
+    verdicts.set(tokenHash, { ...checked.value, untilMs });
     return ok({ subject: checked.value.subject });
   }
 

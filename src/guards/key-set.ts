@@ -44,13 +44,19 @@ export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Cl
   function refresh(): Awaitable<Result<JwtKeys, KeysUnavailable>> {
     if (loading !== undefined) return loading;
     if (failed !== undefined && ageOf(failed.atMs) < FAILURE_PAUSE_MS) return err(failed.problem);
-    const startedAtMs = clock.monotonicMs();
-    loading = load()
-      .then((loaded) => take(loaded, startedAtMs))
-      .finally(() => {
-        loading = undefined;
-      });
+    loading = fetchInTime().finally(() => {
+      loading = undefined;
+    });
     return loading;
+  }
+
+  /** A set is as old as its fetch. If the machine slept meanwhile, that may be too old at once. */
+  async function fetchInTime(): Promise<Result<JwtKeys, KeysUnavailable>> {
+    for (;;) {
+      const startedAtMs = clock.monotonicMs();
+      const taken = take(await load(), startedAtMs);
+      if (!taken.ok || ageOf(startedAtMs) < KEY_SET_FOR_MS) return taken;
+    }
   }
 
   function take(loaded: Result<JSONWebKeySet, KeysUnavailable>, fetchedAtMs: number): Result<JwtKeys, KeysUnavailable> {

@@ -19,4 +19,12 @@ export interface Exchange {
   /** True when the request came over this server's TLS, or over a trusted proxy's. */
   readonly secure: boolean;
   readonly peer: Peer;
+  /** Set by a route whose answer may become wrong while it waits to leave. */
+  perishable?: Perishable | undefined;
+}
+
+/** An answer that is good for only so long. */
+export interface Perishable {
+  /** Asked when the answer leaves: undefined if it is good, which is nearly always known at once; else what to say now. */
+  renew(): Promise<Response | undefined> | undefined;
 }

@@ -1,12 +1,16 @@
 // Keeps this process current: polls the store's change feed and tells the caches what to drop.
 //
 // Memory decides only while the last complete poll *began* less than `lagMaxMs` ago: that poll has seen whatever
-// another process acknowledged before it. After that, `ensureCurrent` polls at once or fails.
+// another process acknowledged before it. After that, `ensureCurrent` polls at once or fails. Ages are read off a clock
+// that counts the time a machine sleeps; timers stand still then, so they only make polls come early.
+//
+// Each poll also proves that the last change seen is still there. If it isn't, the database was put back to an earlier
+// state, and everything is forgotten.
 
 import type { Clock } from '../clock.ts';
 import type { Log } from '../log.ts';
-import { err, ok, type Result, type StoreUnavailable } from '../problem.ts';
-import { FEED_PAGE_MAX, type FeedPosition, type KeyStore } from './record.ts';
+import { type Awaitable, err, ok, type Result, type StoreUnavailable } from '../problem.ts';
+import { FEED_PAGE_MAX, isLost, type KeyStore, type ReachedPosition } from './record.ts';
 
 /** Polls within the bound: one may be lost and one be slow before a verification has to wait for a poll of its own. */
 const POLLS_PER_LAG = 4;
@@ -27,8 +31,12 @@ const IDLE_AFTER_MS = 60_000;
 const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 
 export interface Feed {
-  /** True while memory may be trusted. Also tells the feed that somebody is verifying. */
-  current(): boolean;
+  /** True while memory may be trusted. Also tells the feed that somebody is verifying, `nowMs` being the time. */
+  current(nowMs?: number): boolean;
+  /** When the last complete poll began: what memory says was right then. Monotonic. */
+  readonly provenAtMs: number;
+  /** True while a decision may be acted on that rests on what was right at `provenAtMs`. */
+  isFresh(provenAtMs: number): boolean;
   /** Resolves when memory may be trusted again, or with the reason why it can't be. */
   ensureCurrent(): Promise<Result<void, StoreUnavailable>>;
   /**
@@ -36,9 +44,12 @@ export interface Feed {
    * trusted.
    */
   refresh(): Promise<void>;
-  /** Asks the store now: does it answer? Does not count as verifying. */
-  probe(): Promise<boolean>;
-  readonly position: FeedPosition;
+  /**
+   * Does the store answer? It is asked unless it answered within the polls' interval, or gave none a moment ago. Does
+   * not count as verifying.
+   */
+  probe(): Awaitable<boolean>;
+  readonly position: ReachedPosition;
   /** How long a question to the store may take for its answer to count. */
   readonly askWithinMs: number;
   /** Age of what is known, in milliseconds; null before the first poll and after a `refresh` that failed. */
@@ -61,31 +72,34 @@ type Polled = Promise<Result<void, StoreUnavailable>>;
 
 export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: FeedOptions): Feed {
   const askWithinMs = Math.min(lagMaxMs * ASK_PART_OF_LAG, ASK_MS_MAX);
-  let position: FeedPosition = { databaseId: '', seq: 0 };
+  const pollEveryMs = lagMaxMs / POLLS_PER_LAG;
+  const retryAfterMs = lagMaxMs / RETRIES_PER_LAG;
+  let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
   let provenAtMs = Number.NEGATIVE_INFINITY; // start of the last complete poll
   let askedAtMs = Number.NEGATIVE_INFINITY; // the last verification
   let running: Polled | undefined;
+  let probing: Promise<boolean> | undefined; // under way, or failed a moment ago
   let timer: ReturnType<typeof setTimeout> | undefined;
   let stopped = false;
   let failing = false;
 
-  const isCurrentAt = (nowMs: number) => nowMs - provenAtMs <= lagMaxMs - ANSWER_MS;
+  const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - ANSWER_MS;
 
   async function pollOnce(): Polled {
     const startedAtMs = clock.monotonicMs();
     for (;;) {
       const asked = position;
-      const page = await store.changesAfter(asked.seq, askWithinMs);
+      const page = await store.changesAfter(asked, askWithinMs);
       if (!page.ok) return page;
-      const { databaseId, prunedSeq, newestSeq, changes } = page.value;
-      const replaced = databaseId !== asked.databaseId || newestSeq < asked.seq;
-      if (replaced || prunedSeq > asked.seq || newestSeq - asked.seq > BEHIND_MAX) {
-        position = { databaseId, seq: newestSeq };
+      const { databaseId, prunedSeq, newestSeq, newestMark, changes } = page.value;
+      if (isLost(asked, page.value) || prunedSeq > asked.seq || newestSeq - asked.seq > BEHIND_MAX) {
+        position = { databaseId, seq: newestSeq, mark: newestMark };
         onReset();
         break;
       }
       for (const change of changes) onChange(change.keyHash);
-      position = { databaseId, seq: changes.at(-1)?.seq ?? asked.seq };
+      const last = changes.at(-1);
+      if (last !== undefined) position = { databaseId, seq: last.seq, mark: last.mark };
       if (changes.length < FEED_PAGE_MAX) break;
     }
     provenAtMs = startedAtMs;
@@ -119,7 +133,7 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
       () => {
         poll().catch((bug) => log.error('change feed broken', { error: bug })); // the next verification meets it too
       },
-      lagMaxMs / (failing ? RETRIES_PER_LAG : POLLS_PER_LAG),
+      failing ? retryAfterMs : pollEveryMs,
     );
   }
 
@@ -129,16 +143,36 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
     for (let tries = 0; tries < 2; tries += 1) {
       const polled = await poll();
       if (!polled.ok) return polled;
-      if (isCurrentAt(clock.monotonicMs())) return polled;
+      if (isFreshAt(clock.monotonicMs(), provenAtMs)) return polled;
     }
     return err({ code: 'store_unavailable', reason: 'the change feed answers slower than the revocation bound' });
   }
 
+  /** After a failure the answer stays for a moment: whoever asks all the time must not load a store in trouble. */
+  async function probeOnce(): Promise<boolean> {
+    let answers = false;
+    try {
+      answers = (await poll()).ok;
+    } finally {
+      if (answers) probing = undefined;
+      else setTimeout(endProbe, retryAfterMs);
+    }
+    return answers;
+  }
+
+  function endProbe(): void {
+    probing = undefined;
+  }
+
   return {
-    current() {
-      askedAtMs = clock.monotonicMs();
-      return isCurrentAt(askedAtMs);
+    current(nowMs = clock.monotonicMs()) {
+      askedAtMs = nowMs;
+      return isFreshAt(nowMs, provenAtMs);
     },
+    get provenAtMs() {
+      return provenAtMs;
+    },
+    isFresh: (atMs) => isFreshAt(clock.monotonicMs(), atMs),
     ensureCurrent,
     async refresh() {
       await running?.catch(() => {}); // it began before the change was made, and may have missed it
@@ -149,7 +183,11 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
         if (!seen) provenAtMs = Number.NEGATIVE_INFINITY;
       }
     },
-    probe: async () => (await poll()).ok,
+    probe() {
+      if (!failing && clock.monotonicMs() - provenAtMs <= pollEveryMs) return true;
+      probing ??= probeOnce();
+      return probing;
+    },
     get position() {
       return position;
     },

@@ -30,16 +30,38 @@ export interface FeedPosition {
   readonly seq: number;
 }
 
+/**
+ * Tells the change that has a seq from any other that might have it: one made anew after the database was put back.
+ * Null: there is no such change, or it was pruned.
+ */
+export type ChangeMark = string | null;
+
+/** A position, and the change that it was reached with. */
+export interface ReachedPosition extends FeedPosition {
+  readonly mark: ChangeMark;
+}
+
 /** What one poll of the change feed brought. */
 export interface FeedPage {
   readonly databaseId: string;
   /** Changes up to and including this seq are no longer listed. */
   readonly prunedSeq: number;
+  /** The change with the seq asked for. */
+  readonly mark: ChangeMark;
   /** The newest seq there is. */
   readonly newestSeq: number;
+  readonly newestMark: ChangeMark;
   /** Changes after the seq asked for, oldest first, at most `FEED_PAGE_MAX`. */
-  readonly changes: readonly { readonly seq: number; readonly keyHash: string }[];
+  readonly changes: readonly { readonly seq: number; readonly keyHash: string; readonly mark: ChangeMark }[];
 }
+
+/**
+ * True when the page, asked for at `reached`, shows that the last change seen is gone although nobody pruned it: the
+ * database was replaced, or put back to an earlier state. Other changes may have come since, so its numbers prove
+ * nothing.
+ */
+export const isLost = (reached: ReachedPosition, { databaseId, prunedSeq, mark }: FeedPage): boolean =>
+  databaseId !== reached.databaseId || (prunedSeq < reached.seq && (mark === null || mark !== reached.mark));
 
 /** Changes fetched by one poll; a full page is followed by another poll at once. */
 export const FEED_PAGE_MAX = 500;
@@ -71,8 +93,8 @@ export interface KeyStore {
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
   /** What the primary has for each of these hashes, read with one statement. Gives up after `withinMs`. */
   findByHashes(keyHashes: readonly string[], withinMs: number): Stored<(keyHash: string) => Found>;
-  /** The change feed after `seq`, from the primary. Gives up after `withinMs`. */
-  changesAfter(seq: number, withinMs: number): Stored<FeedPage>;
+  /** The change feed after a position, from the primary. Gives up after `withinMs`. */
+  changesAfter(reached: ReachedPosition, withinMs: number): Stored<FeedPage>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): Stored<void>;
   /** The most uses that one write can take without holding up anything else for more than a few milliseconds. */

@@ -2,7 +2,7 @@
 
 import type { Clock, Sha256 } from '../clock.ts';
 import type { Log } from '../log.ts';
-import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, type KeyRefusal, ok, type Problem, type Result } from '../problem.ts';
 import { createRecent } from '../recent.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
@@ -35,6 +35,12 @@ const CACHE_ENTRIES_MAX = 200_000;
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
 /** What a record takes beside its texts: object, array, two map slots. Measured on Bun at about 400 bytes. */
 const RECORD_OVERHEAD_BYTES = 400;
+/**
+ * After this long a record is read again, so that nothing is believed for ever: the feed says nothing of keys whose
+ * creation a primary has lost. Up to a fifth less, so that what was read together isn't all read again together.
+ */
+const BELIEVED_MS_MAX = 5 * 60_000;
+const BELIEVED_MS_MIN = 4 * 60_000;
 
 interface Refused {
   readonly key: FoundKey;
@@ -42,8 +48,25 @@ interface Refused {
   readonly untilMs: number;
 }
 
+interface KnownKey extends TrackedKey {
+  /** Monotonic. */
+  readonly believedUntilMs: number;
+}
+
 /** Null: unknown. */
-type FoundKey = TrackedKey | null;
+type FoundKey = KnownKey | null;
+
+/** What a presented key is worth. `provenAtMs`, monotonic: no later change was looked at. */
+export type Verified =
+  | { readonly ok: true; readonly value: KeyIdentity; readonly provenAtMs: number }
+  | { readonly ok: false; readonly error: Problem };
+
+/** A verification under way. */
+interface Asked {
+  readonly token: string;
+  readonly isUse: boolean;
+  readonly provenAtMs: number;
+}
 
 const TOO_MANY_UNKNOWN: Result<never, Problem> = err({ code: 'rate_limited', retryAfterS: 1 });
 
@@ -52,7 +75,9 @@ export interface Verifier {
    * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current.
    * `source` gives the caller's address; it is called only when the store may have to be asked.
    */
-  verify(token: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>>;
+  verify(token: string, source: () => string): Awaitable<Verified>;
+  /** Decides anew on a key whose use is noted already. */
+  confirm(token: string, source: () => string): Awaitable<Verified>;
   readonly feed: Feed;
   /** How often memory answered, with a record or with a refusal, and how often the store was read. */
   readonly counts: { hits: number; refusedHits: number; reads: number };
@@ -69,7 +94,7 @@ export interface VerifierOptions {
 
 export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }: VerifierOptions): Verifier {
   // Keyed by hash: usable keys, and refused ones.
-  const cache = createRecent<TrackedKey>({
+  const cache = createRecent<KnownKey>({
     entries: CACHE_ENTRIES_MAX,
     bytes: CACHE_BYTES_MAX,
     bytesOf: estimateBytes,
@@ -96,37 +121,55 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     },
   });
 
-  function verify(token: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>> {
-    if (!isKeyShaped(token)) return err({ code: 'invalid_api_key', reason: 'malformed' });
+  function decide(token: string, source: () => string, isUse: boolean): Awaitable<Verified> {
+    if (!isKeyShaped(token)) return refusal({ reason: 'malformed' });
     const keyHash = hashKey(sha256, token);
-    return feed.current() ? decide(token, keyHash, source) : decideLater(token, keyHash, source);
+    const nowMs = clock.monotonicMs();
+    return feed.current(nowMs)
+      ? decideNow(token, keyHash, source, isUse, nowMs)
+      : decideLater(token, keyHash, source, isUse);
   }
 
-  const decideLater = (token: string, keyHash: string, source: () => string) =>
-    feed.ensureCurrent().then((current) => (current.ok ? decide(token, keyHash, source) : current));
+  const decideLater = (token: string, keyHash: string, source: () => string, isUse: boolean) =>
+    feed
+      .ensureCurrent()
+      .then(
+        (current): Awaitable<Verified> =>
+          current.ok ? decideNow(token, keyHash, source, isUse, clock.monotonicMs()) : current,
+      );
 
-  function decide(token: string, keyHash: string, source: () => string): Awaitable<Result<KeyIdentity, Problem>> {
+  function decideNow(
+    token: string,
+    keyHash: string,
+    source: () => string,
+    isUse: boolean,
+    nowMs: number,
+  ): Awaitable<Verified> {
+    const { provenAtMs } = feed;
     const cached = cache.get(keyHash);
-    if (cached !== undefined) {
+    if (cached !== undefined && nowMs < cached.believedUntilMs) {
       counts.hits += 1;
-      const judged = judge(token, cached);
+      const judged = judge(token, cached, isUse, provenAtMs);
       if (!judged.ok) refuseFromNowOn(keyHash, cached); // it has expired
       return judged;
     }
-    return chain(lookUp(keyHash, source), judgeFound, token);
+    // A key that was good a moment ago is read again at nobody's expense.
+    const found =
+      cached === undefined ? lookUp(keyHash, source) : (reading.get(keyHash) ?? shared(keyHash, readRecord(keyHash)));
+    return chain(found, judgeFound, { token, isUse, provenAtMs });
   }
 
-  const judgeFound = (found: Result<FoundKey, Problem>, token: string) =>
-    found.ok ? judge(token, found.value) : found;
+  const judgeFound = (found: Result<FoundKey, Problem>, { token, isUse, provenAtMs }: Asked): Verified =>
+    found.ok ? judge(token, found.value, isUse, provenAtMs) : found;
 
-  function judge(token: string, key: FoundKey): Result<KeyIdentity, Problem> {
-    if (key === null) return err({ code: 'invalid_api_key', reason: 'unknown' });
+  function judge(token: string, key: FoundKey, isUse: boolean, provenAtMs: number): Verified {
+    if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
-    const refusal = refusalAt(key.record, nowMs);
+    const reason = refusalAt(key.record, nowMs);
     const { userId, id, name, scopes } = key.record;
-    if (refusal !== null) return err({ code: 'invalid_api_key', reason: refusal, keyId: id, userId });
-    lastUsed.note(key, nowMs);
-    return ok({ subject: userId, keyId: id, keyName: name, scopes, token });
+    if (reason !== null) return refusal({ reason, keyId: id, userId });
+    if (isUse) lastUsed.note(key, nowMs);
+    return { ok: true, value: { subject: userId, keyId: id, keyName: name, scopes, token }, provenAtMs };
   }
 
   function lookUp(keyHash: string, source: () => string): Awaitable<Result<FoundKey, Problem>> {
@@ -141,7 +184,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     return reading.get(keyHash) ?? readWithinBudget(keyHash, networkOf(source()));
   }
 
-  function isUsable(key: FoundKey): key is TrackedKey {
+  function isUsable(key: FoundKey): key is KnownKey {
     return key !== null && refusalAt(key.record, clock.nowMs()) === null;
   }
 
@@ -170,10 +213,14 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     return read;
   }
 
-  async function readAlone(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
+  async function readRecord(keyHash: string): Promise<Result<FoundKey, Problem>> {
     counts.reads += 1;
     const found = await store.findByHash(keyHash, feed.position, feed.askWithinMs);
-    const key = found.ok ? ok(keep(keyHash, found.value)) : found;
+    return found.ok ? ok(keep(keyHash, found.value)) : found;
+  }
+
+  async function readAlone(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
+    const key = await readRecord(keyHash);
     if (!key.ok || isUsable(key.value)) budget.giveBack(network);
     return key;
   }
@@ -194,14 +241,26 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     // The answer is right for everyone who asked before it came. It is kept only if the feed will still report every
     // change after it: a feed that is already ahead of the read may have reported one.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
-    const key = record && track(record);
+    const key = record && { ...track(record), believedUntilMs: clock.monotonicMs() + believedForMs() };
     if (!isUsable(key)) refuseFromNowOn(keyHash, key);
     else if (keeps) cache.set(keyHash, key);
     return key;
   }
 
-  return { verify, feed, counts };
+  return {
+    verify: (token, source) => decide(token, source, true),
+    confirm: (token, source) => decide(token, source, false),
+    feed,
+    counts,
+  };
 }
+
+const refusal = (found: { reason: KeyRefusal; keyId?: string; userId?: string }): Verified => ({
+  ok: false,
+  error: { code: 'invalid_api_key', ...found },
+});
+
+const believedForMs = () => BELIEVED_MS_MIN + Math.random() * (BELIEVED_MS_MAX - BELIEVED_MS_MIN);
 
 function estimateBytes({ record }: TrackedKey): number {
   let chars = record.id.length + record.userId.length + record.name.length + record.keyHash.length;

@@ -67,10 +67,13 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   }
 
   function broken(bug: unknown, exchange: Exchange, found: Route | undefined): Response {
-    const { requestId, request } = exchange;
+    const { requestId } = exchange;
     log.error('internal error', { requestId, error: bug });
-    const response = refuse(exchange, found, { code: 'internal' });
-    const added = addedHeaders(exchange, found, request.headers.get('origin'));
+    return withAdded(refuse(exchange, found, { code: 'internal' }), exchange, found);
+  }
+
+  function withAdded(response: Response, exchange: Exchange, found: Route | undefined): Response {
+    const added = addedHeaders(exchange, found, exchange.request.headers.get('origin'));
     return added === null ? response : withHeaders(response, added);
   }
 
@@ -78,6 +81,23 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     inFlight.leave();
     if (draining) response.headers.set('Connection', 'close');
     return response;
+  }
+
+  /** `response`, or what `renewing` puts in its place. */
+  async function renewed(
+    response: Response,
+    renewing: Promise<Response | undefined>,
+    exchange: Exchange,
+    found: Route | undefined,
+  ): Promise<Response> {
+    try {
+      const other = await renewing;
+      if (other === undefined) return response;
+      void response.body?.cancel(); // gives back what is held for it
+      return withAdded(other, exchange, found);
+    } catch (bug) {
+      return broken(bug, exchange, found);
+    }
   }
 
   async function whenReady(answered: Promise<Response>, exchange: Exchange, found: Route | undefined) {
@@ -89,6 +109,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     }
     // After any other method a client may send its next request before it has this answer (RFC 9112 §9.3.2).
     if (exchange.request.method === 'POST') await departure();
+    const renewing = exchange.perishable?.renew();
+    if (renewing !== undefined) response = await renewed(response, renewing, exchange, found);
     return leave(response);
   }
 
@@ -104,7 +126,14 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   return {
     fetch(request, peer) {
       const { path, found } = locate(request.url);
-      const exchange: Exchange = { request, path, requestId: newRequestId(), secure: isSecure(request.headers), peer };
+      const exchange: Exchange = {
+        request,
+        path,
+        requestId: newRequestId(),
+        secure: isSecure(request.headers),
+        peer,
+        perishable: undefined,
+      };
       inFlight.enter();
       try {
         const answered = answer(exchange, found);

@@ -3,13 +3,13 @@
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { ALL_VERSIONS } from '../mcp/era.ts';
-import { RETRY_UNAVAILABLE_S } from '../problem.ts';
+import { type Awaitable, RETRY_UNAVAILABLE_S } from '../problem.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
 
 export interface HealthOptions {
   readonly storeMode: string;
-  /** Asks the store now. */
-  readonly storeOk: () => Promise<boolean>;
+  /** Whether the store answers, as of a moment ago: anybody may ask, as often as they like. */
+  readonly storeOk: () => Awaitable<boolean>;
   readonly lagMs: () => number | null;
   readonly sessions: () => number;
   readonly uptimeMs: () => number;

@@ -5,7 +5,7 @@ import { withJson } from '../http/body.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
-import type { Exchange } from '../http/exchange.ts';
+import type { Exchange, Perishable } from '../http/exchange.ts';
 import { createAnswerHeaders, type RateLimitState } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
@@ -26,6 +26,7 @@ import { type Awaitable, chain, err, type Problem, type Result } from '../proble
 import type { Call } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
+import type { Confirm } from './confirm.ts';
 import { type LiveAnswer, liveAnswer } from './progress.ts';
 import { accepted, oauthChallenge, type RunTool, type ToolResult, toolResultText } from './tool-call.ts';
 
@@ -34,6 +35,7 @@ export interface McpRouteOptions {
   readonly newCall: CallMaker;
   readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
+  readonly confirm: Confirm;
   readonly sendText: SendText;
   readonly streams: EventStreams;
   /** Where OAuth clients learn where to sign in; null: they are never challenged. */
@@ -47,7 +49,7 @@ const BATCH_CHARS_MAX = 1024 * 1024;
 const OVERLOADED: Problem = { code: 'overloaded' };
 
 export function mcpRoute(options: McpRouteOptions): Handler {
-  const { methods, newCall, needsHttps, runTool, sendText, streams, metadataUrl, eager } = options;
+  const { methods, newCall, needsHttps, runTool, confirm, sendText, streams, metadataUrl, eager } = options;
   const answerHeaders = createAnswerHeaders();
 
   /**
@@ -90,58 +92,92 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       step,
       call,
       live,
+      renew,
     });
     return live === null ? answered : Promise.race([live.opened, answered]);
   }
 
-  function answerResult(result: ToolResult, { exchange, id, era, step, call, live }: MadeCall): Response {
+  function answerResult(result: ToolResult, made: MadeCall): Response {
+    const { exchange, id, era, step, call, live } = made;
     const { requestId } = exchange;
     const challenge = oauthChallenge(step, result, metadataUrl);
     if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
     const text = toolResultText(methods, { id, era, requestId }, result);
+    const streamed = live?.finish(text);
+    if (streamed !== undefined) return streamed;
+    if (result.ok) exchange.perishable = made;
     const { rateLimit } = call;
     return (
-      live?.finish(text) ??
       tryReply(exchange, text, { rateLimit }) ??
       reply(exchange, toolResultText(methods, { id, era, requestId }, err(OVERLOADED)), { rateLimit })
     );
   }
 
-  async function batchAnswer(exchange: Exchange, message: RequestMessage, full: boolean): Promise<string> {
+  function renew(this: MadeCall) {
+    const { exchange, call } = this;
+    return confirm(call)?.then((problem) => {
+      if (problem === undefined) return undefined;
+      const text = toolResultText(methods, { ...this, requestId: exchange.requestId }, err(problem));
+      return reply(exchange, text, { rateLimit: call.rateLimit });
+    });
+  }
+
+  async function batchAnswer(exchange: Exchange, message: RequestMessage, full: boolean): Promise<BatchAnswer> {
     const { requestId, request } = exchange;
     const { id } = message;
     const step = methods.step(message, legacyContext(request.headers));
     switch (step.kind) {
       case 'result':
-        return full ? errorText(id, deniedError(OVERLOADED)) : resultText(id, step.members);
+        return { id, text: full ? errorText(id, deniedError(OVERLOADED)) : resultText(id, step.members) };
       case 'error':
-        return errorText(id, step.error);
+        return { id, text: errorText(id, step.error) };
       case 'tool': {
-        const result = full
-          ? err(OVERLOADED)
-          : await runTool(step.tool, step.input, newCall(exchange, step.metaApiKey));
-        return toolResultText(methods, { id, era: 'legacy', requestId }, result);
+        const call = newCall(exchange, step.metaApiKey);
+        const result = full ? err(OVERLOADED) : await runTool(step.tool, step.input, call);
+        const text = toolResultText(methods, { id, era: 'legacy', requestId }, result);
+        return result.ok ? { id, text, success: call } : { id, text };
       }
     }
   }
 
   /** One after the other: a hundred calls at once, each with a large answer, could take all the memory there is. */
-  async function batchAnswers(exchange: Exchange, messages: readonly Message[]): Promise<string[]> {
-    const answers: string[] = [];
+  async function batchAnswers(exchange: Exchange, messages: readonly Message[]): Promise<BatchAnswer[]> {
+    const answers: BatchAnswer[] = [];
     let chars = 0;
     for (const message of messages) {
-      if (message.kind === 'invalid') answers.push(errorText(message.id, message.error));
+      if (message.kind === 'invalid') answers.push({ id: message.id, text: errorText(message.id, message.error) });
       if (message.kind !== 'request') continue;
-      const text = await batchAnswer(exchange, message, chars >= BATCH_CHARS_MAX);
-      chars += text.length;
-      answers.push(text);
+      const answer = await batchAnswer(exchange, message, chars >= BATCH_CHARS_MAX);
+      chars += answer.text.length;
+      answers.push(answer);
     }
     return answers;
   }
 
   async function answerBatch(exchange: Exchange, messages: readonly Message[]): Promise<Response> {
     const answers = await holdingOpen(exchange, Number.POSITIVE_INFINITY, batchAnswers(exchange, messages));
-    return answers.length === 0 ? accepted() : reply(exchange, `[${answers.join(',')}]`);
+    if (answers.length === 0) return accepted();
+    exchange.perishable = { renew: () => renewBatch(exchange, answers) };
+    return replyBatch(exchange, answers);
+  }
+
+  const replyBatch = (exchange: Exchange, answers: readonly BatchAnswer[]): Response =>
+    reply(exchange, `[${answers.map(({ text }) => text).join(',')}]`);
+
+  function renewBatch(exchange: Exchange, answers: BatchAnswer[]) {
+    const { requestId } = exchange;
+    let changed = false;
+    const renewing = answers.flatMap(({ id, success }, index) => {
+      if (id === undefined || success === undefined) return [];
+      const confirmed = confirm(success)?.then((problem) => {
+        if (problem === undefined) return;
+        changed = true;
+        answers[index] = { id, text: toolResultText(methods, { id, era: 'legacy', requestId }, err(problem)) };
+      });
+      return confirmed ?? [];
+    });
+    if (renewing.length === 0) return undefined;
+    return Promise.all(renewing).then(() => (changed ? replyBatch(exchange, answers) : undefined));
   }
 
   function answerBody(body: Result<unknown, Problem>, exchange: Exchange): Awaitable<Response> {
@@ -178,13 +214,20 @@ const carriesAny = ({ request }: Exchange, body: unknown): boolean =>
   carriesCredential(readCredentials(request.headers, null)) || carriesApiKey(body);
 
 /** What it takes to answer a call once its result is there. */
-interface MadeCall {
+interface MadeCall extends Perishable {
   readonly exchange: Exchange;
   readonly id: Id;
   readonly era: Era;
   readonly step: ToolStep;
   readonly call: Call;
   readonly live: LiveAnswer | null;
+}
+
+interface BatchAnswer {
+  readonly id: Id | undefined;
+  readonly text: string;
+  /** The call, if it succeeded. */
+  readonly success?: Call;
 }
 
 interface ReplyOptions {

@@ -23,19 +23,21 @@ import {
   resultText,
 } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
-import { type Awaitable, chain, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
 import { sleep } from '../waiting.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
+import type { Confirm } from './confirm.ts';
 import { progressReporter } from './progress.ts';
 import type { Session, Sessions } from './sessions.ts';
-import { accepted, oauthChallenge, type RunTool, toolResultText } from './tool-call.ts';
+import { accepted, oauthChallenge, type RunTool, type ToolResult, toolResultText } from './tool-call.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;
   readonly newCall: CallMaker;
   readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
+  readonly confirm: Confirm;
   readonly streams: EventStreams;
   readonly sessions: Sessions;
   readonly principals: Principals;
@@ -63,7 +65,8 @@ interface Posted {
 }
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: Handler } {
-  const { methods, newCall, needsHttps, runTool, streams, sessions, principals, publicPath, metadataUrl } = options;
+  const { methods, newCall, needsHttps, runTool, confirm, streams, sessions, principals, publicPath, metadataUrl } =
+    options;
 
   async function open(exchange: Exchange): Promise<Response> {
     const { request, requestId } = exchange;
@@ -133,7 +136,9 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       const challenge = oauthChallenge(step, result, metadataUrl);
       // A cancelled request gets no answer (basic/utilities/cancellation).
       if (challenge === null && !cancel.signal.aborted) {
-        await send(session, toolResultText(methods, { id, era: 'legacy', requestId }, result));
+        const textOf = (sent: ToolResult) => toolResultText(methods, { id, era: 'legacy', requestId }, sent);
+        const renew = () => confirm(call)?.then((problem) => problem && textOf(err(problem)));
+        await send(session, textOf(result), result.ok ? renew : undefined);
       }
       sessions.callEnded(session, id);
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
@@ -143,11 +148,17 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     return waits ? holdingOpen(exchange, step.tool.timeoutMs, answered) : accepted();
   }
 
-  /** A client that does not read is cut off, not buffered for. */
-  async function send({ id, stream }: Session, data: string): Promise<void> {
+  /** A client that does not read is cut off, not buffered for. After each wait `renew` may change what is sent. */
+  async function send(
+    { id, stream }: Session,
+    text: string,
+    renew?: () => Promise<string | undefined> | undefined,
+  ): Promise<void> {
+    let data = text;
     for (let waitedMs = 0; sessions.has(id) && !stream.send({ event: 'message', data }); waitedMs += LOOK_EVERY_MS) {
       if (waitedMs >= NO_ROOM_MS_MAX) return stream.cut();
       await sleep(LOOK_EVERY_MS);
+      data = (await renew?.()) ?? data;
     }
   }
 

@@ -10,6 +10,7 @@ import { rpcErrorOf, toolResultMembers } from '../mcp/tool-result.ts';
 import { err, isPromise, type Problem, type Result } from '../problem.ts';
 import { type Call, callTool, type Tool, type ToolAnswer } from '../tools/tool.ts';
 import { challengeFor } from './challenge.ts';
+import type { Confirm } from './confirm.ts';
 
 export type ToolResult = Result<ToolAnswer, Problem>;
 export type RunTool = typeof callTool;
@@ -17,9 +18,9 @@ export type RunTool = typeof callTool;
 /**
  * Calls tools. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that it is in,
  * and counts against the rate limit like any other answer. A call counts as under way until it is done, even if its
- * request was answered before (202, or an event stream).
+ * request was answered before (202, or an event stream). A success that took a while is confirmed.
  */
-export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
+export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm): RunTool {
   function failed(error: unknown, tool: Tool, { requestId }: Call): ToolResult {
     log.error('internal error', { requestId, tool: tool.name, error });
     return err({ code: 'internal' });
@@ -32,7 +33,8 @@ export function createToolRunner(log: Log, inFlight: InFlight): RunTool {
       if (!result.ok && result.error.code === 'tool_timeout') {
         log.warn('tool out of time', { requestId: call.requestId, tool: tool.name });
       }
-      return result;
+      const problem = result.ok ? await confirm(call) : undefined;
+      return problem === undefined ? result : err(problem);
     } catch (error) {
       return failed(error, tool, call);
     } finally {

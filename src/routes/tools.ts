@@ -2,7 +2,7 @@
 
 import { withJson } from '../http/body.ts';
 import { metaApiKey } from '../http/credentials.ts';
-import type { Exchange } from '../http/exchange.ts';
+import type { Exchange, Perishable } from '../http/exchange.ts';
 import { createAnswerHeaders } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
@@ -14,6 +14,7 @@ import { type SplitInput, withoutMeta } from '../tools/input.ts';
 import type { Call, Tool, ToolAnswer } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { challengeFor } from './challenge.ts';
+import type { Confirm } from './confirm.ts';
 import type { RunTool } from './tool-call.ts';
 
 export interface ToolsRouteOptions {
@@ -22,6 +23,7 @@ export interface ToolsRouteOptions {
   readonly newCall: CallMaker;
   readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
+  readonly confirm: Confirm;
   readonly sendText: SendText;
   readonly metadataUrl: () => string | null;
 }
@@ -33,7 +35,7 @@ export interface ToolsRoute {
 }
 
 export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
-  const { tools, prefix, newCall, needsHttps, runTool, sendText, metadataUrl } = options;
+  const { tools, prefix, newCall, needsHttps, runTool, confirm, sendText, metadataUrl } = options;
   const answerHeaders = createAnswerHeaders();
   const toolAt = remembering((path) => tools.get(path.slice(prefix.length)) ?? null);
 
@@ -49,17 +51,23 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
     if (key !== null && needsHttps(exchange)) return refuse(exchange, { code: 'https_required' });
     const call = newCall(exchange, key);
     const answered = holdingOpen(exchange, tool.timeoutMs, runTool(tool, input.value.fields, call));
-    return chain(answered, respond, { exchange, call });
+    return chain(answered, respond, { exchange, call, renew });
   }
 
-  const respond = (
-    answered: Result<ToolAnswer, Problem>,
-    { exchange, call }: { readonly exchange: Exchange; readonly call: Call },
-  ): Response =>
-    answered.ok
-      ? (sendText(textOf(answered.value), { headers: answerHeaders(call.rateLimit) }) ??
-        refuse(exchange, { code: 'overloaded' }, call.rateLimit))
-      : refuse(exchange, answered.error, call.rateLimit);
+  function respond(answered: Result<ToolAnswer, Problem>, made: MadeCall): Response {
+    const { exchange, call } = made;
+    if (!answered.ok) return refuse(exchange, answered.error, call.rateLimit);
+    exchange.perishable = made;
+    return (
+      sendText(textOf(answered.value), { headers: answerHeaders(call.rateLimit) }) ??
+      refuse(exchange, { code: 'overloaded' }, call.rateLimit)
+    );
+  }
+
+  function renew(this: MadeCall) {
+    const { exchange, call } = this;
+    return confirm(call)?.then((problem) => problem && refuse(exchange, problem, call.rateLimit));
+  }
 
   function answerBody(body: Result<unknown, Problem>, exchange: Exchange): Awaitable<Response> {
     if (!body.ok) return refuse(exchange, body.error);
@@ -72,6 +80,11 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
   const absent = ({ path }: Exchange) => (toolAt(path) === null ? NO_SUCH_TOOL : null);
 
   return { post, refuse, absent };
+}
+
+interface MadeCall extends Perishable {
+  readonly exchange: Exchange;
+  readonly call: Call;
 }
 
 const NO_SUCH_TOOL: Problem = { code: 'tool_not_found' };

@@ -38,8 +38,8 @@ export async function openStore(config: DatabaseConfig, log: Log): Promise<Store
   return {
     ...store,
     mode,
-    async changesAfter(seq, withinMs) {
-      const page = await store.changesAfter(seq, withinMs);
+    async changesAfter(reached, withinMs) {
+      const page = await store.changesAfter(reached, withinMs);
       if (page.ok && page.value.newestSeq - page.value.prunedSeq > overdueAt) pruning.hasten();
       return page;
     },

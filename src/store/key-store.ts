@@ -2,12 +2,15 @@
 
 import {
   type ApiKeyRecord,
+  type ChangeMark,
   FEED_PAGE_MAX,
   type FeedPage,
   type FeedPosition,
   type Found,
+  isLost,
   type KeyStore,
   type ListedKey,
+  type ReachedPosition,
 } from '../keys/record.ts';
 import { type Awaitable, chain, ok, type Result } from '../problem.ts';
 import { sleep } from '../waiting.ts';
@@ -16,8 +19,6 @@ import type { Answered, Database, Row, Statement, Unavailable } from './database
 import { createSemaphore, withPermit } from './semaphore.ts';
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
-
-const POSITION: Statement = { sql: `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq FROM feed f` };
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
 
@@ -46,9 +47,12 @@ max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, 
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
 ORDER BY created_at_ms DESC, row DESC LIMIT ${LIST_PAGE_ROWS}`;
 
-const CHANGES = `SELECT f.database_id, f.pruned_seq, ${NEWEST_SEQ} AS newest_seq, c.seq, c.key_hash
-FROM feed f LEFT JOIN (SELECT seq, key_hash FROM changes WHERE seq > ?1 ORDER BY seq LIMIT ${FEED_PAGE_MAX}) c ON true
-ORDER BY c.seq`;
+// The change at ?1 itself comes first, to show that it is still the one that was seen. `one = 1` tells SQLite that there
+// is one row of feed: else it would sort what is in order, and hosted databases bill that.
+const CHANGES = `SELECT f.database_id, f.pruned_seq, max(f.pruned_seq, coalesce(n.seq, 0)) AS newest_seq,
+n.changed_at_ms || n.key_hash AS newest_mark, c.seq, c.changed_at_ms, c.key_hash
+FROM feed f LEFT JOIN changes n ON n.seq = (SELECT max(seq) FROM changes) LEFT JOIN changes c ON c.seq >= ?1
+WHERE f.one = 1 ORDER BY c.seq LIMIT 1 + ${FEED_PAGE_MAX}`;
 
 // A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN fixes the order: each
 // use looks up its key, rather than each key its use.
@@ -99,7 +103,6 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
   const counts: StoreCounts = { reads: 0, writes: 0 };
   const primary = countedDatabase(database, counts);
   const lists = createSemaphore(LISTS_AT_ONCE);
-  let newest: FeedPosition | null = null; // what the primary said last
 
   // If no row was changed, but an earlier try may have changed it, that counts as changed.
   const changed = (statement: Statement): Answered<boolean> =>
@@ -196,13 +199,11 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
       return ok((keyHash) => ({ record: records.get(keyHash) ?? null, position }));
     },
 
-    async changesAfter(seq, withinMs) {
-      const rows = await primary.read({ sql: CHANGES, args: [seq] }, withinMs);
+    async changesAfter(reached, withinMs) {
+      const rows = await primary.read({ sql: CHANGES, args: [reached.seq] }, withinMs);
       if (!rows.ok) return rows;
-      const page = pageOf(rows.value);
-      const replaced = newest !== null && (page.databaseId !== newest.databaseId || page.newestSeq < newest.seq);
-      newest = { databaseId: page.databaseId, seq: page.newestSeq };
-      if (replaced) near?.discard();
+      const page = pageOf(rows.value, reached.seq);
+      if (reached.databaseId !== '' && isLost(reached, page)) near?.discard();
       return ok(page);
     },
 
@@ -252,23 +253,40 @@ const positionOf = (row: Row): FeedPosition => ({
   seq: Number(row.newest_seq),
 });
 
-/** Where the change feed stands in a database; null when it doesn't say. */
+/** Where the change feed of a database stands; null when it doesn't say. */
 export async function readPosition(
   read: (statement: Statement) => Promise<readonly Row[] | null>,
-): Promise<FeedPosition | null> {
-  const [row] = (await read(POSITION)) ?? [];
-  return row === undefined ? null : positionOf(row);
+): Promise<ReachedPosition | null> {
+  const page = await readPage(read, Number.MAX_SAFE_INTEGER);
+  return page && { databaseId: page.databaseId, seq: page.newestSeq, mark: page.newestMark };
 }
 
-function pageOf(rows: readonly Row[]): FeedPage {
+/** The change feed of a database after `seq`; null when it doesn't say. */
+export async function readPage(
+  read: (statement: Statement) => Promise<readonly Row[] | null>,
+  seq: number,
+): Promise<FeedPage | null> {
+  const rows = await read({ sql: CHANGES, args: [seq] });
+  return rows === null || rows.length === 0 ? null : pageOf(rows, seq);
+}
+
+function pageOf(rows: readonly Row[], seq: number): FeedPage {
   const [first] = rows;
   if (first === undefined) throw new Error('the feed table has lost its row');
+  const listed = rows
+    .filter((row) => row.seq !== null)
+    .map((row) => ({
+      seq: Number(row.seq),
+      keyHash: String(row.key_hash),
+      mark: `${row.changed_at_ms}${row.key_hash}`,
+    }));
+  const seen = listed[0]?.seq === seq ? listed.shift() : undefined;
   return {
     databaseId: String(first.database_id),
     prunedSeq: Number(first.pruned_seq),
+    mark: seen?.mark ?? null,
     newestSeq: Number(first.newest_seq),
-    changes: rows
-      .filter((row) => row.seq !== null)
-      .map((row) => ({ seq: Number(row.seq), keyHash: String(row.key_hash) })),
+    newestMark: first.newest_mark as ChangeMark,
+    changes: listed.slice(0, FEED_PAGE_MAX),
   };
 }

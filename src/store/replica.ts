@@ -2,11 +2,12 @@
 // by the position of the change feed). This file keeps it open and undamaged, and gives up on a slow answer.
 
 import { existsSync, statSync } from 'node:fs';
+import { isLost } from '../keys/record.ts';
 import type { Log } from '../log.ts';
 import { err, ok, type Result } from '../problem.ts';
 import { within } from '../waiting.ts';
 import type { Row, Statement } from './database.ts';
-import { readPosition } from './key-store.ts';
+import { readPage, readPosition } from './key-store.ts';
 import { ownerFile } from './replica-file.ts';
 import type { ReplicaReply, ReplicaRequest, ReplicaSource } from './replica-worker.ts';
 
@@ -78,10 +79,11 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     });
     if (broken !== null) return err(broken);
     if (here === null) return ok(kept); // nothing has arrived yet; what will arrive comes from this primary
-    const there = await readPosition(readPrimary);
+    const there = await readPage(readPrimary, here.seq);
     if (there === null) return err({ reason: 'the primary is away', damaged: false });
-    const isPast = here.databaseId === there.databaseId && here.seq <= there.seq;
-    return isPast ? ok(kept) : err({ reason: 'it is of another database, or ahead of its primary', damaged: true });
+    return isLost(here, there)
+      ? err({ reason: 'it is of another database, or holds what its primary has lost', damaged: true })
+      : ok(kept);
   }
 
   /** Takes the replica out of use until it is opened again, soon, and made anew if it was damaged. */

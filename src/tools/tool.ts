@@ -27,6 +27,8 @@ export class Call {
   readonly clientCapabilities: JsonObject;
   /** What the rate limit decided, for the answer's headers. */
   rateLimit: RateLimitState | undefined = undefined;
+  /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
+  provenAtMs = Number.POSITIVE_INFINITY;
   #lifetime: AbortController | undefined;
 
   constructor(

@@ -102,9 +102,11 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
   const records = Array.from({ length: REMOTE_KEYS }, (_, index) => newRecord(index));
   for (const record of records) await store.insert(record, KEYS_PER_USER_MAX);
   for (const { userId, id } of records.slice(0, REMOTE_KEYS / 2)) await store.deactivate(userId, id);
-  const page = await store.changesAfter(0, ASK_MS);
+  const page = await store.changesAfter({ databaseId: '', seq: 0, mark: null }, ASK_MS);
   if (!page.ok) throw new Error(page.error.reason);
-  const position = { databaseId: page.value.databaseId, seq: page.value.newestSeq };
+  const { databaseId, newestSeq, newestMark, changes } = page.value;
+  const position = { databaseId, seq: newestSeq, mark: newestMark };
+  const before = { ...position, seq: newestSeq - 1, mark: changes.at(-2)?.mark ?? null };
   let usedAtMs = Date.now();
   const useAll = () => {
     usedAtMs += 1; // an older use is not written
@@ -112,8 +114,8 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
   };
   await useAll(); // from the second use on a row is changed, not made
   const questions: Record<string, () => Promise<unknown>> = {
-    'a poll that finds nothing new': () => store.changesAfter(position.seq, ASK_MS),
-    'a poll that finds one change': () => store.changesAfter(position.seq - 1, ASK_MS),
+    'a poll that finds nothing new': () => store.changesAfter(position, ASK_MS),
+    'a poll that finds one change': () => store.changesAfter(before, ASK_MS),
     'the first read of a key': async () => store.findByHash(records.at(-1)?.keyHash ?? '', position, ASK_MS),
     [`the last uses of ${REMOTE_KEYS.toLocaleString('en')} keys, one write`]: useAll,
   };

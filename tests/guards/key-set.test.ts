@@ -105,6 +105,46 @@ test('a key that left the set is refused five minutes after the last fetch, whoe
   expect((await present(app, late)).body.code).toBe('invalid_token');
 });
 
+test('a key that left the set while the machine slept verifies nothing afterwards, known token or not', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const known = await tokenFor(app, issuer);
+  const unseen = await tokenFor(app, issuer, {}, { sub: 'bob' });
+  expect((await present(app, known)).status).toBe(200);
+  issuer.keys = [];
+  app.clock.sleep(5 * MINUTE_MS);
+  expect((await present(app, unseen)).body.code).toBe('invalid_token');
+  expect((await present(app, known)).body.code).toBe('invalid_token');
+});
+
+test('a set that was on its way while the machine slept is fetched again', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const token = await tokenFor(app, issuer);
+  const before = { keys: issuer.keys.map(({ jwk }) => jwk) };
+  issuer.overrides.set(JWKS_PATH, () => {
+    issuer.overrides.clear();
+    issuer.keys = [];
+    app.clock.sleep(60 * MINUTE_MS);
+    return Response.json(before);
+  });
+  expect((await present(app, token)).body.code).toBe('invalid_token');
+});
+
+test('a wall clock that is set forward costs a fetch, one that is set back prolongs nothing', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const token = await tokenFor(app, issuer);
+  expect((await present(app, token)).status).toBe(200);
+  app.clock.setNow(app.clock.nowMs() + 60 * MINUTE_MS);
+  expect([(await present(app, token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
+  app.clock.setNow(app.clock.nowMs() - 30 * MINUTE_MS);
+  expect([(await present(app, token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
+  issuer.keys = [];
+  app.clock.advance(5 * MINUTE_MS);
+  expect((await present(app, token)).body.code).toBe('invalid_token');
+});
+
 test('an unchanged set that is fetched again keeps the verdicts reached with it', async () => {
   const clock = testClock();
   const set = { keys: [(await createKey()).jwk] };

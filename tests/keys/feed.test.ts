@@ -15,7 +15,14 @@ import { bearer, createTestApp } from '../support/test-app.ts';
 import { until } from '../support/until.ts';
 
 describe('memory is current', () => {
-  const NOTHING_NEW = ok<FeedPage>({ databaseId: 'd', prunedSeq: 0, newestSeq: 0, changes: [] });
+  const NOTHING_NEW = ok<FeedPage>({
+    databaseId: 'd',
+    prunedSeq: 0,
+    mark: null,
+    newestSeq: 0,
+    newestMark: null,
+    changes: [],
+  });
 
   /** A feed with a bound of a second, over a store that only answers polls. */
   function feedOver(changesAfter: () => Stored<FeedPage>, clock = testClock()) {
@@ -46,6 +53,20 @@ describe('memory is current', () => {
     away = true;
     await feed.refresh();
     expect(feed.current()).toBe(false);
+  });
+
+  test('a store in trouble is not asked more because many want to know whether it answers', async () => {
+    let polls = 0;
+    let away = true;
+    using feed = feedOver(async () => {
+      polls += 1;
+      return away ? err({ code: 'store_unavailable', reason: 'away' }) : NOTHING_NEW;
+    });
+    for (let asked = 0; asked < 1000; asked += 1) expect(await feed.probe()).toBe(false);
+    expect(polls).toBe(1);
+    away = false;
+    await until(async () => feed.probe());
+    expect(polls).toBe(2);
   });
 
   test('after a mutation by a poll that began after it', async () => {

@@ -44,7 +44,7 @@ test('a record that is read before a revocation and arrives after it counts for 
   };
   const slow = Promise.withResolvers<Result<Found, never>>();
   const answers = [slow.promise, ok({ record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 } })];
-  let page: FeedPage = { databaseId: 'd', prunedSeq: 0, newestSeq: 1, changes: [] };
+  let page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: '1', newestSeq: 1, newestMark: '1', changes: [] };
   const store = {
     findByHash: () => answers.shift(),
     changesAfter: async () => ok(page),
@@ -56,7 +56,7 @@ test('a record that is read before a revocation and arrives after it counts for 
 
   await feed.refresh();
   const before = verify(key, () => 'here');
-  page = { ...page, newestSeq: 2, changes: [{ seq: 2, keyHash }] };
+  page = { ...page, newestSeq: 2, newestMark: '2', changes: [{ seq: 2, keyHash, mark: '2' }] };
   await feed.refresh();
   const after = verify(key, () => 'here');
   slow.resolve(ok({ record, position: { databaseId: 'd', seq: 1 } }));

@@ -1,7 +1,14 @@
 // GET /mcp/health.
 
-import { expect, test } from 'bun:test';
-import { answerOf, createTestApp } from '../support/test-app.ts';
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { startProxy } from '../support/proxy.ts';
+import { startServer } from '../support/server-process.ts';
+import { startSqld } from '../support/sqld.ts';
+import { storeOn } from '../support/store-mode.ts';
+import { answerOf, createTestApp, TEST_SECRET } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
+
+setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
 test('while the store answers: 200 and ok', async () => {
   await using app = await createTestApp();
@@ -29,4 +36,68 @@ test('while it does not: 503 and unavailable, and GET / still answers', async ()
   expect(headers.get('retry-after')).toBe('1');
   expect(body).toMatchObject({ status: 'unavailable', store: { ok: false } });
   expect((await fetch(app.url)).status).toBe(200);
+});
+
+describe('what asking costs the database', () => {
+  /** By default a process in use polls this often. */
+  const POLL_EVERY_MS = 250;
+  /** Old changes are removed soon after a start. */
+  const UPKEEP = 3;
+
+  const statusOf = async ({ url }: { url: string }) => (await fetch(`${url}/mcp/health`)).status;
+
+  async function during(count: () => number, ask: () => Promise<unknown>): Promise<number> {
+    const before = count();
+    await ask();
+    return count() - before;
+  }
+
+  test('one statement for each interval of polls, however many ask together or in turn', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }) });
+    const askOften = async () => {
+      const together = await Promise.all(Array.from({ length: 50 }, () => statusOf(app)));
+      expect(together).toEqual(Array.from({ length: 50 }, () => 200));
+      for (let turn = 0; turn < 50; turn += 1) expect(await statusOf(app)).toBe(200);
+    };
+    await statusOf(app);
+    expect(await during(proxy.statements, askOften)).toBe(0);
+    app.clock.advance(POLL_EVERY_MS);
+    expect(await during(proxy.statements, askOften)).toBe(0);
+    app.clock.advance(1);
+    expect(await during(proxy.statements, askOften)).toBe(1);
+    app.clock.sleep(POLL_EVERY_MS + 1);
+    expect(await during(proxy.statements, askOften)).toBe(1);
+  });
+
+  test('an outage is noticed after one, and its end as soon', async () => {
+    await using sqld = await startSqld();
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
+    expect(await statusOf(app)).toBe(200);
+    await sqld.kill();
+    app.clock.advance(POLL_EVERY_MS + 1);
+    expect(await statusOf(app)).toBe(503);
+    await sqld.start();
+    expect(await until(async () => (await statusOf(app)) === 200)).toBeLessThan(1000);
+  });
+
+  test('two hundred requests a second on a real server: as many statements as polls would cost', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_URL: proxy.url };
+    await using server = await startServer({ env });
+    await statusOf(server);
+    const seconds = 2;
+    const startedAtMs = performance.now();
+    const statements = await during(proxy.statements, async () => {
+      for (let asked = 0; asked < 200 * seconds; asked += 1) {
+        expect(await statusOf(server)).toBe(200);
+        await Bun.sleep(startedAtMs + 5 * asked - performance.now());
+      }
+    });
+    const tookMs = performance.now() - startedAtMs;
+    expect(statements).toBeGreaterThan(0);
+    expect(statements).toBeLessThanOrEqual(Math.ceil(tookMs / POLL_EVERY_MS) + UPKEEP);
+  });
 });

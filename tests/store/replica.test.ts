@@ -3,6 +3,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { createClient } from '@libsql/client';
 import { temporaryFolder } from '../support/folder.ts';
 import { PULL, startProxy } from '../support/proxy.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
@@ -24,6 +25,19 @@ const caughtUp = (file: string) => until(() => statSync(file).size + statSync(`$
 
 async function keysOf(app: TestApp, count: number): Promise<{ id: string; key: string }[]> {
   return Promise.all(Array.from({ length: count }, () => app.createKey('alice')));
+}
+
+/** A change that the app has seen. */
+const changeOne = async (app: TestApp) =>
+  app.call('delete_api_key', { keyId: (await app.createKey('alice')).id }, await bearer(app, 'alice'));
+
+/** The primary loses its newest change, and another one follows. */
+async function loseChange(sqld: Sqld): Promise<void> {
+  const db = createClient({ url: sqld.url });
+  await db.execute(
+    'UPDATE changes SET key_hash = lower(hex(randomblob(32))) WHERE seq = (SELECT max(seq) FROM changes)',
+  );
+  db.close();
 }
 
 /** Statements that reach the primary while every key is used once. */
@@ -146,6 +160,34 @@ describe('the file', () => {
     expect((await openings(second)).map(({ kept }) => kept)).toEqual([false]);
     const { key: next } = await second.createKey('alice');
     expect((await second.useKey(next)).status).toBe(200);
+  });
+
+  test('that holds what the primary has lost is made anew', async () => {
+    await using sqld = await startSqld();
+    const file = newFile();
+    const first = await createTestApp({ store: withReplica(sqld, file) });
+    await changeOne(first);
+    await opened(first);
+    await caughtUp(file);
+    await first.close();
+    await loseChange(sqld);
+    await using second = await createTestApp({ store: withReplica(sqld, file), clock: first.clock });
+    await opened(second);
+    const reason = 'it is of another database, or holds what its primary has lost';
+    expect(await second.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+    expect((await openings(second)).map(({ kept }) => kept)).toEqual([false]);
+  });
+
+  test('is made anew while it is in use, too, when the primary is seen to have lost something', async () => {
+    await using sqld = await startSqld();
+    await using app = await createTestApp({ store: withReplica(sqld) });
+    await opened(app);
+    await changeOne(app);
+    await loseChange(sqld);
+    await changeOne(app); // polls
+    await opened(app, 2);
+    const reason = 'the primary was replaced';
+    expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
   });
 
   test('of somebody else is refused at the start and stays as it was', async () => {

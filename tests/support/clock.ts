@@ -7,6 +7,8 @@ export interface TestClock extends Clock {
   advance(ms: number): void;
   /** Sets the wall clock alone, as a person or NTP does. */
   setNow(nowMs: number): void;
+  /** The machine sleeps for `ms`: the monotonic clock stands still. */
+  sleep(ms: number): void;
 }
 
 const TEST_START_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
@@ -23,6 +25,9 @@ export function testClock(startMs = TEST_START_MS): TestClock {
     },
     setNow(ms) {
       nowMs = ms;
+    },
+    sleep(ms) {
+      nowMs += ms;
     },
   };
 }

@@ -14,6 +14,7 @@ export interface RawStream {
   ended(): Promise<void>;
   /** Stops reading. */
   pause(): void;
+  resume(): void;
   /** Closes the connection in order. */
   close(): void;
   /** Drops it without a word. */
@@ -36,6 +37,7 @@ export async function rawStream(url: string): Promise<RawStream> {
     contains,
     ended: () => contains('\r\n0\r\n\r\n'),
     pause: () => socket.pause(),
+    resume: () => socket.resume(),
     close: () => socket.end(),
     drop: () => socket.resetAndDestroy(),
   };

@@ -1,0 +1,109 @@
+// Revocation across a machine's sleep, in which the monotonic clock and every timer stand still, and across steps of the
+// wall clock, which look the same from inside.
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { countingSleep } from '../../src/clock.ts';
+import { createFeed } from '../../src/keys/feed.ts';
+import type { FeedPage, KeyStore } from '../../src/keys/record.ts';
+import { createLog } from '../../src/log.ts';
+import { ok } from '../../src/problem.ts';
+import { testClock } from '../support/clock.ts';
+import { call, post } from '../support/mcp.ts';
+import { startProxy } from '../support/proxy.ts';
+import { startSqld } from '../support/sqld.ts';
+import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
+
+setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+
+const HOUR_MS = 3_600_000;
+/** With this bound no poll comes by itself while a test runs. */
+const LAG_MAX_MS = 60_000;
+const env = { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
+
+describe.each(STORE_MODES)('%s', (mode) => {
+  test('a key that was revoked elsewhere during a sleep is refused at once', async () => {
+    await using store = await startStore(mode);
+    await using elsewhere = await createTestApp({ store });
+    await using here = await createTestApp({ store, env });
+    const { id, key } = await elsewhere.createKey('alice');
+    const { key: good } = await elsewhere.createKey('alice');
+    expect([(await here.useKey(key)).status, (await here.useKey(good)).status]).toEqual([200, 200]);
+    await elsewhere.call('revoke_api_key', { keyId: id }, await bearer(elsewhere, 'alice'));
+    here.clock.sleep(LAG_MAX_MS);
+    expect([(await here.useKey(key)).status, (await here.useKey(good)).status]).toEqual([401, 200]);
+  });
+
+  test('a store that is still away after a sleep: 503, and never a success', async () => {
+    await using here = await createTestApp({ store: mode, env });
+    const { key } = await here.createKey('alice');
+    expect((await here.useKey(key)).status).toBe(200);
+    await here.service.close();
+    expect((await here.useKey(key)).status).toBe(200); // within the bound
+    here.clock.sleep(LAG_MAX_MS);
+    expect((await here.useKey(key)).status).toBe(503);
+  });
+
+  test('a wall clock that is set back prolongs nothing, not even with a sleep after it', async () => {
+    await using store = await startStore(mode);
+    await using elsewhere = await createTestApp({ store });
+    const alice = await bearer(elsewhere, 'alice');
+    await using here = await createTestApp({ store, env });
+    for (const pass of [here.clock.advance, here.clock.sleep]) {
+      const { id, key } = await elsewhere.createKey('alice');
+      expect((await here.useKey(key)).status).toBe(200);
+      here.clock.setNow(here.clock.nowMs() - HOUR_MS);
+      expect((await here.useKey(key)).status).toBe(200);
+      await elsewhere.call('revoke_api_key', { keyId: id }, alice);
+      pass(LAG_MAX_MS);
+      expect((await here.useKey(key)).status).toBe(401);
+    }
+  });
+});
+
+test('a wall clock that is set forward costs one poll, and one that is set back none; no caller sees either', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
+  const { key } = await app.createKey('alice');
+  const useIt = async () => {
+    const rest = Array.from({ length: 10 }, async () => (await app.useKey(key)).status);
+    const mcp = await post(app, call('get_data'), { 'x-api-key': key });
+    return [...(await Promise.all(rest)), mcp.body.result?.isError ?? false];
+  };
+  const good = [...Array.from({ length: 10 }, () => 200), false];
+  expect(await useIt()).toEqual(good);
+  for (const [stepMs, statements] of [
+    [100, 0],
+    [LAG_MAX_MS, 1],
+    [-HOUR_MS, 0],
+    [HOUR_MS, 2], // the record is too old as well
+  ] as const) {
+    const before = proxy.statements();
+    app.clock.setNow(app.clock.nowMs() + stepMs);
+    expect(await useIt()).toEqual(good);
+    expect({ stepMs, statements: proxy.statements() - before }).toEqual({ stepMs, statements });
+  }
+});
+
+test('a poll that was under way during a sleep proves nothing', async () => {
+  const raw = testClock();
+  const clock = countingSleep(raw);
+  const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 0, newestMark: null, changes: [] };
+  const polls: (() => void)[] = [];
+  const store = {
+    changesAfter: () => new Promise((resolve) => polls.push(() => resolve(ok(page)))),
+  } as unknown as KeyStore; // all that a feed needs of it
+  const log = createLog({ level: 'error', clock, write: async () => {} });
+  const feed = createFeed({ store, clock, log, lagMaxMs: 1000, onChange: () => {}, onReset: () => {} });
+  const current = feed.ensureCurrent();
+  raw.sleep(HOUR_MS);
+  polls[0]?.();
+  await Bun.sleep(0);
+  expect(feed.current()).toBe(false);
+  expect(polls).toHaveLength(2);
+  polls[1]?.();
+  expect(await current).toEqual(ok(undefined));
+  expect(feed.current()).toBe(true);
+  feed.stop();
+});

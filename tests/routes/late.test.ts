@@ -1,0 +1,243 @@
+// A success that was decided before the machine slept, or before the tool took its time, on every way that it can
+// leave: with the revocation bound behind it, it leaves only if the key is still good.
+
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import * as v from 'valibot';
+import { ok } from '../../src/problem.ts';
+import { defineTool } from '../../src/tools/tool.ts';
+import { call, eventReader, modern, openSse, post, postRaw, request } from '../support/mcp.ts';
+import { NO_CONNECTION } from '../support/peer.ts';
+import { postTo, rawStream } from '../support/raw-sse.ts';
+import { createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
+
+/** With this bound no poll comes by itself while a test runs. */
+const LAG_MAX_MS = 60_000;
+
+interface Started extends AsyncDisposable {
+  readonly app: TestApp;
+  readonly key: string;
+  /** What happens while `slow` runs, and when `quick` is called for the eighth time. */
+  during: () => unknown;
+  /** Revokes the key behind the app's back. */
+  revoke(): Promise<void>;
+}
+
+/** An app with tools for keys alone: `slow`, which reports progress, and `quick`, which answers at once. */
+async function start(): Promise<Started> {
+  let quickCalls = 0;
+  const schema = { input: v.strictObject({}), output: v.strictObject({ done: v.boolean() }) };
+  const app = await createTestApp({
+    store: 'embedded',
+    env: { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) },
+    tools: ({ guards }) => [
+      defineTool(guards.apiKey, {
+        ...facts('slow'),
+        ...schema,
+        async run(_input, { progress }) {
+          progress(1);
+          await started.during();
+          return ok({ done: true });
+        },
+      }),
+      defineTool(guards.apiKey, {
+        ...facts('quick'),
+        ...schema,
+        run() {
+          quickCalls += 1;
+          if (quickCalls === 8) started.during();
+          return ok({ done: true });
+        },
+      }),
+    ],
+  });
+  const key = await insertKey(app, 'alice');
+  const started: Started = {
+    app,
+    key,
+    during: () => {},
+    async revoke() {
+      const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+      await db.execute('UPDATE api_keys SET active = 0');
+      db.close();
+    },
+    [Symbol.asyncDispose]: app.close,
+  };
+  return started;
+}
+
+type Outcome = 'success' | 'refused' | 'later';
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+function inBand({ result }: any): Outcome {
+  if (result.isError !== true) return 'success';
+  const [{ text }] = result.content;
+  return text === 'Invalid or expired API key' ? 'refused' : text.startsWith('The key store is out') ? 'later' : text;
+}
+
+const OF_STATUS: Record<number, Outcome> = { 200: 'success', 401: 'refused', 503: 'later' };
+
+type Transport = (started: Started) => Promise<readonly (Outcome | undefined)[]>;
+
+const TRANSPORTS: Record<string, Transport> = {
+  REST: async ({ app, key }) => [OF_STATUS[(await app.call('slow', {}, { 'x-api-key': key })).status]],
+  '/mcp until 2025': async ({ app, key }) => [inBand((await post(app, call('slow'), { 'x-api-key': key })).body)],
+  '/mcp 2026-07-28': async ({ app, key }) => {
+    const { body, headers } = modern('tools/call', { name: 'slow', arguments: {} });
+    return [inBand((await post(app, body, { ...headers, 'x-api-key': key })).body)];
+  },
+  'a batch, in which the first call was done before': async ({ app, key }) => {
+    const batch = [call('quick'), { ...call('slow'), id: 2 }, request('ping', {}, 3)];
+    const { body } = await post(app, batch, { 'x-api-key': key });
+    expect(body).toHaveLength(3);
+    return body.slice(0, 2).map(inBand);
+  },
+  'a stream with progress': async ({ app, key }) => {
+    const body = call('slow', {}, { _meta: { progressToken: 'p' } });
+    const response = await postRaw(app, body, { 'x-api-key': key });
+    expect(response.headers.get('content-type')).toBe('text/event-stream');
+    const events = await eventReader(response.body as ReadableStream<Uint8Array>).rest();
+    return [inBand(JSON.parse(events.at(-1)?.data ?? ''))];
+  },
+  '/sse': async ({ app, key }) => {
+    const session = await openSse(app, { 'x-api-key': key });
+    await session.post(call('slow'));
+    const message = await session.nextMessage();
+    await session.drop();
+    return [inBand(message)];
+  },
+};
+
+describe.each(Object.entries(TRANSPORTS))('%s', (_, use) => {
+  const expectAll = async (started: Started, outcome: Outcome) => {
+    for (const seen of await use(started)) expect(seen).toBe(outcome);
+  };
+
+  test('a machine that slept while the tool ran, and the key was revoked elsewhere: refused', async () => {
+    await using started = await start();
+    started.during = async () => {
+      await started.revoke();
+      started.app.clock.sleep(LAG_MAX_MS);
+    };
+    await expectAll(started, 'refused');
+  });
+
+  test('a tool that took longer than the bound, and the key was revoked elsewhere: refused', async () => {
+    await using started = await start();
+    started.during = async () => {
+      await started.revoke();
+      started.app.clock.advance(LAG_MAX_MS);
+    };
+    await expectAll(started, 'refused');
+  });
+
+  test('the store is away by then: try later', async () => {
+    await using started = await start();
+    started.during = async () => {
+      await started.app.service.close();
+      started.app.clock.sleep(LAG_MAX_MS);
+    };
+    await expectAll(started, 'later');
+  });
+
+  test('the key is good: success, and the one use that it is', async () => {
+    await using started = await start();
+    const { app, key } = started;
+    const calledAtMs = app.clock.nowMs();
+    started.during = () => app.clock.sleep(LAG_MAX_MS);
+    const answers = await use(started);
+    for (const seen of answers) expect(seen).toBe('success');
+    const listed = await app.service.keyDomain.keys.list({ userId: 'alice', requestId: 'test' });
+    expect(listed.ok && listed.value[0]?.lastUsedAtMs).toBe(calledAtMs);
+    const { headers } = await app.call('quick', {}, { 'x-api-key': key });
+    expect(headers.get('ratelimit')).toStartWith(`"key";r=${1000 - answers.length - 1};`);
+  });
+});
+
+test('within the bound nothing is asked again', async () => {
+  await using started = await start();
+  started.during = async () => {
+    await started.revoke();
+    started.app.clock.advance(LAG_MAX_MS - 26);
+  };
+  expect((await started.app.call('slow', {}, { 'x-api-key': started.key })).status).toBe(200);
+});
+
+test('the refusal is logged as any other', async () => {
+  await using started = await start();
+  const { app, key, revoke } = started;
+  started.during = async () => {
+    await revoke();
+    app.clock.sleep(LAG_MAX_MS);
+  };
+  const { body } = await app.call('slow', {}, { 'x-api-key': key });
+  const lines = (await app.log()).filter(({ requestId }) => requestId === body.requestId);
+  expect(lines).toMatchObject([
+    { event: 'API key authentication successful' },
+    { event: 'Invalid or expired API key', reason: 'revoked', userId: 'alice' },
+  ]);
+});
+
+describe('answers that are ready, and wait for the end of the turn', () => {
+  const WAYS: Record<string, { path: string; body: object; headers?: Record<string, string> }> = {
+    REST: { path: '/tools/quick', body: {} },
+    '/mcp until 2025': { path: '/mcp', body: call('quick') },
+    '/mcp 2026-07-28': { path: '/mcp', ...modern('tools/call', { name: 'quick', arguments: {} }) },
+    'batches of one': { path: '/mcp', body: [call('quick')] },
+  };
+
+  async function outcomeOf(response: Response): Promise<Outcome | undefined> {
+    const body = await response.json();
+    if (response.status !== 200) return OF_STATUS[response.status];
+    return Array.isArray(body) ? inBand(body[0]) : 'result' in body ? inBand(body) : 'success';
+  }
+
+  describe.each(Object.entries(WAYS))('%s', (_, { path, body, headers = {} }) => {
+    /** Eight requests within one turn, during the last of which the machine sleeps. */
+    async function eight({ app, key }: Started): Promise<(Outcome | undefined)[]> {
+      const one = async () => {
+        const init = {
+          method: 'POST',
+          headers: { host: 'localhost', 'content-type': 'application/json', 'x-api-key': key, ...headers },
+          body: JSON.stringify(body),
+        };
+        return outcomeOf(await app.service.app.fetch(new Request(app.url + path, init), NO_CONNECTION));
+      };
+      return Promise.all(Array.from({ length: 8 }, one));
+    }
+
+    test.each([
+      ['a revoked key: refused', 'refused', (started: Started) => started.revoke()],
+      ['a store that is away: try later', 'later', ({ app }: Started) => app.service.close()],
+      ['a good key: success', 'success', () => {}],
+    ] as const)('%s', async (_, outcome, before) => {
+      await using started = await start();
+      const { app } = started;
+      await app.call('slow', {}, { 'x-api-key': started.key }); // from now on the key is known
+      await before(started);
+      started.during = () => app.clock.sleep(LAG_MAX_MS);
+      const waited = (await eight(started)).slice(2); // the first two may leave at once
+      expect(waited).toEqual(waited.map(() => outcome));
+    });
+  });
+});
+
+test('an answer that waits for room in its stream is refused by then', async () => {
+  await using started = await start();
+  const { app, key, revoke } = started;
+  const stream = await rawStream(app.url);
+  stream.pause();
+  let waits = false;
+  while (!waits) {
+    const posted = postTo(stream.postUrl, request('tools/list'));
+    waits = await Promise.race([posted.then(() => false), Bun.sleep(100).then(() => true)]);
+  }
+  await postTo(stream.postUrl, call('quick', {}, { _meta: { api_key: key } }));
+  await revoke();
+  app.clock.sleep(LAG_MAX_MS);
+  stream.resume();
+  await stream.contains('Invalid or expired API key');
+  stream.drop();
+});
