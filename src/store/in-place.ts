@@ -18,6 +18,7 @@
 
 import { lstatSync, realpathSync, statSync } from 'node:fs';
 import { type Awaitable, err, type Result } from '../problem.ts';
+import { sleep } from '../waiting.ts';
 import {
   type Answered,
   type Database,
@@ -43,6 +44,7 @@ const ANY: Statement = { sql: 'SELECT count(*) FROM sqlite_master' };
 const CHECKPOINT: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
 /** A process that keeps the file busy for longer does this itself when it stops. */
 const CHECKPOINT_MS_MAX = 500;
+const RETRY_PAUSE_MS = 5;
 
 export interface PlacedDatabase {
   readonly db: Database;
@@ -68,12 +70,17 @@ export async function inPlace(opened: Database, path: string): Promise<PlacedDat
     return lost;
   }
 
-  /** Whether the file lacks nothing. If anybody had opened it since, there would be a new log, even after they closed it. */
+  /** Whether the file lacks nothing. Whoever has opened it since has made what is missing, and leaves it there. */
   async function save(): Promise<boolean> {
-    if (fileAt(wal) === walThen) return fileAt(shm) === null; // whoever opens the file next finds the log
-    if (fileAt(wal) !== null) return false;
-    const saved = await opened.read(CHECKPOINT, CHECKPOINT_MS_MAX);
-    return saved.ok && saved.value[0]?.busy === 0;
+    if (isAnother(fileAt(wal), walThen) || isAnother(fileAt(shm), shmThen)) return false;
+    const startedAtMs = performance.now();
+    while (performance.now() - startedAtMs < CHECKPOINT_MS_MAX) {
+      const saved = await opened.read(CHECKPOINT, CHECKPOINT_MS_MAX);
+      if (!saved.ok) return false;
+      if (saved.value[0]?.busy === 0) return true;
+      await sleep(RETRY_PAUSE_MS); // another process that has lost it, too, is saving it
+    }
+    return false;
   }
 
   return {
@@ -89,7 +96,9 @@ export async function inPlace(opened: Database, path: string): Promise<PlacedDat
   };
 }
 
-/** Identifies the file at `path`; null if there is none. Takes 1.5 µs, next to 40 for the quickest statement. */
+const isAnother = (now: string | null, then: string | null) => now !== null && now !== then;
+
+/** Identifies the file at `path`; null if there is none. Takes 1.5 µs (on Deno 7), next to 40 for the quickest statement. */
 function fileAt(path: string): string | null {
   try {
     const { dev, ino } = statSync(path);

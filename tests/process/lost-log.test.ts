@@ -126,12 +126,27 @@ describe('removed', () => {
     await using again = await startServer({ env, folder });
     expect(await (await aliceOn(again)).use(key)).toBe(200);
   });
+
+  test.each([
+    ['-wal', '-shm'],
+    ['-shm', '-wal'],
+  ])('%s first: what the log holds is saved as soon as one is missed', async (one, other) => {
+    const folder = await usedFolder();
+    await using server = await startServer({ env, folder });
+    const alice = await aliceOn(server);
+    const { id } = (await alice.create()).body;
+    rmSync(fileOf(server) + one);
+    expect((await alice.create()).status).toBe(503);
+    rmSync(fileOf(server) + other);
+    expect(await server.stop()).toBe(0);
+    expect(server.stdout()).toContain(SAVED);
+    await using again = await startServer({ env, folder });
+    expect(await (await aliceOn(again)).listed()).toContain(id);
+  });
 });
 
 describe('one of its files', () => {
   const changes: Record<string, (file: string) => void> = {
-    '-wal removed': (file) => rmSync(`${file}-wal`),
-    '-shm removed': (file) => rmSync(`${file}-shm`),
     '-wal replaced by a copy': (file) => replaceByCopy(`${file}-wal`),
     '-shm replaced by a copy': (file) => replaceByCopy(`${file}-shm`),
   };
