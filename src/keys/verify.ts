@@ -8,7 +8,7 @@ import { createFeed, type Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
-import { createMissBudget, networkOf } from './miss-budget.ts';
+import { type Admission, createMissBudget, networkOf } from './miss-budget.ts';
 import type { Found, KeyStore } from './record.ts';
 import { refusalAt } from './status.ts';
 
@@ -193,19 +193,18 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     refused.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_FOR_MS });
   }
 
-  function readWithinBudget(keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> {
-    switch (budget.admit(network, keyHash)) {
-      case 'alone':
-        return shared(keyHash, readAlone(keyHash, network));
-      case 'together':
-        return shared(keyHash, readTogether(keyHash, network));
-      case 'refused':
-        return TOO_MANY_UNKNOWN;
-    }
-  }
+  const readWithinBudget = (keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> =>
+    chain(budget.admit(network, keyHash), (admission) => readAdmitted(admission, keyHash, network));
 
-  /** Concurrent look-ups of one hash share one read, and are answered in the order they came. */
-  function shared(keyHash: string, found: Promise<Result<FoundKey, Problem>>): Promise<Result<FoundKey, Problem>> {
+  function readAdmitted(admission: Admission, keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> {
+    if (admission === 'refused') return TOO_MANY_UNKNOWN;
+    // Concurrent look-ups of one hash share one read, and are answered in the order they came.
+    const shared = reading.get(keyHash);
+    if (shared !== undefined) {
+      if (admission === 'alone') budget.giveBack(network);
+      return shared;
+    }
+    const found = admission === 'alone' ? readAlone(keyHash, network) : readTogether(keyHash, network);
     const read = found.finally(() => {
       if (reading.get(keyHash) === read) reading.delete(keyHash);
     });
