@@ -7,6 +7,8 @@ import { epochMs, text } from './schema.ts';
 import { defineTool } from './tool.ts';
 
 const SCOPES_MAX = 100;
+/** Of all scopes of a key together. Bounds what a list of keys takes: at most 3.5 KB a key. */
+const SCOPES_CHARS_MAX = 2000;
 const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years: also keeps expiresAt an exact integer
 
 // RFC 6749 §3.3 scope-token: printable ASCII except space, quote and backslash.
@@ -31,7 +33,13 @@ const input = v.strictObject({
   scopes: v.pipe(
     v.array(scope),
     v.maxLength(SCOPES_MAX, `Expected at most ${SCOPES_MAX} scopes`),
-    v.description('What the key may do, for example ["read"]. Give as few as possible; may be empty.'),
+    v.check(
+      (scopes) => scopes.reduce((chars, { length }) => chars + length, 0) <= SCOPES_CHARS_MAX,
+      `Expected scopes of at most ${SCOPES_CHARS_MAX} characters together`,
+    ),
+    v.description(
+      `What the key may do, for example ["read"]. Give as few as possible; may be empty. At most ${SCOPES_CHARS_MAX} characters together.`,
+    ),
   ),
   expiresInDays: v.optional(
     v.pipe(

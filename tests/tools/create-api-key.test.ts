@@ -95,6 +95,7 @@ describe('scopes', () => {
     ['none', []],
     ['100', hundred],
     ['a scope of 100 characters', ['a'.repeat(100)]],
+    ['2,000 characters together', Array(20).fill('a'.repeat(100))],
     ['every character a scope may have', ['!#$%&()*+,-./:;<=>?@[]^_`{|}~', "'"]],
     ['outside the catalogue', ['anything:at-all']],
     ['prototype names', ['__proto__', 'constructor']],
@@ -107,6 +108,8 @@ describe('scopes', () => {
 
   test.each([
     ['101', [...hundred, 'x'], 'scopes'],
+    ['2,001 characters together', [...Array(20).fill('a'.repeat(100)), 'b'], 'scopes'],
+    ['100 of 100 characters', Array(100).fill('a'.repeat(100)), 'scopes'],
     ['empty text', [''], 'scopes.0'],
     ['101 characters', ['read', 'a'.repeat(101)], 'scopes.1'],
     ['space', ['read write'], 'scopes.0'],
