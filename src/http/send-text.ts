@@ -12,7 +12,7 @@ const PIECE_BYTES = 64 * 1024;
  * Null when the budget has no room for the text: nothing is sent then. `onSent` runs once, also then: when the last
  * piece has been handed over, or the client is gone or was cut off. For a small text it runs at once.
  */
-export type SendText = (text: string, init: ResponseInit, onSent?: () => void) => Response | null;
+export type SendText = (text: string, init: ResponseInit, onSent?: (() => void) | undefined) => Response | null;
 
 const NOTHING = () => {};
 

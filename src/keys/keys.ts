@@ -6,6 +6,7 @@ import { err, ok, type Problem, type Result, type StoreUnavailable } from '../pr
 import { createCreationBudget } from './creation-budget.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
+import { createListGate } from './list-gate.ts';
 import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 
 /** Keys one user may hold, in any state. Bounds the list, its answer, and how much one account can store. */
@@ -25,11 +26,19 @@ export interface Actor {
   readonly requestId: string;
 }
 
+/** Where a list goes: `release` runs once its response has left, or when it is clear that none will. */
+export interface Recipient {
+  holdUntilSent(release: () => void): void;
+}
+
 export interface Keys {
   /** The new record and its plain key, which is given out here and never again. A user may create only so fast. */
   create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
-  /** The actor's keys, newest first, with last uses that the store does not have yet. */
-  list(actor: Actor): Promise<Result<ListedKey[], StoreUnavailable>>;
+  /**
+   * The actor's keys, newest first, with last uses that the store does not have yet. One list at a time is on its way to
+   * an actor; others wait for a while, and are then refused.
+   */
+  list(actor: Actor, recipient: Recipient): Promise<Result<ListedKey[], Problem>>;
   /**
    * Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids exist.
    */
@@ -59,6 +68,7 @@ export interface KeysOptions {
 export function createKeys(options: KeysOptions): Keys {
   const { store, lastUsed, refresh, clock, random, sha256, log, production } = options;
   const creations = createCreationBudget(clock, log);
+  const lists = createListGate();
 
   /** Logs why the store gave no answer: the caller is told only that it gave none. */
   function logged<T>(stored: Result<T, StoreUnavailable>, requestId: string): Result<T, StoreUnavailable> {
@@ -108,11 +118,18 @@ export function createKeys(options: KeysOptions): Keys {
       return ok({ record, key });
     },
 
-    async list({ userId, requestId }) {
-      const records = logged(await store.listByUser(userId), requestId);
-      return records.ok
-        ? ok(records.value.map((record) => ({ ...record, lastUsedAtMs: lastUsed.of(record) })))
-        : records;
+    async list({ userId, requestId }, recipient) {
+      const turn = await lists.enter(userId, requestId);
+      if (turn === null) return err({ code: 'overloaded' });
+      recipient.holdUntilSent(turn.left);
+      try {
+        const records = logged(await store.listByUser(userId, turn.goOn), requestId);
+        if (!records.ok) return records;
+        if (records.value === null) return err({ code: 'overloaded' });
+        return ok(records.value.map((record) => ({ ...record, lastUsedAtMs: lastUsed.of(record) })));
+      } finally {
+        turn.built();
+      }
     },
 
     revoke: (actor, keyId) => mutate('API key revoked', actor, keyId, () => store.deactivate(actor.userId, keyId)),

@@ -78,8 +78,11 @@ export type Stored<T> = Promise<Result<T, StoreUnavailable>>;
 export interface KeyStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
   insert(record: ApiKeyRecord, keysPerUserMax: number): Stored<'created' | 'limit_reached'>;
-  /** Newest first; of equal age, the one inserted later first. */
-  listByUser(userId: string): Stored<ListedKey[]>;
+  /**
+   * Newest first; of equal age, the one inserted later first. If they are more than a page, it asks `goOn` before it
+   * reads them all; null if that said no.
+   */
+  listByUser(userId: string, goOn: () => Promise<boolean>): Stored<ListedKey[] | null>;
   /** Sets active = false on the owner's key. False: no such key, or inactive already. */
   deactivate(userId: string, keyId: string): Stored<boolean>;
   /** False: no such key of this owner. */

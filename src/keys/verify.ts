@@ -154,8 +154,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
       return judged;
     }
     // A key that was good a moment ago is read again at nobody's expense.
-    const found =
-      cached === undefined ? lookUp(keyHash, source) : (reading.get(keyHash) ?? shared(keyHash, readRecord(keyHash)));
+    const found = cached === undefined ? lookUp(keyHash, source) : shared(keyHash, () => readRecord(keyHash));
     return chain(found, judgeFound, { token, isUse, provenAtMs });
   }
 
@@ -198,14 +197,20 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
 
   function readAdmitted(admission: Admission, keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> {
     if (admission === 'refused') return TOO_MANY_UNKNOWN;
-    // Concurrent look-ups of one hash share one read, and are answered in the order they came.
-    const shared = reading.get(keyHash);
-    if (shared !== undefined) {
-      if (admission === 'alone') budget.giveBack(network);
-      return shared;
-    }
-    const found = admission === 'alone' ? readAlone(keyHash, network) : readTogether(keyHash, network);
-    const read = found.finally(() => {
+    if (admission === 'alone' && reading.has(keyHash)) budget.giveBack(network);
+    return shared(keyHash, () =>
+      admission === 'alone' ? readAlone(keyHash, network) : readTogether(keyHash, network),
+    );
+  }
+
+  /** Concurrent look-ups of one hash share one read, and are answered in the order they came. */
+  function shared(
+    keyHash: string,
+    start: () => Promise<Result<FoundKey, Problem>>,
+  ): Promise<Result<FoundKey, Problem>> {
+    const underWay = reading.get(keyHash);
+    if (underWay !== undefined) return underWay;
+    const read = start().finally(() => {
       if (reading.get(keyHash) === read) reading.delete(keyHash);
     });
     reading.set(keyHash, read);

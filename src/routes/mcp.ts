@@ -56,11 +56,15 @@ export function mcpRoute(options: McpRouteOptions): Handler {
    * One JSON-RPC answer, as an event stream only for a client that takes nothing else. Null when there is no room for
    * it.
    */
-  function tryReply(exchange: Exchange, text: string, { status = 200, rateLimit }: ReplyOptions = {}): Response | null {
+  function tryReply(
+    exchange: Exchange,
+    text: string,
+    { status = 200, rateLimit, onSent }: ReplyOptions = {},
+  ): Response | null {
     if (status === 200 && !takesJson(exchange)) {
-      return sendText(eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
+      return sendText(eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS }, onSent);
     }
-    return sendText(text, { status, headers: answerHeaders(rateLimit) });
+    return sendText(text, { status, headers: answerHeaders(rateLimit) }, onSent);
   }
 
   const reply = (exchange: Exchange, text: string, options?: ReplyOptions): Response =>
@@ -104,11 +108,14 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
     const text = toolResultText(methods, { id, era, requestId }, result);
     const streamed = live?.finish(text);
-    if (streamed !== undefined) return streamed;
+    if (streamed !== undefined) {
+      call.release();
+      return streamed;
+    }
     if (result.ok) exchange.perishable = made;
     const { rateLimit } = call;
     return (
-      tryReply(exchange, text, { rateLimit }) ??
+      tryReply(exchange, text, { rateLimit, onSent: call.takeHeld() }) ??
       reply(exchange, toolResultText(methods, { id, era, requestId }, err(OVERLOADED)), { rateLimit })
     );
   }
@@ -161,8 +168,12 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     return replyBatch(exchange, answers);
   }
 
-  const replyBatch = (exchange: Exchange, answers: readonly BatchAnswer[]): Response =>
-    reply(exchange, `[${answers.map(({ text }) => text).join(',')}]`);
+  function replyBatch(exchange: Exchange, answers: readonly BatchAnswer[]): Response {
+    const onSent = () => {
+      for (const { success } of answers) success?.release();
+    };
+    return reply(exchange, `[${answers.map(({ text }) => text).join(',')}]`, { onSent });
+  }
 
   function renewBatch(exchange: Exchange, answers: BatchAnswer[]) {
     const { requestId } = exchange;
@@ -233,6 +244,7 @@ interface BatchAnswer {
 interface ReplyOptions {
   readonly status?: 200 | 400 | 404;
   readonly rateLimit?: RateLimitState | undefined;
+  readonly onSent?: (() => void) | undefined;
 }
 
 const EVENTS = 'text/event-stream';

@@ -140,6 +140,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
         const renew = () => confirm(call)?.then((problem) => problem && textOf(err(problem)));
         await send(session, textOf(result), result.ok ? renew : undefined);
       }
+      call.release();
       sessions.callEnded(session, id);
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });

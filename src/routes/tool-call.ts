@@ -18,12 +18,18 @@ export type RunTool = typeof callTool;
 /**
  * Calls tools. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that it is in,
  * and counts against the rate limit like any other answer. A call counts as under way until it is done, even if its
- * request was answered before (202, or an event stream). A success that took a while is confirmed.
+ * request was answered before (202, or an event stream). A success that took a while is confirmed. What a call holds until
+ * its response has left is released here if it fails; if it succeeds, whoever sends the response takes it over.
  */
 export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm): RunTool {
-  function failed(error: unknown, tool: Tool, { requestId }: Call): ToolResult {
-    log.error('internal error', { requestId, tool: tool.name, error });
-    return err({ code: 'internal' });
+  function failed(error: unknown, tool: Tool, call: Call): ToolResult {
+    log.error('internal error', { requestId: call.requestId, tool: tool.name, error });
+    return over(err({ code: 'internal' }), call);
+  }
+
+  function over(result: ToolResult, call: Call): ToolResult {
+    if (!result.ok) call.release();
+    return result;
   }
 
   async function finished(answer: Promise<ToolResult>, tool: Tool, call: Call): Promise<ToolResult> {
@@ -34,7 +40,7 @@ export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm)
         log.warn('tool out of time', { requestId: call.requestId, tool: tool.name });
       }
       const problem = result.ok ? await confirm(call) : undefined;
-      return problem === undefined ? result : err(problem);
+      return over(problem === undefined ? result : err(problem), call);
     } catch (error) {
       return failed(error, tool, call);
     } finally {
@@ -45,7 +51,7 @@ export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm)
   return (tool, input, call, canceller) => {
     try {
       const answer = callTool(tool, input, call, canceller);
-      return isPromise(answer) ? finished(answer, tool, call) : answer;
+      return isPromise(answer) ? finished(answer, tool, call) : over(answer, call);
     } catch (error) {
       return failed(error, tool, call);
     }

@@ -59,7 +59,7 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
     if (!answered.ok) return refuse(exchange, answered.error, call.rateLimit);
     exchange.perishable = made;
     return (
-      sendText(textOf(answered.value), { headers: answerHeaders(call.rateLimit) }) ??
+      sendText(textOf(answered.value), { headers: answerHeaders(call.rateLimit) }, call.takeHeld()) ??
       refuse(exchange, { code: 'overloaded' }, call.rateLimit)
     );
   }

@@ -16,7 +16,6 @@ import { type Awaitable, chain, ok, type Result } from '../problem.ts';
 import { sleep } from '../waiting.ts';
 import { countedDatabase, type StoreCounts } from './counted.ts';
 import type { Answered, Database, Row, Statement, Unavailable } from './database.ts';
-import { createSemaphore, withPermit } from './semaphore.ts';
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
@@ -32,23 +31,30 @@ WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
 ON CONFLICT DO NOTHING RETURNING id`;
 
-/** At 13 KB for the largest possible key, half of the 10 MB at which sqld refuses to answer. */
-const LIST_PAGE_ROWS = 400;
 /**
- * Lists put together at the same time, each of up to 13 MB. Others wait before their first page, while they hold
- * nothing.
+ * What a page of a long list may have: all responses of `sqld` together have at most 10 MB, and several processes read a
+ * few pages each (keys/list-gate.ts). Larger pages would also hold up the event loop.
  */
-const LISTS_AT_ONCE = 16;
-const LIST_BEGINS_WITHIN_MS = 5000;
+const LIST_PAGE_BYTES = 500_000;
+/** A row without name and scopes, as `sqld` sends it. */
+const LISTED_KEY_BYTES = 500;
+/** Whatever their size: 175 KB, or 650 KB of keys from before scopes had a bound. Most lists end with the first page. */
+const LIST_PAGE_ROWS_MIN = 50;
+/** Of small keys. */
+const LIST_PAGE_ROWS_MAX = 400;
 
 // Servers of the first version, which may run beside this one, write the column of api_keys: the later use counts.
 const LIST = `SELECT k.*,
 max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms)) AS used_at_ms
-FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ? AND (created_at_ms, row) < (?, ?)
-ORDER BY created_at_ms DESC, row DESC LIMIT ${LIST_PAGE_ROWS}`;
+FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ?1 AND (created_at_ms, row) < (?2, ?3)
+ORDER BY created_at_ms DESC, row DESC`;
+const LIST_FIRST_PAGE = `${LIST} LIMIT ${LIST_PAGE_ROWS_MIN}`;
+// As many rows as fit into a page if all are as large as the largest one.
+const LIST_PAGE = `${LIST} LIMIT (SELECT max(${LIST_PAGE_ROWS_MIN}, min(${LIST_PAGE_ROWS_MAX},
+${LIST_PAGE_BYTES} / (${LISTED_KEY_BYTES} + coalesce(max(octet_length(name) + octet_length(scopes)), 0))))
+FROM api_keys WHERE user_id = ?1)`;
+const BEFORE_ALL = Number.MAX_SAFE_INTEGER;
 
-// The change at ?1 itself comes first, to show that it is still the one that was seen. `one = 1` tells SQLite that there
-// is one row of feed: else it would sort what is in order, and hosted databases bill that.
 const CHANGES = `SELECT f.database_id, f.pruned_seq, max(f.pruned_seq, coalesce(n.seq, 0)) AS newest_seq,
 n.changed_at_ms || n.key_hash AS newest_mark, c.seq, c.changed_at_ms, c.key_hash
 FROM feed f LEFT JOIN changes n ON n.seq = (SELECT max(seq) FROM changes) LEFT JOIN changes c ON c.seq >= ?1
@@ -102,7 +108,6 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
 } {
   const counts: StoreCounts = { reads: 0, writes: 0 };
   const primary = countedDatabase(database, counts);
-  const lists = createSemaphore(LISTS_AT_ONCE);
 
   // If no row was changed, but an earlier try may have changed it, that counts as changed.
   const changed = (statement: Statement): Answered<boolean> =>
@@ -121,16 +126,20 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
     }
   }
 
+  const listPage = (sql: string, userId: string, after?: Row) => {
+    const before = after === undefined ? [BEFORE_ALL, BEFORE_ALL] : [Number(after.created_at_ms), Number(after.row)];
+    return primary.read({ sql, args: [userId, ...before] });
+  };
+
+  /** Begins anew, because the next page is larger than the first one was. */
   async function everyPage(userId: string): Answered<ListedKey[]> {
     const records: ListedKey[] = [];
-    let before = [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
-    for (;;) {
-      const rows = await primary.read({ sql: LIST, args: [userId, ...before] });
+    for (let last: Row | undefined; ; ) {
+      const rows = await listPage(LIST_PAGE, userId, last);
       if (!rows.ok) return rows;
-      records.push(...rows.value.map(listedOf));
-      const last = rows.value[LIST_PAGE_ROWS - 1];
-      if (last === undefined) return ok(records);
-      before = [Number(last.created_at_ms), Number(last.row)];
+      for (const row of rows.value) records.push(listedOf(row));
+      if (rows.value.length < LIST_PAGE_ROWS_MIN) return ok(records);
+      last = rows.value.at(-1);
     }
   }
 
@@ -158,7 +167,12 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
       return mine.ok ? ok(mine.value.length > 0 ? 'created' : 'limit_reached') : mine;
     },
 
-    listByUser: (userId) => withPermit(lists, LIST_BEGINS_WITHIN_MS, 'too many lists at once', () => everyPage(userId)),
+    async listByUser(userId, goOn) {
+      const first = await listPage(LIST_FIRST_PAGE, userId);
+      if (!first.ok) return first;
+      if (first.value.length < LIST_PAGE_ROWS_MIN) return ok(first.value.map(listedOf));
+      return (await goOn()) ? everyPage(userId) : ok(null);
+    },
 
     deactivate: (userId, keyId) =>
       changed({

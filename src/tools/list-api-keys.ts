@@ -26,8 +26,8 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     widget: 'ui://widget/api-keys-list.html',
     input: v.strictObject({}),
     output: v.strictObject({ keys: v.array(item) }),
-    async run(_input, { auth, requestId }) {
-      const records = await keys.list({ userId: auth.subject, requestId });
+    async run(_input, call) {
+      const records = await keys.list({ userId: call.auth.subject, requestId: call.requestId }, call);
       if (!records.ok) return records;
       return ok({
         keys: records.value.map(({ id, name, scopes, active, createdAtMs, expiresAtMs, lastUsedAtMs }) => ({

@@ -30,6 +30,8 @@ export class Call {
   /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
   provenAtMs = Number.POSITIVE_INFINITY;
   #lifetime: AbortController | undefined;
+  /** What to run when the response has left; null once nothing more can be held. */
+  #held: (() => void) | null | undefined = undefined;
 
   constructor(
     readonly requestId: string,
@@ -55,6 +57,27 @@ export class Call {
   abort(reason: unknown): void {
     this.#lifetime ??= new AbortController();
     this.#lifetime.abort(reason);
+  }
+
+  /**
+   * Has `release` run once: when the response has left or the client is gone, or at once if there is no response that
+   * could still leave. For what a large response takes up. One at a time.
+   */
+  holdUntilSent(release: () => void): void {
+    if (this.#held === undefined) this.#held = release;
+    else release();
+  }
+
+  /** What is held, if anything, for whoever sends the response and then runs it. */
+  takeHeld(): (() => void) | undefined {
+    const held = this.#held;
+    this.#held = null;
+    return held ?? undefined;
+  }
+
+  /** Releases what is held: no response is on its way. */
+  release(): void {
+    this.takeHeld()?.();
   }
 }
 

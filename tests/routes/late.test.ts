@@ -10,7 +10,7 @@ import { defineTool } from '../../src/tools/tool.ts';
 import { call, eventReader, modern, openSse, post, postRaw, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { postTo, rawStream } from '../support/raw-sse.ts';
-import { createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
+import { createTestApp, insertKey, NOBODY, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 /** With this bound no poll comes by itself while a test runs. */
@@ -149,7 +149,7 @@ describe.each(Object.entries(TRANSPORTS))('%s', (_, use) => {
     started.during = () => app.clock.sleep(LAG_MAX_MS);
     const answers = await use(started);
     for (const seen of answers) expect(seen).toBe('success');
-    const listed = await app.service.keyDomain.keys.list({ userId: 'alice', requestId: 'test' });
+    const listed = await app.service.keyDomain.keys.list({ userId: 'alice', requestId: 'test' }, NOBODY);
     expect(listed.ok && listed.value[0]?.lastUsedAtMs).toBe(calledAtMs);
     const { headers } = await app.call('quick', {}, { 'x-api-key': key });
     expect(headers.get('ratelimit')).toStartWith(`"key";r=${1000 - answers.length - 1};`);

@@ -169,3 +169,6 @@ export async function insertKey({ service }: TestApp, userId: string, scopes: re
 
 /** Headers that carry a user token of `sub`. */
 export const bearer = async (app: TestApp, sub: string) => ({ authorization: `Bearer ${await app.token(sub)}` });
+
+/** For lists whose response nobody waits for. */
+export const NOBODY = { holdUntilSent: (release: () => void) => release() };
