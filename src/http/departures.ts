@@ -10,24 +10,34 @@ export type Departure = () => Promise<void> | undefined;
  */
 const AT_ONCE_PER_TURN = 2;
 
+/**
+ * Each answer that waits is let go by the one before it, so that whatever is looked at last is looked at just before
+ * the answer is written, and not while many others are still to be written.
+ */
 export function createDepartures(): Departure {
   let departed = 0;
-  let turnEnd: Promise<void> | undefined;
+  let last: Promise<void> | undefined;
   let leave = () => {};
 
   function endTurn(): void {
     departed = 0;
-    turnEnd = undefined;
+    last = undefined;
     leave();
+  }
+
+  function turnEnd(): Promise<void> {
+    return new Promise((resolve) => {
+      leave = resolve;
+    });
   }
 
   return () => {
     if (departed === 0) setImmediate(endTurn);
     departed += 1;
     if (departed <= AT_ONCE_PER_TURN) return undefined;
-    turnEnd ??= new Promise((resolve) => {
-      leave = resolve;
-    });
-    return turnEnd;
+    last = last === undefined ? turnEnd() : last.then(next);
+    return last;
   };
 }
+
+const next = () => {};

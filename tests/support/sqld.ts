@@ -84,7 +84,7 @@ async function startOnFreePorts(auth: boolean, folder: string): Promise<Sqld> {
     token,
     freeze() {
       child.kill('SIGSTOP');
-      while (!isStopped(child.pid)) Bun.sleepSync(1); // a busy machine takes a moment, in which it would still answer
+      while (!isStopped(child.pid)) Bun.sleepSync(1);
     },
     thaw: () => child.kill('SIGCONT'),
     kill,
@@ -125,7 +125,8 @@ async function ready(url: string, child: Bun.Subprocess): Promise<void> {
   throw new Error(`sqld ended with ${child.exitCode}`);
 }
 
-const isStopped = (pid: number) =>
+/** True once SIGSTOP has taken effect: a busy machine takes a moment, in which the process goes on. */
+export const isStopped = (pid: number): boolean =>
   Bun.spawnSync(['ps', '-o', 'state=', '-p', String(pid)])
     .stdout.toString()
     .trim()

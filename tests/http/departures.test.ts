@@ -1,0 +1,19 @@
+// Answers that become ready in one turn of the event loop leave together at its end, each right after its last look.
+
+import { expect, test } from 'bun:test';
+import { createDepartures } from '../../src/http/departures.ts';
+
+test('the first two leave at once; each of the others is looked at only when the one before it was written', async () => {
+  const departure = createDepartures();
+  const events: string[] = [];
+  const answer = async (name: string) => {
+    await departure();
+    events.push(`look at ${name}`);
+  };
+  const write = (name: string) => answer(name).then(() => events.push(`write ${name}`));
+  const all = Promise.all(['a', 'b', 'c', 'd', 'e'].map(write));
+  await Promise.resolve();
+  expect(events).toEqual(['look at a', 'look at b']);
+  await all;
+  expect(events.slice(4)).toEqual(['look at c', 'write c', 'look at d', 'write d', 'look at e', 'write e']);
+});

@@ -1,0 +1,20 @@
+// Loaded into a server before its own code: on SIGUSR1 it gets ready to stop the process, as SIGSTOP does from outside,
+// at the next end of a turn of the event loop for which answers wait that are ready to leave (http/departures.ts).
+
+const runAtTurnEnd = globalThis.setImmediate;
+let ready = false;
+
+function freezing(callback: (...args: unknown[]) => void, ...args: unknown[]) {
+  if (!ready || callback.name !== 'endTurn') return runAtTurnEnd(callback, ...args);
+  return runAtTurnEnd(() => {
+    ready = false;
+    process.kill(process.pid, 'SIGSTOP');
+    callback(...args);
+  });
+}
+
+globalThis.setImmediate = Object.assign(freezing, runAtTurnEnd);
+
+process.on('SIGUSR1', () => {
+  ready = true;
+});
