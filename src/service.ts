@@ -69,7 +69,7 @@ function serviceOn(store: Store, verifyUserJwt: VerifyUserJwt, config: Config, o
     tools,
     resources,
     resourceTemplates,
-    principals: createPrincipals(verifyUserJwt, verifier.verify),
+    principals: createPrincipals(verifyUserJwt, verifier.verify, sha256),
     clock,
     random,
     log,

@@ -21,6 +21,7 @@ const TOLD: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   https_required: 'http',
   not_found: 'tool',
   tool_not_found: 'tool',
+  session_not_found: 'http',
   method_not_allowed: 'http',
   payload_too_large: 'http',
   unsupported_media_type: 'http',

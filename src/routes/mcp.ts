@@ -98,12 +98,13 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     const { requestId } = exchange;
     const challenge = oauthChallenge(step, result, metadataUrl);
     if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
-    const text = toolResultText(methods, { id, era, requestId }, result);
+    const about = { id, era, requestId };
+    const text = toolResultText(methods, about, result);
     const { rateLimit } = call;
     return (
-      live?.finish(text) ??
+      live?.finish(text, () => toolResultText(methods, about, err(OVERLOADED))) ??
       tryReply(exchange, text, { rateLimit }) ??
-      reply(exchange, toolResultText(methods, { id, era, requestId }, err(OVERLOADED)), { rateLimit })
+      reply(exchange, toolResultText(methods, about, err(OVERLOADED)), { rateLimit })
     );
   }
 
