@@ -1,10 +1,9 @@
-// Server-sent events (HTML Living Standard §9.2): framing, and a stream that hands events to the runtime only as fast as
-// the client reads. What waits is bounded in bytes, for each stream and, by the budget for unread bytes, for all. What
-// to send when, and keep-alives, are left to others.
+// Server-sent events (HTML Living Standard §9.2): framing, and a stream that encodes events and hands them to the
+// runtime only as fast as the client reads. What waits is bounded in bytes, for each stream and, by the budget for
+// unread bytes, for all. What to send when, and keep-alives, are left to others.
 
 import type { Clock } from '../clock.ts';
 import { SECURITY_HEADERS } from './headers.ts';
-import { encodePieces } from './pieces.ts';
 import type { SendBudget } from './send-budget.ts';
 
 export interface ServerEvent {
@@ -21,8 +20,11 @@ export type Sent = 'sent' | 'too_large' | 'no_room';
 
 export interface EventStream {
   readonly response: Response;
-  /** Takes the event, or drops it. Never waits: what is taken but not read is held, and counts against the budget. */
-  send(event: ServerEvent): Sent;
+  /**
+   * Takes an event, or drops it. Never waits: what is taken but not read is held, and counts against the budget. The
+   * event is made only if there is room for `bytesMin`, the least that it may have.
+   */
+  send(make: () => ServerEvent, bytesMin?: number): Sent;
   /** Takes the event only if the client keeps up; else drops it, and returns false. */
   offer(event: ServerEvent): boolean;
   /** A line that clients skip. False, with nothing sent, when something sent before is still unread. */
@@ -48,23 +50,34 @@ export interface EventStreamEnds {
 /** The largest event: twice the list of 1,000 ordinary keys. */
 export const EVENT_BYTES_MAX = 1024 * 1024;
 /** Held for each stream outside the budget, so that ordinary answers arrive even while others use all of it. */
-const OWN_BYTES = 32 * 1024;
+const OWN_BYTES = 16 * 1024;
 /** The difference is for small answers alone, such as the error in place of one that found no room. */
-const OWN_BYTES_FOR_SMALL = OWN_BYTES + 16 * 1024;
+const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
 const SMALL_BYTES_MAX = 1024;
 
 interface Limits {
+  readonly eventBytesMax: number;
   /** An event is not taken if the queue would then hold more than this. */
   readonly queueBytesMax: number;
   /** Events up to this are small. */
   readonly smallBytesMax: number;
 }
 /** Room for many answers that are ready at the same moment. */
-const FOR_ANSWERS: Limits = { queueBytesMax: 4 * 1024 * 1024, smallBytesMax: SMALL_BYTES_MAX };
-const FOR_OFFERS: Limits = { queueBytesMax: 64 * 1024, smallBytesMax: 0 };
-const FOR_THE_LAST: Limits = { queueBytesMax: Number.POSITIVE_INFINITY, smallBytesMax: SMALL_BYTES_MAX };
-/** What an entry of the queue takes beside its bytes. */
-const ENTRY_BYTES = 128;
+const FOR_ANSWERS: Limits = {
+  eventBytesMax: EVENT_BYTES_MAX,
+  queueBytesMax: 4 * 1024 * 1024,
+  smallBytesMax: SMALL_BYTES_MAX,
+};
+const FOR_OFFERS: Limits = { eventBytesMax: EVENT_BYTES_MAX, queueBytesMax: 64 * 1024, smallBytesMax: 0 };
+const FOR_THE_LAST: Limits = {
+  ...FOR_ANSWERS,
+  eventBytesMax: Number.POSITIVE_INFINITY,
+  queueBytesMax: Number.POSITIVE_INFINITY,
+};
+/** What an event takes beside its data. */
+const EVENT_OVERHEAD_BYTES = 256;
+/** Handed to the runtime at a time. */
+const PIECE_BYTES = 16 * 1024;
 
 export const EVENT_STREAM_HEADERS = {
   'Content-Type': 'text/event-stream',
@@ -75,17 +88,32 @@ export const EVENT_STREAM_HEADERS = {
 };
 
 const LINE_END = /[\r\n]/;
+const utf8 = new TextEncoder();
 
-/** A line break in a field would let its writer forge events. JSON text never has one. */
-export function eventText({ event, data }: ServerEvent): string {
+/** What stands before and after the data. */
+function framesOf({ event, data }: ServerEvent): readonly [string, string] {
+  // A line break in a field would let its writer forge events. JSON text never has one.
   if (LINE_END.test(data) || (event !== undefined && LINE_END.test(event))) throw new Error('line break in an event');
-  return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
+  return [event === undefined ? 'data: ' : `event: ${event}\ndata: `, '\n\n'];
+}
+
+export function eventText(event: ServerEvent): string {
+  const [before, after] = framesOf(event);
+  return before + event.data + after;
+}
+
+/** What waits to be sent: texts, which have no copies as bytes before. */
+interface Waiting {
+  readonly texts: readonly string[];
+  readonly bytes: number;
 }
 
 export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGone }: EventStreamEnds): EventStream {
-  let queue: Uint8Array<ArrayBuffer>[] = [];
+  let queue: Waiting[] = [];
   let queuedBytes = 0;
   let heldBytes = 0; // of these, in the budget
+  let textsSent = 0; // of the first in the queue
+  let charsSent = 0; // of its next text
   let wanted = false; // the runtime has sent what it was given, and waits for more
   let isOpen = true; // takes events
   let lastMovedMs = clock.monotonicMs();
@@ -107,15 +135,42 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   );
 
   function handOver(): void {
-    const piece = wanted ? queue.shift() : undefined;
-    if (piece !== undefined) {
+    if (wanted && queue.length > 0) {
       wanted = false;
       lastMovedMs = clock.monotonicMs();
-      queuedBytes -= costOf(piece);
-      if (heldBytes > 0) hold(Math.max(0, Math.min(heldBytes, queuedBytes - OWN_BYTES)));
+      const piece = nextPiece();
+      holding.read(piece.length);
+      const holdsAtMost = Math.max(0, queuedBytes - OWN_BYTES);
+      if (heldBytes > holdsAtMost) lower(holdsAtMost);
       controller?.enqueue(piece);
     }
     if (!isOpen && queue.length === 0) end((open) => open.close());
+  }
+
+  /** Encodes what fits into a piece, and takes out of the queue what is sent to its end. */
+  function nextPiece(): Uint8Array<ArrayBuffer> {
+    const piece = new Uint8Array(Math.min(PIECE_BYTES, 3 * queuedBytes)); // a character has at most three bytes
+    let length = 0;
+    for (let [first] = queue; first !== undefined; [first] = queue) {
+      const text = first.texts[textsSent] ?? '';
+      // Half a character at the end of the slice finds no room in the piece, after all others.
+      const { read, written } = utf8.encodeInto(text.slice(charsSent, charsSent + PIECE_BYTES), piece.subarray(length));
+      length += written;
+      charsSent += read;
+      if (charsSent < text.length) break; // the piece is full
+      charsSent = 0;
+      textsSent += 1;
+      if (textsSent < first.texts.length) continue;
+      textsSent = 0;
+      queue.shift();
+      queuedBytes -= first.bytes;
+    }
+    return length > PIECE_BYTES / 2 ? piece.subarray(0, length) : piece.slice(0, length);
+  }
+
+  function lower(bytes: number): void {
+    heldBytes = bytes;
+    holding.lower(bytes);
   }
 
   function hold(bytes: number): boolean {
@@ -130,24 +185,38 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
     return all <= queueBytesMax && hold(all - OWN_BYTES);
   }
 
-  function put(pieces: readonly Uint8Array<ArrayBuffer>[], bytes: number): void {
-    queue.push(...pieces);
+  function put(texts: readonly string[], bytes: number): void {
+    queue.push({ texts, bytes });
     queuedBytes += bytes;
     lastMovedMs = clock.monotonicMs();
     handOver();
   }
 
-  function take(event: ServerEvent, limits: Limits): Sent {
-    const { length: bytesMin } = event.data; // a character is at least a byte
-    if (bytesMin > EVENT_BYTES_MAX) return 'too_large';
-    const isSmall = bytesMin <= limits.smallBytesMax;
-    if (!isOpen || (!isSmall && queuedBytes + bytesMin > limits.queueBytesMax)) return 'no_room';
-    const pieces = encodePieces(eventText(event));
-    const bytes = costOfAll(pieces);
-    if (bytes > EVENT_BYTES_MAX) return 'too_large';
-    if (!makeRoom(bytes, limits)) return 'no_room';
-    put(pieces, bytes);
+  function look(bytes: number, limits: Limits): Sent {
+    if (bytes > limits.eventBytesMax) return 'too_large';
+    return makeRoom(bytes, limits) ? 'sent' : 'no_room';
+  }
+
+  /** Room is looked for first: an event that finds none costs little. */
+  function tryTake(make: () => ServerEvent, bytesMin: number, limits: Limits, beforePut: () => void): Sent {
+    let room = look(bytesMin, limits);
+    if (room !== 'sent') return room;
+    const event = make();
+    const bytes = bytesOf(event.data);
+    room = look(bytes, limits);
+    if (room !== 'sent') return room;
+    const [before, after] = framesOf(event);
+    beforePut();
+    put([before, event.data, after], bytes);
     return 'sent';
+  }
+
+  function take(make: () => ServerEvent, bytesMin: number, limits: Limits, beforePut = () => {}): Sent {
+    if (!isOpen) return 'no_room';
+    const heldBefore = heldBytes;
+    const sent = tryTake(make, bytesMin, limits, beforePut);
+    if (sent !== 'sent' && heldBytes !== heldBefore) lower(heldBefore);
+    return sent;
   }
 
   /** Ends the stream for both sides. */
@@ -175,21 +244,18 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
 
   return {
     response: new Response(body, { headers: EVENT_STREAM_HEADERS }),
-    send: (event) => take(event, FOR_ANSWERS),
-    offer: (event) => take(event, FOR_OFFERS) === 'sent',
+    send: (make, bytesMin = 0) => take(make, bytesMin, FOR_ANSWERS),
+    offer: (event) => take(() => event, 0, FOR_OFFERS) === 'sent',
     comment(text) {
       if (!isOpen || queue.length > 0) return false;
-      const pieces = encodePieces(`: ${text}\n\n`);
-      put(pieces, costOfAll(pieces));
+      put([`: ${text}\n\n`], bytesOf(text));
       return true;
     },
     close(last) {
       if (!isOpen) return true;
-      const pieces = last === undefined ? [] : encodePieces(eventText(last));
-      const bytes = costOfAll(pieces);
-      if (!makeRoom(bytes, FOR_THE_LAST)) return false;
+      if (last !== undefined) return take(() => last, 0, FOR_THE_LAST, stopTaking) === 'sent';
       stopTaking();
-      put(pieces, bytes);
+      handOver();
       return true;
     },
     cut,
@@ -199,6 +265,6 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   };
 }
 
-const costOf = (piece: Uint8Array): number => piece.length + ENTRY_BYTES;
-
-const costOfAll = (pieces: readonly Uint8Array[]): number => pieces.reduce((bytes, piece) => bytes + costOf(piece), 0);
+/** In memory, where a text has one byte for each character, or two if one of them needs two. */
+const bytesOf = (text: string): number => (WIDE.test(text) ? 2 : 1) * text.length + EVENT_OVERHEAD_BYTES;
+const WIDE = /[^\0-\xff]/;

@@ -4,7 +4,7 @@
 import type { Principals } from '../guards/principal.ts';
 import { withJson } from '../http/body.ts';
 import { metaApiKey } from '../http/credentials.ts';
-import { EVENT_BYTES_MAX, EVENT_STREAM_HEADERS, type Sent } from '../http/event-stream.ts';
+import { EVENT_STREAM_HEADERS, type Sent } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
@@ -25,8 +25,8 @@ import {
   resultText,
 } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
-import { deniedError } from '../mcp/tool-result.ts';
-import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
+import { deniedError, refusalMembers } from '../mcp/tool-result.ts';
+import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
 import { progressReporter } from './progress.ts';
@@ -62,12 +62,10 @@ const NO_SESSION_ID: Problem = {
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
-/** Instead of an answer for which the client, or all clients, have left no room. Asking again may help. */
 const OVERLOADED: Problem = { code: 'overloaded' };
-/** Instead of one that no stream takes. */
+/** In place of an answer that is larger than an event may be. Trying again wouldn't help. */
 const TOO_LARGE = 'The result is too large for this transport; use /mcp';
 const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data: { code: OVERLOADED.code } };
-const TOO_LARGE_RESULT: ToolResult = ok({ content: { content: [{ type: 'text', text: TOO_LARGE }], isError: true } });
 
 interface Posted {
   readonly exchange: Exchange;
@@ -88,7 +86,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const session = sessions.open((onEnd) => streams.open(exchange, onEnd), callers, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
     // A path without an origin: clients insist on the origin they connected to.
-    session.stream.send({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` });
+    session.stream.send(() => ({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` }));
     return session.stream.response;
   }
 
@@ -121,9 +119,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     session.used = true;
     if (step.kind === 'tool') return takeCall(exchange, session, message, step, call);
     const { id } = message;
-    send(session, step.kind === 'result' ? resultText(id, step.members) : errorText(id, step.error), (why) =>
-      errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)),
-    );
+    const textOf = () => (step.kind === 'result' ? resultText(id, step.members) : errorText(id, step.error));
+    send(session, textOf, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
     return accepted();
   }
 
@@ -160,16 +157,16 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
 
   function sendResult(session: Session, id: Id, requestId: string, result: ToolResult): void {
     const textOf = (answer: ToolResult) => toolResultText(methods, { id, era: 'legacy', requestId }, answer);
-    // A list can be many times as large as an event: its text is not even made.
-    const sendable = resultCharsMin(result) > EVENT_BYTES_MAX ? TOO_LARGE_RESULT : result;
-    send(session, textOf(sendable), (why) => textOf(why === 'too_large' ? TOO_LARGE_RESULT : err(OVERLOADED)));
+    const refusal = (why: Sent) =>
+      why === 'too_large' ? resultText(id, refusalMembers(TOO_LARGE)) : textOf(err(OVERLOADED));
+    send(session, () => textOf(result), refusal, resultCharsMin(result));
   }
 
-  /** Sends an answer, or the reason why it can't be had here. A client that leaves even that unread is cut off. */
-  function send({ stream }: Session, data: string, refusal: (why: Sent) => string): void {
-    const sent = stream.send({ event: 'message', data });
+  /** Sends an answer, or why it can't be had here. A client that leaves even that unread is cut off. */
+  function send({ stream }: Session, textOf: () => string, refusal: (why: Sent) => string, charsMin?: number): void {
+    const sent = stream.send(() => ({ event: 'message', data: textOf() }), charsMin);
     if (sent === 'sent') return;
-    if (stream.send({ event: 'message', data: refusal(sent) }) !== 'sent') stream.cut();
+    if (stream.send(() => ({ event: 'message', data: refusal(sent) })) !== 'sent') stream.cut();
   }
 
   return { open, post };
