@@ -78,11 +78,16 @@ export function createApp(deps: AppDeps): App {
   // Without an authorization server there is no challenge: it would make OAuth clients look for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
-  const sendText = createSendText(createSendBudget(clock, log));
+  const sendBudget = createSendBudget(clock, log);
+  const sendText = createSendText(sendBudget);
   const confirm = createConfirm(keyDomain.verifier, log);
   const calling = { newCall, needsHttps, runTool: createToolRunner(log, inFlight, confirm), confirm, sendText };
   const callTools = toolsRoute({ ...calling, tools, prefix: `${basePath}/tools/`, metadataUrl: signInAt('') });
-  const mcp = { ...calling, methods: createMethods({ ...deps, tools }), streams: createEventStreams(clock) };
+  const mcp = {
+    ...calling,
+    methods: createMethods({ ...deps, tools }),
+    streams: createEventStreams(clock, sendBudget),
+  };
   const callMcp = mcpRoute({ ...mcp, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });
   const sessions = createSessions(deps.random);
   const sse = sseRoutes({ ...mcp, sessions, principals: deps.principals, publicPath, metadataUrl: signInAt('/sse') });

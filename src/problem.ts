@@ -58,6 +58,7 @@ export type Problem =
   | { readonly code: 'https_required' }
   | { readonly code: 'not_found' }
   | { readonly code: 'tool_not_found' }
+  | { readonly code: 'session_not_found' }
   | { readonly code: 'method_not_allowed'; readonly allow: string }
   | { readonly code: 'payload_too_large' }
   | { readonly code: 'unsupported_media_type' }
@@ -95,6 +96,7 @@ const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
   https_required: { status: 403, detail: 'Credentials are accepted over HTTPS only' },
   not_found: { status: 404, detail: 'There is nothing at this path' },
   tool_not_found: { status: 404, detail: 'There is no tool of this name' },
+  session_not_found: { status: 404, detail: 'No such session here; behind a balancer /sse needs sticky routing' },
   method_not_allowed: { status: 405, detail: 'This path does not answer this method' },
   payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB' },
   unsupported_media_type: { status: 415, detail: 'Content-Type must be application/json' },

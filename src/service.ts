@@ -76,7 +76,7 @@ function serviceOn(
     tools,
     resources,
     resourceTemplates,
-    principals: createPrincipals(verifyUserJwt, verifier.verify),
+    principals: createPrincipals(verifyUserJwt, verifier.verify, sha256),
     clock,
     random,
     log,

@@ -1,7 +1,7 @@
 // The README is true: its session is pasted, its example tool is built and called, its tables are compared.
 
 import { describe, expect, test } from 'bun:test';
-import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseConfig } from '../src/config.ts';
 import type { Env } from '../src/env.ts';
@@ -11,8 +11,8 @@ import { type ProblemCode, problemText } from '../src/problem.ts';
 import { SUBJECT_CHARS_MAX } from '../src/subject.ts';
 import { TOOL_TIMEOUT_MS } from '../src/tools/tool.ts';
 import { callOver, userHeaders } from './support/client.ts';
-import { temporaryFolder } from './support/folder.ts';
 import { startServer } from './support/server-process.ts';
+import { copyOfSource } from './support/source.ts';
 import { answerOf, createTestApp, TEST_SECRET } from './support/test-app.ts';
 
 const ROOT = join(import.meta.dir, '..');
@@ -48,16 +48,6 @@ const table = (title: string): string[][] =>
     );
 
 const unquoted = (cell = '') => cell.replaceAll('`', '');
-
-/** A copy of the source and the packages, and nothing else, that a test may change. */
-function copyOfSource(): string {
-  const root = temporaryFolder();
-  for (const part of ['src', 'db']) cpSync(join(ROOT, part), join(root, part), { recursive: true });
-  for (const file of ['package.json', 'tsconfig.json']) cpSync(join(ROOT, file), join(root, file));
-  mkdirSync(join(root, 'tests'));
-  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'));
-  return root;
-}
 
 interface RunOptions {
   readonly cwd: string;

@@ -1,8 +1,10 @@
-// Server-sent events (HTML Living Standard §9.2): framing, and a stream whose buffer is bounded in bytes. What to send
-// when, and keep-alives, are left to others.
+// Server-sent events (HTML Living Standard §9.2): framing, and a stream that encodes events and hands them to the
+// runtime only as fast as the client reads. What waits is bounded in bytes, for each stream and, by the budget for
+// unread bytes, for all. What to send when, and keep-alives, are left to others.
 
 import type { Clock } from '../clock.ts';
 import { SECURITY_HEADERS } from './headers.ts';
+import type { SendBudget } from './send-budget.ts';
 
 export interface ServerEvent {
   /** `message` unless given. */
@@ -10,27 +12,72 @@ export interface ServerEvent {
   readonly data: string;
 }
 
+/**
+ * What became of an event. `too_large`: no stream takes it. `no_room`: the client has left too much unread, all clients
+ * have, or this one is gone.
+ */
+export type Sent = 'sent' | 'too_large' | 'no_room';
+
 export interface EventStream {
   readonly response: Response;
-  /** False, with nothing sent, when the client has left the buffer full, or is gone. */
-  send(event: ServerEvent): boolean;
-  /** A line that clients skip. */
+  /**
+   * Takes an event, or drops it. Never waits: what is taken but not read is held, and counts against the budget. The
+   * event is made only if there is room for `bytesMin`, the least that it may have.
+   */
+  send(make: () => ServerEvent, bytesMin?: number): Sent;
+  /** Takes the event only if the client keeps up; else drops it, and returns false. */
+  offer(event: ServerEvent): boolean;
+  /** A line that clients skip. False, with nothing sent, when something sent before is still unread. */
   comment(text: string): boolean;
   /**
-   * Ends the stream, after `last` if given, which fits even into a full buffer. What was sent still reaches the client.
+   * Ends the stream, after `last` if given. What was sent still reaches the client. False, with nothing done, when the
+   * budget has no room for `last`, which may be of any size.
    */
-  close(last?: ServerEvent): void;
+  close(last?: ServerEvent): boolean;
   /** Drops the stream and everything waiting in it, for a client that does not read. */
   cut(): void;
-  /** Monotonic time of the last thing sent. */
-  readonly lastSentMs: number;
+  /** Monotonic time at which something was last sent, or taken by the client. */
+  readonly lastMovedMs: number;
 }
 
-/**
- * Bytes that may wait for the client to read them; the event that exceeds this is the last one taken. Enough for bursts
- * of answers, little enough for 1,000 streams.
- */
-const BUFFER_BYTES_MAX = 256 * 1024;
+export interface EventStreamEnds {
+  /** Runs when either side ends the stream; when this side does, before the last byte. */
+  readonly onEnd: () => void;
+  /** Runs when nothing waits in it any more either. */
+  readonly onGone: () => void;
+}
+
+/** The largest event: twice the list of 1,000 ordinary keys. */
+export const EVENT_BYTES_MAX = 1024 * 1024;
+/** Held for each stream outside the budget, so that ordinary answers arrive even while others use all of it. */
+const OWN_BYTES = 16 * 1024;
+/** The difference is for small answers alone, such as the error in place of one that found no room. */
+const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
+const SMALL_BYTES_MAX = 1024;
+
+interface Limits {
+  readonly eventBytesMax: number;
+  /** An event is not taken if the queue would then hold more than this. */
+  readonly queueBytesMax: number;
+  /** Events up to this are small. */
+  readonly smallBytesMax: number;
+}
+/** Room for many answers that are ready at the same moment. */
+const FOR_ANSWERS: Limits = {
+  eventBytesMax: EVENT_BYTES_MAX,
+  queueBytesMax: 4 * 1024 * 1024,
+  smallBytesMax: SMALL_BYTES_MAX,
+};
+const FOR_OFFERS: Limits = { eventBytesMax: EVENT_BYTES_MAX, queueBytesMax: 64 * 1024, smallBytesMax: 0 };
+const FOR_THE_LAST: Limits = {
+  ...FOR_ANSWERS,
+  eventBytesMax: Number.POSITIVE_INFINITY,
+  queueBytesMax: Number.POSITIVE_INFINITY,
+};
+/** What an event takes beside its data. */
+const EVENT_OVERHEAD_BYTES = 256;
+/** Handed to the runtime at a time. */
+const PIECE_BYTES = 16 * 1024;
 
 export const EVENT_STREAM_HEADERS = {
   'Content-Type': 'text/event-stream',
@@ -41,56 +88,183 @@ export const EVENT_STREAM_HEADERS = {
 };
 
 const LINE_END = /[\r\n]/;
+const utf8 = new TextEncoder();
 
-/** A line break in a field would let its writer forge events. JSON text never has one. */
-export function eventText({ event, data }: ServerEvent): string {
+/** What stands before and after the data. */
+function framesOf({ event, data }: ServerEvent): readonly [string, string] {
+  // A line break in a field would let its writer forge events. JSON text never has one.
   if (LINE_END.test(data) || (event !== undefined && LINE_END.test(event))) throw new Error('line break in an event');
-  return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
+  return [event === undefined ? 'data: ' : `event: ${event}\ndata: `, '\n\n'];
 }
 
-/** `onEnd` runs when either side ends the stream; when this side does, just before the last byte. */
-export function openEventStream(clock: Clock, onEnd: () => void): EventStream {
-  const encoder = new TextEncoder();
-  let lastSentMs = clock.monotonicMs();
-  let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+export function eventText(event: ServerEvent): string {
+  const [before, after] = framesOf(event);
+  return before + event.data + after;
+}
 
-  const body = new ReadableStream<Uint8Array>(
+/** What waits to be sent: texts, which have no copies as bytes before. */
+interface Waiting {
+  readonly texts: readonly string[];
+  readonly bytes: number;
+}
+
+export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGone }: EventStreamEnds): EventStream {
+  let queue: Waiting[] = [];
+  let queuedBytes = 0;
+  let heldBytes = 0; // of these, in the budget
+  let textsSent = 0; // of the first in the queue
+  let charsSent = 0; // of its next text
+  let wanted = false; // the runtime has sent what it was given, and waits for more
+  let isOpen = true; // takes events
+  let lastMovedMs = clock.monotonicMs();
+  let controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
+  const holding = budget.open(cut);
+
+  const body = new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
       start(opened) {
         controller = opened;
       },
-      cancel: () => finish(() => {}),
+      pull() {
+        wanted = true;
+        handOver();
+      },
+      cancel: () => end(() => {}),
     },
-    new ByteLengthQueuingStrategy({ highWaterMark: BUFFER_BYTES_MAX }),
+    new ByteLengthQueuingStrategy({ highWaterMark: 0 }), // nothing is taken out before it can be sent
   );
 
-  function finish(how: (open: ReadableStreamDefaultController<Uint8Array>) => void): void {
+  function handOver(): void {
+    if (wanted && queue.length > 0) {
+      wanted = false;
+      lastMovedMs = clock.monotonicMs();
+      const piece = nextPiece();
+      holding.read(piece.length);
+      const holdsAtMost = Math.max(0, queuedBytes - OWN_BYTES);
+      if (heldBytes > holdsAtMost) lower(holdsAtMost);
+      controller?.enqueue(piece);
+    }
+    if (!isOpen && queue.length === 0) end((open) => open.close());
+  }
+
+  /** Encodes what fits into a piece, and takes out of the queue what is sent to its end. */
+  function nextPiece(): Uint8Array<ArrayBuffer> {
+    const piece = new Uint8Array(Math.min(PIECE_BYTES, 3 * queuedBytes)); // a character has at most three bytes
+    let length = 0;
+    for (let [first] = queue; first !== undefined; [first] = queue) {
+      const text = first.texts[textsSent] ?? '';
+      // Half a character at the end of the slice finds no room in the piece, after all others.
+      const { read, written } = utf8.encodeInto(text.slice(charsSent, charsSent + PIECE_BYTES), piece.subarray(length));
+      length += written;
+      charsSent += read;
+      if (charsSent < text.length) break; // the piece is full
+      charsSent = 0;
+      textsSent += 1;
+      if (textsSent < first.texts.length) continue;
+      textsSent = 0;
+      queue.shift();
+      queuedBytes -= first.bytes;
+    }
+    return length > PIECE_BYTES / 2 ? piece.subarray(0, length) : piece.slice(0, length);
+  }
+
+  function lower(bytes: number): void {
+    heldBytes = bytes;
+    holding.lower(bytes);
+  }
+
+  function hold(bytes: number): boolean {
+    if (!holding.set(bytes)) return false;
+    heldBytes = bytes;
+    return true;
+  }
+
+  function makeRoom(bytes: number, { queueBytesMax, smallBytesMax }: Limits): boolean {
+    const all = queuedBytes + bytes;
+    if (all - heldBytes <= (bytes <= smallBytesMax ? OWN_BYTES_FOR_SMALL : OWN_BYTES)) return true;
+    return all <= queueBytesMax && hold(all - OWN_BYTES);
+  }
+
+  function put(texts: readonly string[], bytes: number): void {
+    queue.push({ texts, bytes });
+    queuedBytes += bytes;
+    lastMovedMs = clock.monotonicMs();
+    handOver();
+  }
+
+  function look(bytes: number, limits: Limits): Sent {
+    if (bytes > limits.eventBytesMax) return 'too_large';
+    return makeRoom(bytes, limits) ? 'sent' : 'no_room';
+  }
+
+  /** Room is looked for first: an event that finds none costs little. */
+  function tryTake(make: () => ServerEvent, bytesMin: number, limits: Limits, beforePut: () => void): Sent {
+    let room = look(bytesMin, limits);
+    if (room !== 'sent') return room;
+    const event = make();
+    const bytes = bytesOf(event.data);
+    room = look(bytes, limits);
+    if (room !== 'sent') return room;
+    const [before, after] = framesOf(event);
+    beforePut();
+    put([before, event.data, after], bytes);
+    return 'sent';
+  }
+
+  function take(make: () => ServerEvent, bytesMin: number, limits: Limits, beforePut = () => {}): Sent {
+    if (!isOpen) return 'no_room';
+    const heldBefore = heldBytes;
+    const sent = tryTake(make, bytesMin, limits, beforePut);
+    if (sent !== 'sent' && heldBytes !== heldBefore) lower(heldBefore);
+    return sent;
+  }
+
+  /** Ends the stream for both sides. */
+  function end(how: (open: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>) => void): void {
     const open = controller;
     if (open === undefined) return;
     controller = undefined;
-    onEnd();
+    queue = [];
+    queuedBytes = 0;
+    holding.release();
+    stopTaking();
     how(open);
+    onGone();
   }
 
-  function write(text: string): boolean {
-    if (controller === undefined || (controller.desiredSize ?? 0) <= 0) return false;
-    controller.enqueue(encoder.encode(text));
-    lastSentMs = clock.monotonicMs();
-    return true;
+  function stopTaking(): void {
+    if (!isOpen) return;
+    isOpen = false;
+    onEnd();
+  }
+
+  function cut(): void {
+    end((open) => open.error(new Error('the client does not read')));
   }
 
   return {
     response: new Response(body, { headers: EVENT_STREAM_HEADERS }),
-    send: (event) => write(eventText(event)),
-    comment: (text) => write(`: ${text}\n\n`),
-    close: (last) =>
-      finish((open) => {
-        if (last !== undefined) open.enqueue(encoder.encode(eventText(last)));
-        open.close();
-      }),
-    cut: () => finish((open) => open.error(new Error('the client does not read'))),
-    get lastSentMs() {
-      return lastSentMs;
+    send: (make, bytesMin = 0) => take(make, bytesMin, FOR_ANSWERS),
+    offer: (event) => take(() => event, 0, FOR_OFFERS) === 'sent',
+    comment(text) {
+      if (!isOpen || queue.length > 0) return false;
+      put([`: ${text}\n\n`], bytesOf(text));
+      return true;
+    },
+    close(last) {
+      if (!isOpen) return true;
+      if (last !== undefined) return take(() => last, 0, FOR_THE_LAST, stopTaking) === 'sent';
+      stopTaking();
+      handOver();
+      return true;
+    },
+    cut,
+    get lastMovedMs() {
+      return lastMovedMs;
     },
   };
 }
+
+/** In memory, where a text has one byte for each character, or two if one of them needs two. */
+const bytesOf = (text: string): number => (WIDE.test(text) ? 2 : 1) * text.length + EVENT_OVERHEAD_BYTES;
+const WIDE = /[^\0-\xff]/;

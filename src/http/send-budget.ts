@@ -22,6 +22,10 @@ export interface Holding {
    * bytes than before count as read.
    */
   set(bytes: number): boolean;
+  /** Says that fewer bytes are held now, which doesn't count as read. */
+  lower(bytes: number): void;
+  /** Counts bytes as read, of something that is held until it is read to its end. */
+  read(bytes: number): void;
   /** Ends the holding. May be called again. */
   release(): void;
 }
@@ -108,6 +112,14 @@ export function createSendBudget(clock: Clock, log: Log, budgetBytes = BUDGET_BY
           if (more > 0 && heldBytes + more > budgetBytes && !makeRoom(more, entry)) return false;
           put(entry, bytes);
           return true;
+        },
+        lower(bytes) {
+          const { readBytes } = entry;
+          put(entry, bytes);
+          entry.readBytes = readBytes;
+        },
+        read(bytes) {
+          entry.readBytes += bytes;
         },
         release: () => put(entry, 0),
       };

@@ -21,6 +21,7 @@ const TOLD: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   https_required: 'http',
   not_found: 'tool',
   tool_not_found: 'tool',
+  session_not_found: 'http',
   method_not_allowed: 'http',
   payload_too_large: 'http',
   unsupported_media_type: 'http',
@@ -51,9 +52,7 @@ export const deniedError = ({ code }: Problem): RpcError => ({
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded once, by the tool.
  */
 export function toolResultMembers(answer: Result<ToolAnswer, Problem>): string {
-  if (!answer.ok) {
-    return `"content":[{"type":"text","text":${JSON.stringify(sentenceOf(answer.error))}}],"isError":true`;
-  }
+  if (!answer.ok) return refusalMembers(sentenceOf(answer.error));
   const { value } = answer;
   if ('json' in value) {
     return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
@@ -61,6 +60,10 @@ export function toolResultMembers(answer: Result<ToolAnswer, Problem>): string {
   const { content, isError } = value.content;
   return `"content":${JSON.stringify(content)}${isError === true ? ',"isError":true' : ''}`;
 }
+
+/** The members of a result that says why there is none. */
+export const refusalMembers = (sentence: string): string =>
+  `"content":[{"type":"text","text":${JSON.stringify(sentence)}}],"isError":true`;
 
 /** The sentence that REST has as `detail`; for bad input, with what is wrong and where. */
 function sentenceOf(problem: Problem): string {

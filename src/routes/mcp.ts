@@ -106,8 +106,10 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     const { requestId } = exchange;
     const challenge = oauthChallenge(step, result, metadataUrl);
     if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
-    const text = toolResultText(methods, { id, era, requestId }, result);
-    const streamed = live?.finish(text);
+    const about = { id, era, requestId };
+    const text = toolResultText(methods, about, result);
+    const overloaded = () => toolResultText(methods, about, err(OVERLOADED));
+    const streamed = live?.finish(text, overloaded);
     if (streamed !== undefined) {
       call.release();
       return streamed;
@@ -115,8 +117,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     if (result.ok) exchange.perishable = made;
     const { rateLimit } = call;
     return (
-      tryReply(exchange, text, { rateLimit, onSent: call.takeHeld() }) ??
-      reply(exchange, toolResultText(methods, { id, era, requestId }, err(OVERLOADED)), { rateLimit })
+      tryReply(exchange, text, { rateLimit, onSent: call.takeHeld() }) ?? reply(exchange, overloaded(), { rateLimit })
     );
   }
 

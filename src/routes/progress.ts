@@ -37,7 +37,7 @@ export function liveAnswer(streams: EventStreams, exchange: Exchange, token: Pro
       stream = streams.open(exchange, () => ended.abort());
       resolve(stream.response);
     }
-    stream.send({ event: 'message', data }); // progress that a slow client has no room for is left out
+    stream.offer({ event: 'message', data });
   });
   return {
     report: progress.report,
@@ -49,11 +49,15 @@ export function liveAnswer(streams: EventStreams, exchange: Exchange, token: Pro
     },
     /** Resolves with the stream's response when there is one. */
     opened,
-    /** Ends the stream with the answer; undefined if there is no stream. */
-    finish(data: string): Response | undefined {
+    /**
+     * Ends the stream with the answer, or with `refusal` when there is no room for it; undefined if there is no stream.
+     */
+    finish(data: string, refusal: () => string): Response | undefined {
       progress.stop();
-      stream?.close({ event: 'message', data });
-      return stream?.response;
+      if (stream === undefined) return undefined;
+      const isSent = stream.close({ event: 'message', data }) || stream.close({ event: 'message', data: refusal() });
+      if (!isSent) stream.cut();
+      return stream.response;
     },
   };
 }

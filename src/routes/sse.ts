@@ -1,9 +1,10 @@
-// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the answers to what is posted;
-// every POST is authenticated by its own headers, and the session's id only selects the stream.
+// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the answers to what is posted.
+// Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
 import type { Principals } from '../guards/principal.ts';
 import { withJson } from '../http/body.ts';
-import { EVENT_STREAM_HEADERS } from '../http/event-stream.ts';
+import { metaApiKey } from '../http/credentials.ts';
+import { EVENT_STREAM_HEADERS, type Sent } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/event-streams.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
@@ -15,6 +16,7 @@ import {
   carriesApiKey,
   errorText,
   type Id,
+  type Message,
   type NotificationMessage,
   PARSE_ERROR,
   type RequestMessage,
@@ -23,21 +25,26 @@ import {
   resultText,
 } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
+import { deniedError, refusalMembers } from '../mcp/tool-result.ts';
 import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
 import type { Call } from '../tools/tool.ts';
-import { sleep } from '../waiting.ts';
 import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
-import type { Confirm } from './confirm.ts';
 import { progressReporter } from './progress.ts';
-import type { Session, Sessions } from './sessions.ts';
-import { accepted, oauthChallenge, type RunTool, type ToolResult, toolResultText } from './tool-call.ts';
+import { NO_SESSION, type Session, type Sessions } from './sessions.ts';
+import {
+  accepted,
+  oauthChallenge,
+  type RunTool,
+  resultCharsMin,
+  type ToolResult,
+  toolResultText,
+} from './tool-call.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;
   readonly newCall: CallMaker;
   readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
-  readonly confirm: Confirm;
   readonly streams: EventStreams;
   readonly sessions: Sessions;
   readonly principals: Principals;
@@ -49,15 +56,16 @@ export interface SseRouteOptions {
 /** Calls under way in one session; clients wait for answers, so they have few. */
 const SESSION_CALLS_MAX = 256;
 
-/** An answer waits this long for room in its stream: a burst of them may fill it before a quick client reads any. */
-const NO_ROOM_MS_MAX = 1000;
-const LOOK_EVERY_MS = 10;
-
 const NO_SESSION_ID: Problem = {
   code: 'invalid_input',
   issues: [{ path: 'sessionId', message: 'Expected the session id that the stream began with' }],
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
+
+const OVERLOADED: Problem = { code: 'overloaded' };
+/** In place of an answer that is larger than an event may be. Trying again wouldn't help. */
+const TOO_LARGE = 'The result is too large for this transport; use /mcp';
+const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data: { code: OVERLOADED.code } };
 
 interface Posted {
   readonly exchange: Exchange;
@@ -65,18 +73,20 @@ interface Posted {
 }
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: Handler } {
-  const { methods, newCall, needsHttps, runTool, confirm, streams, sessions, principals, publicPath, metadataUrl } =
-    options;
+  const { methods, newCall, needsHttps, runTool, streams, sessions, principals, publicPath, metadataUrl } = options;
 
   async function open(exchange: Exchange): Promise<Response> {
     const { request, requestId } = exchange;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
     const { credentials, source } = newCall(exchange, null);
-    const owners = await principals(credentials, source);
-    const session = sessions.open((onEnd) => streams.open(exchange, onEnd), owners);
-    if (session === undefined) return problemResponse({ code: 'overloaded' }, requestId);
+    const address = source(); // now: a client that leaves has none
+    const callers = await principals(credentials, source);
+    const { subjects, unknown } = callers;
+    if (subjects.length === 0 && unknown !== null) return problemResponse(unknown, requestId);
+    const session = sessions.open((onEnd) => streams.open(exchange, onEnd), callers, address);
+    if (session === undefined) return problemResponse(OVERLOADED, requestId);
     // A path without an origin: clients insist on the origin they connected to.
-    session.stream.send({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` });
+    session.stream.send(() => ({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` }));
     return session.stream.response;
   }
 
@@ -84,7 +94,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const { request, requestId } = exchange;
     const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
-    if (!sessions.has(sessionId)) return problemResponse({ code: 'not_found' }, requestId);
+    if (!sessions.has(sessionId)) return problemResponse(NO_SESSION, requestId);
     return withJson(request, postBody, { exchange, sessionId });
   }
 
@@ -99,17 +109,18 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
     const step = message.kind === 'request' ? methods.step(message, legacyContext(request.headers)) : undefined;
-    const call = newCall(exchange, step?.kind === 'tool' ? step.metaApiKey : null);
-    const session = sessions.find(sessionId, await principals(call.credentials, call.source));
-    if (session === undefined) return problemResponse({ code: 'not_found' }, requestId);
+    const call = newCall(exchange, step?.kind === 'tool' ? step.metaApiKey : keyIn(message));
+    const callers = await principals(call.credentials, call.source);
+    const found = sessions.find(sessionId, callers, step?.kind === 'tool');
+    if (!found.ok) return problemResponse(found.error, requestId);
+    const session = found.value;
     if (message.kind === 'notification') takeNotification(session, message);
     if (message.kind !== 'request' || step === undefined) return accepted();
+    session.used = true;
     if (step.kind === 'tool') return takeCall(exchange, session, message, step, call);
-    if (message.method === 'initialize') session.initialized = true;
-    await send(
-      session,
-      step.kind === 'result' ? resultText(message.id, step.members) : errorText(message.id, step.error),
-    );
+    const { id } = message;
+    const textOf = () => (step.kind === 'result' ? resultText(id, step.members) : errorText(id, step.error));
+    send(session, textOf, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
     return accepted();
   }
 
@@ -122,24 +133,20 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   ): Awaitable<Response> {
     const { requestId } = exchange;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
-    if (session.calls.size >= SESSION_CALLS_MAX) return problemResponse({ code: 'overloaded' }, requestId);
+    if (session.calls.size >= SESSION_CALLS_MAX) return problemResponse(OVERLOADED, requestId);
     const cancel = new AbortController();
     session.calls.set(id, cancel);
     const progress =
       step.progressToken === undefined
         ? undefined
-        : progressReporter(step.progressToken, (data) => session.stream.send({ event: 'message', data }));
+        : progressReporter(step.progressToken, (data) => session.stream.offer({ event: 'message', data }));
     if (progress !== undefined) call.progress = progress.report;
 
-    const answered = chain(runTool(step.tool, step.input, call, cancel), async (result) => {
+    const answered = chain(runTool(step.tool, step.input, call, cancel), (result) => {
       progress?.stop();
       const challenge = oauthChallenge(step, result, metadataUrl);
       // A cancelled request gets no answer (basic/utilities/cancellation).
-      if (challenge === null && !cancel.signal.aborted) {
-        const textOf = (sent: ToolResult) => toolResultText(methods, { id, era: 'legacy', requestId }, sent);
-        const renew = () => confirm(call)?.then((problem) => problem && textOf(err(problem)));
-        await send(session, textOf(result), result.ok ? renew : undefined);
-      }
+      if (challenge === null && !cancel.signal.aborted) sendResult(session, id, requestId, result);
       call.release();
       sessions.callEnded(session, id);
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
@@ -149,22 +156,25 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     return waits ? holdingOpen(exchange, step.tool.timeoutMs, answered) : accepted();
   }
 
-  /** A client that does not read is cut off, not buffered for. After each wait `renew` may change what is sent. */
-  async function send(
-    { id, stream }: Session,
-    text: string,
-    renew?: () => Promise<string | undefined> | undefined,
-  ): Promise<void> {
-    let data = text;
-    for (let waitedMs = 0; sessions.has(id) && !stream.send({ event: 'message', data }); waitedMs += LOOK_EVERY_MS) {
-      if (waitedMs >= NO_ROOM_MS_MAX) return stream.cut();
-      await sleep(LOOK_EVERY_MS);
-      data = (await renew?.()) ?? data;
-    }
+  function sendResult(session: Session, id: Id, requestId: string, result: ToolResult): void {
+    const textOf = (answer: ToolResult) => toolResultText(methods, { id, era: 'legacy', requestId }, answer);
+    const refusal = (why: Sent) =>
+      why === 'too_large' ? resultText(id, refusalMembers(TOO_LARGE)) : textOf(err(OVERLOADED));
+    send(session, () => textOf(result), refusal, resultCharsMin(result));
+  }
+
+  /** Sends an answer, or why it can't be had here. A client that leaves even that unread is cut off. */
+  function send({ stream }: Session, textOf: () => string, refusal: (why: Sent) => string, charsMin?: number): void {
+    const sent = stream.send(() => ({ event: 'message', data: textOf() }), charsMin);
+    if (sent === 'sent') return;
+    if (stream.send(() => ({ event: 'message', data: refusal(sent) })) !== 'sent') stream.cut();
   }
 
   return { open, post };
 }
+
+/** A key in `_meta` counts with any message: clients that send it with calls may send it with all. */
+const keyIn = (message: Message): string | null => ('params' in message ? metaApiKey(message.params._meta) : null);
 
 function takeNotification(session: Session, { method, params }: NotificationMessage): void {
   if (method === 'notifications/cancelled') session.calls.get(params.requestId as Id)?.abort();

@@ -71,6 +71,10 @@ export function toolResultText(
   return error === undefined ? resultText(id, methods.framed(era, toolResultMembers(result))) : errorText(id, error);
 }
 
+/** The text that answers a call has at least this many characters: JSON is in it twice (toolResultMembers). */
+export const resultCharsMin = (result: ToolResult): number =>
+  result.ok && 'json' in result.value ? 2 * result.value.json.length : 0;
+
 /** The challenge for a user's tool without a valid token: the one refusal that a client can mend by itself. */
 export function oauthChallenge(
   { tool }: ToolStep,

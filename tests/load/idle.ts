@@ -7,7 +7,7 @@ import { callOver, userHeaders } from '../support/client.ts';
 import { request } from '../support/mcp.ts';
 import { openFiles } from '../support/open-files.ts';
 import { isWhole, type RawConnection, rawConnection } from '../support/raw.ts';
-import { manyStreams, postTo, sessionsOf } from '../support/raw-sse.ts';
+import { BEHIND_PROXY, manyStreams, postTo, sessionsOf } from '../support/raw-sse.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
@@ -33,7 +33,7 @@ export async function idleLoad(options: { connections: number; streams: number; 
   await using server = await startProcess({
     name: 'the server',
     script: join(import.meta.dir, '../../src/main.ts'),
-    env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' },
+    env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', ...BEHIND_PROXY },
   });
   const { url } = server;
   const before = openFiles(server.pid).length;

@@ -81,7 +81,7 @@ describe('progress', () => {
       },
     };
     const live = liveAnswer(streams, {} as Exchange, 'p-1');
-    expect(live.finish('{}')).toBeUndefined();
+    expect(live.finish('{}', () => '{}')).toBeUndefined();
     live.report(1);
     expect(opened).toBe(0);
   });

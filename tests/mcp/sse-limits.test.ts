@@ -6,43 +6,122 @@ import { ok } from '../../src/problem.ts';
 import { defineTool } from '../../src/tools/tool.ts';
 import { call, openSse, request } from '../support/mcp.ts';
 import { rawConnection, rawPost } from '../support/raw.ts';
-import { manyStreams, postTo, postUntilCutOff, rawStream, sessionsOf } from '../support/raw-sse.ts';
-import { createTestApp } from '../support/test-app.ts';
+import {
+  BEHIND_PROXY,
+  cameFrom,
+  manyStreams,
+  postTo,
+  postUntilCutOff,
+  type RawStream,
+  rawStream,
+  sessionsOf,
+} from '../support/raw-sse.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
 import { until } from '../support/until.ts';
 
 const SESSIONS_MAX = 1000;
+const PER_ADDRESS_MAX = 100;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} });
+const initialized = { jsonrpc: '2.0', method: 'notifications/initialized' };
+
+const startBehindProxy = () => createTestApp({ env: BEHIND_PROXY });
+
+/** What a client may have done with its stream, by what it is. */
+type Kind = 'nobody’s, unused' | 'nobody’s, used' | 'somebody’s, unused' | 'somebody’s, used';
+
+async function openAs(app: TestApp, kind: Kind, address: string): Promise<RawStream> {
+  const user = kind.startsWith('somebody') ? await bearer(app, 'alice') : {};
+  const stream = await rawStream(app.url, { ...cameFrom(address), ...user });
+  await postTo(stream.postUrl, kind.endsWith('unused') ? initialized : initialize, user);
+  return stream;
+}
+
+async function isOpen(app: TestApp, { postUrl }: RawStream): Promise<boolean> {
+  return (await postTo(postUrl, initialized, await bearer(app, 'alice'))).status === 202;
+}
+
+/** The order in which streams make room, whatever the order they were opened in. */
+const OPENED: readonly Kind[] = [
+  'somebody’s, used',
+  'somebody’s, unused',
+  'nobody’s, used',
+  'somebody’s, unused',
+  'nobody’s, unused',
+  'nobody’s, used',
+];
+const MAKE_ROOM = [2, 4, 5, 1, 3];
+
+/** Opens streams of all kinds, then used ones until there are as many as may be, then more, each in another’s place. */
+async function makeRoomInOrder(
+  app: TestApp,
+  most: number,
+  addressOf: (index: number) => string,
+  others = 0,
+): Promise<void> {
+  const count = most + others;
+  const opened: RawStream[] = [];
+  for (const [index, kind] of OPENED.entries()) opened.push(await openAs(app, kind, addressOf(index)));
+  const user = await bearer(app, 'alice');
+  for (let index = opened.length; index < most; index += 1) {
+    const stream = await rawStream(app.url, { ...cameFrom(addressOf(index)), ...user });
+    await postTo(stream.postUrl, initialize, user);
+  }
+  expect(await sessionsOf(app.url)).toBe(count);
+  for (const [place, index] of MAKE_ROOM.entries()) {
+    await openAs(app, 'somebody’s, used', addressOf(index));
+    await opened[index]?.ended();
+    expect(await sessionsOf(app.url)).toBe(count);
+    for (const later of MAKE_ROOM.slice(place + 1)) expect(opened[later]?.text()).not.toContain('\r\n0\r\n\r\n');
+  }
+  const refused = await fetch(`${app.url}/sse`, { headers: { ...cameFrom(addressOf(0)), ...user } });
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+  expect(((await refused.json()) as { code: string }).code).toBe('overloaded');
+  const [first] = opened;
+  if (first === undefined) throw new Error('none was opened');
+  expect(await isOpen(app, first)).toBe(true);
+  first.drop();
+  await until(async () => (await sessionsOf(app.url)) < count);
+  await openAs(app, 'nobody’s, unused', addressOf(0));
+}
 
 describe('the number of streams', () => {
-  test('at the limit the oldest that never initialized makes room', async () => {
-    await using app = await createTestApp();
-    const first = await rawStream(app.url);
-    await postTo(first.postUrl, initialize);
-    const second = await rawStream(app.url);
-    await manyStreams(app.url, SESSIONS_MAX - 2);
-    expect(await sessionsOf(app.url)).toBe(SESSIONS_MAX);
-    const latest = await rawStream(app.url);
-    await second.ended();
-    expect(await sessionsOf(app.url)).toBe(SESSIONS_MAX);
-    expect((await postTo(second.postUrl, request('ping'))).status).toBe(404);
-    for (const { postUrl, contains } of [first, latest]) {
-      await postTo(postUrl, request('ping', undefined, 'here'));
-      await contains('"here"');
-    }
+  test('at the limit the oldest of nobody makes room, then the oldest that nobody has used; then a new one is 503', async () => {
+    await using app = await startBehindProxy();
+    await makeRoomInOrder(app, SESSIONS_MAX, (index) => `192.0.2.${index % 20}`);
   }, 30_000);
 
-  test('when all are in use a new one is 503, until one ends', async () => {
+  test('of one address, at its share the same, among its own', async () => {
+    await using app = await startBehindProxy();
+    const others = [
+      await openAs(app, 'nobody’s, unused', '192.0.2.1'),
+      await openAs(app, 'somebody’s, unused', '192.0.2.1'),
+    ];
+    // A /64 is one address: one host may own it.
+    const addressOf = (index: number) => `2001:db8:0:1::${index}`;
+    await makeRoomInOrder(app, PER_ADDRESS_MAX, addressOf, others.length);
+    for (const other of others) expect(await isOpen(app, other)).toBe(true);
+  }, 30_000);
+
+  test('an anonymous client that opens all it can takes only its share, and nobody’s place', async () => {
+    await using app = await startBehindProxy();
+    const mine = await openAs(app, 'nobody’s, used', '192.0.2.1');
+    const flood: RawStream[] = [];
+    for (let round = 0; round < 20; round += 1) {
+      const some = Array.from({ length: 50 }, () => rawStream(app.url, cameFrom('198.51.100.7')));
+      flood.push(...(await Promise.all(some)));
+    }
+    expect(flood).toHaveLength(SESSIONS_MAX);
+    expect(await sessionsOf(app.url)).toBe(1 + PER_ADDRESS_MAX);
+    expect(await isOpen(app, mine)).toBe(true);
+    await openAs(app, 'nobody’s, unused', '192.0.2.2');
+    expect(await sessionsOf(app.url)).toBe(2 + PER_ADDRESS_MAX);
+  }, 30_000);
+
+  test('without a proxy the address is the connection’s, whatever the headers say', async () => {
     await using app = await createTestApp();
-    const open = await manyStreams(app.url, SESSIONS_MAX, async ({ postUrl }) => {
-      await postTo(postUrl, initialize);
-    });
-    const refused = await fetch(`${app.url}/sse`);
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
-    expect(((await refused.json()) as { code: string }).code).toBe('overloaded');
-    open[500]?.drop();
-    await until(async () => (await sessionsOf(app.url)) < SESSIONS_MAX);
-    await rawStream(app.url);
+    await manyStreams(app.url, PER_ADDRESS_MAX + 10);
+    expect(await sessionsOf(app.url)).toBe(PER_ADDRESS_MAX);
   }, 30_000);
 });
 
@@ -71,6 +150,7 @@ describe('a quiet stream', () => {
     socket.write(rawPost('/mcp', body, { Accept: 'text/event-stream' }));
     await steered.running;
     steered.report(1);
+    await reads((text) => text.includes('"progress":1'));
     app.clock.advance(15_000);
     await reads((text) => text.includes(': keepalive'));
     steered.finish();

@@ -3,7 +3,7 @@
 import { heapStats } from 'bun:jsc';
 import { expect, test } from 'bun:test';
 import { request } from '../support/mcp.ts';
-import { manyStreams, postTo, sessionsOf } from '../support/raw-sse.ts';
+import { BEHIND_PROXY, manyStreams, postTo, sessionsOf } from '../support/raw-sse.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { until } from '../support/until.ts';
 
@@ -27,7 +27,7 @@ async function streamRound(url: string): Promise<void> {
 }
 
 test('five rounds of 1,000 streams leave no session behind, and no memory', async () => {
-  await using app = await createTestApp();
+  await using app = await createTestApp({ env: BEHIND_PROXY });
   const rounds: ReturnType<typeof measure>[] = [];
   while (rounds.length < ROUNDS) {
     await streamRound(app.url);

@@ -3,10 +3,12 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/tools/tool.ts';
+import { createAuthorizationServer } from '../support/authorization-server.ts';
+import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { sessionsOf } from '../support/raw-sse.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { answerOf, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
 import { until } from '../support/until.ts';
 
@@ -112,12 +114,14 @@ describe('POST /messages', () => {
     await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const session = await openSse(app);
-    await session.post(call('get_data'), { 'x-api-key': key });
-    expect((await session.nextMessage()).result.structuredContent.owner).toBe('alice');
     await session.post(call('get_data'));
     expect((await session.nextMessage()).result.content[0].text).toBe('No API key provided');
+    await session.post(call('get_data'), { 'x-api-key': key });
+    expect((await session.nextMessage()).result.structuredContent.owner).toBe('alice');
     await session.post(call('get_data', {}, { _meta: { api_key: key } }));
     expect((await session.nextMessage()).result.structuredContent.owner).toBe('alice');
+    await session.post(call('list_api_keys'), await bearer(app, 'alice'));
+    expect((await session.nextMessage()).result.structuredContent.keys).toHaveLength(1);
   });
 
   test('a bug fails its own request, not the stream', async () => {
@@ -137,56 +141,217 @@ describe('POST /messages', () => {
   });
 });
 
+const NO_SESSION = {
+  type: 'about:blank',
+  title: 'Not Found',
+  status: 404,
+  detail: 'No such session here; behind a balancer /sse needs sticky routing',
+  code: 'session_not_found',
+  requestId: expect.stringMatching(/./),
+};
+const NOBODY = '00000000-0000-4000-8000-000000000000';
+const cancelled = (requestId: unknown) => ({
+  jsonrpc: '2.0',
+  method: 'notifications/cancelled',
+  params: { requestId },
+});
+
+/** Credentials as headers, by what they are. */
+async function credentialsIn(app: TestApp): Promise<Record<string, Record<string, string>>> {
+  const key = async (sub: string) => ({ 'x-api-key': (await app.createKey(sub)).key });
+  return {
+    'no credential': {},
+    'a token of hers': await bearer(app, 'alice'),
+    'a key of hers': await key('alice'),
+    'a token of another user': await bearer(app, 'mallory'),
+    'a key of another user': await key('mallory'),
+    'a token that is none': { authorization: 'Bearer nonsense' },
+    'a key that is none': { 'x-api-key': `sk_test_${'0'.repeat(64)}` },
+    'a token of hers and a key of another user': { ...(await bearer(app, 'alice')), ...(await key('mallory')) },
+    'a token of another user and a key that is none': { ...(await bearer(app, 'mallory')), 'x-api-key': 'nonsense' },
+  };
+}
+const HERS = ['a token of hers', 'a key of hers', 'a token of hers and a key of another user'];
+const NOBODYS = ['no credential', 'a token that is none', 'a key that is none'];
+
 describe('a session belongs to somebody', () => {
-  test('to whoever opened it: others find nothing there', async () => {
+  test.each(HERS)('opened with %s: others find nothing there, and change nothing', async (opener) => {
     await using app = await createTestApp();
-    const alice = await bearer(app, 'alice');
-    const session = await openSse(app, alice);
-    const mallory = await bearer(app, 'mallory');
-    const answer = await session.post(call('list_api_keys'), mallory);
-    expect([answer.status, answer.body.code]).toEqual([404, 'not_found']);
-    const { key } = await app.createKey('mallory');
-    expect((await session.post(request('ping'), { authorization: '', 'x-api-key': key })).status).toBe(404);
-    expect((await session.post(request('ping', undefined, 'mine'), alice)).status).toBe(202);
-    expect((await session.nextMessage()).id).toBe('mine');
+    const all = await credentialsIn(app);
+    if (opener === 'a token of hers and a key of another user') delete all['a token of another user'];
+    const session = await openSse(app, all[opener]);
+    const as = (headers: Record<string, string> = {}) => ({ authorization: '', 'x-api-key': '', ...headers });
+    for (const [who, headers] of Object.entries(all)) {
+      const isHers = HERS.includes(who) || (opener.includes('another') && who.includes('another'));
+      for (const message of [request('ping', undefined, who), call('get_data'), cancelled(1)]) {
+        const { status, body } = await session.post(message, as(headers));
+        expect([who, status]).toEqual([who, isHers ? 202 : 404]);
+        if (!isHers) expect(body).toEqual(NO_SESSION);
+      }
+      if (!isHers) continue;
+      expect(await session.nextMessage()).toEqual({ jsonrpc: '2.0', id: who, result: {} });
+      expect((await session.nextMessage()).id).toBe(1);
+    }
+    const elsewhere = await fetch(`${app.url}/messages?sessionId=${NOBODY}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(request('ping')),
+    });
+    expect([elsewhere.status, await elsewhere.json()]).toEqual([404, NO_SESSION]);
   });
 
-  test('whoever opened it may come back with a newer token, or a key of theirs', async () => {
+  test.each(NOBODYS)('opened with %s, to nobody, until a valid credential is sent to it', async (opener) => {
     await using app = await createTestApp();
-    const session = await openSse(app, await bearer(app, 'alice'));
-    app.clock.advance(60_000);
-    expect((await session.post(request('ping'), await bearer(app, 'alice'))).status).toBe(202);
-    const { key } = await app.createKey('alice');
-    expect((await session.post(request('ping'), { authorization: '', 'x-api-key': key })).status).toBe(202);
+    const all = await credentialsIn(app);
+    const session = await openSse(app, all[opener]);
+    const as = (who: string) => ({ authorization: '', 'x-api-key': '', ...all[who] });
+    for (const who of NOBODYS) {
+      expect((await session.post(request('tools/list', undefined, who), as(who))).status).toBe(202);
+      expect((await session.nextMessage()).id).toBe(who);
+    }
+    expect((await session.post(initialize, as('a key of hers'))).status).toBe(202);
+    for (const who of NOBODYS) expect((await session.post(request('ping'), as(who))).body).toEqual(NO_SESSION);
+    expect((await session.post(request('ping'), as('a token of another user'))).body).toEqual(NO_SESSION);
+    expect((await session.post(request('ping'), as('a token of hers'))).status).toBe(202);
   });
 
-  test('opened by nobody, to the first who posts', async () => {
+  test('a key in _meta makes it somebody’s, too, and opens it with any message', async () => {
     await using app = await createTestApp();
     const session = await openSse(app);
-    expect((await session.post(initialize)).status).toBe(202);
-    const { key } = await app.createKey('alice');
-    expect((await session.post(call('get_data', {}, { _meta: { api_key: key } }))).status).toBe(202);
-    const other = await app.createKey('mallory');
-    expect((await session.post(request('ping'), { 'x-api-key': other.key })).status).toBe(404);
-    expect((await session.post(call('get_data', {}, { _meta: { api_key: other.key } }))).status).toBe(404);
-    expect((await session.post(request('ping'), { 'x-api-key': key })).status).toBe(202);
+    const meta = { _meta: { api_key: (await app.createKey('alice')).key } };
+    expect((await session.post(call('get_data', {}, meta))).status).toBe(202);
+    const other = { _meta: { api_key: (await app.createKey('mallory')).key } };
+    for (const [params, status] of [
+      [undefined, 404],
+      [other, 404],
+      [meta, 202],
+    ] as const) {
+      expect((await session.post(request('ping', params))).status).toBe(status);
+      expect((await session.post(call('get_data', {}, params))).status).toBe(status);
+      expect((await session.post({ ...cancelled(7), params: { requestId: 7, ...params } })).status).toBe(status);
+    }
   });
 
-  test('a credential that is not valid makes nobody its owner', async () => {
+  test('whoever opened it may come back with a newer token', async () => {
     await using app = await createTestApp();
-    const session = await openSse(app, { authorization: 'Bearer nonsense' });
-    await session.post(call('get_data'), { authorization: '', 'x-api-key': `sk_test_${'0'.repeat(64)}` });
-    expect((await session.nextMessage()).result.content[0].text).toBe('Invalid or expired API key');
+    const session = await openSse(app, await bearer(app, 'alice'));
+    app.clock.advance(2 * 3_600_000);
     expect((await session.post(request('ping'), await bearer(app, 'alice'))).status).toBe(202);
   });
 
-  test('a token that has expired is told so, in-band', async () => {
-    await using app = await createTestApp();
+  test('nobody else cancels its calls', async () => {
+    const steered = steeredTool();
+    await using app = await createTestApp({ tools: () => [steered.tool] });
     const alice = await bearer(app, 'alice');
     const session = await openSse(app, alice);
+    await session.post(call('steered'));
+    await steered.running;
+    for (const headers of [{ authorization: '' }, await bearer(app, 'mallory'), { authorization: 'Bearer nonsense' }]) {
+      expect((await session.post(cancelled(1), headers)).status).toBe(404);
+    }
+    expect(steered.isAborted()).toBe(false);
+    expect((await session.post(cancelled(1))).status).toBe(202);
+    await steered.aborted;
+    steered.finish();
+  });
+
+  test('calls with the owner’s credential are told, in-band, when it has ended; nothing else may be sent with it', async () => {
+    await using app = await createTestApp();
+    const alice = await bearer(app, 'alice');
+    const { id, key } = await app.createKey('alice');
+    const byKey = await openSse(app, { 'x-api-key': key });
+    const byToken = await openSse(app, alice);
+    await app.call('revoke_api_key', { keyId: id }, alice);
     app.clock.advance(2 * 3_600_000);
-    expect((await session.post(call('list_api_keys'), alice)).status).toBe(202);
-    expect((await session.nextMessage()).result.content[0].text).toBe('Invalid or expired user token');
+    for (const [session, tool, sentence] of [
+      [byKey, 'get_data', 'Invalid or expired API key'],
+      [byToken, 'list_api_keys', 'Invalid or expired user token'],
+    ] as const) {
+      expect((await session.post(call(tool))).status).toBe(202);
+      expect((await session.nextMessage()).result).toEqual({
+        content: [{ type: 'text', text: sentence }],
+        isError: true,
+      });
+      for (const message of [request('ping'), request('tools/list'), cancelled(1)]) {
+        expect((await session.post(message)).body).toEqual(NO_SESSION);
+      }
+    }
+    // Hers, ended as well, but never seen on this session.
+    expect((await byToken.post(call('get_data'), { authorization: '', 'x-api-key': key })).body).toEqual(NO_SESSION);
+    const withAnother = { ...alice, 'x-api-key': (await app.createKey('alice2')).key };
+    expect((await byToken.post(call('get_data'), withAnother)).status).toBe(404);
+  });
+});
+
+describe('while it can’t be known whose a credential is, a session takes nothing of it, and none is opened with it', () => {
+  const UNAVAILABLE = { status: 503, retryAfter: '1' };
+  async function said(posted: Promise<{ status: number; headers: Headers; body: { code?: string } }>) {
+    const { status, headers, body } = await posted;
+    return { status, retryAfter: headers.get('retry-after'), code: body.code };
+  }
+
+  test('the key store is out of reach', async () => {
+    await using app = await createTestApp();
+    const all = await credentialsIn(app);
+    const hers = await openSse(app, all['a token of hers']);
+    const nobodys = await openSse(app);
+    await app.service.close();
+    app.clock.advance(2000);
+    const unavailable = { ...UNAVAILABLE, code: 'store_unavailable' };
+    const refused = { status: 404, retryAfter: null, code: 'session_not_found' };
+    const taken = { status: 202, retryAfter: null, code: undefined };
+    for (const [who, ofHers, ofNobodys] of [
+      ['a key of hers', unavailable, unavailable],
+      ['a key of another user', unavailable, unavailable],
+      ['a key that is none', unavailable, unavailable],
+      ['a token of another user and a key of another user', unavailable, unavailable],
+      ['a token of hers and a key of another user', taken, unavailable],
+      ['a token of hers', taken, taken],
+      ['a token of another user', refused, refused], // the one before has made it hers
+      ['no credential', refused, refused],
+    ] as const) {
+      const headers = {
+        authorization: '',
+        'x-api-key': '',
+        ...all[who],
+        ...(who.startsWith('a token of another user and') && {
+          ...all['a token of another user'],
+          ...all['a key of another user'],
+        }),
+      };
+      for (const message of [request('ping'), call('get_data'), cancelled(1)]) {
+        expect([who, await said(hers.post(message, headers))]).toEqual([who, ofHers]);
+        expect([who, await said(nobodys.post(message, headers))]).toEqual([who, ofNobodys]);
+      }
+    }
+    const opening = fetch(`${app.url}/sse`, { headers: all['a key of hers'] ?? {} });
+    expect(await said(opening.then(answerOf))).toEqual(unavailable);
+    expect((await fetch(`${app.url}/sse`, { headers: all['a token of hers'] ?? {} })).status).toBe(200);
+    expect((await fetch(`${app.url}/sse`)).status).toBe(200);
+  });
+
+  test('the key set is', async () => {
+    const clock = testClock();
+    await using issuer = await createAuthorizationServer({ nowMs: clock.nowMs });
+    const env = { JWT_SECRET: undefined, JWT_ISSUER: issuer.url };
+    await using app = await createTestApp({ clock, env });
+    const exp = clock.nowMs() / 1000 + 24 * 3600;
+    const tokenOf = async (sub: string) => ({
+      authorization: `Bearer ${await issuer.token({ sub, aud: app.url, exp })}`,
+    });
+    const session = await openSse(app, await tokenOf('alice'));
+    expect((await session.post(request('ping'))).status).toBe(202);
+    issuer.overrides.set('/jwks', () => new Response('no', { status: 500 }));
+    clock.advance(12 * 3_600_000); // longer than a key set is used without being fetched anew
+    const unavailable = { ...UNAVAILABLE, code: 'auth_unavailable' };
+    for (const sub of ['alice', 'mallory']) {
+      expect(await said(session.post(call('list_api_keys'), await tokenOf(sub)))).toEqual(unavailable);
+    }
+    expect((await session.post(request('ping'), { authorization: 'Bearer nonsense' })).body).toEqual(NO_SESSION);
+    issuer.overrides.clear();
+    clock.advance(1000); // the pause after a failed fetch
+    expect((await session.post(request('ping'), await tokenOf('alice'))).status).toBe(202);
+    expect((await session.post(request('ping'), await tokenOf('mallory'))).body).toEqual(NO_SESSION);
   });
 });
 
@@ -212,11 +377,6 @@ describe('calls', () => {
     const session = await openSse(app);
     await session.post(call('steered'));
     await steered.running;
-    const cancelled = (requestId: unknown) => ({
-      jsonrpc: '2.0',
-      method: 'notifications/cancelled',
-      params: { requestId },
-    });
     for (const other of [2, '1', null, undefined, {}]) await session.post(cancelled(other));
     expect(steered.isAborted()).toBe(false);
     await session.post(cancelled(1));

@@ -9,7 +9,6 @@ import { ok } from '../../src/problem.ts';
 import { defineTool } from '../../src/tools/tool.ts';
 import { call, eventReader, modern, openSse, post, postRaw, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
-import { postTo, rawStream } from '../support/raw-sse.ts';
 import { createTestApp, insertKey, NOBODY, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
@@ -222,22 +221,4 @@ describe('answers that are ready, and wait for the end of the turn', () => {
       expect(waited).toEqual(waited.map(() => outcome));
     });
   });
-});
-
-test('an answer that waits for room in its stream is refused by then', async () => {
-  await using started = await start();
-  const { app, key, revoke } = started;
-  const stream = await rawStream(app.url);
-  stream.pause();
-  let waits = false;
-  while (!waits) {
-    const posted = postTo(stream.postUrl, request('tools/list'));
-    waits = await Promise.race([posted.then(() => false), Bun.sleep(100).then(() => true)]);
-  }
-  await postTo(stream.postUrl, call('quick', {}, { _meta: { api_key: key } }));
-  await revoke();
-  app.clock.sleep(LAG_MAX_MS);
-  stream.resume();
-  await stream.contains('Invalid or expired API key');
-  stream.drop();
 });

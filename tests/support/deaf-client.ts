@@ -1,6 +1,6 @@
-// Clients that send a request and never read what comes, with a receive window of a few KB: so that what they leave
-// unread waits in the server, and not in the kernel's buffers, which take megabytes on loopback. Sockets by system call,
-// because no runtime's API sets SO_RCVBUF.
+// Clients that send a request and never read what comes, with a receive window of a few KB and segments as small as on
+// Ethernet: so that what they leave unread waits in the server, and not in the kernel's buffers, which take megabytes on
+// loopback. Sockets by system call, because no runtime's API sets SO_RCVBUF or TCP_MAXSEG.
 
 import { dlopen, FFIType, ptr } from 'bun:ffi';
 
@@ -9,6 +9,10 @@ const SOCK_STREAM = 1;
 const SOL_SOCKET = 1;
 const SO_RCVBUF = 8;
 const WINDOW_BYTES = 2048;
+const IPPROTO_TCP = 6;
+const TCP_MAXSEG = 2;
+/** The server's kernel sizes its send buffer by segments, and those of loopback have 64 KB. */
+const SEGMENT_BYTES = 1460;
 
 const { i32, ptr: pointer, u64, i64 } = FFIType;
 const libc = dlopen('libc.so.6', {
@@ -30,6 +34,7 @@ export function deafClient(url: string, request: string): DeafClient {
   const { hostname, port } = new URL(url);
   const fd = libc.socket(AF_INET, SOCK_STREAM, 0);
   libc.setsockopt(fd, SOL_SOCKET, SO_RCVBUF, ptr(new Int32Array([WINDOW_BYTES])), 4);
+  libc.setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, ptr(new Int32Array([SEGMENT_BYTES])), 4);
   const address = new Uint8Array(16);
   const view = new DataView(address.buffer);
   view.setUint16(0, AF_INET, true);

@@ -22,13 +22,14 @@ export interface RawStream {
 }
 
 /** Opens GET /sse and returns when the endpoint is known. */
-export async function rawStream(url: string): Promise<RawStream> {
+export async function rawStream(url: string, headers: Readonly<Record<string, string>> = {}): Promise<RawStream> {
   const { host, pathname } = new URL(`${url}/sse`);
   const { socket, received, until } = await rawConnection(url);
   const contains = async (what: string) => {
     await until((text) => text.includes(what));
   };
-  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${host}\r\n${lines.join('')}\r\n`);
   await contains('sessionId=');
   const path = /data: (\S+)/.exec(received())?.[1];
   return {
@@ -43,8 +44,12 @@ export async function rawStream(url: string): Promise<RawStream> {
   };
 }
 
-export const postTo = (url: string, message: unknown) =>
-  fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(message) });
+export const postTo = (url: string, message: unknown, headers: Readonly<Record<string, string>> = {}) =>
+  fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(message),
+  });
 
 /** Asks for large answers, which nobody reads, until the stream is gone. */
 export async function postUntilCutOff({ postUrl }: RawStream): Promise<void> {
@@ -53,16 +58,28 @@ export async function postUntilCutOff({ postUrl }: RawStream): Promise<void> {
   }
 }
 
-/** Opens `count` streams, some at a time, and does something with each. */
+/** The environment of a server that believes `cameFrom`. */
+export const BEHIND_PROXY = { TRUST_PROXY: '1' };
+export const cameFrom = (address: string) => ({ 'x-forwarded-for': address });
+
+/** As many clients as one address may have streams. */
+const STREAMS_PER_ADDRESS = 100;
+
+/**
+ * Opens `count` streams, some at a time, and does something with each. They come from as many addresses as it takes,
+ * for a server that is BEHIND_PROXY.
+ */
 export async function manyStreams(
   url: string,
   count: number,
   use: (stream: RawStream) => Promise<void> = async () => {},
+  headers: Readonly<Record<string, string>> = {},
 ): Promise<RawStream[]> {
   const streams: RawStream[] = [];
   while (streams.length < count) {
-    const some = Array.from({ length: Math.min(50, count - streams.length) }, async () => {
-      const stream = await rawStream(url);
+    const some = Array.from({ length: Math.min(50, count - streams.length) }, async (_, index) => {
+      const address = `192.0.2.${Math.floor((streams.length + index) / STREAMS_PER_ADDRESS)}`;
+      const stream = await rawStream(url, { ...headers, ...cameFrom(address) });
       await use(stream);
       return stream;
     });

@@ -42,22 +42,34 @@ function overMcp(url: string): CallTool {
   };
 }
 
-/** On a stream of its own, opened at the first call. One call at a time. */
+/**
+ * On a stream of its own, opened at the first call. One call at a time. A credential that is no good any more is nobody's,
+ * and finds no session: as a client would, it tries again on a new one.
+ */
 function overSse(url: string): CallTool {
   let session: ReturnType<typeof openSse> | undefined;
   let id = 0;
-  return async (tool, input, headers) => {
+  async function post(message: object, headers: Record<string, string>) {
     session ??= openSse({ url });
     const open = await session;
+    return { open, posted: await open.post(message, headers) };
+  }
+  return async (tool, input, headers) => {
     id += 1;
-    const posted = await open.post({ ...call(tool, input), id }, headers);
+    const message = { ...call(tool, input), id };
+    let { open, posted } = await post(message, headers);
+    if (posted.status === 404) {
+      await open.drop();
+      session = undefined;
+      ({ open, posted } = await post(message, headers));
+    }
     if (posted.status === 503) return shed(posted.headers);
-    if (posted.status === 404 && (await open.nextMessage()) === undefined) throw new Error('the stream ended');
+    if (posted.status === 404) throw new Error('the stream ended');
     if (posted.status !== 202) throw new WrongAnswer(`${tool} answered ${posted.status} over /messages`);
-    const message = await open.nextMessage();
-    if (message === undefined) throw new Error('the stream ended');
-    if (message.id !== id) throw new WrongAnswer(`call ${id} was answered with ${JSON.stringify(message)}`);
-    return outcomeOf(tool, message);
+    const answer = await open.nextMessage();
+    if (answer === undefined) throw new Error('the stream ended');
+    if (answer.id !== id) throw new WrongAnswer(`call ${id} was answered with ${JSON.stringify(answer)}`);
+    return outcomeOf(tool, answer);
   };
 }
 

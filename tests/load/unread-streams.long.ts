@@ -1,0 +1,26 @@
+// 500 event streams that nobody reads, on both runtimes.
+
+import { expect, test } from 'bun:test';
+import { folderWithKeys, STREAM_USES, type StreamsReport, unreadLists, unreadStreams } from './unread-streams.ts';
+
+const RESIDENT_MB_MAX = 256;
+const MEDIAN_MS_MAX = 100;
+
+function check(what: string, { residentMb, medianMs, calls }: StreamsReport): void {
+  console.log(`${what}: ${residentMb.toFixed(0)} MB, ${calls} calls, p50 ${medianMs.toFixed(1)} ms`);
+  expect(residentMb).toBeLessThan(RESIDENT_MB_MAX);
+  expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
+}
+
+for (const runtime of ['bun', 'deno'] as const) {
+  test.each(STREAM_USES)(`${runtime}: 500 streams %s`, async (use) => {
+    check(`${runtime}, ${use}`, await unreadStreams(use, { streams: 500, runtime }));
+  });
+
+  test(`${runtime}: one stream, and 8 lists of all sizes`, async () => {
+    for (const scopeChars of [100, 500, 2000]) {
+      const folder = await folderWithKeys(1000, scopeChars);
+      check(`${runtime}, 8 lists, scopes of ${scopeChars}`, await unreadLists(folder, 8, runtime));
+    }
+  });
+}

@@ -1,0 +1,30 @@
+// Event streams that nobody reads take little memory and nobody's time. With more of them, and on Deno, in
+// unread-streams.long.ts.
+
+import { expect, test } from 'bun:test';
+import { folderWithKeys, STREAM_USES, unreadLists, unreadStreams } from './unread-streams.ts';
+
+const RESIDENT_MB_MAX = 256;
+const MEDIAN_MS_MAX = 100;
+const isLinux = process.platform === 'linux';
+
+test.skipIf(!isLinux).each(STREAM_USES)(
+  '100 streams %s',
+  async (use) => {
+    const { residentMb, medianMs } = await unreadStreams(use, { streams: 100, runtime: 'bun' });
+    expect(residentMb).toBeLessThan(RESIDENT_MB_MAX);
+    expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
+  },
+  60_000,
+);
+
+test.skipIf(!isLinux)(
+  'one stream, and 8 lists that are larger than an event may be',
+  async () => {
+    const { residentMb, medianMs, read } = await unreadLists(await folderWithKeys(1000, 2000), 8, 'bun');
+    expect(residentMb).toBeLessThan(RESIDENT_MB_MAX);
+    expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
+    expect(read.match(/The result is too large for this transport; use \/mcp/g)).toHaveLength(8);
+  },
+  60_000,
+);
