@@ -8,7 +8,7 @@ import { productionEnv, productionFolder } from '../support/production.ts';
 
 /** As SECURITY.md lists them. The native part is not named there, because each platform has its own. */
 function listedPackages(): string[] {
-  const security = readFileSync(join(import.meta.dir, '../../SECURITY.md'), 'utf8');
+  const security = readFileSync(join(import.meta.dir, '../../.github/SECURITY.md'), 'utf8');
   const [, table = ''] = /\n## Dependencies\n[^|]*((?:\|.*\n)+)/.exec(security) ?? [];
   return [...table.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
 }

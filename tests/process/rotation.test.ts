@@ -34,7 +34,7 @@ test('the statement in SECURITY.md revokes the keys made since a moment, in the 
   const bad = await create();
   expect([await use(good), await use(bad)]).toEqual([200, 200]);
 
-  const statement = /UPDATE api_keys .*;$/m.exec(readFileSync(join(import.meta.dir, '../../SECURITY.md'), 'utf8'))?.[0];
+  const statement = /UPDATE api_keys .*;$/m.exec(readFileSync(join(import.meta.dir, '../../.github/SECURITY.md'), 'utf8'))?.[0];
   const db = createClient({ url: `file:${join(server.folder, 'data/keys.db')}` });
   await db.execute(statement?.replace('1767225600000', String(leakedAtMs)) ?? '');
   db.close();
