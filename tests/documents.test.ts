@@ -1,13 +1,106 @@
-// The documents name only files that exist.
+// What the documents name is there: files, links and their headings, scripts, versions.
 
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { Glob } from 'bun';
+import PACKAGE from '../package.json';
+import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 
-const ROOT = join(import.meta.dir, '..');
+test('the documents are found', () => {
+  expect(DOCUMENTS).toContain('README.md');
+  expect(DOCUMENTS).toContain('.github/SECURITY.md');
+  expect(DOCUMENTS).toContain('src/README.md');
+});
 
-test.each(['README.md', 'SECURITY.md'])('every test that %s names is there', (document) => {
-  const named = readFileSync(join(ROOT, document), 'utf8').match(/\btests\/[\w./-]*\w/g) ?? [];
-  expect(named).not.toBeEmpty();
-  expect(named.filter((name) => !existsSync(join(ROOT, name)))).toEqual([]);
+/** Paths from the root of the repository, as running text names them. */
+const pathsIn = (text: string) => text.match(/(?<![\w./-])(?:\.ci|\.github|db|src|tests)\/[\w./-]*\w/g) ?? [];
+
+/** The targets of links and images, outside of code. */
+const linksIn = (text: string) =>
+  [
+    ...text
+      .replace(/^```[\s\S]*?^```/gm, '')
+      .replace(/`[^`\n]*`/g, 'code')
+      .matchAll(/\[[^\]]*\]\(([^)\s]+)\)/g),
+  ].map(([, target = '']) => target);
+
+/** The anchors of a document's headings, as GitHub makes them. */
+const anchorsIn = (text: string) =>
+  [...text.replace(/^```[\s\S]*?^```/gm, '').matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_\- ]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+function leadsSomewhere(document: string, target: string): boolean {
+  const [path = '', anchor] = target.split('#');
+  const file = path === '' ? document : join(dirname(document), path);
+  if (!existsSync(join(ROOT, file))) return false;
+  return anchor === undefined || anchorsIn(readDocument(file).text).includes(anchor);
+}
+
+/** What stands in code marks and is neither a variable nor a field. */
+const eventsIn = (cell: string) =>
+  [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code).filter((code) => !/[=:]/.test(code));
+
+describe.each(DOCUMENTS)('%s', (document) => {
+  const { text } = readDocument(document);
+
+  test('names only files that are there', () => {
+    const toWrite = filesToWrite(text);
+    const missing = pathsIn(text).filter((path) => !toWrite.includes(path) && !existsSync(join(ROOT, path)));
+    expect(missing).toEqual([]);
+  });
+
+  test('has no relative link that leads nowhere', () => {
+    const relative = linksIn(text).filter((target) => !/^[a-z]+:/.test(target));
+    expect(relative.filter((target) => !leadsSomewhere(document, target))).toEqual([]);
+  });
+
+  test('names only scripts that package.json has, and the Bun that runs', () => {
+    const scripts = [...text.matchAll(/\bbun(?:@[\d.]+)? run (\w+(?::\w+)*)/g)].map(([, name = '']) => name);
+    expect(scripts.filter((name) => !(name in PACKAGE.scripts))).toEqual([]);
+    expect((text.match(/bun@[\d.]+/g) ?? []).filter((pinned) => pinned !== `bun@${Bun.version}`)).toEqual([]);
+  });
+});
+
+test('every threat names a test', () => {
+  const threats = readDocument('tests/security/README.md').table('Threats');
+  expect(threats.length).toBeGreaterThan(20);
+  expect(threats.filter(([, , shownBy = '']) => pathsIn(shownBy).length === 0)).toEqual([]);
+});
+
+test('the table of scripts has all of them', () => {
+  const listed = readDocument('tests/README.md').table('Scripts');
+  expect(listed.map(([name]) => unquoted(name).split(' ')[0] ?? '').sort()).toEqual(
+    Object.keys(PACKAGE.scripts).sort(),
+  );
+});
+
+test('the table of the log names the events that are logged, all of them and no other', () => {
+  const source = [...new Glob('**/*.ts').scanSync(join(ROOT, 'src'))]
+    .map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'))
+    .join('\n');
+  const logged = source.matchAll(/(?:\.(?:info|warn)|\bmutate)\('([^']+)'|\bline\('warn', '([^']+)'/g);
+  const events = new Set([...logged].map(([, event, ofLog]) => (event ?? ofLog ?? '').replace(/:.*/, '')));
+  const rows = readDocument('src/README.md').table('Operations');
+  const named = rows.filter(([level = '']) => /info|warn/.test(level)).flatMap(([, cell = '']) => eventsIn(cell));
+  expect(named.sort()).toEqual([...events].sort());
+});
+
+describe('on Deno', () => {
+  const deno = readDocument('src/README.md');
+
+  test('the version is the one that is installed', () => {
+    expect(deno.section('Deno')).toContain(`(tested with ${PACKAGE.devDependencies.deno})`);
+  });
+
+  test('the command for a remote database is that of start:deno with fewer permissions', () => {
+    const script = PACKAGE.scripts['start:deno'].split(' exec ')[1] ?? '';
+    const fewer = script.replace(',LIBSQL_JS_DEV', '').replace(/ --allow-(read|write|ffi|sys)\b/g, '');
+    const words = (command: string) => command.trim().split(/\s+/).sort();
+    expect(words(deno.codeBlock('Deno', 'sh', 1))).toEqual(words(fewer));
+  });
 });

@@ -1,4 +1,5 @@
-// The README is true: its session is pasted, its example tool is built and called, its tables are compared.
+// The README is true: its session is pasted, its example tool is built and called, its tables are compared. So are the
+// tools that src/tools/README.md adds.
 
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,43 +12,14 @@ import { type ProblemCode, problemText } from '../src/problem.ts';
 import { SUBJECT_CHARS_MAX } from '../src/subject.ts';
 import { TOOL_TIMEOUT_MS } from '../src/tools/tool.ts';
 import { callOver, userHeaders } from './support/client.ts';
+import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { startServer } from './support/server-process.ts';
 import { copyOfSource } from './support/source.ts';
 import { answerOf, createTestApp, TEST_SECRET } from './support/test-app.ts';
 
-const ROOT = join(import.meta.dir, '..');
-const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
+const README = readDocument('README.md');
+const TOOLS_README = readDocument('src/tools/README.md');
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-
-/** The text of a section, up to the next one. */
-function section(title: string): string {
-  const start = README.indexOf(`\n## ${title}\n`);
-  if (start === -1) throw new Error(`the README has no section "${title}"`);
-  const end = README.indexOf('\n## ', start + 1);
-  return README.slice(start, end === -1 ? undefined : end);
-}
-
-/** The first code block of its kind in a section, unless another is asked for. */
-function codeBlock(title: string, language: string, index = 0): string {
-  const block = section(title).split(`\`\`\`${language}\n`)[index + 1]?.split('\n```')[0];
-  if (block === undefined) throw new Error(`section "${title}" has no \`\`\`${language} block`);
-  return `${block}\n`;
-}
-
-/** The cells of a section's first table, without its head. */
-const table = (title: string): string[][] =>
-  section(title)
-    .split('\n')
-    .filter((line) => line.startsWith('|'))
-    .slice(2)
-    .map((line) =>
-      line
-        .slice(1, -1)
-        .split('|')
-        .map((cell) => cell.trim()),
-    );
-
-const unquoted = (cell = '') => cell.replaceAll('`', '');
 
 interface RunOptions {
   readonly cwd: string;
@@ -96,6 +68,13 @@ async function paste(lines: string, root: string, url: string, env: Readonly<Rec
     .map((line) => JSON.parse(line));
 }
 
+/** The one file that a document has its reader write. */
+function fileToWrite({ text }: { readonly text: string }): string {
+  const files = filesToWrite(text);
+  expect(files).toHaveLength(1);
+  return files[0] ?? '';
+}
+
 // A machine with nothing but Node.js may lack curl; the CI has it.
 const WITHOUT_CURL = Bun.which('curl') === null;
 
@@ -104,7 +83,7 @@ test.skipIf(WITHOUT_CURL)(
   async () => {
     const root = copyOfSource();
     await using server = await startServer({ root, folder: root });
-    const answers = await paste(codeBlock('A first session', 'sh'), root, server.url);
+    const answers = await paste(README.codeBlock('A first session', 'sh'), root, server.url);
     expect(answers).toHaveLength(7);
     const [created, data, listed, revoked, refused, deleted, empty] = answers;
     expect(created).toMatchObject({ name: 'my first key', scopes: ['read'], key: expect.stringMatching(/^sk_test_/) });
@@ -119,18 +98,19 @@ test.skipIf(WITHOUT_CURL)(
   30_000,
 );
 
-test('the example tool, put where the README says, compiles and answers', async () => {
+test('the example tools, put where the documents say, compile and answer', async () => {
   const root = copyOfSource();
-  const file = /This one is\n`(src\/tools\/[\w-]+\.ts)`/.exec(section('A tool of your own'))?.[1] ?? '';
-  const tool = codeBlock('A tool of your own', 'ts');
-  writeFileSync(join(root, file), tool);
-  const limited = tool.replace(/(?<=defineTool\().*(?=, \{)/, codeBlock('A tool of your own', 'ts', 1).trim());
+  const tool = README.codeBlock('A tool of your own', 'ts');
+  writeFileSync(join(root, fileToWrite(README)), tool);
+  const limited = tool.replace(/(?<=defineTool\().*(?=, \{)/, TOOLS_README.codeBlock('Guards', 'ts').trim());
   expect(limited).toContain('guards.rateLimit');
   writeFileSync(join(root, 'src/tools/limited.ts'), limited); // it only has to compile
+  writeFileSync(join(root, fileToWrite(TOOLS_README)), TOOLS_README.codeBlock('Input and output', 'ts'));
   const index = join(root, 'src/tools/index.ts');
   const before = readFileSync(index, 'utf8');
-  const after = `import { listOrders } from './list-orders.ts';\n${before.replace('const OFFERED = [', '$&\n  listOrders,')}`;
-  expect(after.match(/listOrders/g)).toHaveLength(2);
+  const imports = "import { listOrders } from './list-orders.ts';\nimport { countLines } from './count-lines.ts';\n";
+  const after = imports + before.replace('const OFFERED = [', '$&\n  listOrders,\n  countLines,');
+  expect(after.match(/listOrders|countLines/g)).toHaveLength(4);
   writeFileSync(index, after);
 
   const checked = await run([join(ROOT, 'node_modules/.bin/tsc'), '--noEmit'], { cwd: root });
@@ -153,27 +133,33 @@ test('the example tool, put where the README says, compiles and answers', async 
   expect((await callOver(server.url, 'list_orders')).status).toBe(401);
   const { body: document } = await answerOf(await fetch(`${server.url}/openapi.json`));
   expect(document.paths).toHaveProperty('/tools/list_orders');
+  const lines = await callOver(server.url, 'count_lines', { id: 'terms' }, reader);
+  expect(lines.body.content).toEqual([{ type: 'text', text: '3 lines' }]);
+  const lost = await callOver(server.url, 'count_lines', { id: 'lost' }, reader);
+  expect(lost.body).toMatchObject({ status: 400, issues: [{ path: 'id', message: 'No such page' }] });
   if (WITHOUT_CURL) return;
-  const pasted = await paste(codeBlock('A tool of your own', 'sh'), root, server.url, { JWT_SECRET: TEST_SECRET });
+  const pasted = await paste(README.codeBlock('A tool of your own', 'sh'), root, server.url, {
+    JWT_SECRET: TEST_SECRET,
+  });
   expect(pasted).toEqual([open.body]);
 }, 30_000);
 
 test('the table of routes: each is there, and answers the method it names', async () => {
   await using app = await createTestApp();
   const allowed = await Promise.all(
-    table('Routes').map(async ([method = '', path]) => {
+    README.table('Routes').map(async ([method = '', path]) => {
       const url = app.url + unquoted(path).replace('<tool_name>', 'get_data');
       const { status, headers } = await fetch(url, { method: 'PUT' });
       return { path, status, named: headers.get('allow')?.split(', ').includes(unquoted(method)) };
     }),
   );
-  expect(allowed).toEqual(table('Routes').map(([, path]) => ({ path, status: 405, named: true })));
+  expect(allowed).toEqual(README.table('Routes').map(([, path]) => ({ path, status: 405, named: true })));
 });
 
 test('the table of errors: every code there is, with its status', () => {
   const source = readFileSync(join(ROOT, 'src/problem.ts'), 'utf8');
   const codes = [...source.matchAll(/readonly code: '(\w+)'/g)].map(([, code]) => code as ProblemCode);
-  const listed = table('Errors').flatMap(([status, cell]) =>
+  const listed = README.table('Errors').flatMap(([status, cell]) =>
     unquoted(cell)
       .split(', ')
       .map((code) => [code, Number(status)]),
@@ -196,7 +182,7 @@ test('the table of tools: those that come with the server, their credentials and
     };
   });
   const quoted = (cell = '') => [...cell.matchAll(/`(\w+)`/g)].map(([, word]) => word);
-  const described = table('Tools').map(([name, credential, input, output]) => ({
+  const described = README.table('Tools').map(([name, credential, input, output]) => ({
     name: unquoted(name),
     jwt: credential === 'user token',
     input: quoted(input),
@@ -211,14 +197,14 @@ describe('the table of configuration', () => {
     const env = new Proxy<Env>({}, { get: (_target, name) => void read.add(String(name)) });
     parseConfig(env);
     expect(
-      table('Configuration')
+      README.table('Configuration')
         .map(([name]) => unquoted(name))
         .sort(),
     ).toEqual([...read].sort());
   });
 
   test('gives defaults that change nothing when they are set', () => {
-    const defaults = table('Configuration').filter(([, value = '']) => /^`[^`]+`$/.test(value));
+    const defaults = README.table('Configuration').filter(([, value = '']) => /^`[^`]+`$/.test(value));
     expect(defaults.length).toBeGreaterThan(7);
     for (const [name, value] of defaults) {
       expect(parseConfig({ [unquoted(name)]: unquoted(value) })).toEqual(parseConfig({}));
@@ -227,17 +213,11 @@ describe('the table of configuration', () => {
 });
 
 test('the table of limits: those of the code', () => {
-  const limits = new Map(table('Limits').map(([what, limit]) => [what, limit]));
+  const limits = new Map(README.table('Limits').map(([what, limit]) => [what, limit]));
   expect(limits.get('request body')).toBe(`${BODY_BYTES_MAX / 1024 / 1024} MiB`);
   expect(limits.get('keys of one user, in any state')).toBe(KEYS_PER_USER_MAX.toLocaleString('en'));
   expect(limits.get('user id (`sub`)')).toBe(`${SUBJECT_CHARS_MAX} characters`);
   expect(limits.get('a tool call')).toStartWith(`${TOOL_TIMEOUT_MS / 1000} s,`);
-});
-
-test('every script that is named exists, and the pinned Bun is the one that runs', () => {
-  const named = table('Scripts').map(([name]) => unquoted(name).split(' ')[0] ?? '');
-  expect(named.filter((name) => !(name in PACKAGE.scripts))).toEqual([]);
-  expect(new Set(README.match(/bun@[\d.]+/g))).toEqual(new Set([`bun@${Bun.version}`]));
 });
 
 test('four run-time packages, all versions exact', () => {

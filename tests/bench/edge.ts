@@ -1,5 +1,5 @@
 // `bun tests/bench/edge.ts`: what one key, poll, read and flush cost, on a file and on a real sqld. From these figures
-// the README computes how many servers one database can carry.
+// src/store/README.md computes how many servers one database can carry.
 
 import { statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';

@@ -1,16 +1,16 @@
 // What a production install brings, counted: every package here runs with access to every key that is presented.
 
 import { expect, test } from 'bun:test';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { dependencies, devDependencies, scripts } from '../../package.json';
+import { readDocument } from '../support/documents.ts';
 import { productionEnv, productionFolder } from '../support/production.ts';
 
 /** As SECURITY.md lists them. The native part is not named there, because each platform has its own. */
 function listedPackages(): string[] {
-  const security = readFileSync(join(import.meta.dir, '../../SECURITY.md'), 'utf8');
-  const [, table = ''] = /\n## Dependencies\n[^|]*((?:\|.*\n)+)/.exec(security) ?? [];
-  return [...table.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
+  const rows = readDocument('.github/SECURITY.md').table('Dependencies');
+  return rows.flatMap((cells) => [...cells.join().matchAll(/`([^`]+)`/g)]).map(([, name = '']) => name);
 }
 
 test('a production install brings the packages that SECURITY.md lists, and none that is for development', async () => {

@@ -1,4 +1,4 @@
-// `bun run screenshots`: makes the pictures of the README anew, from the preview page.
+// `bun run screenshots`: makes the pictures of the documents anew, from the preview page.
 
 import { join } from 'node:path';
 import type { FrameLocator } from 'playwright-core';

@@ -1,0 +1,70 @@
+// The Markdown documents of the repository, read by section: their code blocks and tables are what tests run and compare.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const ROOT = join(import.meta.dir, '../..');
+
+/** Not the project's own: packages, data and what .gitignore names. */
+const SKIPPED: readonly string[] = ['.git', 'node_modules', 'data', 'coverage'];
+
+/** The paths of all documents, from the root of the repository. */
+export const DOCUMENTS: readonly string[] = documentsIn('').sort();
+
+function documentsIn(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return SKIPPED.includes(entry.name) ? [] : documentsIn(path);
+    return entry.name.endsWith('.md') ? [path] : [];
+  });
+}
+
+export interface Document {
+  readonly text: string;
+  /** The text of a section (`## title`), up to the next one. */
+  section(title: string): string;
+  /** The first code block of its kind in a section, unless another is asked for. */
+  codeBlock(title: string, language: string, index?: number): string;
+  /** The cells of a section's first table, without its head. */
+  table(title: string): string[][];
+}
+
+export function readDocument(path: string): Document {
+  const text = readFileSync(join(ROOT, path), 'utf8');
+
+  function section(title: string): string {
+    const start = text.indexOf(`\n## ${title}\n`);
+    if (start === -1) throw new Error(`${path} has no section "${title}"`);
+    const end = text.indexOf('\n## ', start + 1);
+    return text.slice(start, end === -1 ? undefined : end);
+  }
+
+  return {
+    text,
+    section,
+    codeBlock(title, language, index = 0) {
+      const blocks = [...section(title).matchAll(/^( *)```(\w*)\n([\s\S]*?)^\1```$/gm)];
+      const block = blocks.filter(([, , named]) => named === language)[index]?.[3];
+      if (block === undefined) throw new Error(`section "${title}" of ${path} has no \`\`\`${language} block ${index}`);
+      return block;
+    },
+    table: (title) =>
+      (/(?:^\|.*\n?)+/m.exec(section(title))?.[0] ?? '')
+        .trim()
+        .split('\n')
+        .slice(2)
+        .map((line) =>
+          line
+            .slice(1, -1)
+            .split('|')
+            .map((cell) => cell.trim()),
+        ),
+  };
+}
+
+/** A cell without its code marks. */
+export const unquoted = (cell = '') => cell.replaceAll('`', '');
+
+/** The files that a document tells its reader to write: they are not there yet. */
+export const filesToWrite = (text: string): string[] =>
+  [...text.matchAll(/\bWrite (?:this one|it) to\s+`(src\/[\w./-]+)`/g)].map(([, file = '']) => file);
