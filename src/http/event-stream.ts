@@ -4,7 +4,7 @@
 
 import type { Clock } from '../clock.ts';
 import { SECURITY_HEADERS } from './headers.ts';
-import type { SendBudget } from './send-budget.ts';
+import { bytesInMemory, type SendBudget } from './send-budget.ts';
 
 export interface ServerEvent {
   /** `message` unless given. */
@@ -265,6 +265,4 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   };
 }
 
-/** In memory, where a text has one byte for each character, or two if one of them needs two. */
-const bytesOf = (text: string): number => (WIDE.test(text) ? 2 : 1) * text.length + EVENT_OVERHEAD_BYTES;
-const WIDE = /[^\0-\xff]/;
+const bytesOf = (text: string): number => bytesInMemory(text) + EVENT_OVERHEAD_BYTES;

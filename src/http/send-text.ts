@@ -1,26 +1,31 @@
-// Makes a response with a text as its body. A large one is handed out in pieces as the client reads, so that what is
-// held for it is known, counts against the budget for unread bytes, and is dropped when the client is too slow.
+// Makes a response with a text as its body. A large one is encoded and handed out in pieces as the client reads, so that
+// what is held for it is known, counts against the budget for unread bytes, and is dropped when the client is too slow.
 
-import type { SendBudget } from './send-budget.ts';
+import { bytesInMemory, type SendBudget } from './send-budget.ts';
 
 /** Texts up to this many characters are left to the runtime, which keeps them until they are sent. */
 const SMALL_CHARS_MAX = 64 * 1024;
 /** Handed to the runtime at a time. */
-const PIECE_BYTES = 64 * 1024;
+const PIECE_CHARS = 32 * 1024;
 
 /**
- * Null when the budget has no room for the text: nothing is sent then. `onSent` runs once, also then: when the last
- * piece has been handed over, or the client is gone or was cut off. For a small text it runs at once.
+ * Takes a text, or the parts of one. Null when the budget has no room for it: nothing is sent then. `onSent` runs once,
+ * also then: when the last piece has been handed over, or the client is gone or was cut off. For a small text it runs at
+ * once.
  */
-export type SendText = (text: string, init: ResponseInit, onSent?: (() => void) | undefined) => Response | null;
+export type SendText = (
+  text: string | readonly string[],
+  init: ResponseInit,
+  onSent?: (() => void) | undefined,
+) => Response | null;
 
 const NOTHING = () => {};
 
 export function createSendText(budget: SendBudget): SendText {
   const utf8 = new TextEncoder();
 
-  function inPieces(bytes: Uint8Array, init: ResponseInit, onSent: () => void): Response | null {
-    let at = 0;
+  function inPieces(parts: readonly string[], init: ResponseInit, onSent: () => void): Response | null {
+    const nextPiece = piecesOf(parts);
     let stream: ReadableStreamDefaultController<Uint8Array> | undefined;
     const holding = budget.open(() => {
       stream?.error(new Error('the client reads too slowly'));
@@ -32,7 +37,7 @@ export function createSendText(budget: SendBudget): SendText {
       holding.release();
       onSent();
     }
-    if (!holding.set(bytes.length)) {
+    if (!holding.set(parts.reduce((sum, part) => sum + bytesInMemory(part), 0))) {
       onSent();
       return null;
     }
@@ -42,10 +47,11 @@ export function createSendText(budget: SendBudget): SendText {
           stream = opened;
         },
         pull(open) {
-          open.enqueue(bytes.subarray(at, at + PIECE_BYTES));
-          at += PIECE_BYTES;
-          holding.set(Math.max(0, bytes.length - at));
-          if (at < bytes.length) return;
+          const { piece, isLast } = nextPiece();
+          const bytes = utf8.encode(piece);
+          holding.read(bytes.length);
+          open.enqueue(bytes);
+          if (!isLast) return;
           open.close();
           end();
         },
@@ -57,8 +63,31 @@ export function createSendText(budget: SendBudget): SendText {
   }
 
   return (text, init, onSent = NOTHING) => {
-    if (text.length > SMALL_CHARS_MAX) return inPieces(utf8.encode(text), init, onSent);
+    const chars = typeof text === 'string' ? text.length : text.reduce((sum, { length }) => sum + length, 0);
+    if (chars > SMALL_CHARS_MAX) return inPieces(typeof text === 'string' ? [text] : text, init, onSent);
     onSent();
-    return new Response(text, init);
+    return new Response(typeof text === 'string' ? text : text.join(''), init);
   };
 }
+
+/** Returns a function that returns the next piece of the whole text, each time it is called. */
+function piecesOf(parts: readonly string[]) {
+  let at = 0; // which part
+  let from = 0; // which character of it
+  return () => {
+    let piece = '';
+    for (let part = parts[at]; part !== undefined && piece.length < PIECE_CHARS; part = parts[at]) {
+      const end = endOfPiece(part, from + PIECE_CHARS - piece.length);
+      piece += part.slice(from, end);
+      from = end;
+      if (from < part.length) continue;
+      at += 1;
+      from = 0;
+    }
+    return { piece, isLast: at === parts.length };
+  };
+}
+
+/** Not between the two halves of a character. */
+const endOfPiece = (text: string, end: number): number =>
+  end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800 ? end + 1 : Math.min(end, text.length);

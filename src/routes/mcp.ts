@@ -58,16 +58,17 @@ export function mcpRoute(options: McpRouteOptions): Handler {
    */
   function tryReply(
     exchange: Exchange,
-    text: string,
+    text: string | readonly string[],
     { status = 200, rateLimit, onSent }: ReplyOptions = {},
   ): Response | null {
     if (status === 200 && !takesJson(exchange)) {
-      return sendText(eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS }, onSent);
+      const data = typeof text === 'string' ? text : text.join('');
+      return sendText(eventText({ event: 'message', data }), { headers: EVENT_STREAM_HEADERS }, onSent);
     }
     return sendText(text, { status, headers: answerHeaders(rateLimit) }, onSent);
   }
 
-  const reply = (exchange: Exchange, text: string, options?: ReplyOptions): Response =>
+  const reply = (exchange: Exchange, text: string | readonly string[], options?: ReplyOptions): Response =>
     tryReply(exchange, text, options) ?? problemResponse(OVERLOADED, exchange.requestId);
 
   function answerRequest(exchange: Exchange, incoming: IncomingRequest): Awaitable<Response> {
@@ -173,7 +174,8 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     const onSent = () => {
       for (const { success } of answers) success?.release();
     };
-    return reply(exchange, `[${answers.map(({ text }) => text).join(',')}]`, { onSent });
+    const parts = answers.flatMap(({ text }, index) => [index === 0 ? '[' : ',', text]);
+    return reply(exchange, [...parts, ']'], { onSent });
   }
 
   function renewBatch(exchange: Exchange, answers: BatchAnswer[]) {
