@@ -31,7 +31,7 @@ const UNNOTICED_MS_MAX = 20;
  */
 export function countingSleep(clock: Clock): Clock {
   let sleptMs = 0;
-  let leadMs = clock.nowMs() - clock.monotonicMs(); // of the wall clock, when last read
+  let leadMs = leadOf(clock); // of the wall clock, when last read
 
   function addSleep(): void {
     // Read again: this thread may have lost the processor between the two readings.

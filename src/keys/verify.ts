@@ -147,7 +147,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
   ): Awaitable<Verified> {
     const { provenAtMs } = feed;
     const cached = cache.get(keyHash);
-    if (cached !== undefined && nowMs < cached.believedUntilMs) {
+    if (cached !== undefined && (nowMs < cached.believedUntilMs || !isUsable(cached))) {
       counts.hits += 1;
       const judged = judge(token, cached, isUse, provenAtMs);
       if (!judged.ok) refuseFromNowOn(keyHash, cached); // it has expired
