@@ -24,7 +24,7 @@ const NOTHING = () => {};
 export function createSendText(budget: SendBudget): SendText {
   const utf8 = new TextEncoder();
 
-  function inPieces(parts: readonly string[], init: ResponseInit, onSent: () => void): Response | null {
+  function inPieces(parts: readonly string[], chars: number, init: ResponseInit, onSent: () => void): Response | null {
     const nextPiece = piecesOf(parts);
     let stream: ReadableStreamDefaultController<Uint8Array> | undefined;
     const holding = budget.open(() => {
@@ -37,10 +37,12 @@ export function createSendText(budget: SendBudget): SendText {
       holding.release();
       onSent();
     }
-    if (!holding.set(parts.reduce((sum, part) => sum + bytesInMemory(part), 0))) {
+    // As many bytes as they may have: to count them, the parts are put together, and not for a text without room.
+    if (!holding.set(2 * chars)) {
       onSent();
       return null;
     }
+    holding.lower(parts.reduce((sum, part) => sum + bytesInMemory(part), 0));
     const body = new ReadableStream<Uint8Array>(
       {
         start(opened) {
@@ -64,7 +66,7 @@ export function createSendText(budget: SendBudget): SendText {
 
   return (text, init, onSent = NOTHING) => {
     const chars = typeof text === 'string' ? text.length : text.reduce((sum, { length }) => sum + length, 0);
-    if (chars > SMALL_CHARS_MAX) return inPieces(typeof text === 'string' ? [text] : text, init, onSent);
+    if (chars > SMALL_CHARS_MAX) return inPieces(typeof text === 'string' ? [text] : text, chars, init, onSent);
     onSent();
     return new Response(typeof text === 'string' ? text : text.join(''), init);
   };
