@@ -13,7 +13,20 @@ export interface RefusalTimes {
   delete(keyHash: string): void;
 }
 
+/** Made when the first key is refused: most servers never see a flood. */
 export function createRefusalTimes(): RefusalTimes {
+  let table: ReturnType<typeof createTable> | undefined;
+  return {
+    get: (keyHash) => table?.get(keyHash),
+    set(keyHash, atMs) {
+      table ??= createTable();
+      table.set(keyHash, atMs);
+    },
+    delete: (keyHash) => table?.delete(keyHash),
+  };
+}
+
+function createTable(): RefusalTimes {
   const tags = new Uint32Array(SETS * WAYS);
   const times = new Float64Array(SETS * WAYS); // 0: free
 
