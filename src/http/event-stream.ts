@@ -118,7 +118,7 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   let isOpen = true; // takes events
   let lastMovedMs = clock.monotonicMs();
   let controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
-  const holding = budget.open(cut);
+  const holding = budget.open(end);
 
   const body = new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
@@ -129,7 +129,7 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
         wanted = true;
         handOver();
       },
-      cancel: () => end(() => {}),
+      cancel: leave,
     },
     new ByteLengthQueuingStrategy({ highWaterMark: 0 }), // nothing is taken out before it can be sent
   );
@@ -144,7 +144,7 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
       if (heldBytes > holdsAtMost) lower(holdsAtMost);
       controller?.enqueue(piece);
     }
-    if (!isOpen && queue.length === 0) end((open) => open.close());
+    if (!isOpen && queue.length === 0) end();
   }
 
   /** Encodes what fits into a piece, and takes out of the queue what is sent to its end. */
@@ -219,27 +219,30 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
     return sent;
   }
 
-  /** Ends the stream for both sides. */
-  function end(how: (open: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>) => void): void {
-    const open = controller;
-    if (open === undefined) return;
-    controller = undefined;
-    queue = [];
-    queuedBytes = 0;
-    holding.release();
-    stopTaking();
-    how(open);
-    onGone();
-  }
-
   function stopTaking(): void {
     if (!isOpen) return;
     isOpen = false;
     onEnd();
   }
 
-  function cut(): void {
-    end((open) => open.error(new Error('the client does not read')));
+  function leave(): void {
+    if (controller === undefined) return;
+    controller = undefined;
+    queue = [];
+    queuedBytes = 0;
+    holding.release();
+    stopTaking();
+    onGone();
+  }
+
+  /**
+   * Also with something in the queue: half an event is none, so a stream may end anywhere. (An error would be a line on
+   * Deno's stderr for each.)
+   */
+  function end(): void {
+    const open = controller;
+    leave();
+    open?.close();
   }
 
   return {
@@ -258,7 +261,7 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
       handOver();
       return true;
     },
-    cut,
+    cut: end,
     get lastMovedMs() {
       return lastMovedMs;
     },
