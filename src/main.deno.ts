@@ -1,8 +1,8 @@
 // The server on Deno: what start.ts needs of this runtime.
 
 import { hash } from 'node:crypto';
-import { VARIABLES } from './env.ts';
-import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
+import { VARIABLES } from './config/env.ts';
+import { type Host, type RunningServer, type ServeOptions, start } from './server.ts';
 
 /**
  * Serves `fetch` with Deno.serve. Deno's own shutdown breaks off bodies that are still being read, so `stop` first

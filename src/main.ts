@@ -1,7 +1,7 @@
 // The server on Bun: what start.ts needs of this runtime.
 
-import { once } from './once.ts';
-import { type Host, type RunningServer, type ServeOptions, start } from './start.ts';
+import { once } from './lib/memoize.ts';
+import { type Host, type RunningServer, type ServeOptions, start } from './server.ts';
 
 /** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;

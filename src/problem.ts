@@ -1,34 +1,6 @@
 // Everything that can go wrong, as values: the Result type and the one union of expected failures.
 // What each looks like on the wire is decided elsewhere: http/problem-response.ts for REST, mcp/ for MCP.
 
-export type Result<T, E = Problem> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: E };
-export type Awaitable<T> = T | Promise<T>;
-
-export const ok = <T>(value: T): Result<T, never> => ({ ok: true, value });
-export const err = <E>(error: E): Result<never, E> => ({ ok: false, error });
-
-/** True for a promise: lets code that is usually synchronous skip the microtask. */
-export const isPromise = <T>(value: Awaitable<T>): value is Promise<T> => value instanceof Promise;
-
-/**
- * Calls `next` now, or when `value` arrives. With a `context`, `next` need not be a closure: on the path of every
- * request, making closures would cost more memory, and with it time, than the work they do.
- */
-export function chain<T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U>;
-export function chain<T, U, C>(
-  value: Awaitable<T>,
-  next: (value: T, context: C) => Awaitable<U>,
-  context: C,
-): Awaitable<U>;
-export function chain<T, U, C>(value: Awaitable<T>, next: (value: T, context: C) => Awaitable<U>, context?: C) {
-  return isPromise(value) ? later(value, next, context as C) : next(value, context as C);
-}
-
-const later = <T, U, C>(value: Promise<T>, next: (value: T, context: C) => Awaitable<U>, context: C): Promise<U> =>
-  value.then((arrived) => next(arrived, context));
-
 /**
  * One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the input itself; neither field quotes what
  * was sent.
@@ -71,7 +43,9 @@ export type Problem =
   | { readonly code: 'overloaded' };
 
 export type ProblemCode = Problem['code'];
+
 export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
+
 export type StoreUnavailable = Extract<Problem, { code: 'store_unavailable' }>;
 
 /** What a caller may read of a problem: the HTTP status, and one sentence that is the same on every transport. */

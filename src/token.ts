@@ -2,11 +2,11 @@
 
 import { parseArgs } from 'node:util';
 import { SignJWT } from 'jose/jwt/sign';
-import { parseConfig } from './config.ts';
-import { developmentSecret } from './data-folder.ts';
-import { parseDuration } from './duration.ts';
-import type { Env } from './env.ts';
-import { isSubject, SUBJECT_CHARS_MAX } from './subject.ts';
+import { parseConfig } from './config/config.ts';
+import type { Env } from './config/env.ts';
+import { isSubject, SUBJECT_CHARS_MAX } from './jwt/claims.ts';
+import { developmentSecret } from './jwt/dev-secret.ts';
+import { parseDuration } from './lib/duration.ts';
 
 const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d]';
 

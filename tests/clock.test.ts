@@ -1,7 +1,7 @@
 // The clock of ages: it counts the time a machine sleeps, and nothing that only looks like it for a moment.
 
 import { expect, test } from 'bun:test';
-import { countingSleep } from '../src/clock.ts';
+import { countingSleep } from '../src/lib/runtime.ts';
 import { testClock } from './support/clock.ts';
 
 const HOUR_MS = 3_600_000;

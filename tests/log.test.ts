@@ -1,8 +1,8 @@
 // The log, line by line. What must never be in it is tested in secrets.test.ts.
 
 import { describe, expect, test } from 'bun:test';
-import { systemClock } from '../src/clock.ts';
-import { createLog } from '../src/log.ts';
+import { systemClock } from '../src/lib/runtime.ts';
+import { createLog } from '../src/log/log.ts';
 import { bearer, createTestApp, type LogLine, type TestApp } from './support/test-app.ts';
 
 const named = async (app: TestApp, event: string): Promise<LogLine[]> =>

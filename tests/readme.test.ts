@@ -4,13 +4,13 @@
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseConfig } from '../src/config.ts';
-import type { Env } from '../src/env.ts';
+import { parseConfig } from '../src/config/config.ts';
+import type { Env } from '../src/config/env.ts';
 import { BODY_BYTES_MAX } from '../src/http/body.ts';
-import { KEYS_PER_USER_MAX } from '../src/keys/keys.ts';
+import { SUBJECT_CHARS_MAX } from '../src/jwt/claims.ts';
+import { KEYS_PER_USER_MAX } from '../src/keys/operations.ts';
 import { type ProblemCode, problemText } from '../src/problem.ts';
-import { SUBJECT_CHARS_MAX } from '../src/subject.ts';
-import { TOOL_TIMEOUT_MS } from '../src/tools/tool.ts';
+import { TOOL_TIMEOUT_MS } from '../src/tools/core/tool.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { startServer } from './support/server-process.ts';

@@ -1,7 +1,7 @@
 // The bounded map behind every cache.
 
 import { expect, test } from 'bun:test';
-import { createRecent } from '../src/recent.ts';
+import { createRecent } from '../src/lib/lru-cache.ts';
 
 const text = (length: number) => 'x'.repeat(length);
 

@@ -2,8 +2,9 @@
 
 import type { Credentials } from '../http/credentials.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
-import type { Log } from '../log.ts';
-import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
 import type { Guard } from './guard.ts';
 
 export interface KeyCall {

@@ -2,7 +2,8 @@
 // itself.
 
 import type { RateLimitState } from '../http/headers.ts';
-import { type Awaitable, chain, ok, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
+import type { Problem } from '../problem.ts';
 
 /** What a caller is asked to bring: a user's token, or an API key. */
 export type Credential = 'user_jwt' | 'api_key';

@@ -1,9 +1,9 @@
 // The rate limit guard: a number of requests per bucket and window, counted in this process. A bucket's window begins
 // with its first use. The decision is noted for the answer's headers (draft-ietf-httpapi-ratelimit-headers).
 
-import type { Clock } from '../clock.ts';
 import type { RateLimit, RateLimitState } from '../http/headers.ts';
-import { err } from '../problem.ts';
+import { err } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
 import { ADDS_NOTHING, type Guard } from './guard.ts';
 
 export interface LimitedCall {

@@ -1,7 +1,7 @@
 // The scope guard: every required scope must be held, by exact string. Comes after a guard that adds `auth`.
 
-import type { Log } from '../log.ts';
-import { err } from '../problem.ts';
+import { err } from '../lib/result.ts';
+import type { Log } from '../log/log.ts';
 import { ADDS_NOTHING, type Guard } from './guard.ts';
 
 export interface ScopedCall {

@@ -1,8 +1,9 @@
 // The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is.
 
 import type { Credentials } from '../http/credentials.ts';
-import type { Log } from '../log.ts';
-import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
 import type { Guard } from './guard.ts';
 
 export interface UserCall {

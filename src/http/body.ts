@@ -1,6 +1,7 @@
 // Reads a JSON body within bounds, and checks its media type, size and syntax, in this order.
 
-import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import type { Problem } from '../problem.ts';
 
 export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input, far below what hurts
 

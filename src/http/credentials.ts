@@ -1,6 +1,6 @@
 // Reads the credentials of a request from wherever they stand; judges none.
 
-import { isObject } from '../json.ts';
+import { isObject } from '../lib/text.ts';
 
 /** As sent. A missing or empty one is null. */
 export interface Credentials {

@@ -2,7 +2,7 @@
 // runtime only as fast as the client reads. What waits is bounded in bytes, for each stream and, by the budget for
 // unread bytes, for all. What to send when, and keep-alives, are left to others.
 
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../lib/runtime.ts';
 import { SECURITY_HEADERS } from './headers.ts';
 import { bytesInMemory, type SendBudget } from './send-budget.ts';
 

@@ -1,8 +1,9 @@
 // Finds the route of a path. Exact paths are in a Map; a route whose path ends in `*` takes every path that begins with
 // it.
 
-import type { Awaitable, Problem } from '../problem.ts';
-import type { Exchange } from './exchange.ts';
+import type { Awaitable } from '../lib/result.ts';
+import type { Problem } from '../problem.ts';
+import type { Exchange } from './context.ts';
 
 export type Handler = (exchange: Exchange) => Awaitable<Response>;
 

@@ -1,8 +1,8 @@
 // Bounds the bytes that this process holds for clients to read: one budget for all large responses and event streams.
 // Who reads too slowly is cut off, sooner when others need the room, so that nobody can use the budget up for long.
 
-import type { Clock } from '../clock.ts';
-import type { Log } from '../log.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
 
 /** For all clients together: a few of the largest lists, or thousands of ordinary events. */
 const BUDGET_BYTES = 32 * 1024 * 1024;

@@ -1,10 +1,11 @@
 // Limits how fast one user may create keys, counted in this process. Only creations: each key is revoked and deleted at
 // most once, so this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
 
-import type { Clock } from '../clock.ts';
-import type { Log } from '../log.ts';
-import { err, ok, type Problem, type Result } from '../problem.ts';
-import { createRecent } from '../recent.ts';
+import { createRecent } from '../lib/lru-cache.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
 import { type Allowance, fullBucket, refill, type TokenBucket, tryTake } from './token-bucket.ts';
 
 /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */

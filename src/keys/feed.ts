@@ -7,9 +7,10 @@
 // Each poll also proves that the last change seen is still there. If it isn't, the database was put back to an earlier
 // state, and everything is forgotten.
 
-import type { Clock } from '../clock.ts';
-import type { Log } from '../log.ts';
-import { type Awaitable, err, ok, type Result, type StoreUnavailable } from '../problem.ts';
+import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
+import type { StoreUnavailable } from '../problem.ts';
 import { FEED_PAGE_MAX, isLost, type KeyStore, type ReachedPosition } from './record.ts';
 
 /** Polls within the bound: one may be lost and one be slow before a verification has to wait for a poll of its own. */

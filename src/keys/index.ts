@@ -1,9 +1,9 @@
 // The key domain: operations, verification and last uses, put together over a store.
 
-import type { Clock, RandomBytes, Sha256 } from '../clock.ts';
-import type { Log } from '../log.ts';
-import { createKeys, type Keys } from './keys.ts';
+import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
 import { createLastUsed } from './last-used.ts';
+import { createKeys, type Keys } from './operations.ts';
 import type { KeyStore } from './record.ts';
 import { createVerifier, type Verifier } from './verify.ts';
 

@@ -1,7 +1,7 @@
 // Looks up many keys with one statement, in which a key costs a thirtieth of what it costs alone. Each bucket has
 // statements of its own, so that nobody waits for another bucket's keys.
 
-import { sleep } from '../waiting.ts';
+import { sleep } from '../lib/timeout.ts';
 
 /** Keys that come within this time are looked up together; so are those that come while a look-up is under way. */
 const GATHER_MS = 25;

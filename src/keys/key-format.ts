@@ -1,6 +1,6 @@
 // API keys as strings, `<prefix>_<64 hex>`: how they are made, recognized and hashed. The plain key is never stored.
 
-import type { RandomBytes, Sha256 } from '../clock.ts';
+import type { RandomBytes, Sha256 } from '../lib/runtime.ts';
 
 const KEY_RANDOM_BYTES = 32;
 const ID_RANDOM_BYTES = 16;

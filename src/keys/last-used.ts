@@ -1,7 +1,7 @@
 // When each key was last used: exact in memory at once, stored a few seconds later, never with a write per call.
 
-import type { Log } from '../log.ts';
-import { sleep, within } from '../waiting.ts';
+import { sleep, within } from '../lib/timeout.ts';
+import type { Log } from '../log/log.ts';
 import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */

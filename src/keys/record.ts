@@ -1,6 +1,7 @@
 // The API key record and the store it lives in, as the domain needs them. src/store implements the interface.
 
-import type { Awaitable, Result, StoreUnavailable } from '../problem.ts';
+import type { Awaitable, Result } from '../lib/result.ts';
+import type { KeyRefusal, StoreUnavailable } from '../problem.ts';
 
 export interface ApiKeyRecord {
   /** 32 lowercase hex characters. */
@@ -102,4 +103,11 @@ export interface KeyStore {
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): Stored<void>;
   /** The most uses that one write can take without holding up anything else for more than a few milliseconds. */
   readonly usesPerWrite: number;
+}
+
+/** Null when usable. A key is usable up to and including the millisecond of `expiresAtMs`. */
+export function refusalAt(record: ApiKeyRecord, nowMs: number): KeyRefusal | null {
+  if (!record.active) return 'revoked';
+  if (record.expiresAtMs !== null && record.expiresAtMs < nowMs) return 'expired';
+  return null;
 }

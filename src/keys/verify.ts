@@ -1,16 +1,18 @@
 // Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
-import type { Clock, Sha256 } from '../clock.ts';
-import type { Log } from '../log.ts';
-import { type Awaitable, chain, err, type KeyRefusal, ok, type Problem, type Result } from '../problem.ts';
-import { createRecent } from '../recent.ts';
+import { networkOf } from '../lib/ip.ts';
+import { createRecent } from '../lib/lru-cache.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import type { Clock, Sha256 } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
+import type { KeyRefusal, Problem } from '../problem.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
-import { type Admission, createMissBudget, networkOf } from './miss-budget.ts';
+import { type Admission, createMissBudget } from './lookup-limit.ts';
 import type { Found, KeyStore } from './record.ts';
-import { refusalAt } from './status.ts';
+import { refusalAt } from './record.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
 export interface KeyIdentity {

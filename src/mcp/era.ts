@@ -1,8 +1,8 @@
 // Decides once, from a POST's body and headers and in a fixed order, which family of protocol revisions it belongs to.
 // "Legacy" is every revision up to 2025-11-25; "modern" is 2026-07-28, in which each request is self-contained.
 
-import { isObject, type JsonObject } from '../json.ts';
-import { redact } from '../redact.ts';
+import { isObject, type JsonObject } from '../lib/text.ts';
+import { redact } from '../log/redact.ts';
 import { CODES, type Id, type Message, type RequestMessage, type RpcError, readMessage } from './message.ts';
 import { type HeaderReader, mirrors, mismatchMessage } from './mirrored-headers.ts';
 

@@ -3,7 +3,7 @@
 
 import type { JSONRPCNotification } from '@modelcontextprotocol/sdk/types.js';
 import { metaApiKey } from '../http/credentials.ts';
-import { isObject, type JsonObject } from '../json.ts';
+import { isObject, type JsonObject } from '../lib/text.ts';
 
 export type Id = string | number;
 

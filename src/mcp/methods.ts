@@ -2,13 +2,13 @@
 // Making the call, and everything about HTTP, is left to the transports.
 
 import { metaApiKey } from '../http/credentials.ts';
-import { isObject, type JsonObject } from '../json.ts';
-import { once } from '../once.ts';
-import { redact } from '../redact.ts';
-import { withoutMeta } from '../tools/input.ts';
-import type { Tool } from '../tools/tool.ts';
+import { once } from '../lib/memoize.ts';
+import { isObject, type JsonObject } from '../lib/text.ts';
+import { redact } from '../log/redact.ts';
+import { withoutMeta } from '../tools/core/call.ts';
+import type { Tool } from '../tools/core/tool.ts';
+import { CAPABILITIES, INSTRUCTIONS, listedResource, listedTemplate, listedTool, SERVER_INFO } from './descriptions.ts';
 import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, type MessageContext, MODERN_VERSIONS } from './era.ts';
-import { CAPABILITIES, INSTRUCTIONS, listedResource, listedTemplate, listedTool, SERVER_INFO } from './listing.ts';
 import { CODES, type Params, type RequestMessage, type RpcError } from './message.ts';
 import { type MirroredParam, mirroredParams, mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
 import type { Resource, ResourceTemplate } from './resource.ts';

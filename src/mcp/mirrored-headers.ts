@@ -1,8 +1,8 @@
 // Headers that repeat what the body says (2026-07-28, Streamable HTTP, "Request Metadata"), so that proxies can route
 // without reading bodies. A server must refuse a request in which the two differ.
 
-import { isObject } from '../json.ts';
-import type { JsonSchema } from '../tools/schema.ts';
+import { isObject } from '../lib/text.ts';
+import type { JsonSchema } from '../tools/core/schema.ts';
 
 export type HeaderReader = Pick<Headers, 'get'>;
 

@@ -1,6 +1,6 @@
 // Resources that MCP clients can list and read. Public: the same for everyone, decided when the server starts.
 
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../lib/text.ts';
 
 /** The content: text, or base64 for binary ones. */
 export type ResourceContent = { readonly text: string } | { readonly blob: string };

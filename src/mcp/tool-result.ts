@@ -1,8 +1,14 @@
 // The result of tools/call as JSON text, and what each problem becomes over MCP.
 
-import { type Problem, type ProblemCode, problemText, type Result } from '../problem.ts';
-import type { ToolAnswer } from '../tools/tool.ts';
-import { CODES, type RpcError } from './message.ts';
+import { challengeFor } from '../http/challenge.ts';
+import { SECURITY_HEADERS } from '../http/headers.ts';
+import type { Result } from '../lib/result.ts';
+import { type Problem, type ProblemCode, problemText } from '../problem.ts';
+import type { ToolResult } from '../tools/core/run.ts';
+import type { ToolAnswer } from '../tools/core/tool.ts';
+import type { Era } from './era.ts';
+import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';
+import type { Methods, ToolStep } from './methods.ts';
 
 /**
  * How a problem is reported. `tool`: in-band, as a result with `isError`, so that an agent reads it. `http`: by HTTP,
@@ -73,4 +79,34 @@ function sentenceOf(problem: Problem): string {
     `${detail}:`,
     ...problem.issues.map(({ path, message }) => `- ${path === '' ? '' : `${path}: `}${message}`),
   ].join('\n');
+}
+
+/** The answer to a message that needs none. */
+export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
+
+/** The message that answers a tools/call. */
+export function toolResultText(
+  methods: Methods,
+  { id, era, requestId }: { readonly id: Id; readonly era: Era; readonly requestId: string },
+  result: ToolResult,
+): string {
+  const error = result.ok ? undefined : rpcErrorOf(result.error, requestId);
+  return error === undefined ? resultText(id, methods.framed(era, toolResultMembers(result))) : errorText(id, error);
+}
+
+/** The text that answers a call has at least this many characters: JSON is in it twice (toolResultMembers). */
+export const resultCharsMin = (result: ToolResult): number =>
+  result.ok && 'json' in result.value ? 2 * result.value.json.length : 0;
+
+/** The challenge for a user's tool without a valid token: the one refusal that a client can mend by itself. */
+export function oauthChallenge(
+  { tool }: ToolStep,
+  result: ToolResult,
+  metadataUrl: () => string | null,
+): { readonly problem: Problem; readonly header: string | null } | null {
+  if (result.ok || tool.credential !== 'user_jwt') return null;
+  const { error: problem } = result;
+  if (problem.code !== 'missing_token' && problem.code !== 'invalid_token') return null;
+  const url = metadataUrl();
+  return url === null ? null : { problem, header: challengeFor(problem, url) };
 }

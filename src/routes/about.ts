@@ -2,7 +2,7 @@
 
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
-import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { metadataUrl } from './metadata.ts';
 
 export function aboutRoute(publicUrl: () => string): Handler {

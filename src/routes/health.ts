@@ -2,9 +2,10 @@
 
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
+import type { Awaitable } from '../lib/result.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { ALL_VERSIONS } from '../mcp/era.ts';
-import { type Awaitable, RETRY_UNAVAILABLE_S } from '../problem.ts';
-import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
+import { RETRY_UNAVAILABLE_S } from '../problem.ts';
 
 export interface HealthOptions {
   readonly storeMode: string;

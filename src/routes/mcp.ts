@@ -2,14 +2,17 @@
 
 import { accepts } from '../http/accept.ts';
 import { withJson } from '../http/body.ts';
+import { challengeFor } from '../http/challenge.ts';
+import type { Exchange, Perishable } from '../http/context.ts';
+import { holdingOpen, type NeedsHttps } from '../http/context.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
-import type { EventStreams } from '../http/event-streams.ts';
-import type { Exchange, Perishable } from '../http/exchange.ts';
 import { createAnswerHeaders, type RateLimitState } from '../http/headers.ts';
+import type { EventStreams } from '../http/keep-alive.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
+import { type Awaitable, chain, err, type Result } from '../lib/result.ts';
 import { classify, type Era, type IncomingRequest, legacyContext } from '../mcp/era.ts';
 import {
   carriesApiKey,
@@ -21,14 +24,12 @@ import {
   resultText,
 } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
-import { deniedError } from '../mcp/tool-result.ts';
-import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
-import type { Call } from '../tools/tool.ts';
-import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
-import { challengeFor } from './challenge.ts';
-import type { Confirm } from './confirm.ts';
-import { type LiveAnswer, liveAnswer } from './progress.ts';
-import { accepted, oauthChallenge, type RunTool, type ToolResult, toolResultText } from './tool-call.ts';
+import { type LiveAnswer, liveAnswer } from '../mcp/progress.ts';
+import { accepted, deniedError, oauthChallenge, toolResultText } from '../mcp/tool-result.ts';
+import type { Problem } from '../problem.ts';
+import type { Call, CallMaker } from '../tools/core/call.ts';
+import type { Confirm } from '../tools/core/confirm.ts';
+import type { RunTool, ToolResult } from '../tools/core/run.ts';
 
 export interface McpRouteOptions {
   readonly methods: Methods;

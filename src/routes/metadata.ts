@@ -4,7 +4,7 @@
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Route } from '../http/router.ts';
-import { SERVER_NAME } from '../server-info.ts';
+import { SERVER_NAME } from '../lib/server-info.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource';
 

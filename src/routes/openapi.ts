@@ -2,10 +2,10 @@
 
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
-import { once } from '../once.ts';
-import { SERVER_NAME, SERVER_VERSION } from '../server-info.ts';
-import type { JsonSchema } from '../tools/schema.ts';
-import type { Tool } from '../tools/tool.ts';
+import { once } from '../lib/memoize.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
+import type { JsonSchema } from '../tools/core/schema.ts';
+import type { Tool } from '../tools/core/tool.ts';
 
 const SECURITY = {
   user_jwt: [{ userJwt: [] }],

@@ -1,15 +1,17 @@
 // GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the answers to what is posted.
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
-import type { Principals } from '../guards/principal.ts';
+import type { Principals } from '../guards/subjects.ts';
 import { withJson } from '../http/body.ts';
+import type { Exchange } from '../http/context.ts';
+import { holdingOpen, type NeedsHttps } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, type Sent } from '../http/event-stream.ts';
-import type { EventStreams } from '../http/event-streams.ts';
-import type { Exchange } from '../http/exchange.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
+import type { EventStreams } from '../http/keep-alive.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
+import { type Awaitable, chain, err, type Result } from '../lib/result.ts';
 import { legacyContext } from '../mcp/era.ts';
 import {
   CODES,
@@ -25,20 +27,19 @@ import {
   resultText,
 } from '../mcp/message.ts';
 import type { Methods, ToolStep } from '../mcp/methods.ts';
-import { deniedError, refusalMembers } from '../mcp/tool-result.ts';
-import { type Awaitable, chain, err, type Problem, type Result } from '../problem.ts';
-import type { Call } from '../tools/tool.ts';
-import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
-import { progressReporter } from './progress.ts';
-import { NO_SESSION, type Session, type Sessions } from './sessions.ts';
+import { progressReporter } from '../mcp/progress.ts';
+import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
 import {
   accepted,
+  deniedError,
   oauthChallenge,
-  type RunTool,
+  refusalMembers,
   resultCharsMin,
-  type ToolResult,
   toolResultText,
-} from './tool-call.ts';
+} from '../mcp/tool-result.ts';
+import type { Problem } from '../problem.ts';
+import type { Call, CallMaker } from '../tools/core/call.ts';
+import type { RunTool, ToolResult } from '../tools/core/run.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;

@@ -1,21 +1,23 @@
 // POST /tools/<name>: calls a tool over plain HTTP, from the request's body to the answer.
 
 import { withJson } from '../http/body.ts';
+import { challengeFor } from '../http/challenge.ts';
+import type { Exchange, Perishable } from '../http/context.ts';
+import { holdingOpen, type NeedsHttps } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
-import type { Exchange, Perishable } from '../http/exchange.ts';
 import { createAnswerHeaders } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler, Refuse } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
-import { isObject } from '../json.ts';
-import { type Awaitable, chain, err, ok, type Problem, type Result } from '../problem.ts';
-import { remembering } from '../remembering.ts';
-import { type SplitInput, withoutMeta } from '../tools/input.ts';
-import type { Call, Tool, ToolAnswer } from '../tools/tool.ts';
-import { type CallMaker, holdingOpen, type NeedsHttps } from './call.ts';
-import { challengeFor } from './challenge.ts';
-import type { Confirm } from './confirm.ts';
-import type { RunTool } from './tool-call.ts';
+import { remembering } from '../lib/memoize.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import { isObject } from '../lib/text.ts';
+import type { Problem } from '../problem.ts';
+import type { Call, CallMaker } from '../tools/core/call.ts';
+import { type SplitInput, withoutMeta } from '../tools/core/call.ts';
+import type { Confirm } from '../tools/core/confirm.ts';
+import type { RunTool } from '../tools/core/run.ts';
+import type { Tool, ToolAnswer } from '../tools/core/tool.ts';
 
 export interface ToolsRouteOptions {
   readonly tools: ReadonlyMap<string, Tool>;

@@ -1,7 +1,9 @@
 // One libSQL database, wherever it is, as the queries see it. embedded.ts and remote.ts implement it.
 
 import type { InStatement, InValue, Row } from '@libsql/client';
-import type { Result, StoreUnavailable } from '../problem.ts';
+import { err, type Result } from '../lib/result.ts';
+import type { Semaphore } from '../lib/semaphore.ts';
+import type { StoreUnavailable } from '../problem.ts';
 
 export type { Row };
 
@@ -93,4 +95,19 @@ export function errorReason(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = String(message ?? error).split('\n', 1)[0] ?? '';
   return typeof code === 'string' && !text.includes(code) ? `${code}: ${text}` : text;
+}
+
+/** What `run` answers while it holds a permit; the outage `reason` when none was free in time. */
+export async function withPermit<T>(
+  { acquire, release }: Semaphore,
+  withinMs: number,
+  reason: string,
+  run: () => Answered<T>,
+): Answered<T> {
+  if (!(await acquire(withinMs))) return err(unavailable('unreachable', reason));
+  try {
+    return await run();
+  } finally {
+    release();
+  }
 }

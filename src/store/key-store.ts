@@ -12,9 +12,8 @@ import {
   type ListedKey,
   type ReachedPosition,
 } from '../keys/record.ts';
-import { type Awaitable, chain, ok, type Result } from '../problem.ts';
-import { sleep } from '../waiting.ts';
-import { countedDatabase, type StoreCounts } from './counted.ts';
+import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
+import { sleep } from '../lib/timeout.ts';
 import type { Answered, Database, Row, Statement, Unavailable } from './database.ts';
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
@@ -36,10 +35,13 @@ ON CONFLICT DO NOTHING RETURNING id`;
  * few pages each (keys/list-gate.ts). Larger pages would also hold up the event loop.
  */
 const LIST_PAGE_BYTES = 500_000;
+
 /** A row without name and scopes, as `sqld` sends it. */
 const LISTED_KEY_BYTES = 500;
+
 /** Whatever their size: 175 KB, or 650 KB of keys from before scopes had a bound. Most lists end with the first page. */
 const LIST_PAGE_ROWS_MIN = 50;
+
 /** Of small keys. */
 const LIST_PAGE_ROWS_MAX = 400;
 
@@ -48,11 +50,14 @@ const LIST = `SELECT k.*,
 max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms)) AS used_at_ms
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ?1 AND (created_at_ms, row) < (?2, ?3)
 ORDER BY created_at_ms DESC, row DESC`;
+
 const LIST_FIRST_PAGE = `${LIST} LIMIT ${LIST_PAGE_ROWS_MIN}`;
+
 // As many rows as fit into a page if all are as large as the largest one.
 const LIST_PAGE = `${LIST} LIMIT (SELECT max(${LIST_PAGE_ROWS_MIN}, min(${LIST_PAGE_ROWS_MAX},
 ${LIST_PAGE_BYTES} / (${LISTED_KEY_BYTES} + coalesce(max(octet_length(name) + octet_length(scopes)), 0))))
 FROM api_keys WHERE user_id = ?1)`;
+
 const BEFORE_ALL = Number.MAX_SAFE_INTEGER;
 
 const CHANGES = `SELECT f.database_id, f.pruned_seq, max(f.pruned_seq, coalesce(n.seq, 0)) AS newest_seq,
@@ -68,13 +73,16 @@ ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE
 
 /** Changes are kept this long: a process that polls again in that time need not forget what it knows. */
 const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
+
 /**
  * At most this many are kept, 100 MB. It is a hundred times what a process reads rather than forget all it knows, and at
  * 5,000 changes a second 100 s: creations that were given up no longer arrive by then (INSERT).
  */
 export const CHANGES_KEPT_MAX = 500_000;
+
 /** Changes removed by one statement, which blocks a local file's process for some 10 ms. */
 const PRUNE_ROWS = 250;
+
 /** Between two of them, for everybody else. */
 const PRUNE_PAUSE_MS = 10;
 
@@ -86,6 +94,7 @@ WHERE changed_at_ms < unixepoch('subsec') * 1000 - ?2 OR seq <= (SELECT max(seq)
 WHERE old.seq > pruned_seq RETURNING pruned_seq`,
   args: [PRUNE_ROWS, CHANGES_KEPT_MS, CHANGES_KEPT_MAX],
 };
+
 const PRUNE_MARKED: Statement = { sql: 'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)' };
 
 export interface KeyStoreOptions {
@@ -302,5 +311,33 @@ function pageOf(rows: readonly Row[], seq: number): FeedPage {
     newestSeq: Number(first.newest_seq),
     newestMark: first.newest_mark as ChangeMark,
     changes: listed.slice(0, FEED_PAGE_MAX),
+  };
+}
+
+/** Statements since the database was opened; a transaction counts as one. */
+export interface StoreCounts {
+  reads: number;
+  writes: number;
+}
+
+export function countedDatabase(db: Database, counts: StoreCounts): Database {
+  return {
+    read(statement, withinMs) {
+      counts.reads += 1;
+      return db.read(statement, withinMs);
+    },
+    write(statement) {
+      counts.writes += 1;
+      return db.write(statement);
+    },
+    writeUnsynced(statement) {
+      counts.writes += 1;
+      return db.writeUnsynced(statement);
+    },
+    writeAll(statements) {
+      counts.writes += 1;
+      return db.writeAll(statements);
+    },
+    close: db.close,
   };
 }

@@ -1,10 +1,10 @@
 // The tool that creates a key and gives it out, once.
 
 import * as v from 'valibot';
-import { ok } from '../problem.ts';
-import type { ToolDeps } from './deps.ts';
-import { epochMs, text } from './schema.ts';
-import { defineTool } from './tool.ts';
+import { ok } from '../lib/result.ts';
+import { epochMs, text } from './core/schema.ts';
+import { defineTool } from './core/tool.ts';
+import type { ToolDeps } from './core/toolbox.ts';
 
 const SCOPES_MAX = 100;
 /** Of all scopes of a key together. Bounds what a list of keys takes: at most 3.5 KB a key. */

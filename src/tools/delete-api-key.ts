@@ -1,9 +1,9 @@
 // The tool that deletes one of the caller's keys for good.
 
-import { ok } from '../problem.ts';
-import type { ToolDeps } from './deps.ts';
-import { endAnnotations, endOutput, keyIdInput } from './end-api-key.ts';
-import { defineTool } from './tool.ts';
+import { ok } from '../lib/result.ts';
+import { defineTool } from './core/tool.ts';
+import type { ToolDeps } from './core/toolbox.ts';
+import { endAnnotations, endOutput, keyIdInput } from './key-id.ts';
 
 export const deleteApiKey = ({ guards, keys }: ToolDeps) =>
   defineTool(guards.userJwt, {

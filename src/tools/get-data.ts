@@ -2,9 +2,9 @@
 
 import * as v from 'valibot';
 import { both } from '../guards/guard.ts';
-import { ok } from '../problem.ts';
-import type { ToolDeps } from './deps.ts';
-import { defineTool } from './tool.ts';
+import { ok } from '../lib/result.ts';
+import { defineTool } from './core/tool.ts';
+import type { ToolDeps } from './core/toolbox.ts';
 
 const row = v.strictObject({ id: v.string(), title: v.string(), amount: v.number() });
 

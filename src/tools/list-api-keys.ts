@@ -1,10 +1,10 @@
 // The tool that lists the caller's keys, without the keys themselves.
 
 import * as v from 'valibot';
-import { ok } from '../problem.ts';
-import type { ToolDeps } from './deps.ts';
-import { epochMs } from './schema.ts';
-import { defineTool } from './tool.ts';
+import { ok } from '../lib/result.ts';
+import { epochMs } from './core/schema.ts';
+import { defineTool } from './core/tool.ts';
+import type { ToolDeps } from './core/toolbox.ts';
 
 const item = v.strictObject({
   id: v.string(),

@@ -3,7 +3,8 @@
 // by hash as well; each frame narrows it to its own. Nothing else runs inline, and nothing loads.
 
 import { createHash } from 'node:crypto';
-import { err, type InputIssue, ok, type Result } from '../problem.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import type { InputIssue } from '../problem.ts';
 import { widgetResources } from './index.ts';
 import { inlineTexts, selfContained } from './page.ts';
 import css from './preview.css' with { type: 'text' };

@@ -3,9 +3,9 @@
 import { join } from 'node:path';
 import { createClient } from '@libsql/client/sqlite3';
 import { SignJWT } from 'jose';
-import { systemRandom } from '../../src/clock.ts';
 import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
-import { openEmbedded } from '../../src/store/open-embedded.ts';
+import { systemRandom } from '../../src/lib/runtime.ts';
+import { openEmbedded } from '../../src/store/embedded/open.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { BENCH_SECRET } from './ours.ts';
 

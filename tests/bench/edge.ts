@@ -3,13 +3,13 @@
 
 import { statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { systemClock, systemRandom } from '../../src/clock.ts';
 import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
 import { type TrackedKey, track } from '../../src/keys/last-used.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
-import { createLog } from '../../src/log.ts';
-import { createRecent } from '../../src/recent.ts';
-import { openStore, type Store } from '../../src/store/index.ts';
+import { createRecent } from '../../src/lib/lru-cache.ts';
+import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
+import { createLog } from '../../src/log/log.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
 import { startSqld } from '../support/sqld.ts';
 import { buildDatabase } from './database.ts';
 import { machineLine, markdown } from './report.ts';

@@ -1,18 +1,19 @@
 // `bun tests/bench/micro.ts`: what each step of one call costs, in this process, without a network.
 
-import { systemClock, systemRandom } from '../../src/clock.ts';
-import { parseConfig } from '../../src/config.ts';
+import { createService } from '../../src/app.ts';
+import { parseConfig } from '../../src/config/config.ts';
 import { readCredentials } from '../../src/http/credentials.ts';
 import { createAnswerHeaders } from '../../src/http/headers.ts';
 import { hashKey } from '../../src/keys/key-format.ts';
-import { createLog } from '../../src/log.ts';
+import { isPromise } from '../../src/lib/result.ts';
+import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
+import { createLog } from '../../src/log/log.ts';
 import { toolResultMembers } from '../../src/mcp/tool-result.ts';
-import { isPromise } from '../../src/problem.ts';
-import { createService } from '../../src/service.ts';
-import type { ToolDeps } from '../../src/tools/deps.ts';
+import { Call } from '../../src/tools/core/call.ts';
+import { callTool } from '../../src/tools/core/run.ts';
+import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
 import { getData } from '../../src/tools/get-data.ts';
 import { createTools } from '../../src/tools/index.ts';
-import { Call, callTool } from '../../src/tools/tool.ts';
 import { buildDatabase } from './database.ts';
 import { type Load, mcp2025GetData, mcp2026GetData, restGetData } from './loads.ts';
 import { ourEnv } from './ours.ts';

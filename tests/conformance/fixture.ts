@@ -2,9 +2,9 @@
 // Their names, texts and values are the suite's.
 
 import * as v from 'valibot';
+import { ok } from '../../src/lib/result.ts';
 import type { Resource, ResourceTemplate } from '../../src/mcp/resource.ts';
-import { ok } from '../../src/problem.ts';
-import { defineTool, type Tool, type ToolContent, type ToolFacts } from '../../src/tools/tool.ts';
+import { defineTool, type Tool, type ToolContent, type ToolFacts } from '../../src/tools/core/tool.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 // One red pixel, and 16 bytes of silence.

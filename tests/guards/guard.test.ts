@@ -2,13 +2,13 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { systemClock } from '../../src/clock.ts';
 import { both, type Guard } from '../../src/guards/guard.ts';
 import { scopesGuard } from '../../src/guards/scopes.ts';
-import { createLog } from '../../src/log.ts';
-import { err, ok } from '../../src/problem.ts';
-import type { ToolDeps } from '../../src/tools/deps.ts';
-import { defineTool } from '../../src/tools/tool.ts';
+import { err, ok } from '../../src/lib/result.ts';
+import { systemClock } from '../../src/lib/runtime.ts';
+import { createLog } from '../../src/log/log.ts';
+import { defineTool } from '../../src/tools/core/tool.ts';
+import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
 import { createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 

@@ -1,9 +1,9 @@
 // Key sets over the network: fetched, cached, rotated, out of reach. The issuer is real, the clock is moved by hand.
 
 import { expect, test } from 'bun:test';
-import { createKeySet } from '../../src/guards/key-set.ts';
-import { createLog } from '../../src/log.ts';
-import { ok } from '../../src/problem.ts';
+import { createKeySet } from '../../src/jwt/jwks.ts';
+import { ok } from '../../src/lib/result.ts';
+import { createLog } from '../../src/log/log.ts';
 import { testClock } from '../support/clock.ts';
 import { createIssuer, createKey, type Issuer, JWKS_PATH } from '../support/issuer.ts';
 import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts';

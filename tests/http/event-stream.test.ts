@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import { EVENT_BYTES_MAX, eventText } from '../../src/http/event-stream.ts';
-import { createEventStreams } from '../../src/http/event-streams.ts';
+import { createEventStreams } from '../../src/http/keep-alive.ts';
 import { createSendBudget } from '../../src/http/send-budget.ts';
-import { createLog } from '../../src/log.ts';
+import { createLog } from '../../src/log/log.ts';
 import { testClock } from '../support/clock.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { until } from '../support/until.ts';

@@ -1,7 +1,7 @@
 // How fast one user may create keys, and that nothing keeps anybody from revoking them.
 
 import { describe, expect, test } from 'bun:test';
-import { KEYS_PER_USER_MAX } from '../../src/keys/keys.ts';
+import { KEYS_PER_USER_MAX } from '../../src/keys/operations.ts';
 import { call, post } from '../support/mcp.ts';
 import { bearer, createTestApp, insertKey, NOBODY, type TestApp } from '../support/test-app.ts';
 

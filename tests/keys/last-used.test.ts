@@ -5,11 +5,11 @@ import { expect, test } from 'bun:test';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
-import { systemClock } from '../../src/clock.ts';
 import { createLastUsed, track } from '../../src/keys/last-used.ts';
 import type { KeyStore } from '../../src/keys/record.ts';
-import { createLog, type LogWrite } from '../../src/log.ts';
-import { err, ok } from '../../src/problem.ts';
+import { err, ok } from '../../src/lib/result.ts';
+import { systemClock } from '../../src/lib/runtime.ts';
+import { createLog, type LogWrite } from '../../src/log/log.ts';
 import { shuffled } from '../bench/database.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 

@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { createMissBudget, networkOf } from '../../src/keys/miss-budget.ts';
+import { createMissBudget } from '../../src/keys/lookup-limit.ts';
+import { networkOf } from '../../src/lib/ip.ts';
 import { testClock } from '../support/clock.ts';
 import { type Answer, bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
 

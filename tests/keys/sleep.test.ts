@@ -2,11 +2,11 @@
 // wall clock, which look the same from inside.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { countingSleep } from '../../src/clock.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { FeedPage, KeyStore } from '../../src/keys/record.ts';
-import { createLog } from '../../src/log.ts';
-import { ok } from '../../src/problem.ts';
+import { ok } from '../../src/lib/result.ts';
+import { countingSleep } from '../../src/lib/runtime.ts';
+import { createLog } from '../../src/log/log.ts';
 import { testClock } from '../support/clock.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';

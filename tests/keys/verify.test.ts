@@ -6,8 +6,8 @@ import { createClient } from '@libsql/client';
 import { createLastUsed } from '../../src/keys/last-used.ts';
 import type { ApiKeyRecord, FeedPage, Found, KeyStore } from '../../src/keys/record.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
-import { createLog } from '../../src/log.ts';
-import { ok, type Result } from '../../src/problem.ts';
+import { ok, type Result } from '../../src/lib/result.ts';
+import { createLog } from '../../src/log/log.ts';
 import { testClock } from '../support/clock.ts';
 import { createTestApp } from '../support/test-app.ts';
 

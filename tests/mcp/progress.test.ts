@@ -2,9 +2,11 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { Exchange } from '../../src/http/exchange.ts';
-import { liveAnswer } from '../../src/routes/progress.ts';
-import { Call, callTool, defineTool } from '../../src/tools/tool.ts';
+import type { Exchange } from '../../src/http/context.ts';
+import { liveAnswer } from '../../src/mcp/progress.ts';
+import { Call } from '../../src/tools/core/call.ts';
+import { callTool } from '../../src/tools/core/run.ts';
+import { defineTool } from '../../src/tools/core/tool.ts';
 import { ACCEPT, call, eventReader, type HeaderMap, modern, post, postRaw, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { createTestApp } from '../support/test-app.ts';

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { ok } from '../../src/problem.ts';
-import { defineTool, type ToolContent } from '../../src/tools/tool.ts';
+import { ok } from '../../src/lib/result.ts';
+import { defineTool, type ToolContent } from '../../src/tools/core/tool.ts';
 import { call, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';

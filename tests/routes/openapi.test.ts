@@ -3,8 +3,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { both, type Guard } from '../../src/guards/guard.ts';
-import { ok } from '../../src/problem.ts';
-import { type Call, defineTool } from '../../src/tools/tool.ts';
+import { ok } from '../../src/lib/result.ts';
+import type { Call } from '../../src/tools/core/call.ts';
+import { defineTool } from '../../src/tools/core/tool.ts';
 import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 

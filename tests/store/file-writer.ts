@@ -3,7 +3,7 @@
 // a naive program would.
 
 import { createClient } from '@libsql/client';
-import { embeddedDatabase } from '../../src/store/embedded.ts';
+import { embeddedDatabase } from '../../src/store/embedded/database.ts';
 
 const [kind, file = '', ms = '0'] = process.argv.slice(2);
 const AT_A_TIME = 4;

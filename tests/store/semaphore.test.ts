@@ -1,7 +1,7 @@
 // Waiting for the primary's writer: first come, first served, and not for ever.
 
 import { expect, test } from 'bun:test';
-import { createSemaphore } from '../../src/store/semaphore.ts';
+import { createSemaphore } from '../../src/lib/semaphore.ts';
 
 const LONG_MS = 10_000;
 

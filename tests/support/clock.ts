@@ -1,6 +1,6 @@
 // A clock that moves only by hand.
 
-import type { Clock } from '../../src/clock.ts';
+import type { Clock } from '../../src/lib/runtime.ts';
 
 export interface TestClock extends Clock {
   /** Moves both clocks forward by `ms`. */

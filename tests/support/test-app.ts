@@ -1,12 +1,12 @@
 // The real service on a real libSQL file behind a real socket, in this process, with a clock moved by hand.
 
 import { SignJWT } from 'jose';
-import { systemRandom } from '../../src/clock.ts';
-import { parseConfig } from '../../src/config.ts';
-import type { Env } from '../../src/env.ts';
-import { createLog } from '../../src/log.ts';
+import { createService, type Service, type ServiceOptions } from '../../src/app.ts';
+import { parseConfig } from '../../src/config/config.ts';
+import type { Env } from '../../src/config/env.ts';
+import { systemRandom } from '../../src/lib/runtime.ts';
+import { createLog } from '../../src/log/log.ts';
 import { serve } from '../../src/main.ts';
-import { createService, type Service, type ServiceOptions } from '../../src/service.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';

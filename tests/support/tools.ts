@@ -2,8 +2,9 @@
 
 import * as v from 'valibot';
 import type { Guard } from '../../src/guards/guard.ts';
-import { ok } from '../../src/problem.ts';
-import { type Call, defineTool, type Tool, type ToolFacts } from '../../src/tools/tool.ts';
+import { ok } from '../../src/lib/result.ts';
+import type { Call } from '../../src/tools/core/call.ts';
+import { defineTool, type Tool, type ToolFacts } from '../../src/tools/core/tool.ts';
 
 /** Lets anybody in. */
 export const anyone: Guard<Call> = () => ok({});

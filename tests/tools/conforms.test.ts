@@ -3,8 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import * as v from 'valibot';
-import { conformsTo } from '../../src/tools/conforms.ts';
-import { text } from '../../src/tools/schema.ts';
+import { conformsTo, text } from '../../src/tools/core/schema.ts';
 
 const SCHEMAS: readonly v.GenericSchema[] = [
   v.strictObject({}),

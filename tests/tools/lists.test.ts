@@ -1,7 +1,7 @@
 // Lists under way: one for each user, until its response has left, so that no user's lists hold up another's.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { KEYS_PER_USER_MAX } from '../../src/keys/keys.ts';
+import { KEYS_PER_USER_MAX } from '../../src/keys/operations.ts';
 import { deafClient } from '../support/deaf-client.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
 import { rawPost } from '../support/raw.ts';

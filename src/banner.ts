@@ -1,0 +1,31 @@
+// What the operator reads when the server has started.
+
+import { type Config, shownUrl } from './config/config.ts';
+import { isLoopback } from './lib/ip.ts';
+import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
+
+export function addressOf({ host, tls }: Config, port: number): string {
+  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+const UNNAMED =
+  '  warning: HOST is open to the network, but requests by any host name except localhost are refused; set PUBLIC_URL or ALLOWED_HOSTS\n';
+
+const INSECURE =
+  '  warning: in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY=1 behind a proxy\n';
+
+export function banner(config: Config, listening: string, publicUrl: string): string {
+  const { database, jwt } = config;
+  const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
+  const signIn =
+    jwt.kind === 'secret' || jwt.kind === 'dev-secret'
+      ? 'sign in (mint a token)   bun run token --sub alice'
+      : `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`;
+  const unnamed = !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null;
+  const insecure = config.production && config.tls === null && !config.trustProxy;
+  return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
+  MCP clients connect to   ${publicUrl}/mcp
+  keys are kept in         ${where}
+  ${signIn}
+${unnamed ? UNNAMED : ''}${insecure ? INSECURE : ''}`;
+}

@@ -1,0 +1,217 @@
+// Configuration: environment variables in, a checked Config or the list of what is wrong out. Pure; reads nothing
+// itself. The table of variables, defaults and meanings is in the README.
+
+import { parseDuration } from '../lib/duration.ts';
+import { isLoopback } from '../lib/ip.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import { LOG_LEVELS, type LogLevel } from '../log/log.ts';
+import { type Env, type EnvReader, envReader } from './env.ts';
+
+/** How user JWTs are verified: a shared secret, or the key set of an issuer. */
+export type JwtConfig =
+  | { readonly kind: 'secret'; readonly secret: string }
+  | { readonly kind: 'dev-secret' } // made at first start, kept in a file
+  | { readonly kind: 'jwks'; readonly url: URL }
+  | { readonly kind: 'discovery'; readonly issuer: string }; // the issuer's metadata names the key set
+
+export interface RemoteConfig {
+  readonly mode: 'remote';
+  readonly url: string;
+  readonly authToken: string | null;
+  readonly replicaFile: string | null;
+}
+
+export type DatabaseConfig = { readonly mode: 'embedded'; readonly path: string } | RemoteConfig;
+
+export interface Config {
+  readonly production: boolean;
+  readonly host: string;
+  readonly port: number;
+  readonly basePath: string;
+  /** Without trailing slash. Null: derived from the listening address. */
+  readonly publicUrl: string | null;
+  readonly database: DatabaseConfig;
+  readonly revocationLagMaxMs: number;
+  readonly jwt: JwtConfig;
+  readonly jwtIssuer: string | null;
+  readonly jwtAudience: string | null;
+  /** The issuer that OAuth clients are sent to. Null: they are never challenged. */
+  readonly authorizationServer: string | null;
+  /** `eager` has an effect only with an authorization server. */
+  readonly mcpAuth: 'lazy' | 'eager';
+  readonly rateLimit: { readonly requests: number; readonly windowMs: number };
+  /** Null: loopback origins and the public one. */
+  readonly allowedOrigins: readonly string[] | null;
+  /** Lower-case names without port. Null: loopback names and the public one. */
+  readonly allowedHosts: readonly string[] | null;
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
+  readonly trustProxy: boolean;
+  readonly logLevel: LogLevel;
+}
+
+export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
+
+/** The configuration, or everything that is wrong with it: one line for each bad variable. */
+export function parseConfig(env: Env): Result<Config, readonly string[]> {
+  const read = envReader(env);
+  const { text, parsed, integer, oneOf, faults } = read;
+  const production = text('NODE_ENV') === 'production';
+  const config: Config = {
+    production,
+    host: parsed('HOST', 'an address or host name', hostName) ?? '127.0.0.1',
+    port: integer('PORT', 0, 65535) ?? 3000,
+    basePath: parsed('BASE_PATH', 'a path like /keys, without a slash at its end', basePath) ?? '',
+    publicUrl: parsed('PUBLIC_URL', 'an http or https URL without query, user or fragment', publicUrl, shownUrl),
+    database: databaseConfig(read, production),
+    revocationLagMaxMs: integer('REVOCATION_LAG_MAX_MS', 250, 60_000) ?? 1000,
+    ...userTokens(read, production),
+    mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',
+    rateLimit: {
+      requests: integer('RATE_LIMIT_REQUESTS', 0, 1_000_000_000) ?? 1000,
+      windowMs: parsed('RATE_LIMIT_WINDOW', 'a window like 30s, 5m, 1h or 1d', parseDuration) ?? 3_600_000,
+    },
+    allowedOrigins: parsed(
+      'ALLOWED_ORIGINS',
+      'origins like https://app.example, with commas between',
+      listOf(webOrigin),
+    ),
+    allowedHosts: parsed('ALLOWED_HOSTS', 'host names without port, with commas between', listOf(bareHostName)),
+    tls: tlsFiles(read),
+    trustProxy: oneOf('TRUST_PROXY', ['0', '1']) === '1',
+    logLevel: oneOf('LOG_LEVEL', LOG_LEVELS) ?? 'info',
+  };
+  return faults.length > 0 ? err(faults) : ok(config);
+}
+
+/** A URL that is safe to show: without user-info and query, even if it is malformed. */
+export function shownUrl(url: string): string {
+  // Everything up to the last @ goes: a password may hold any character, ? and / included. A file URL has no user.
+  const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1');
+  return withoutUser.replace(/[?#].*$/s, '');
+}
+
+const hostName = (value: string) => (/^[\w.:-]+$/.test(value) ? value : null);
+
+const bareHostName = (value: string) => (/^[\w.-]+$/.test(value) ? value.toLowerCase() : null);
+
+// A client would resolve . and .. before it sends the path (RFC 3986 §5.2.4).
+const basePath = (value: string) => (/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/.test(value) ? value : null);
+
+function webUrl(value: string): URL | null {
+  const url = URL.canParse(value) ? new URL(value) : null;
+  return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : null;
+}
+
+function publicUrl(value: string): string | null {
+  const url = webUrl(value);
+  if (url === null || url.search || url.hash || url.username || url.password) return null;
+  return (url.origin + url.pathname).replace(/\/+$/, '');
+}
+
+function webOrigin(value: string): string | null {
+  const origin = value.toLowerCase();
+  return webUrl(value)?.origin === origin ? origin : null;
+}
+
+// Keys and metadata fetched over plain HTTP could come from anybody.
+function trustedUrl(value: string): URL | null {
+  const url = webUrl(value);
+  return url !== null && !url.username && !url.password && (url.protocol === 'https:' || isLoopback(url.hostname))
+    ? url
+    : null;
+}
+
+// Tokens and metadata must repeat the issuer exactly (RFC 8414 §3.3), so its text is kept, not the normalized URL.
+const issuerText = (value: string) => (trustedUrl(value) && !/[?#]/.test(value) ? value : null);
+
+const listOf = (parse: (item: string) => string | null) => (value: string) => {
+  const items = value.split(',').map((item) => parse(item.trim()));
+  return items.every((item) => item !== null) ? items : null;
+};
+
+function tlsFiles({ text, fault }: EnvReader): Config['tls'] {
+  const [certFile, keyFile] = [text('TLS_CERT_FILE'), text('TLS_KEY_FILE')];
+  if (certFile !== null && keyFile !== null) return { certFile, keyFile };
+  if (certFile !== null) fault('TLS_KEY_FILE', 'a file, because TLS_CERT_FILE is set');
+  if (keyFile !== null) fault('TLS_CERT_FILE', 'a file, because TLS_KEY_FILE is set');
+  return null;
+}
+
+/** Who signs user tokens, and what they must say. */
+function userTokens(
+  { text, parsed, fault }: EnvReader,
+  production: boolean,
+): Pick<Config, 'jwt' | 'jwtIssuer' | 'jwtAudience' | 'authorizationServer'> {
+  const secret = text('JWT_SECRET');
+  const jwksUrl = parsed('JWT_JWKS_URL', 'an https URL (http on loopback only)', trustedUrl, shownUrl);
+  const jwtAudience = text('JWT_AUDIENCE');
+  if (secret !== null) {
+    if (new TextEncoder().encode(secret).length < JWT_SECRET_BYTES_MIN) {
+      fault('JWT_SECRET', `at least ${JWT_SECRET_BYTES_MIN} bytes (the value is not shown)`);
+    }
+    const url = text('JWT_JWKS_URL');
+    if (url !== null) {
+      fault('JWT_JWKS_URL', 'to be unset while JWT_SECRET is set: one of the two decides', shownUrl(url));
+    }
+    return { jwt: { kind: 'secret', secret }, jwtIssuer: text('JWT_ISSUER'), jwtAudience, authorizationServer: null };
+  }
+  const expected = 'an https URL (http on loopback only) without query and fragment';
+  const issuer = parsed('JWT_ISSUER', expected, issuerText, shownUrl);
+  if (production && text('JWT_JWKS_URL') === null && text('JWT_ISSUER') === null) {
+    fault('JWT_SECRET', 'JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in production');
+  }
+  return { jwt: issuerKeys(jwksUrl, issuer), jwtIssuer: issuer, jwtAudience, authorizationServer: issuer };
+}
+
+function issuerKeys(jwksUrl: URL | null, issuer: string | null): JwtConfig {
+  if (jwksUrl !== null) return { kind: 'jwks', url: jwksUrl };
+  return issuer !== null ? { kind: 'discovery', issuer } : { kind: 'dev-secret' };
+}
+
+/** What may follow `Bearer `: a little more than RFC 9110 §11.4 allows. */
+const HEADER_TEXT = /^[\x21-\x7e]+$/;
+
+function databaseConfig({ text, fault }: EnvReader, production: boolean): DatabaseConfig {
+  const url = text('DATABASE_URL') ?? 'file:./data/keys.db';
+  const authToken = text('DATABASE_AUTH_TOKEN');
+  const replicaFile = text('DATABASE_REPLICA_FILE');
+  if (authToken !== null && !HEADER_TEXT.test(authToken)) {
+    fault('DATABASE_AUTH_TOKEN', 'printable ASCII on one line (the value is not shown)');
+  }
+  if (/^(https?|libsql):\/\/[^/]/i.test(url) && URL.canParse(url)) {
+    if (production && sendsInClear(new URL(url), authToken)) {
+      const expected =
+        'an https or libsql URL (http and tls=0 on loopback only) in production, because a credential is sent';
+      fault('DATABASE_URL', expected, shownUrl(url));
+    }
+    return { mode: 'remote', url, authToken, replicaFile };
+  }
+  const path = filePath(url);
+  if (path === null) {
+    fault('DATABASE_URL', 'file:<path>, http(s)://… or libsql://…', shownUrl(url));
+  } else if (replicaFile !== null) {
+    fault('DATABASE_REPLICA_FILE', 'a remote DATABASE_URL beside it', replicaFile);
+  }
+  return { mode: 'embedded', path: path ?? '' };
+}
+
+/** A credential over plain HTTP, for anybody on the way to read. The driver takes one, and `tls`, from the URL too. */
+function sendsInClear(
+  { protocol, username, password, hostname, searchParams }: URL,
+  authToken: string | null,
+): boolean {
+  const isSent = authToken !== null || searchParams.has('authToken') || username !== '' || password !== '';
+  const isClear = protocol === 'http:' || searchParams.getAll('tls').includes('0');
+  return isSent && isClear && !isLoopback(hostname.toLowerCase());
+}
+
+// Accepts file:./x, file:x, file:/x and file:///x, but no in-memory database: it would lose acknowledged writes.
+function filePath(url: string): string | null {
+  const path = /^file:(?:\/\/(?=\/))?([^?#]+)$/.exec(url)?.[1];
+  if (path === undefined || path.startsWith('//') || path.startsWith(':memory:') || path.endsWith('/')) return null;
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,36 @@
+// WWW-Authenticate (RFC 6750 §3, RFC 9728 §5.1). Clients read it with simple patterns: `Bearer ` comes first, and no
+// description holds a word that looks like a parameter.
+
+import { SERVER_NAME } from '../lib/server-info.ts';
+import { type Problem, problemText } from '../problem.ts';
+
+/**
+ * Null if the problem has nothing to do with credentials. `metadataUrl`: where an OAuth client learns where to sign in.
+ */
+export function challengeFor(problem: Problem, metadataUrl: string | null): string | null {
+  const { code } = problem;
+  const detail = problemText(code).detail;
+  switch (code) {
+    case 'missing_token':
+    case 'missing_api_key':
+      // RFC 6750 §3.1: no error code when no credential was sent.
+      return parameters({ realm: SERVER_NAME, resource_metadata: code === 'missing_token' ? metadataUrl : null });
+    case 'invalid_token':
+    case 'invalid_api_key':
+      return parameters({
+        error: 'invalid_token',
+        error_description: detail,
+        resource_metadata: code === 'invalid_token' ? metadataUrl : null,
+      });
+    case 'insufficient_scope':
+      return parameters({ error: 'insufficient_scope', error_description: detail, scope: problem.required.join(' ') });
+    default:
+      return null;
+  }
+}
+
+const parameters = (named: Readonly<Record<string, string | null>>) =>
+  `Bearer ${Object.entries(named)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => `${name}="${value}"`)
+    .join(', ')}`;

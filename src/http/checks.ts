@@ -1,0 +1,58 @@
+// The checks before any handler, in this order: host, origin, route, method, HTTPS.
+
+import type { Problem } from '../problem.ts';
+import type { Exchange, NeedsHttps } from './context.ts';
+import { preflight } from './cors.ts';
+import { carriesCredential, readCredentials } from './credentials.ts';
+import type { hostGuard, originGuard } from './host-origin.ts';
+import { allowedMethods, type Handler, type Route } from './router.ts';
+
+export interface AdmissionOptions {
+  readonly checkHost: ReturnType<typeof hostGuard>;
+  readonly checkOrigin: ReturnType<typeof originGuard>;
+  readonly needsHttps: NeedsHttps;
+}
+
+/** What answers a request: the handler of its route, or the first problem. `origin` is its Origin header. */
+export type Admit = (exchange: Exchange, found: Route | undefined, origin: string | null) => Handler | Problem;
+
+export function createAdmission({ checkHost, checkOrigin, needsHttps }: AdmissionOptions): Admit {
+  return (exchange, found, origin) => {
+    const { request, peer } = exchange;
+    if (found?.anyHost !== true) {
+      const host = hostOf(request);
+      if (peer.lacksHost?.(request)) return withoutHost;
+      const allowed = host === null ? null : checkHost(host);
+      if (allowed?.ok === false) return allowed.error;
+    }
+    if (origin !== null && found?.openToAnyOrigin !== true) {
+      const allowed = checkOrigin(origin);
+      if (!allowed.ok) return allowed.error;
+    }
+    if (found === undefined) return { code: 'not_found' };
+    const absent = found.absent?.(exchange);
+    if (absent) return absent;
+    if (request.method === 'OPTIONS') return preflightOf(found);
+    const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
+    if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
+    if (needsHttps(exchange) && carriesCredential(readCredentials(request.headers, null)))
+      return { code: 'https_required' };
+    return handler;
+  };
+}
+
+/**
+ * The host name a client used. Null if it sent none over HTTP/1.0: no browser does that, so no page can be behind it.
+ */
+const hostOf = ({ headers, url }: Request): string | null =>
+  headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
+
+/** An HTTP/1.1 request must name its host (RFC 9112 §3.2). The same bare answer as Bun's own. */
+const withoutHost: Handler = () => new Response(null, { status: 400, headers: { Connection: 'close' } });
+
+const preflightOf =
+  (found: Route): Handler =>
+  ({ request }) =>
+    preflight(request, allowedMethods(found));
+
+const isRead = (method: string) => method === 'GET' || method === 'HEAD';

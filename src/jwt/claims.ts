@@ -1,0 +1,135 @@
+// Checks a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so that
+// neither start-up nor a server that only sees API keys waits for it.
+
+import type { JWTPayload, JWTVerifyOptions } from 'jose';
+import { decodeProtectedHeader } from 'jose/decode/protected_header';
+import * as errors from 'jose/errors';
+import { jwtVerify } from 'jose/jwt/verify';
+import { err, ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import { hasLength, isStorable } from '../lib/text.ts';
+import type { Problem } from '../problem.ts';
+import type { JwtKeys, SigningKeys } from './verification-keys.ts';
+
+const CLOCK_TOLERANCE_S = 5;
+
+/** Keys tried for a token that names none (`kid`), each a signature check. */
+const KEYS_TRIED_MAX = 8;
+
+export interface TokenCheckOptions {
+  readonly keys: SigningKeys;
+  /** Required `iss`; null: not compared. */
+  readonly issuer: string | null;
+  /** Accepted `aud` values, read at each use; null: not compared. */
+  readonly audiences: () => readonly string[] | null;
+  readonly clock: Clock;
+}
+
+/** What a valid token says, and the keys that verified it. */
+export interface CheckedToken {
+  readonly subject: string;
+  readonly keys: JwtKeys;
+  /** `exp`, by the wall clock. */
+  readonly expiresAtMs: number;
+}
+
+export type CheckToken = (token: string) => Promise<Result<CheckedToken, Problem>>;
+
+export function createTokenCheck({ keys: signing, issuer, audiences, clock }: TokenCheckOptions): CheckToken {
+  return async (token) => {
+    const alg = algorithmOf(token);
+    if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
+    // Jose checks this too, but only once keys were fetched: a token that no key could verify must cause no fetch.
+    if (!signing.algorithms.includes(alg)) return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
+    const accepted = audiences();
+    const options: JWTVerifyOptions = {
+      algorithms: [...signing.algorithms],
+      requiredClaims: ['exp', 'sub'],
+      clockTolerance: CLOCK_TOLERANCE_S,
+      currentDate: new Date(clock.nowMs()),
+      ...(issuer !== null && { issuer }),
+      ...(accepted !== null && { audience: [...accepted] }),
+    };
+    let keys = await signing.get();
+    if (!keys.ok) return keys;
+    let verified = await verifyWith(keys.value, token, options);
+    if (!verified.ok && mayHaveNewerKey(verified.error, token)) {
+      const newer = await signing.newerThan(keys.value);
+      if (!newer.ok) return newer;
+      if (newer.value !== keys.value) verified = await verifyWith(newer.value, token, options);
+      keys = newer;
+    }
+    if (!verified.ok) return err(problemOf(verified.error));
+    const { sub: subject, exp } = verified.value;
+    if (typeof subject !== 'string' || !isSubject(subject)) {
+      return err({
+        code: 'invalid_token',
+        reason: `sub must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`,
+      });
+    }
+    return ok({ subject, keys: keys.value, expiresAtMs: Number(exp) * 1000 }); // required and checked to be a number above
+  };
+}
+
+/** The `alg` of the header; null if there is none, or the token is no JWT. */
+function algorithmOf(token: string): string | null {
+  try {
+    return decodeProtectedHeader(token).alg ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** The claims of a valid token, or jose's error. */
+async function verifyWith(
+  keys: JwtKeys,
+  token: string,
+  options: JWTVerifyOptions,
+): Promise<Result<JWTPayload, unknown>> {
+  try {
+    return ok((await jwtVerify(token, keys, options)).payload);
+  } catch (error) {
+    return error instanceof errors.JWKSMultipleMatchingKeys ? tryEach(error, token, options) : err(error);
+  }
+}
+
+/** For a token that several keys fit: tries each, up to KEYS_TRIED_MAX, until one verifies the signature. */
+async function tryEach(
+  candidates: errors.JWKSMultipleMatchingKeys,
+  token: string,
+  options: JWTVerifyOptions,
+): Promise<Result<JWTPayload, unknown>> {
+  let tries = 0;
+  for await (const key of candidates) {
+    tries += 1;
+    if (tries > KEYS_TRIED_MAX) break;
+    try {
+      return ok((await jwtVerify(token, key, options)).payload);
+    } catch (error) {
+      if (!(error instanceof errors.JWSSignatureVerificationFailed)) return err(error);
+    }
+  }
+  return err(new errors.JWSSignatureVerificationFailed());
+}
+
+/** True when the issuer may have begun to sign with a key that was not in the set yet. */
+const mayHaveNewerKey = (error: unknown, token: string): boolean =>
+  error instanceof errors.JWKSNoMatchingKey ||
+  (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);
+
+// Of jose's messages, only those about claims repeat nothing of the token. Errors that are not jose's come from an
+// unusable key.
+const problemOf = (error: unknown): Problem => ({
+  code: 'invalid_token',
+  reason:
+    error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired
+      ? error.message
+      : error instanceof errors.JOSEError
+        ? error.code
+        : 'unusable key',
+});
+
+export const SUBJECT_CHARS_MAX = 255; // the limit of OpenID Connect Core §2
+
+/** True for text that can own keys. */
+export const isSubject = (sub: string): boolean => hasLength(sub, 1, SUBJECT_CHARS_MAX) && isStorable(sub);

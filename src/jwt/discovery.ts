@@ -1,0 +1,112 @@
+// What a token issuer publishes: its metadata (RFC 8414, OpenID Connect Discovery) and its key set. Fetches are bounded
+// in time and size; nothing is cached here.
+
+import type { JSONWebKeySet } from 'jose';
+import { isLoopback } from '../lib/ip.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import { isObject, type JsonObject } from '../lib/text.ts';
+import type { LoadKeySet } from './jwks.ts';
+import type { KeysUnavailable } from './verification-keys.ts';
+
+/** For one whole look-up: up to three metadata addresses, then the key set. */
+const FETCH_MS_MAX = 5000;
+const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
+
+const unavailable = (reason: string) => err<KeysUnavailable>({ code: 'auth_unavailable', reason });
+
+/** Loads the key set at `url`. */
+export const keySetAt =
+  (url: URL): LoadKeySet =>
+  () =>
+    fetchKeySet(url, AbortSignal.timeout(FETCH_MS_MAX));
+
+/** Loads the key set that the issuer's metadata names; asked again each time, because it may move. */
+export const keySetOf =
+  (issuer: string): LoadKeySet =>
+  async () => {
+    const signal = AbortSignal.timeout(FETCH_MS_MAX);
+    const url = await keySetUrl(issuer, signal);
+    return url.ok ? fetchKeySet(url.value, signal) : url;
+  };
+
+/** The `jwks_uri` in the issuer's metadata. */
+export async function keySetUrl(
+  issuer: string,
+  signal = AbortSignal.timeout(FETCH_MS_MAX),
+): Promise<Result<URL, KeysUnavailable>> {
+  let reason = '';
+  for (const address of metadataAddresses(issuer)) {
+    const fetched = await fetchDocument(address, signal);
+    const found = fetched.ok ? keySetUrlIn(fetched.value, issuer) : fetched;
+    if (found.ok) return found;
+    reason ||= found.error.reason; // the first address is the one to put right
+  }
+  return unavailable(`the issuer's metadata ${reason}`);
+}
+
+function keySetUrlIn(metadata: JsonObject, issuer: string): Result<URL, KeysUnavailable> {
+  const { issuer: named, jwks_uri: uri } = metadata;
+  // RFC 8414 §3.3: metadata that names another issuer must not be used.
+  if (named !== issuer) return unavailable('names another issuer');
+  if (typeof uri !== 'string' || !URL.canParse(uri)) return unavailable('names no key set');
+  const url = new URL(uri);
+  // Plain HTTP only where the issuer itself may use it: on loopback.
+  const trusted = url.protocol === 'https:' || (isLoopback(url.hostname) && isLoopback(new URL(issuer).hostname));
+  return trusted ? ok(url) : unavailable('names a key set that is not served over https');
+}
+
+/** RFC 8414 §3.1 puts the well-known part before the issuer's path, OpenID Connect Discovery §4.1 after it. */
+function metadataAddresses(issuer: string): string[] {
+  const { origin, pathname } = new URL(issuer);
+  const path = pathname.replace(/\/$/, '');
+  return [
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}/.well-known/openid-configuration${path}`,
+    ...(path === '' ? [] : [`${origin}${path}/.well-known/openid-configuration`]),
+  ];
+}
+
+async function fetchKeySet(url: URL, signal: AbortSignal): Promise<Result<JSONWebKeySet, KeysUnavailable>> {
+  const fetched = await fetchDocument(url.href, signal);
+  // Its shape is checked where it is used.
+  return fetched.ok
+    ? ok(fetched.value as unknown as JSONWebKeySet)
+    : unavailable(`the key set ${fetched.error.reason}`);
+}
+
+/**
+ * The JSON object at `address`. Redirects are not followed: one could lead anywhere, even into this machine's network.
+ */
+async function fetchDocument(address: string, signal: AbortSignal): Promise<Result<JsonObject, KeysUnavailable>> {
+  let text: string | null;
+  try {
+    const response = await fetch(address, { redirect: 'manual', headers: { accept: 'application/json' }, signal });
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      return unavailable(`answered ${response.status}`);
+    }
+    text = await readText(response);
+  } catch (error) {
+    const { name, code } = error as { name?: unknown; code?: unknown };
+    return unavailable(`could not be fetched: ${typeof code === 'string' ? code : String(name)}`);
+  }
+  if (text === null) return unavailable('is too large');
+  try {
+    const document: unknown = JSON.parse(text);
+    if (isObject(document)) return ok(document);
+  } catch {}
+  return unavailable('is no JSON object');
+}
+
+/** The body, or null when it is larger than DOCUMENT_BYTES_MAX. */
+async function readText({ body }: Response): Promise<string | null> {
+  const decoder = new TextDecoder();
+  let bytes = 0;
+  let text = '';
+  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += chunk.byteLength;
+    if (bytes > DOCUMENT_BYTES_MAX) return null;
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}

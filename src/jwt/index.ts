@@ -1,0 +1,52 @@
+// The verifier of user JWTs that the configuration asks for.
+
+import type { ServiceOptions } from '../app.ts';
+import type { Config } from '../config/config.ts';
+import type { VerifyUserJwt } from '../guards/user-jwt.ts';
+import { developmentSecret } from './dev-secret.ts';
+import { keySetAt, keySetOf, keySetUrl } from './discovery.ts';
+import type { LoadKeySet } from './jwks.ts';
+import { type SigningKeys, secretKey } from './verification-keys.ts';
+import { createJwtVerifier } from './verifier.ts';
+
+export async function userJwtVerifier(
+  config: Config,
+  { clock, sha256, log, publicUrl }: Pick<ServiceOptions, 'clock' | 'sha256' | 'log' | 'publicUrl'>,
+): Promise<VerifyUserJwt> {
+  const { jwt, jwtIssuer: issuer, jwtAudience } = config;
+  const keys = await signingKeys(config, { clock, log });
+  // A secret signs for this server alone; an issuer signs for others too.
+  const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
+  const usual = () => (isSecret ? null : ownAudiences(publicUrl()));
+  const audiences = jwtAudience === null ? usual : () => [jwtAudience];
+  return createJwtVerifier({ keys, issuer, audiences, clock, sha256 });
+}
+
+async function signingKeys(config: Config, context: Pick<ServiceOptions, 'clock' | 'log'>): Promise<SigningKeys> {
+  const { jwt } = config;
+  const keySet = async (load: LoadKeySet) => (await import('./jwks.ts')).createKeySet({ load, ...context });
+  switch (jwt.kind) {
+    case 'secret':
+      return secretKey(jwt.secret);
+    case 'dev-secret':
+      return secretKey(developmentSecret(config.database));
+    case 'jwks':
+      return keySet(keySetAt(jwt.url));
+    case 'discovery': {
+      // In production a wrong issuer is found out now, not by the first user.
+      const found = config.production ? await keySetUrl(jwt.issuer) : null;
+      if (found?.ok === false) {
+        throw new Error(
+          `JWT_ISSUER: expected an issuer whose metadata names its key set, but ${found.error.reason}, got ${JSON.stringify(jwt.issuer)}`,
+        );
+      }
+      return keySet(keySetOf(jwt.issuer));
+    }
+  }
+}
+
+/** The audiences that a token for this server may name (RFC 8707): the origin, or the resource a client was given. */
+function ownAudiences(publicUrl: string): readonly string[] {
+  const { origin } = new URL(publicUrl);
+  return [origin, `${origin}/`, publicUrl, `${publicUrl}/mcp`, `${publicUrl}/sse`];
+}

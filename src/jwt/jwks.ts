@@ -1,0 +1,104 @@
+// An issuer's key set (RFC 7517), kept for a while. It is fetched (by issuer.ts) at first use, when it is old, and for
+// a token whose key it lacks; several callers share one fetch. Ages are read off the clock, so nothing here needs a
+// timer.
+
+import type { JSONWebKeySet } from 'jose';
+import { createLocalJWKSet } from 'jose/jwks/local';
+import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
+import type { JwtKeys, KeysUnavailable, SigningKeys } from './verification-keys.ts';
+
+/** Public-key signatures only: with HS256 in this list, a public key could serve as a shared secret (RFC 8725 §2.1). */
+const ASYMMETRIC = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+];
+
+/** A key that left the issuer's set is accepted for at most this long. */
+const KEY_SET_FOR_MS = 5 * 60_000;
+/** For this long after a fetch for an unknown key, another one causes none: made-up `kid`s must not load the issuer. */
+const COOLDOWN_MS = 10_000;
+/** After a failed fetch the issuer is left alone for this long. */
+const FAILURE_PAUSE_MS = 1000;
+
+export type LoadKeySet = () => Promise<Result<JSONWebKeySet, KeysUnavailable>>;
+
+export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Clock; log: Log }): SigningKeys {
+  let held: { readonly keys: JwtKeys; readonly json: string; readonly fetchedAtMs: number } | undefined;
+  let failed: { readonly problem: KeysUnavailable; readonly atMs: number } | undefined;
+  let loading: Promise<Result<JwtKeys, KeysUnavailable>> | undefined;
+  let soughtAtMs = Number.NEGATIVE_INFINITY; // the last fetch for an unknown key that succeeded
+
+  const ageOf = (atMs: number) => clock.monotonicMs() - atMs;
+
+  function refresh(): Awaitable<Result<JwtKeys, KeysUnavailable>> {
+    if (loading !== undefined) return loading;
+    if (failed !== undefined && ageOf(failed.atMs) < FAILURE_PAUSE_MS) return err(failed.problem);
+    loading = fetchInTime().finally(() => {
+      loading = undefined;
+    });
+    return loading;
+  }
+
+  /** A set is as old as its fetch. If the machine slept meanwhile, that may be too old at once. */
+  async function fetchInTime(): Promise<Result<JwtKeys, KeysUnavailable>> {
+    for (;;) {
+      const startedAtMs = clock.monotonicMs();
+      const taken = take(await load(), startedAtMs);
+      if (!taken.ok || ageOf(startedAtMs) < KEY_SET_FOR_MS) return taken;
+    }
+  }
+
+  function take(loaded: Result<JSONWebKeySet, KeysUnavailable>, fetchedAtMs: number): Result<JwtKeys, KeysUnavailable> {
+    const usable = loaded.ok ? keysOf(loaded.value) : loaded;
+    if (!usable.ok) {
+      if (failed === undefined) log.warn('key set out of reach', { reason: usable.error.reason });
+      failed = { problem: usable.error, atMs: clock.monotonicMs() };
+      return usable;
+    }
+    if (failed !== undefined) log.info('key set back');
+    failed = undefined;
+    const { json } = usable.value;
+    const keys = json === held?.json ? held.keys : usable.value.keys; // an unchanged set keeps its verdicts
+    held = { keys, json, fetchedAtMs };
+    return ok(keys);
+  }
+
+  function inForce(): JwtKeys | null {
+    return held !== undefined && ageOf(held.fetchedAtMs) < KEY_SET_FOR_MS ? held.keys : null;
+  }
+
+  return {
+    algorithms: ASYMMETRIC,
+    inForce,
+    get() {
+      const keys = inForce();
+      return keys === null ? refresh() : ok(keys);
+    },
+    async newerThan(seen) {
+      const keys = inForce();
+      if (keys !== null && (keys !== seen || ageOf(soughtAtMs) < COOLDOWN_MS)) return ok(keys);
+      const refreshed = await refresh();
+      if (refreshed.ok) soughtAtMs = clock.monotonicMs();
+      return refreshed;
+    },
+  };
+}
+
+function keysOf(set: JSONWebKeySet): Result<{ keys: JwtKeys; json: string }, KeysUnavailable> {
+  try {
+    return ok({ keys: createLocalJWKSet(set), json: JSON.stringify(set) });
+  } catch {
+    return err({ code: 'auth_unavailable', reason: 'the key set is no JSON Web Key Set' });
+  }
+}

@@ -1,0 +1,62 @@
+// Verifies user JWTs: checks their form and remembers verdicts, so that a token's signature and claims are checked once
+// (by token-check.ts) and not on every call.
+
+import type { VerifyUserJwt } from '../guards/user-jwt.ts';
+import { createRecent } from '../lib/lru-cache.ts';
+import { once } from '../lib/memoize.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import type { Sha256 } from '../lib/runtime.ts';
+import type { Problem } from '../problem.ts';
+import type { CheckedToken, TokenCheckOptions } from './claims.ts';
+
+/** RFC 7515 §7.1. The library also accepts padding and white space, which would give one token many spellings. */
+const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
+
+const VERDICT_FOR_MS = 5 * 60_000;
+const VERDICTS_MAX = 10_000; // about 3 MB
+
+interface Verdict extends CheckedToken {
+  /** End of VERDICT_FOR_MS, monotonic, so that setting the wall clock back prolongs nothing. */
+  readonly untilMs: number;
+}
+
+export interface JwtVerifierOptions extends TokenCheckOptions {
+  readonly sha256: Sha256;
+}
+
+export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
+  const { keys: signing, clock, sha256 } = options;
+  // Keyed by the token's hash, so that no token stays in memory longer than its request.
+  const verdicts = createRecent<Verdict>({ entries: VERDICTS_MAX });
+  const checker = once(async () => (await import('./claims.ts')).createTokenCheck(options));
+
+  function known(tokenHash: string): Verdict | undefined {
+    const verdict = verdicts.get(tokenHash);
+    if (verdict === undefined) return undefined;
+    const counts =
+      verdict.keys === signing.inForce() && // a verdict counts only for the keys it was reached with
+      clock.nowMs() < verdict.expiresAtMs &&
+      clock.monotonicMs() < verdict.untilMs;
+    if (counts) return verdict;
+    verdicts.delete(tokenHash);
+    return undefined;
+  }
+
+  async function check(token: string, tokenHash: string): Promise<Result<{ subject: string }, Problem>> {
+    const checkToken = await checker();
+    const untilMs = clock.monotonicMs() + VERDICT_FOR_MS;
+    const checked = await checkToken(token);
+    if (!checked.ok) return checked;
+    verdicts.set(tokenHash, { ...checked.value, untilMs });
+    return ok({ subject: checked.value.subject });
+  }
+
+  return (token) => {
+    if (!COMPACT_JWS.test(token)) return err({ code: 'invalid_token', reason: 'malformed' });
+    if (token.length > TOKEN_CHARS_MAX) return err({ code: 'invalid_token', reason: 'too long' });
+    const tokenHash = sha256(token, 'base64url');
+    const verdict = known(tokenHash);
+    return verdict !== undefined ? ok({ subject: verdict.subject }) : check(token, tokenHash);
+  };
+}

@@ -1,0 +1,58 @@
+// IP addresses and loopback names.
+
+// `URL.hostname` has already normalized every spelling of an address.
+export const isAddress = (name: string) => name.startsWith('[') || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);
+
+/**
+ * The network a budget belongs to: an IPv4 address, also one within an IPv6 address, or the /64 of an IPv6 address, all
+ * of which one host may own.
+ */
+export function networkOf(address: string): string {
+  if (!address.includes(':')) return address;
+  const groups = groupsOf(address);
+  if (groups === null) return address;
+  const beginsWith = (prefix: readonly number[]) => prefix.every((group, index) => groups[index] === group);
+  if (beginsWith(MAPPED) || beginsWith(NAT64)) {
+    const [high = 0, low = 0] = groups.slice(6);
+    return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.');
+  }
+  const spelled = groups.map((group) => group.toString(16));
+  return beginsWith(NAT64_LOCAL) ? spelled.join(':') : `${spelled.slice(0, 4).join(':')}::/64`;
+}
+
+/** ::ffff:0:0/96, IPv4-mapped addresses (RFC 4291 §2.5.5.2). */
+const MAPPED = [0, 0, 0, 0, 0, 0xffff];
+
+/** 64:ff9b::/96: IPv4 addresses behind a translator (RFC 6052 §2.1). */
+const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0];
+
+/** 64:ff9b:1::/48: the same, where each network decides which bits hold the IPv4 address (RFC 8215). */
+const NAT64_LOCAL = [0x64, 0xff9b, 1];
+
+/** The groups of an IPv6 address in any spelling (RFC 4291 §2.2); null if it is none. */
+function groupsOf(address: string): readonly number[] | null {
+  const [head = '', tail] = (address.split('%', 1)[0] ?? '').replace(DOTTED, asGroups).split('::');
+  const before = head === '' ? [] : head.split(':');
+  const after = tail ? tail.split(':') : [];
+  const zeros = 8 - before.length - after.length;
+  if (tail === undefined ? zeros !== 0 : zeros < 0) return null;
+  const groups = [...before, ...Array<string>(zeros).fill('0'), ...after].map((group) => Number.parseInt(group, 16));
+  return groups.some(Number.isNaN) ? null : groups;
+}
+
+const DOTTED = /(\d+)\.(\d+)\.(\d+)\.(\d+)$/;
+
+function asGroups(_all: string, ...bytes: readonly string[]): string {
+  const [a, b, c, d] = bytes.map(Number) as [number, number, number, number];
+  return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
+}
+
+/**
+ * True for names and literals of the loopback interface; `host` as in `URL.hostname`, IPv6 with or without brackets.
+ */
+export const isLoopback = (host: string): boolean =>
+  host === 'localhost' ||
+  host.endsWith('.localhost') ||
+  host === '[::1]' ||
+  host === '::1' ||
+  /^127(\.\d{1,3}){3}$/.test(host);

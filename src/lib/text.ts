@@ -1,0 +1,20 @@
+// Text and JSON values: what may be stored, and what is an object.
+
+// C0, DEL and C1 controls: the file driver cuts a string at NUL, and none of them belongs in a name.
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+
+/** True for text that every mode of the store gives back as it was: no controls, no lone surrogates. */
+export const isStorable = (text: string): boolean => !CONTROL.test(text) && text.isWellFormed();
+
+/** True when `text` has `min` to `max` Unicode code points, which is also how JSON Schema counts characters. */
+export function hasLength(text: string, min: number, max: number): boolean {
+  if (text.length > 2 * max) return false; // a code point is at most two units: a huge text is not walked
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count >= min && count <= max;
+}
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,0 +1,102 @@
+// The log: one JSON object per line, buffered and redacted. The caller's `write` says where the lines go.
+
+import type { Clock } from '../lib/runtime.ts';
+import { redactHashes, redactKeys } from './redact.ts';
+
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+/** What a line says beside its event. An Error as `error` is shown with its stack. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+export interface Log {
+  debug(event: string, fields?: LogFields): void;
+  info(event: string, fields?: LogFields): void;
+  warn(event: string, fields?: LogFields): void;
+  error(event: string, fields?: LogFields): void;
+  /** True when lines of this level are written; spares callers the work of making fields nobody sees. */
+  enabled(level: LogLevel): boolean;
+  /** Hands everything buffered to `write` and resolves when it was taken. */
+  flush(): Promise<void>;
+}
+
+/** Takes a chunk of whole lines; resolves when the chunk has left the process. */
+export type LogWrite = (chunk: Uint8Array) => Promise<void>;
+
+/** A line waits at most this long: short enough to watch, long enough for thousands of lines to share one write. */
+const FLUSH_AFTER_MS = 50;
+/** Once this many characters wait, a write starts. */
+const FLUSH_AT_CHARS = 64 * 1024;
+/** Kept for a reader that is slow or does not read. Beyond this, lines are dropped and counted. */
+const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
+
+export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
+  const least = LOG_LEVELS.indexOf(options.level);
+  const enabled = (level: LogLevel) => LOG_LEVELS.indexOf(level) >= least;
+  let lines: string[] = [];
+  let chars = 0; // in `lines`
+  const utf8 = new TextEncoder();
+  let pendingBytes = 0; // handed to `write`, not taken yet
+  let dropped = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let writing: Promise<void> = Promise.resolve();
+  let stampMs = -1;
+  let stamp = '';
+
+  function send(): Promise<void> {
+    clearTimeout(timer);
+    timer = undefined;
+    if (lines.length === 0) return writing;
+    // A second safety net: no caller passes secrets, but a library's error may quote one, and a scope or user id may be
+    // one. The whole chunk is searched at once, which costs hardly more than searching one line.
+    const chunk = utf8.encode(redactKeys(`${lines.join('\n')}\n`));
+    lines = [];
+    chars = 0;
+    pendingBytes += chunk.byteLength;
+    writing = writing
+      .then(() => options.write(chunk))
+      .catch(() => {}) // a closed stdout: there is no place left to say so
+      .then(() => {
+        pendingBytes -= chunk.byteLength;
+        if (dropped > 0 && pendingBytes === 0) {
+          const lost = dropped;
+          dropped = 0;
+          line('warn', 'log lines dropped', { count: lost });
+        }
+      });
+    return writing;
+  }
+
+  function line(level: LogLevel, event: string, fields?: LogFields): void {
+    if (!enabled(level)) return;
+    // Adds characters to bytes, which is close enough: few characters gather before they are handed over.
+    if (chars + pendingBytes > BUFFER_BYTES_MAX) {
+      dropped += 1;
+      return;
+    }
+    const nowMs = options.clock.nowMs();
+    if (nowMs !== stampMs) {
+      stampMs = nowMs;
+      stamp = new Date(nowMs).toISOString();
+    }
+    const json = JSON.stringify({ time: stamp, level, event, ...shown(fields) });
+    // On info lines a bare hash stays: there it can only be a user id, and the user ids of some issuers look like that.
+    const text = level === 'warn' || level === 'error' ? redactHashes(json) : json;
+    lines.push(text);
+    chars += text.length;
+    if (chars >= FLUSH_AT_CHARS) void send();
+    else timer ??= setTimeout(send, FLUSH_AFTER_MS);
+  }
+
+  return {
+    debug: (event, fields) => line('debug', event, fields),
+    info: (event, fields) => line('info', event, fields),
+    warn: (event, fields) => line('warn', event, fields),
+    error: (event, fields) => line('error', event, fields),
+    enabled,
+    flush: send,
+  };
+}
+
+/** JSON prints an Error as {}. */
+const shown = (fields: LogFields | undefined): LogFields | undefined =>
+  fields?.error instanceof Error ? { ...fields, error: fields.error.stack ?? String(fields.error) } : fields;

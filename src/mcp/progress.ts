@@ -1,0 +1,63 @@
+// Sends a tool call's progress to the client: filters what may be sent, and turns the answer into a stream to send it.
+
+import type { Exchange } from '../http/context.ts';
+import type { EventStream } from '../http/event-stream.ts';
+import type { EventStreams } from '../http/keep-alive.ts';
+import { notificationText } from './message.ts';
+import type { ProgressToken } from './methods.ts';
+
+/**
+ * `Call.progress` for a client that sent a token. Progress that does not increase is left out (basic/patterns/progress:
+ * it must increase), and so is any after the answer.
+ */
+export function progressReporter(token: ProgressToken, send: (message: string) => void) {
+  let last = Number.NEGATIVE_INFINITY;
+  let over = false;
+  return {
+    report(progress: number, total?: number, message?: string): void {
+      if (over || !Number.isFinite(progress) || progress <= last) return;
+      last = progress;
+      send(notificationText('notifications/progress', { progressToken: token, progress, total, message }));
+    },
+    stop() {
+      over = true;
+    },
+  };
+}
+
+export type LiveAnswer = ReturnType<typeof liveAnswer>;
+
+/** An answer that becomes an event stream with the first progress, if there is any. */
+export function liveAnswer(streams: EventStreams, exchange: Exchange, token: ProgressToken) {
+  const { promise: opened, resolve } = Promise.withResolvers<Response>();
+  const ended = new AbortController();
+  let stream: EventStream | undefined;
+  const progress = progressReporter(token, (data) => {
+    if (stream === undefined) {
+      stream = streams.open(exchange, () => ended.abort());
+      resolve(stream.response);
+    }
+    stream.offer({ event: 'message', data });
+  });
+  return {
+    report: progress.report,
+    /**
+     * Aborted when the client is gone. If it reset its connection, Deno ends the stream but does not abort the request.
+     */
+    get signal() {
+      return AbortSignal.any([exchange.request.signal, ended.signal]);
+    },
+    /** Resolves with the stream's response when there is one. */
+    opened,
+    /**
+     * Ends the stream with the answer, or with `refusal` when there is no room for it; undefined if there is no stream.
+     */
+    finish(data: string, refusal: () => string): Response | undefined {
+      progress.stop();
+      if (stream === undefined) return undefined;
+      const isSent = stream.close({ event: 'message', data }) || stream.close({ event: 'message', data: refusal() });
+      if (!isSent) stream.cut();
+      return stream.response;
+    },
+  };
+}

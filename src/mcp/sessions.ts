@@ -1,0 +1,134 @@
+// The sessions of HTTP+SSE: each is one open event stream, and ends with it. In memory, bounded in all and for each
+// address. A session belongs to the first valid credential that it sees.
+
+import type { Callers } from '../guards/subjects.ts';
+import type { EventStream } from '../http/event-stream.ts';
+import { networkOf } from '../lib/ip.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import type { RandomBytes } from '../lib/runtime.ts';
+import type { Problem } from '../problem.ts';
+import type { Id } from './message.ts';
+
+/** At about 10 KB a quiet stream, 10 MB in all: far below what a small machine has. */
+const SESSIONS_MAX = 1000;
+/** No address takes more than a tenth of them. */
+const SESSIONS_PER_NETWORK_MAX = 100;
+
+export interface Session {
+  readonly id: string;
+  readonly stream: EventStream;
+  /** The calls under way, by request id, each with what cancels it. */
+  readonly calls: Map<Id, AbortController>;
+  /** Where it was opened from: an IPv4 address, or an IPv6 /64. */
+  readonly network: string;
+  /** True once the client has sent a request. */
+  used: boolean;
+  /** Who it belongs to; empty until somebody is known. */
+  owners: readonly string[];
+  /** The owners' latest credentials, as hashes. */
+  credentials: readonly string[];
+}
+
+export interface Sessions {
+  /** Undefined if there is no room. */
+  open(openStream: (onEnd: () => void) => EventStream, callers: Callers, address: string): Session | undefined;
+  has(id: string): boolean;
+  /**
+   * The session, if these callers may post to it: its owners, or anybody while it belongs to nobody. The first valid
+   * credential makes it theirs. An owner's credential that is not valid any more may only call tools, to be told so.
+   */
+  find(id: string, callers: Callers, isCall: boolean): Result<Session, Problem>;
+  /** A call of this session has ended. */
+  callEnded(session: Session, id: Id): void;
+  /** Ends each session as soon as none of its calls is under way, and opens no more. */
+  drain(): void;
+  readonly count: number;
+}
+
+/** Tokens are renewed, and one client may use several keys. */
+const CREDENTIALS_MAX = 8;
+
+/** Which sessions make room for a new one, the oldest first: those of nobody, then those that nobody has used. */
+const MAKES_ROOM: readonly ((session: Session) => boolean)[] = [
+  ({ owners }) => owners.length === 0,
+  ({ used }) => !used,
+];
+
+export const NO_SESSION: Problem = { code: 'session_not_found' };
+
+export function createSessions(random: RandomBytes): Sessions {
+  const sessions = new Map<string, Session>(); // in the order of opening
+  let draining = false;
+
+  /** Leaves fewer than `most` of these sessions, if those that make room are enough. */
+  function makeRoom(among: readonly Session[], most: number): boolean {
+    if (among.length < most) return true;
+    for (const makesRoom of MAKES_ROOM) {
+      const oldest = among.find(makesRoom);
+      if (oldest === undefined) continue;
+      oldest.stream.close();
+      return true;
+    }
+    return false;
+  }
+
+  function makeRoomFor(network: string): boolean {
+    const all = [...sessions.values()];
+    const own = all.filter((session) => session.network === network);
+    if (own.length >= SESSIONS_PER_NETWORK_MAX) return makeRoom(own, SESSIONS_PER_NETWORK_MAX);
+    return makeRoom(all, SESSIONS_MAX);
+  }
+
+  return {
+    open(openStream, { subjects, valid }, address) {
+      const network = networkOf(address);
+      if (draining || !makeRoomFor(network)) return undefined;
+      const id = uuid(random(16));
+      const session: Session = {
+        id,
+        stream: openStream(() => sessions.delete(id)),
+        calls: new Map(),
+        network,
+        used: false,
+        owners: subjects,
+        credentials: valid,
+      };
+      sessions.set(id, session);
+      return session;
+    },
+    has: (id) => sessions.has(id),
+    find(id, { subjects, unknown, valid, wrong }, isCall) {
+      const session = sessions.get(id);
+      if (session === undefined) return err(NO_SESSION);
+      const { owners, credentials } = session;
+      if (!subjects.some((subject) => owners.includes(subject))) {
+        if (unknown !== null) return err(unknown);
+        const hasEnded = subjects.length === 0 && wrong.some((credential) => credentials.includes(credential));
+        if (owners.length > 0) return isCall && hasEnded ? ok(session) : err(NO_SESSION);
+        session.owners = subjects;
+      }
+      const newer = valid.filter((credential) => !credentials.includes(credential));
+      if (newer.length > 0) session.credentials = [...credentials, ...newer].slice(-CREDENTIALS_MAX);
+      return ok(session);
+    },
+    callEnded(session, id) {
+      session.calls.delete(id);
+      if (draining && session.calls.size === 0) session.stream.close();
+    },
+    drain() {
+      draining = true;
+      for (const session of sessions.values()) if (session.calls.size === 0) session.stream.close();
+    },
+    get count() {
+      return sessions.size;
+    },
+  };
+}
+
+/** RFC 9562 §5.4: version 4. */
+function uuid(bytes: Uint8Array): string {
+  const fixed = bytes.map((byte, index) =>
+    index === 6 ? (byte & 0x0f) | 0x40 : index === 8 ? (byte & 0x3f) | 0x80 : byte,
+  );
+  return fixed.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}

@@ -1,0 +1,122 @@
+// Opens the store that the configuration names. Only this file knows that there are several kinds.
+
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Config, DatabaseConfig } from '../config/config.ts';
+import type { KeyStore } from '../keys/record.ts';
+import { makeOwn, reasonOf } from '../lib/private-files.ts';
+import type { Log } from '../log/log.ts';
+import type { Answered } from './database.ts';
+import { CHANGES_KEPT_MAX, type StoreCounts } from './key-store.ts';
+
+/** Makes the folders that database files go into. Throws an Error that names the variable. */
+export function prepareDataFolder({ database, production }: Config, log: Log): void {
+  if (database.mode === 'embedded') {
+    const folder = dirname(database.path);
+    const isNew = !existsSync(folder);
+    makeFolder('DATABASE_URL', folder);
+    // A mistyped path would otherwise be found out by the first user whose keys are gone.
+    if (isNew && production) log.warn('database made in a new folder: no key is known yet', { folder });
+  } else if (database.replicaFile !== null) {
+    makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
+  }
+}
+
+function makeFolder(variable: string, folder: string): void {
+  try {
+    makeOwn(folder);
+  } catch (error) {
+    throw new Error(
+      `${variable}: expected a folder that can be made and written, but ${reasonOf(error)}, got ${JSON.stringify(folder)}`,
+    );
+  }
+}
+
+export interface Store extends KeyStore {
+  readonly mode: 'embedded' | 'remote' | 'replica';
+  /** What was asked of the database so far. */
+  readonly counts: Readonly<StoreCounts>;
+  /** Stops the upkeep and releases files and connections. */
+  close(): Promise<void>;
+}
+
+/** Old changes are removed shortly after start-up, off its critical path, and then this often. */
+const PRUNE_FIRST_AFTER_MS = 2000;
+
+const PRUNE_EVERY_MS = 60 * 60 * 1000;
+
+/** When a poll shows that there are too many, they are removed at once; when that fails, no sooner than this. */
+const PRUNE_AGAIN_AFTER_MS = 10_000;
+
+/**
+ * How far above their limit changes may be before that, as a factor. Each process draws its own, so that usually one of a
+ * fleet removes them before the others find too many.
+ */
+const OVERDUE_FROM = 1.02;
+
+const OVERDUE_TO = 1.1;
+
+/**
+ * Opens and migrates the database; a remote one that is away, as soon as it answers. Throws UnusableDatabase, or an
+ * Error that says why it can't be opened.
+ */
+export async function openStore(config: DatabaseConfig, log: Log): Promise<Store> {
+  const { store, mode, close } = await open(config, log);
+  const pruning = pruneRegularly(store.prune, log);
+  const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
+  return {
+    ...store,
+    mode,
+    async changesAfter(reached, withinMs) {
+      const page = await store.changesAfter(reached, withinMs);
+      if (page.ok && page.value.newestSeq - page.value.prunedSeq > overdueAt) pruning.hasten();
+      return page;
+    },
+    async close() {
+      pruning.stop();
+      await close();
+    },
+  };
+}
+
+async function open(config: DatabaseConfig, log: Log) {
+  if (config.mode === 'embedded') return (await import('./embedded/open.ts')).openEmbedded(config.path);
+  return (await import('./remote/open.ts')).openRemote(config, log);
+}
+
+function pruneRegularly(prune: () => Answered<boolean>, log: Log) {
+  let stopped = false;
+  let running = false;
+  let againAtMs = 0;
+  let timer = setTimeout(run, PRUNE_FIRST_AFTER_MS);
+
+  async function run(): Promise<void> {
+    clearTimeout(timer);
+    running = true;
+    if (!(await removesSome())) againAtMs = performance.now() + PRUNE_AGAIN_AFTER_MS;
+    running = false;
+    // At random, so that the processes of a fleet don't all prune at once.
+    if (!stopped) timer = setTimeout(run, PRUNE_EVERY_MS * (0.5 + Math.random()));
+  }
+
+  async function removesSome(): Promise<boolean> {
+    try {
+      const pruned = await prune();
+      if (!pruned.ok && !stopped) log.warn('old changes not removed', { reason: pruned.error.reason });
+      return pruned.ok && pruned.value;
+    } catch (bug) {
+      log.error('old changes not removed', { error: bug });
+      return false;
+    }
+  }
+
+  return {
+    hasten() {
+      if (!stopped && !running && performance.now() > againAtMs) void run();
+    },
+    stop() {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}

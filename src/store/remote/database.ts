@@ -1,0 +1,213 @@
+// A libSQL database over HTTP: Turso, or your own sqld.
+//
+// The driver has no deadlines and runs at most twenty calls at once, so a primary that hangs would hang everything.
+// Each try therefore has its own client (which holds no connection and costs microseconds to make) with its own fetch,
+// which gives up in time, and which alone knows what happened on the wire.
+
+import type { Client } from '@libsql/client/web';
+import { type RemoteConfig, shownUrl } from '../../config/config.ts';
+import { err, ok } from '../../lib/result.ts';
+import { createSemaphore } from '../../lib/semaphore.ts';
+import { sleep } from '../../lib/timeout.ts';
+import {
+  type Answered,
+  type Database,
+  driverStatement,
+  errorReason,
+  isSchemaMissing,
+  type Outage,
+  type Statement,
+  type Unavailable,
+  unavailable,
+  type Written,
+  withPermit,
+} from '../database.ts';
+
+/** Tries of one statement. */
+const TRIES_MAX = 3;
+/** Before the second try there is a random pause of up to this, before the third of up to twice this. */
+const PAUSE_MS_MAX = 150;
+/** When there is little time in all, the pauses are shorter: up to this part of it, then up to twice that. */
+const PAUSE_PART_MAX = 0.1;
+/**
+ * How long one try may take, and all tries together. A second try helps when a connection died silently, or when this
+ * process was too busy to read the answer in time. When only the primary is busy, it makes more work for it, so writes,
+ * which a primary runs one after the other, get more time.
+ */
+interface Patience {
+  readonly tryMs: number;
+  readonly allMs: number;
+}
+const READ: Patience = { tryMs: 1500, allMs: 3000 };
+const WRITE: Patience = { tryMs: 4000, allMs: 6000 };
+/**
+ * The primary has one writer: one statement runs while the next is on its way. With four, one write in some thousand
+ * waited 5 s, until `sqld` took the writer away from its holder.
+ */
+const WRITES_AT_ONCE = 2;
+
+export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<Database> {
+  // Imported here, so that an embedded start loads no HTTP client, and a remote one no native driver.
+  const { createClient } = await import('@libsql/client/web');
+  try {
+    createClient({ url }).close();
+  } catch {
+    // In our own words: the driver's message quotes the query, which may hold a token.
+    const expected = 'a URL without fragment, and in its query only authToken, or a tls that fits the rest';
+    throw new Error(`DATABASE_URL: expected ${expected}, got "${shownUrl(url)}"`);
+  }
+  let closed = false;
+
+  async function attempt<T>(run: (client: Client) => Promise<T>, withinMs: number, again: boolean): Promise<Tried<T>> {
+    const wire: Wire = { status: null, failure: null };
+    const client = createClient({
+      url,
+      ...(authToken !== null && { authToken }),
+      fetch: (request: Request) => fetchWithin(request, withinMs, again, wire),
+    });
+    try {
+      return { ok: true, value: await run(client) };
+    } catch (error) {
+      return { ok: false, ...judge(error, wire) };
+    } finally {
+      client.close();
+    }
+  }
+
+  async function call<T>(
+    run: (client: Client) => Promise<T>,
+    { tryMs, allMs }: Patience,
+  ): Answered<{ value: T; repeated: boolean }> {
+    const startedAtMs = performance.now();
+    let repeated = false;
+    for (let tries = 1; ; tries += 1) {
+      if (closed) return err(unavailable('unreachable', 'the store is closed'));
+      const leftMs = allMs - (performance.now() - startedAtMs);
+      const tried = await attempt(run, Math.max(1, Math.min(tryMs, leftMs)), tries > 1);
+      if (tried.ok) return ok({ value: tried.value, repeated });
+      repeated ||= tried.outcomeUnknown;
+      const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, allMs * PAUSE_PART_MAX) * tries;
+      const inTime = performance.now() - startedAtMs + pauseMs < allMs;
+      if (!tried.again || tries === TRIES_MAX || !inTime) return err(tried.failure);
+      await sleep(pauseMs);
+    }
+  }
+
+  const writer = createSemaphore(WRITES_AT_ONCE);
+
+  function write<T>(run: (client: Client) => Promise<T>): Answered<{ value: T; repeated: boolean }> {
+    const startedAtMs = performance.now();
+    return withPermit(writer, WRITE.allMs, 'the primary is behind with writes', () =>
+      call(run, { ...WRITE, allMs: WRITE.allMs - (performance.now() - startedAtMs) }),
+    );
+  }
+
+  const execute = (statement: Statement) => (client: Client) =>
+    client.execute(driverStatement(statement)).then(({ rows }) => rows);
+
+  async function writeOne(statement: Statement): Answered<Written> {
+    const answered = await write(execute(statement));
+    return answered.ok ? ok({ rows: answered.value.value, repeated: answered.value.repeated }) : answered;
+  }
+
+  return {
+    async read(statement, withinMs) {
+      const answered = await call(
+        execute(statement),
+        withinMs === undefined ? READ : { tryMs: withinMs / 2, allMs: withinMs },
+      );
+      return answered.ok ? ok(answered.value.value) : answered;
+    },
+    write: writeOne,
+    writeUnsynced: writeOne, // the primary decides when it waits for its disk
+    async writeAll(statements) {
+      const answered = await write((client) => client.batch(statements.map(driverStatement), 'write'));
+      return answered.ok ? ok(undefined) : answered;
+    },
+    close() {
+      closed = true;
+    },
+  };
+}
+
+/** What one try saw on the wire. */
+interface Wire {
+  status: number | null;
+  failure: unknown;
+}
+
+type Tried<T> = { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Verdict);
+
+interface Verdict {
+  readonly failure: Unavailable;
+  /** Another try may do better. */
+  readonly again: boolean;
+  /** The statement may have been carried out nevertheless. */
+  readonly outcomeUnknown: boolean;
+}
+
+/**
+ * `again`: on a new connection. When one died silently, those that were opened with it and wait in the pool did too.
+ */
+async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
+  try {
+    const signal = AbortSignal.timeout(withinMs);
+    const response = await fetch(request, { signal, ...(again && { keepalive: false }) });
+    const body = await response.arrayBuffer(); // within the deadline too
+    wire.status = response.status;
+    return new Response(body, { status: response.status, headers: response.headers });
+  } catch (error) {
+    wire.failure = error;
+    throw error;
+  }
+}
+
+/**
+ * Classifies a failed try. Throws if it is a bug of this program: a statement that the database can't make sense of.
+ */
+function judge(error: unknown, { status, failure }: Wire): Verdict {
+  if (failure !== null) {
+    const outcomeUnknown = !NOT_SENT.test(codeOf(failure));
+    return { failure: unavailable('unreachable', errorReason(failure)), again: true, outcomeUnknown };
+  }
+  if (status === null) throw error; // nothing was sent: an argument the driver refuses
+  if (status !== 200) return judgeStatus(status);
+  const reason = errorReason(error);
+  const code = codeOf(error);
+  if (isSchemaMissing(error)) return final('no_schema', reason);
+  if (BUSY.test(code)) return { ...final('unreachable', reason), again: true };
+  if (/^SQL/.test(code) && !OUT_OF_ORDER.test(code)) throw error;
+  return final('unreachable', reason); // out of order; or no libSQL at all: a proxy's page, another version's protocol
+}
+
+function judgeStatus(status: number): Verdict {
+  if (status === 400) throw new Error('the database could not read a statement'); // text that text.ts should refuse
+  if (status === 401 || status === 403) {
+    const expected = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
+    return final('refused', `DATABASE_AUTH_TOKEN: expected ${expected}, but it answered ${status}`);
+  }
+  if (status === 429 || status >= 500) {
+    const failure = unavailable('unreachable', `the database answered ${status}`);
+    return { failure, again: true, outcomeUnknown: status !== 429 };
+  }
+  return final('refused', `DATABASE_URL: expected a libSQL server, but it answered ${status}`);
+}
+
+/** The database did nothing, and would do nothing at another try. */
+const final = (outage: Outage, reason: string): Verdict => ({
+  failure: unavailable(outage, reason),
+  again: false,
+  outcomeUnknown: false,
+});
+
+/** No connection came about, so nothing was carried out. */
+const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;
+/** Something else holds the server's file for a moment. */
+const BUSY = /^SQLITE_(BUSY|LOCKED)/;
+/** The server answers, but can't do it: blocked by its operator, full, damaged. */
+const OUT_OF_ORDER = /^(BLOCKED|SQLITE_(FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|AUTH|PERM))/;
+
+const codeOf = (error: unknown): string => {
+  const { code, name } = error as { code?: unknown; name?: unknown };
+  return typeof code === 'string' ? code : String(name);
+};

@@ -1,0 +1,62 @@
+// Opens a remote database: at start-up if it answers, else when it first does.
+
+import { type RemoteConfig, shownUrl } from '../../config/config.ts';
+import type { Log } from '../../log/log.ts';
+import { type Database, unwrap } from '../database.ts';
+import { createKeyStore } from '../key-store.ts';
+import { migrate } from '../schema.ts';
+import { remoteDatabase } from './database.ts';
+import { openingDatabase } from './reopening.ts';
+
+/** The start waits this long for a primary that hangs, then goes on without it. */
+const START_WAIT_MS = 2000;
+
+/**
+ * This many take 2 ms of the primary's time. Many at once, because it may be far away, and waiting holds up nothing.
+ */
+const USES_PER_WRITE = 1000;
+
+/** Changes nothing, and is refused if the token may only read. */
+const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0' };
+
+export async function openRemote(config: RemoteConfig, log: Log) {
+  const remote = await remoteDatabase(config);
+  const replica = config.replicaFile === null ? null : await replicaOf(remote, config, config.replicaFile, log);
+  const db = openingDatabase({ db: remote, prepare, log, onOpen: () => replica?.open() });
+  try {
+    const opened = await db.open(START_WAIT_MS);
+    // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
+    if (!opened.ok && opened.error.outage === 'refused')
+      throw new Error(`${opened.error.reason} (${shownUrl(config.url)})`);
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+  return {
+    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { near: replica }) }),
+    mode: replica === null ? ('remote' as const) : ('replica' as const),
+    async close() {
+      db.close();
+      await replica?.close();
+    },
+  };
+}
+
+/**
+ * The replica, not open yet: opening hangs while the primary does, so it has to wait until the primary has answered.
+ */
+async function replicaOf(primary: Database, { url, authToken }: RemoteConfig, file: string, log: Log) {
+  const { createReplica } = await import('../replica/replica.ts');
+  return createReplica({
+    source: { file, url, authToken },
+    readPrimary: (statement) => primary.read(statement).then((rows) => (rows.ok ? rows.value : null)),
+    log,
+  });
+}
+
+async function prepare(db: Database): Promise<void> {
+  await migrate(db);
+  const probed = await db.write(WRITE_PROBE);
+  // Any other failure, such as a block by the operator, lets reading go on.
+  if (!probed.ok && probed.error.outage === 'refused') unwrap(probed);
+}

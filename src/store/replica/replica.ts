@@ -1,0 +1,185 @@
+// An embedded replica of the primary, for nearby reads. The reader decides whether to trust its answers (key-store.ts,
+// by the position of the change feed). This file keeps it open and undamaged, and gives up on a slow answer.
+
+import { existsSync, statSync } from 'node:fs';
+import { isLost } from '../../keys/record.ts';
+import { err, ok, type Result } from '../../lib/result.ts';
+import { within } from '../../lib/timeout.ts';
+import type { Log } from '../../log/log.ts';
+import type { Row, Statement } from '../database.ts';
+import { readPage, readPosition } from '../key-store.ts';
+import { ownerFile } from './files.ts';
+import type { ReplicaReply, ReplicaRequest, ReplicaSource } from './worker.ts';
+
+/** A read takes 0.1 ms. One that takes this long is queued behind something slow, and the primary is asked instead. */
+const READ_MS_MAX = 30;
+/** After a failure it is opened again, but no sooner than this. */
+const OPEN_AGAIN_AFTER_MS = 2000;
+/** Closing waits this long for a thread that is stuck in the driver. */
+const CLOSE_MS_MAX = 1000;
+
+export interface Replica {
+  /** Reads one statement; null when nothing here answers (in time). */
+  read(statement: Statement): Promise<readonly Row[] | null>;
+  /** Opens it, once the primary is known to answer. Does nothing while it is open or opening. */
+  open(): void;
+  /** The primary was replaced: drops what is here, which belongs to the one before. */
+  discard(): void;
+  close(): Promise<void>;
+}
+
+export interface ReplicaOptions {
+  readonly source: ReplicaSource;
+  /** Reads from the primary; null when it doesn't answer. */
+  readonly readPrimary: (statement: Statement) => Promise<readonly Row[] | null>;
+  readonly log: Log;
+}
+
+/** Throws if the file is somebody else's. */
+export function createReplica({ source, readPrimary, log }: ReplicaOptions): Replica {
+  const { file } = source;
+  if (isForeign(file)) {
+    throw new Error(
+      `DATABASE_REPLICA_FILE: expected a new file, or a replica made by this program, got ${JSON.stringify(file)}`,
+    );
+  }
+  const thread = createThread();
+  let state: 'closed' | 'opening' | 'open' | 'ended' = 'closed';
+  let opening = 0; // counts, so that an opening that was overtaken stops
+  let anew = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let complained = '';
+
+  async function open(): Promise<void> {
+    if (state !== 'closed') return;
+    clearTimeout(timer);
+    state = 'opening';
+    opening += 1;
+    const mine = opening;
+    const tried = await tryToOpen();
+    if (mine !== opening || state !== 'opening') return;
+    if (!tried.ok) return close(tried.error);
+    state = 'open';
+    anew = false;
+    complained = '';
+    log.info('replica opened', { kept: tried.value });
+  }
+
+  /** True when the file of an earlier run is used again. */
+  async function tryToOpen(): Promise<Result<boolean, Failure>> {
+    const opened = await thread.ask({ open: source, anew });
+    if ('refused' in opened) return err({ reason: opened.reason, damaged: opened.refused === 'broken' });
+    const [{ kept }] = opened.rows as [{ kept: boolean }];
+    let broken: Failure | null = null;
+    const here = await readPosition(async (statement) => {
+      const reply = await thread.ask(statement);
+      if ('rows' in reply) return reply.rows as readonly Row[];
+      if (reply.refused === 'broken') broken = { reason: reply.reason, damaged: true };
+      return null;
+    });
+    if (broken !== null) return err(broken);
+    if (here === null) return ok(kept); // nothing has arrived yet; what will arrive comes from this primary
+    const there = await readPage(readPrimary, here.seq);
+    if (there === null) return err({ reason: 'the primary is away', damaged: false });
+    return isLost(here, there)
+      ? err({ reason: 'it is of another database, or holds what its primary has lost', damaged: true })
+      : ok(kept);
+  }
+
+  /** Takes the replica out of use until it is opened again, soon, and made anew if it was damaged. */
+  function close({ reason, damaged }: Failure): void {
+    if (state === 'ended') return;
+    state = 'closed';
+    anew ||= damaged;
+    if (reason !== complained) log.warn('replica not in use', { reason });
+    complained = reason;
+    clearTimeout(timer);
+    timer = setTimeout(openSoon, OPEN_AGAIN_AFTER_MS * (1 + Math.random()));
+  }
+
+  function openSoon(): void {
+    open().catch((bug) => log.error('replica not in use', { error: bug }));
+  }
+
+  return {
+    open: openSoon,
+    async read(statement) {
+      if (state !== 'open') return null;
+      const reply = await thread.askWithin(statement, READ_MS_MAX);
+      if (reply === null) return null;
+      if ('rows' in reply) return reply.rows as readonly Row[];
+      if (reply.refused === 'broken') close({ reason: reply.reason, damaged: true });
+      return null;
+    },
+    discard: () => close({ reason: 'the primary was replaced', damaged: true }),
+    async close() {
+      state = 'ended';
+      clearTimeout(timer);
+      await thread.close();
+    },
+  };
+}
+
+interface Failure {
+  readonly reason: string;
+  /** The file can't be used: the next one is made from nothing. */
+  readonly damaged: boolean;
+}
+
+/** A file without its owner's file beside it was made by somebody else. */
+const isForeign = (file: string): boolean =>
+  (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(ownerFile(file));
+
+/** The worker as questions and answers. It is started with the first one. */
+function createThread() {
+  const waiting = new Map<number, (reply: ReplicaReply) => void>();
+  let worker: Worker | undefined;
+  let lastId = 0;
+  let late = 0; // answers that somebody gave up on
+
+  function start(): Worker {
+    const started = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
+    started.onmessage = ({ data }: MessageEvent<{ id: number; reply: ReplicaReply }>) => {
+      waiting.get(data.id)?.(data.reply);
+      waiting.delete(data.id);
+    };
+    started.onerror = (event) => {
+      for (const settle of waiting.values()) settle({ refused: 'broken', reason: event.message });
+      waiting.clear();
+      worker = undefined;
+    };
+    return started;
+  }
+
+  function ask(request: ReplicaRequest): Promise<ReplicaReply> {
+    worker ??= start();
+    lastId += 1;
+    worker.postMessage({ id: lastId, request });
+    return new Promise((resolve) => waiting.set(lastId, resolve));
+  }
+
+  /** Null when there is no answer in time, and at once while an earlier request that was late is still unanswered. */
+  async function askWithin(request: ReplicaRequest, withinMs: number): Promise<ReplicaReply | null> {
+    if (late > 0) return null;
+    const asked = ask(request);
+    const reply = await within(withinMs, asked, null);
+    if (reply === null) {
+      late += 1;
+      void asked.then(() => {
+        late -= 1;
+      });
+    }
+    return reply;
+  }
+
+  return {
+    ask,
+    askWithin,
+    async close() {
+      if (worker === undefined) return;
+      late = 0;
+      await askWithin({ close: true }, CLOSE_MS_MAX);
+      // A stuck thread is not terminated: ending one inside the driver ends the process.
+    },
+  };
+}

@@ -1,0 +1,122 @@
+// The thread of an embedded replica. The driver's replica is native code that blocks its thread, for round trips while
+// it opens and for as long as a primary hangs; here that holds up nobody. Handles one message from replica.ts at a
+// time.
+
+import { type Client, createClient, type Transaction } from '@libsql/client/sqlite3';
+import { makePrivate } from '../../lib/private-files.ts';
+import { driverStatement, errorReason, isSchemaMissing, type Statement } from '../database.ts';
+import { keepOrRemove, noteClosed, ownerFile, removeReplica } from './files.ts';
+
+export interface ReplicaSource {
+  readonly file: string;
+  readonly url: string;
+  readonly authToken: string | null;
+}
+
+export type ReplicaRequest =
+  | { readonly open: ReplicaSource; readonly anew: boolean }
+  | Statement
+  | { readonly close: true };
+
+export type ReplicaReply =
+  | { readonly rows: readonly object[] }
+  | { readonly refused: 'owned' | 'empty' | 'broken'; readonly reason: string };
+
+/**
+ * The pause between two pulls. While the replica is behind what its process knows, keys that are not in memory are read
+ * from the primary, so a lag costs a few reads, never correctness.
+ */
+const PULL_EVERY_MS = 1000;
+
+interface Port {
+  onmessage: (event: MessageEvent<{ id: number; request: ReplicaRequest }>) => void;
+  postMessage(message: { id: number; reply: ReplicaReply }): void;
+  close(): void;
+}
+
+const port = self as unknown as Port;
+let owner: Transaction | undefined;
+let client: Client | undefined;
+let file = '';
+let turn: Promise<void> = Promise.resolve();
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+port.onmessage = ({ data: { id, request } }) => {
+  turn = turn.then(async () => {
+    port.postMessage({ id, reply: await answer(request) });
+    if ('close' in request) port.close();
+  });
+};
+
+async function answer(request: ReplicaRequest): Promise<ReplicaReply> {
+  try {
+    if ('open' in request) return { rows: [{ kept: await open(request.open, request.anew) }] };
+    if ('close' in request) {
+      close();
+      return { rows: [] };
+    }
+    if (client === undefined) return { refused: 'broken', reason: 'not open' };
+    const { rows } = await client.execute(driverStatement(request));
+    return { rows: rows.map((row) => ({ ...row })) };
+  } catch (error) {
+    const reason = errorReason(error);
+    if (owner === undefined && /SQLITE_BUSY/.test(reason)) return { refused: 'owned', reason };
+    return { refused: isSchemaMissing(error) ? 'empty' : 'broken', reason }; // empty: nothing has arrived yet
+  }
+}
+
+/** True when the file of an earlier run is used again. */
+async function open(source: ReplicaSource, anew: boolean): Promise<boolean> {
+  file = source.file;
+  owner ??= await own(file);
+  end();
+  if (anew) removeReplica(file);
+  const kept = keepOrRemove(file);
+  client = createClient({
+    url: `file:${encodeURI(file)}`,
+    syncUrl: source.url,
+    ...(source.authToken !== null && { authToken: source.authToken }),
+  });
+  pullAfter(0);
+  return kept;
+}
+
+/**
+ * Keeps pulling until the client is closed. The driver's own interval is not used: it goes on pulling after a close,
+ * and writes that into the file that is opened next, which breaks.
+ */
+function pullAfter(ms: number): void {
+  timer = setTimeout(() => {
+    turn = turn
+      .then(() => client?.sync())
+      .catch(() => {}) // the primary is away; whoever needs it finds out
+      .then(() => client && pullAfter(PULL_EVERY_MS));
+  }, ms);
+}
+
+/** Becomes the only user of the file, until the result is closed. Throws SQLITE_BUSY while another process uses it. */
+async function own(file: string): Promise<Transaction> {
+  makePrivate(ownerFile(file));
+  const client = createClient({ url: `file:${encodeURI(ownerFile(file))}`, concurrency: 1, timeout: 0 });
+  try {
+    return await client.transaction('write');
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+}
+
+function end(): void {
+  clearTimeout(timer);
+  client?.close();
+  client = undefined;
+}
+
+function close(): void {
+  if (client !== undefined) {
+    end();
+    noteClosed(file);
+  }
+  owner?.close();
+  owner = undefined;
+}

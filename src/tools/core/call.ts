@@ -1,0 +1,102 @@
+// One call of a tool: what it carries, and how it is made from a request.
+
+import type { Exchange } from '../../http/context.ts';
+import { type Credentials, readCredentials } from '../../http/credentials.ts';
+import type { RateLimitState } from '../../http/headers.ts';
+import type { JsonObject } from '../../lib/text.ts';
+
+/** What some transports know about a call, besides its credentials. */
+export interface CallExtras {
+  /** Tells the client how far the tool is; without it nobody is told. */
+  readonly progress?: (progress: number, total?: number, message?: string) => void;
+  /** What the client said it can do (MCP 2026-07-28). */
+  readonly clientCapabilities?: JsonObject;
+}
+
+const NO_PROGRESS = () => {};
+
+const NO_CAPABILITIES = {};
+
+/** One call of a tool: made by a transport, extended by guards with what they add, given to the tool as its context. */
+export class Call {
+  progress: (progress: number, total?: number, message?: string) => void;
+  readonly clientCapabilities: JsonObject;
+  /** What the rate limit decided, for the answer's headers. */
+  rateLimit: RateLimitState | undefined = undefined;
+  /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
+  provenAtMs = Number.POSITIVE_INFINITY;
+  #lifetime: AbortController | undefined;
+  /** What to run when the response has left; null once nothing more can be held. */
+  #held: (() => void) | null | undefined = undefined;
+
+  constructor(
+    readonly requestId: string,
+    readonly credentials: Credentials,
+    /** Where the call comes from, for budgets per source. Costs a system call. */
+    readonly source: () => string,
+    extras?: CallExtras,
+  ) {
+    this.progress = extras?.progress ?? NO_PROGRESS;
+    this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
+  }
+
+  /** Aborted when the call is cancelled or out of time. Made when first asked for, which most tools never do. */
+  get signal(): AbortSignal {
+    this.#lifetime ??= new AbortController();
+    return this.#lifetime.signal;
+  }
+
+  get isAborted(): boolean {
+    return this.#lifetime?.signal.aborted ?? false;
+  }
+
+  abort(reason: unknown): void {
+    this.#lifetime ??= new AbortController();
+    this.#lifetime.abort(reason);
+  }
+
+  /**
+   * Has `release` run once: when the response has left or the client is gone, or at once if there is no response that
+   * could still leave. For what a large response takes up. One at a time.
+   */
+  holdUntilSent(release: () => void): void {
+    if (this.#held === undefined) this.#held = release;
+    else release();
+  }
+
+  /** What is held, if anything, for whoever sends the response and then runs it. */
+  takeHeld(): (() => void) | undefined {
+    const held = this.#held;
+    this.#held = null;
+    return held ?? undefined;
+  }
+
+  /** Releases what is held: no response is on its way. */
+  release(): void {
+    this.takeHeld()?.();
+  }
+}
+
+/** Makes the call of one request. */
+export type CallMaker = (exchange: Exchange, metaApiKey: string | null, extras?: CallExtras) => Call;
+
+export const createCallMaker =
+  (sourceOf: (exchange: Exchange) => string): CallMaker =>
+  (exchange, metaApiKey, extras) =>
+    new Call(
+      exchange.requestId,
+      readCredentials(exchange.request.headers, metaApiKey),
+      () => sourceOf(exchange),
+      extras,
+    );
+
+export interface SplitInput {
+  readonly fields: JsonObject;
+  readonly meta: unknown;
+}
+
+export function withoutMeta(input: JsonObject): SplitInput {
+  if (input._meta === undefined) return { fields: input, meta: undefined };
+  const { _meta: meta, ...fields } = input;
+  return { fields, meta };
+}

@@ -1,0 +1,39 @@
+// The last look before the success of a key-protected call leaves. It was decided on a proof that the key is good, which
+// may have become older than the revocation bound: the tool took long, the process was stopped, the machine slept. Then
+// the key is verified again, at no charge.
+
+import { logRefused, presentedKey } from '../../guards/api-key.ts';
+import type { Verifier } from '../../keys/verify.ts';
+import type { Log } from '../../log/log.ts';
+import type { Problem } from '../../problem.ts';
+import type { Call } from './call.ts';
+
+/**
+ * Undefined when the success may leave, which is nearly always known at once. Else resolves to the problem to answer
+ * with instead, or to undefined when the key is still good.
+ */
+export type Confirm = (call: Call) => Promise<Problem | undefined> | undefined;
+
+/** A store that answers slower than the bound is asked no more often than this. */
+const TRIES = 2;
+
+export function createConfirm({ feed, confirm }: Verifier, log: Log): Confirm {
+  async function confirmNow(call: Call): Promise<Problem | undefined> {
+    const { credentials, source, requestId } = call;
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const verified = await confirm(presentedKey(credentials) ?? '', source);
+      if (!verified.ok) return refused(verified.error, requestId);
+      call.provenAtMs = verified.provenAtMs;
+      if (feed.isFresh(verified.provenAtMs)) return undefined;
+    }
+    const reason = 'the key store answers slower than the revocation bound';
+    return refused({ code: 'store_unavailable', reason }, requestId);
+  }
+
+  function refused(problem: Problem, requestId: string): Problem {
+    logRefused(log, problem, requestId);
+    return problem;
+  }
+
+  return (call) => (feed.isFresh(call.provenAtMs) ? undefined : confirmNow(call));
+}

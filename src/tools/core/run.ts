@@ -1,0 +1,99 @@
+// The one way to run a tool, for REST and every MCP era: within its time, with bugs caught.
+
+import type { InFlight } from '../../lib/in-flight.ts';
+import { type Awaitable, err, isPromise, type Result } from '../../lib/result.ts';
+import type { Log } from '../../log/log.ts';
+import type { Problem } from '../../problem.ts';
+import type { Call } from './call.ts';
+import type { Confirm } from './confirm.ts';
+import type { Tool, ToolAnswer } from './tool.ts';
+
+/**
+ * Something whose signal cancels a call: a request, or an AbortController. Only read when the tool doesn't answer at
+ * once.
+ */
+export type Canceller = Pick<Request, 'signal'>;
+
+/** Calls a tool within its time. `canceller` aborts it early, when nobody waits for its answer any more. */
+export function callTool(
+  tool: Tool,
+  input: unknown,
+  call: Call,
+  canceller?: Canceller,
+): Awaitable<Result<ToolAnswer, Problem>> {
+  if (tool.unusedLimit !== null) call.rateLimit = tool.unusedLimit;
+  const answer = tool.invoke(input, call);
+  return isPromise(answer) ? withinItsTime(tool, call, answer, canceller?.signal) : answer;
+}
+
+function withinItsTime(
+  tool: Tool,
+  call: Call,
+  answer: Promise<Result<ToolAnswer, Problem>>,
+  cancelled: AbortSignal | undefined,
+): Promise<Result<ToolAnswer, Problem>> {
+  return new Promise((resolve, reject) => {
+    const cancel = () => call.abort(cancelled?.reason);
+    const giveUp = () => resolve(err({ code: 'tool_timeout' }));
+    const timer = setTimeout(() => {
+      call.abort(new Error('tool timeout'));
+      giveUp();
+    }, tool.timeoutMs);
+    if (cancelled?.aborted) cancel();
+    cancelled?.addEventListener('abort', cancel, { once: true });
+    // What a tool throws after it was told to stop is its way of stopping, not a bug.
+    answer
+      .then(resolve, (bug) => (call.isAborted ? giveUp() : reject(bug)))
+      .finally(() => {
+        clearTimeout(timer);
+        cancelled?.removeEventListener('abort', cancel);
+      });
+  });
+}
+
+export type ToolResult = Result<ToolAnswer, Problem>;
+
+export type RunTool = typeof callTool;
+
+/**
+ * Calls tools. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that it is in,
+ * and counts against the rate limit like any other answer. A call counts as under way until it is done, even if its
+ * request was answered before (202, or an event stream). A success that took a while is confirmed. What a call holds until
+ * its response has left is released here if it fails; if it succeeds, whoever sends the response takes it over.
+ */
+export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm): RunTool {
+  function failed(error: unknown, tool: Tool, call: Call): ToolResult {
+    log.error('internal error', { requestId: call.requestId, tool: tool.name, error });
+    return over(err({ code: 'internal' }), call);
+  }
+
+  function over(result: ToolResult, call: Call): ToolResult {
+    if (!result.ok) call.release();
+    return result;
+  }
+
+  async function finished(answer: Promise<ToolResult>, tool: Tool, call: Call): Promise<ToolResult> {
+    inFlight.enter();
+    try {
+      const result = await answer;
+      if (!result.ok && result.error.code === 'tool_timeout') {
+        log.warn('tool out of time', { requestId: call.requestId, tool: tool.name });
+      }
+      const problem = result.ok ? await confirm(call) : undefined;
+      return over(problem === undefined ? result : err(problem), call);
+    } catch (error) {
+      return failed(error, tool, call);
+    } finally {
+      inFlight.leave();
+    }
+  }
+
+  return (tool, input, call, canceller) => {
+    try {
+      const answer = callTool(tool, input, call, canceller);
+      return isPromise(answer) ? finished(answer, tool, call) : over(answer, call);
+    } catch (error) {
+      return failed(error, tool, call);
+    }
+  };
+}

@@ -1,0 +1,127 @@
+// What a tool is (data plus one function), and the one way to call one. REST and every MCP era come through `callTool`.
+
+import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
+import type * as v from 'valibot';
+import { type Credential, extend, type Guard } from '../../guards/guard.ts';
+import type { RateLimitState } from '../../http/headers.ts';
+import { once } from '../../lib/memoize.ts';
+import { type Awaitable, chain, ok, type Result } from '../../lib/result.ts';
+import type { InvalidInput, Problem } from '../../problem.ts';
+import type { Call } from './call.ts';
+import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
+
+/**
+ * Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool
+ * itself.
+ */
+export type ToolContent = Pick<CallToolResult, 'content' | 'isError'>;
+
+/** A successful call: the output as JSON text (encoded once, used by every transport), or content blocks. */
+export type ToolAnswer = { readonly json: string } | { readonly content: ToolContent };
+
+export interface ToolFacts {
+  readonly name: string;
+  readonly title: string;
+  /** Written for an agent: what it does, when to use it, what it needs. */
+  readonly description: string;
+  readonly annotations: Required<
+    Pick<ToolAnnotations, 'readOnlyHint' | 'destructiveHint' | 'idempotentHint' | 'openWorldHint'>
+  >;
+  /** The resource (`ui://…`) of the widget that shows the output. */
+  readonly widget?: string;
+  /** Capabilities the client must have declared (MCP 2026-07-28). */
+  readonly requiresClient?: Readonly<Record<string, object>>;
+  /** Milliseconds a call may take; TOOL_TIMEOUT_MS unless given. */
+  readonly timeoutMs?: number;
+}
+
+export interface Tool extends ToolFacts {
+  /** What its guards ask for; null: no credential. */
+  readonly credential: Credential | null;
+  readonly inputSchema: () => JsonSchema;
+  /** Null: the tool answers with content blocks. */
+  readonly outputSchema: (() => JsonSchema) | null;
+  readonly timeoutMs: number;
+  /** The rate limit as answers show it when the call was refused before it; null: the tool has none. */
+  readonly unusedLimit: RateLimitState | null;
+  /** Guards, then input, then run, then output check. Use `callTool`. */
+  readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolAnswer, Problem>>;
+}
+
+/** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
+const TIMEOUT_MS_MAX = 2 ** 31 - 1;
+
+export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients also give up then
+
+interface WithOutput<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
+  readonly input: I;
+  readonly output: O;
+  readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<v.InferInput<O>, Problem>>;
+}
+
+interface WithContent<Added extends object, I extends ObjectSchema> extends ToolFacts {
+  readonly input: I;
+  readonly output?: undefined;
+  readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<ToolContent, Problem>>;
+}
+
+/**
+ * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks. Throws an Error for a
+ * `timeoutMs` that no timer can keep.
+ *
+ * The guard is a separate argument because TypeScript infers from left to right: `run` then knows what the guard adds.
+ * When no overload fits, the compiler explains why the last one doesn't, so the last is the one that most tools use.
+ */
+export function defineTool<Added extends object, I extends ObjectSchema>(
+  guard: Guard<Call, Added>,
+  definition: WithContent<Added, I>,
+): Tool;
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
+  guard: Guard<Call, Added>,
+  definition: WithOutput<Added, I, O>,
+): Tool;
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
+  guard: Guard<Call, Added>,
+  definition: WithOutput<Added, I, O> | WithContent<Added, I>,
+): Tool {
+  const { input, output, run, timeoutMs = TOOL_TIMEOUT_MS, ...facts } = definition as WithOutput<Added, I, O>;
+  const { name } = facts;
+  if (!(timeoutMs > 0 && timeoutMs <= TIMEOUT_MS_MAX)) {
+    throw new Error(`${name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
+  }
+
+  const parse = parserOf(input);
+  const check = output === undefined ? null : parserOf(output);
+
+  function encode(result: Result<unknown, Problem>): Result<ToolAnswer, Problem> {
+    if (!result.ok) return result;
+    if (check === null) return ok({ content: result.value as ToolContent });
+    const checked = check(result.value);
+    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
+    return ok({ json: JSON.stringify(checked.value) });
+  }
+
+  function goOn(
+    guarded: Result<Added, Problem>,
+    { raw, call }: { readonly raw: unknown; readonly call: Call },
+  ): Awaitable<Result<ToolAnswer, Problem>> {
+    if (!guarded.ok) return guarded;
+    const parsed = parse(raw);
+    if (!parsed.ok) return parsed;
+    return chain(run(parsed.value, extend(call, guarded.value)), encode);
+  }
+
+  return {
+    ...facts,
+    credential: guard.credential ?? null,
+    timeoutMs,
+    unusedLimit: guard.unusedLimit ?? null,
+    inputSchema: once(() => jsonSchemaOf(name, input)),
+    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
+    invoke: (raw, call) => chain(guard(call), goOn, { raw, call }),
+  };
+}
+
+/** What is wrong with an output, for its author. The issues quote none of it. */
+const listed = ({ issues }: InvalidInput): string =>
+  issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');

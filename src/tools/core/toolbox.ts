@@ -1,0 +1,81 @@
+// What tools are made with: the guards, ready to use, and the key domain.
+
+import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
+import { both, type Guard } from '../../guards/guard.ts';
+import { rateLimitGuard } from '../../guards/rate-limit.ts';
+import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
+import { type UserAuth, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
+import type { Keys } from '../../keys/operations.ts';
+import { parseDuration } from '../../lib/duration.ts';
+import type { Clock } from '../../lib/runtime.ts';
+import type { Log } from '../../log/log.ts';
+import type { Call } from './call.ts';
+import type { Tool } from './tool.ts';
+
+export interface ToolDeps {
+  readonly guards: {
+    /** A signed-in person: adds `auth.subject`. */
+    readonly userJwt: Guard<Call, UserAuth>;
+    /** A program with an API key, within the configured rate limit: adds `auth` with the key's identity and scopes. */
+    readonly apiKey: Guard<Call, KeyAuth>;
+    /** Every scope named must be held; comes after `apiKey`. */
+    readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
+    /** A tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`). */
+    readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In>;
+  };
+  readonly keys: Keys;
+}
+
+export interface ToolLimit<In> {
+  /** A whole number; 0: no limit. */
+  readonly requests: number;
+  readonly window: string;
+  /** Picks the bucket; calls without one share the bucket `unknown`. */
+  readonly key: (call: In) => string | undefined;
+}
+
+export interface ToolDepsOptions {
+  readonly verifyKey: VerifyKey;
+  readonly verifyUserJwt: VerifyUserJwt;
+  readonly keys: Keys;
+  readonly rateLimit: { readonly requests: number; readonly windowMs: number };
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, clock, log }: ToolDepsOptions): ToolDeps {
+  // One limiter for all tools: the limit is per key, not per key and tool.
+  const perKey = rateLimitGuard<Call & KeyAuth>({ ...rateLimit, clock, key: ({ auth }) => auth.keyId });
+  return {
+    guards: {
+      userJwt: userJwtGuard(verifyUserJwt, log),
+      apiKey: both<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey),
+      scopes: scopesGuard(log),
+      rateLimit({ requests, window, key }) {
+        const windowMs = parseDuration(window);
+        if (!Number.isSafeInteger(requests) || requests < 0) {
+          throw new Error(`rate limit: expected a whole number of requests, 0 for no limit, got ${requests}`);
+        }
+        if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
+        return rateLimitGuard({ requests, windowMs, key, clock });
+      },
+    },
+    keys,
+  };
+}
+
+/** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
+const NAME = /^[\w.-]{1,128}$/;
+
+/** Keeps the given order. Throws an Error that shows the name that can't be used. */
+export function toolsByName(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
+  const byName = new Map<string, Tool>();
+  for (const tool of tools) {
+    const { name } = tool;
+    const shown = JSON.stringify(name);
+    if (!NAME.test(name)) throw new Error(`tool name: expected 1-128 letters, digits, "_", "-" or ".", got ${shown}`);
+    if (byName.has(name)) throw new Error(`tool name: expected a different one for each tool, got ${shown} twice`);
+    byName.set(name, tool);
+  }
+  return byName;
+}

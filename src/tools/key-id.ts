@@ -1,0 +1,24 @@
+// What the tools that revoke and delete a key share: input, output, and that both succeed for a key that isn't there.
+
+import * as v from 'valibot';
+import { hasLength } from '../lib/text.ts';
+
+const KEY_ID_CHARS_MAX = 200; // any shape is accepted: text that is no id names a key that doesn't exist
+
+export const keyIdInput = v.strictObject({
+  keyId: v.pipe(
+    v.string(),
+    v.check((value) => hasLength(value, 0, KEY_ID_CHARS_MAX), `Expected at most ${KEY_ID_CHARS_MAX} characters`),
+    v.metadata({ maxLength: KEY_ID_CHARS_MAX }),
+    v.description('The id of the key, as list_api_keys gives it. Not the key itself.'),
+  ),
+});
+
+export const endOutput = v.strictObject({ success: v.literal(true), message: v.string() });
+
+export const endAnnotations = {
+  readOnlyHint: false,
+  destructiveHint: true,
+  idempotentHint: true,
+  openWorldHint: false,
+};
