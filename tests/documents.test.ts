@@ -67,7 +67,7 @@ describe.each(DOCUMENTS)('%s', (document) => {
 });
 
 test('every threat names a test', () => {
-  const threats = readDocument('tests/security/README.md').table('Threats');
+  const threats = readDocument('tests/system/security/README.md').table('Threats');
   expect(threats.length).toBeGreaterThan(20);
   expect(threats.filter(([, , shownBy = '']) => pathsIn(shownBy).length === 0)).toEqual([]);
 });

@@ -1,0 +1,386 @@
+// Every variable, its default, its bounds, and the line that a bad value gets.
+
+import { describe, expect, test } from 'bun:test';
+import { type Config, parseConfig, shownUrl } from '../../src/config/config.ts';
+import type { Env } from '../../src/config/env.ts';
+
+const SECRET_32 = 'x'.repeat(32);
+
+function parsed(env: Env): Config {
+  const config = parseConfig(env);
+  if (!config.ok) throw new Error(config.error.join('\n'));
+  return config.value;
+}
+
+function faults(env: Env): readonly string[] {
+  const config = parseConfig(env);
+  return config.ok ? [] : config.error;
+}
+
+test('with nothing set every default holds', () => {
+  expect(parsed({})).toEqual({
+    production: false,
+    host: '127.0.0.1',
+    port: 3000,
+    basePath: '',
+    publicUrl: null,
+    database: { mode: 'embedded', path: './data/keys.db' },
+    revocationLagMaxMs: 1000,
+    jwt: { kind: 'dev-secret' },
+    jwtIssuer: null,
+    jwtAudience: null,
+    authorizationServer: null,
+    mcpAuth: 'lazy',
+    rateLimit: { requests: 1000, windowMs: 3_600_000 },
+    allowedOrigins: null,
+    allowedHosts: null,
+    tls: null,
+    trustProxy: false,
+    logLevel: 'info',
+  });
+});
+
+test('an empty value counts as not set', () => {
+  const empty = Object.fromEntries(
+    ['PORT', 'HOST', 'JWT_SECRET', 'DATABASE_URL', 'PUBLIC_URL', 'LOG_LEVEL', 'TRUST_PROXY'].map((name) => [name, '']),
+  );
+  expect(parsed(empty)).toEqual(parsed({}));
+});
+
+test('only NODE_ENV=production is production', () => {
+  expect(parsed({ NODE_ENV: 'production', JWT_SECRET: SECRET_32 }).production).toBe(true);
+  for (const other of ['development', 'test', 'Production', 'prod']) {
+    expect(parsed({ NODE_ENV: other }).production).toBe(false);
+  }
+});
+
+/** Accepted text and what it means; then refused text. */
+const BOUNDS: readonly {
+  name: string;
+  read: (config: Config) => unknown;
+  accepted: readonly (readonly [string, unknown])[];
+  /** Shown as it is, unless it is a pair whose second text says how. */
+  refused: readonly (string | readonly [string, string])[];
+  expected: string;
+}[] = [
+  {
+    name: 'PORT',
+    read: (config) => config.port,
+    accepted: [
+      ['0', 0],
+      ['1', 1],
+      ['65535', 65535],
+    ],
+    refused: ['65536', '-1', '80a', '1.5', ' 80', '0x50', '1e3', 'NaN', '99999999999999999999'],
+    expected: '0-65535',
+  },
+  {
+    name: 'HOST',
+    read: (config) => config.host,
+    accepted: [
+      ['0.0.0.0', '0.0.0.0'],
+      ['::1', '::1'],
+      ['keys.example', 'keys.example'],
+    ],
+    refused: ['http://x', 'a b', 'a/b'],
+    expected: 'an address or host name',
+  },
+  {
+    name: 'BASE_PATH',
+    read: (config) => config.basePath,
+    accepted: [
+      ['/keys', '/keys'],
+      ['/a/b-c_d.e~f', '/a/b-c_d.e~f'],
+      ['/.a/..b/...', '/.a/..b/...'],
+    ],
+    refused: ['keys', '/keys/', '/', '//keys', '/a?b', '/a b', '/ü', '/..', '/a/../b', '/./a', '/.'],
+    expected: 'a path like /keys, without a slash at its end',
+  },
+  {
+    name: 'PUBLIC_URL',
+    read: (config) => config.publicUrl,
+    accepted: [
+      ['https://keys.example', 'https://keys.example'],
+      ['https://keys.example/', 'https://keys.example'],
+      ['http://keys.example:8080/a/b/', 'http://keys.example:8080/a/b'],
+      ['https://KEYS.example/A?', 'https://keys.example/A'],
+    ],
+    refused: ['keys.example', 'ftp://keys.example', ['https://keys.example/?token=x#y', 'https://keys.example/'], '/a'],
+    expected: 'an http or https URL without query, user or fragment',
+  },
+  {
+    name: 'REVOCATION_LAG_MAX_MS',
+    read: (config) => config.revocationLagMaxMs,
+    accepted: [
+      ['250', 250],
+      ['1000', 1000],
+      ['60000', 60_000],
+    ],
+    refused: ['249', '60001', '0', '-1', '1s', '1000.5'],
+    expected: '250-60000',
+  },
+  {
+    name: 'RATE_LIMIT_REQUESTS',
+    read: (config) => config.rateLimit.requests,
+    accepted: [
+      ['0', 0],
+      ['1', 1],
+      ['5000', 5000],
+    ],
+    refused: ['-1', '1.5', 'many'],
+    expected: '0-1000000000',
+  },
+  {
+    name: 'RATE_LIMIT_WINDOW',
+    read: (config) => config.rateLimit.windowMs,
+    accepted: [
+      ['1s', 1000],
+      ['30s', 30_000],
+      ['5m', 300_000],
+      ['2h', 7_200_000],
+      ['1d', 86_400_000],
+    ],
+    refused: ['0s', '1', '1w', '1H', '1.5h', '-1h', 'h', '1h ', '1000ms'],
+    expected: 'a window like 30s, 5m, 1h or 1d',
+  },
+  {
+    name: 'MCP_AUTH',
+    read: (config) => config.mcpAuth,
+    accepted: [
+      ['lazy', 'lazy'],
+      ['eager', 'eager'],
+    ],
+    refused: ['Eager', '1'],
+    expected: 'lazy or eager',
+  },
+  {
+    name: 'TRUST_PROXY',
+    read: (config) => config.trustProxy,
+    accepted: [
+      ['0', false],
+      ['1', true],
+    ],
+    refused: ['2', 'true', 'yes'],
+    expected: '0 or 1',
+  },
+  {
+    name: 'LOG_LEVEL',
+    read: (config) => config.logLevel,
+    accepted: ['debug', 'info', 'warn', 'error'].map((level) => [level, level] as const),
+    refused: ['INFO', 'trace', 'off'],
+    expected: 'debug or info or warn or error',
+  },
+  {
+    name: 'ALLOWED_ORIGINS',
+    read: (config) => config.allowedOrigins,
+    accepted: [
+      ['https://app.example', ['https://app.example']],
+      ['https://a.example, http://b.example:8080', ['https://a.example', 'http://b.example:8080']],
+    ],
+    refused: ['*', 'app.example', 'https://app.example/path', 'https://a.example,', 'null'],
+    expected: 'origins like https://app.example, with commas between',
+  },
+  {
+    name: 'ALLOWED_HOSTS',
+    read: (config) => config.allowedHosts,
+    accepted: [
+      ['keys.example', ['keys.example']],
+      ['A.example,b.example', ['a.example', 'b.example']],
+    ],
+    refused: ['keys.example:80', 'https://keys.example', '*', 'a,,b'],
+    expected: 'host names without port, with commas between',
+  },
+  {
+    name: 'JWT_JWKS_URL',
+    read: (config) => (config.jwt.kind === 'jwks' ? config.jwt.url.href : null),
+    accepted: [
+      ['https://id.example/keys', 'https://id.example/keys'],
+      ['http://127.0.0.1:9/keys', 'http://127.0.0.1:9/keys'],
+      ['http://localhost/keys', 'http://localhost/keys'],
+    ],
+    refused: ['http://id.example/keys', 'id.example', 'file:///keys'],
+    expected: 'an https URL (http on loopback only)',
+  },
+  {
+    name: 'JWT_ISSUER',
+    read: (config) => config.jwtIssuer,
+    accepted: [
+      ['https://id.example', 'https://id.example'],
+      ['https://id.example/', 'https://id.example/'],
+      ['http://[::1]:9/x', 'http://[::1]:9/x'],
+    ],
+    refused: ['http://id.example', 'issuer', ['https://id.example/#here', 'https://id.example/']],
+    expected: 'an https URL (http on loopback only) without query and fragment',
+  },
+];
+
+for (const { name, read, accepted, refused, expected } of BOUNDS) {
+  describe(name, () => {
+    test.each(accepted.map(([value, meaning]) => ({ value, meaning })))('accepts $value', ({ value, meaning }) => {
+      expect(read(parsed({ [name]: value }))).toEqual(meaning);
+    });
+
+    const shown = refused.map((value): [string, string] => (typeof value === 'string' ? [value, value] : [...value]));
+    test.each(shown)('refuses "%s" with its name, the value and what was expected', (value, echoed) => {
+      expect(faults({ [name]: value })).toEqual([`${name}: expected ${expected}, got ${JSON.stringify(echoed)}`]);
+    });
+  });
+}
+
+describe('DATABASE_URL', () => {
+  test.each([
+    ['file:./x/keys.db', './x/keys.db'],
+    ['file:keys.db', 'keys.db'],
+    ['file:/var/lib/keys.db', '/var/lib/keys.db'],
+    ['file:///var/lib/keys.db', '/var/lib/keys.db'],
+    ['file:./with%20space.db', './with space.db'],
+    ['file:./it@home.db', './it@home.db'],
+  ])('%s is an embedded database', (url, path) => {
+    expect(parsed({ DATABASE_URL: url }).database).toEqual({ mode: 'embedded', path });
+  });
+
+  test.each(['http://db.example', 'https://db.example:8080', 'libsql://db-org.turso.io'])('%s is remote', (url) => {
+    const remote = { mode: 'remote', url, authToken: null, replicaFile: null } as const;
+    expect(parsed({ DATABASE_URL: url }).database).toEqual(remote);
+    const env = { DATABASE_URL: url, DATABASE_AUTH_TOKEN: 'token', DATABASE_REPLICA_FILE: './replica.db' };
+    expect(parsed(env).database).toEqual({ ...remote, authToken: 'token', replicaFile: './replica.db' });
+  });
+
+  test.each(['file:', 'file::memory:', 'file:./folder/', 'file:./x.db?mode=memory', 'keys.db', ':memory:', 'http://'])(
+    '%s is refused',
+    (url) => {
+      const [line, ...more] = faults({ DATABASE_URL: url });
+      expect(line).toStartWith('DATABASE_URL: expected file:<path>, http(s)://… or libsql://…, got "');
+      expect(more).toEqual([]);
+    },
+  );
+
+  test.each([
+    ['postgres://user:hunter2@db.example/keys?password=hunter2', 'postgres://db.example/keys'],
+    ['postgres://user:hun/ter2@db.example/keys', 'postgres://db.example/keys'],
+    ['postgres://user:hun?ter2@db.example/keys', 'postgres://db.example/keys'],
+    ['postgres://us@er:hunter2@db.example/keys', 'postgres://db.example/keys'],
+    ['user:hunter2@db.example', 'db.example'],
+    ['LIBSQL:user:hunter2@db.example#x', 'db.example'],
+  ])('%s is shown without user-info and query', (url, shown) => {
+    expect(faults({ DATABASE_URL: url })).toEqual([
+      `DATABASE_URL: expected file:<path>, http(s)://… or libsql://…, got "${shown}"`,
+    ]);
+    expect(shownUrl(url)).toBe(shown);
+  });
+
+  test.each(['a token', 'token\n', 'tökén', 'token\0'])(
+    'DATABASE_AUTH_TOKEN %j is refused, and not echoed',
+    (token) => {
+      expect(faults({ DATABASE_URL: 'http://db.example', DATABASE_AUTH_TOKEN: token })).toEqual([
+        'DATABASE_AUTH_TOKEN: expected printable ASCII on one line (the value is not shown)',
+      ]);
+    },
+  );
+
+  const PRODUCTION = { NODE_ENV: 'production', JWT_SECRET: SECRET_32 };
+
+  test.each([
+    ['http://db.example', 'http://db.example'],
+    ['http://db.example:8080/a?tls=0', 'http://db.example:8080/a'],
+    ['HTTP://DB.EXAMPLE', 'HTTP://DB.EXAMPLE'],
+    ['http://10.0.0.1:8080', 'http://10.0.0.1:8080'],
+    ['http://[::2]', 'http://[::2]'],
+    ['http://127.0.0.1.db.example', 'http://127.0.0.1.db.example'],
+    ['libsql://db.example:8080?tls=0', 'libsql://db.example:8080'],
+  ])('in production no credential is sent to %s', (url, shown) => {
+    const line = `DATABASE_URL: expected an https or libsql URL (http and tls=0 on loopback only) in production, because a credential is sent, got "${shown}"`;
+    expect(faults({ ...PRODUCTION, DATABASE_URL: url, DATABASE_AUTH_TOKEN: 'hunter2' })).toEqual([line]);
+    const withToken = `${url}${url.includes('?') ? '&' : '?'}authToken=hunter2`;
+    expect(faults({ ...PRODUCTION, DATABASE_URL: withToken })).toEqual([line]);
+    const withUser = url.replace('://', '://user:hunter2@');
+    expect(faults({ ...PRODUCTION, DATABASE_URL: withUser })).toEqual([line]);
+    expect(faults({ ...PRODUCTION, DATABASE_URL: url })).toEqual([]);
+    expect(faults({ DATABASE_URL: url, DATABASE_AUTH_TOKEN: 'hunter2' })).toEqual([]);
+  });
+
+  test.each([
+    'https://db.example',
+    'libsql://db.example',
+    'libsql://db.example?tls=1',
+    'http://127.0.0.1:8080',
+    'http://localhost:8080',
+    'http://[::1]:8080',
+    'libsql://LOCALHOST:8080?tls=0',
+  ])('in production a token is sent to %s', (url) => {
+    expect(faults({ ...PRODUCTION, DATABASE_URL: url, DATABASE_AUTH_TOKEN: 'token' })).toEqual([]);
+  });
+
+  test('a replica needs a remote database', () => {
+    expect(faults({ DATABASE_REPLICA_FILE: 'r.db' })).toEqual([
+      'DATABASE_REPLICA_FILE: expected a remote DATABASE_URL beside it, got "r.db"',
+    ]);
+  });
+});
+
+describe('who signs user tokens', () => {
+  test('JWT_SECRET has 32 bytes at least, counted as UTF-8, and is never echoed', () => {
+    expect(parsed({ JWT_SECRET: SECRET_32 }).jwt).toEqual({ kind: 'secret', secret: SECRET_32 });
+    expect(parsed({ JWT_SECRET: 'ü'.repeat(16) }).jwt.kind).toBe('secret');
+    expect(faults({ JWT_SECRET: 'secret-of-31-bytes-------------' })).toEqual([
+      'JWT_SECRET: expected at least 32 bytes (the value is not shown)',
+    ]);
+  });
+
+  test('JWT_SECRET and JWT_JWKS_URL together are refused', () => {
+    expect(faults({ JWT_SECRET: SECRET_32, JWT_JWKS_URL: 'https://id.example/keys?key=1' })).toEqual([
+      'JWT_JWKS_URL: expected to be unset while JWT_SECRET is set: one of the two decides, got "https://id.example/keys"',
+    ]);
+  });
+
+  test('with a secret the issuer is any text, and no authorization server is announced', () => {
+    const config = parsed({ JWT_SECRET: SECRET_32, JWT_ISSUER: 'my own' });
+    expect(config).toMatchObject({ jwtIssuer: 'my own', authorizationServer: null });
+  });
+
+  test('without a secret the issuer is the authorization server, its text kept as it is', () => {
+    const config = parsed({ JWT_ISSUER: 'https://ID.example' });
+    expect(config).toMatchObject({ jwt: { kind: 'discovery' }, authorizationServer: 'https://ID.example' });
+    const both = parsed({ JWT_ISSUER: 'https://id.example', JWT_JWKS_URL: 'https://id.example/keys' });
+    expect(both).toMatchObject({ jwt: { kind: 'jwks' }, authorizationServer: 'https://id.example' });
+  });
+
+  test.each(['user:hunter2', ':hunter2'])('user-info in a URL is refused and not echoed: %s', (userInfo) => {
+    for (const name of ['JWT_ISSUER', 'JWT_JWKS_URL', 'PUBLIC_URL']) {
+      const [line, ...more] = faults({ [name]: `https://${userInfo}@id.example/` });
+      expect(line).toEndWith('got "https://id.example/"');
+      expect(more).toEqual([]);
+    }
+  });
+
+  test('production needs a secret, a key set or an issuer', () => {
+    expect(faults({ NODE_ENV: 'production' })).toEqual([
+      'JWT_SECRET: expected JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in production',
+    ]);
+    for (const env of [
+      { JWT_SECRET: SECRET_32 },
+      { JWT_JWKS_URL: 'https://id.example/keys' },
+      { JWT_ISSUER: 'https://id.example' },
+    ]) {
+      expect(faults({ NODE_ENV: 'production', ...env })).toEqual([]);
+    }
+  });
+
+  test('JWT_AUDIENCE is taken as it is', () => {
+    expect(parsed({ JWT_AUDIENCE: 'https://keys.example/mcp' }).jwtAudience).toBe('https://keys.example/mcp');
+  });
+});
+
+test('a certificate and its key come together', () => {
+  expect(parsed({ TLS_CERT_FILE: 'c', TLS_KEY_FILE: 'k' }).tls).toEqual({ certFile: 'c', keyFile: 'k' });
+  expect(faults({ TLS_CERT_FILE: 'c' })).toEqual(['TLS_KEY_FILE: expected a file, because TLS_CERT_FILE is set']);
+  expect(faults({ TLS_KEY_FILE: 'k' })).toEqual(['TLS_CERT_FILE: expected a file, because TLS_KEY_FILE is set']);
+});
+
+test('everything that is wrong is said at once', () => {
+  expect(faults({ PORT: 'x', LOG_LEVEL: 'y', DATABASE_URL: 'z' }).map((line) => line.split(':')[0])).toEqual([
+    'PORT',
+    'DATABASE_URL',
+    'LOG_LEVEL',
+  ]);
+});

@@ -1,0 +1,271 @@
+// The remote mode against the real server: what it does when the primary is there, refuses, is away, or is replaced.
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { createClient } from '@libsql/client/web';
+import { startProxy } from '../../support/proxy.ts';
+import { runToExit, startServer } from '../../support/server-process.ts';
+import { startSqld } from '../../support/sqld.ts';
+import { storeOn } from '../../support/store-mode.ts';
+import { bearer, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+import { until } from '../../support/until.ts';
+
+setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+
+/** A server is back this soon after its primary; much sooner on a machine that is not busy. */
+const BACK_MS_MAX = 3000;
+
+const health = async (url: string) => {
+  const response = await fetch(`${url}/mcp/health`);
+  return { status: response.status, store: ((await response.json()) as { store: Record<string, unknown> }).store };
+};
+
+test('a key is created, used, listed, revoked, refused and deleted', async () => {
+  await using app = await createTestApp({ store: 'remote' });
+  const { id, key } = await app.createKey('alice');
+  expect((await app.useKey(key)).body.owner).toBe('alice');
+  const alice = await bearer(app, 'alice');
+  expect((await app.call('list_api_keys', {}, alice)).body.keys).toMatchObject([{ id, active: true }]);
+  await app.call('revoke_api_key', { keyId: id }, alice);
+  expect((await app.useKey(key)).status).toBe(401);
+  await app.call('delete_api_key', { keyId: id }, alice);
+  expect((await app.call('list_api_keys', {}, alice)).body.keys).toEqual([]);
+  expect(await health(app.url)).toMatchObject({ status: 200, store: { mode: 'remote', ok: true } });
+});
+
+test('a list is whole and in order even if it is more than the primary puts into one answer', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const scopes = Array.from({ length: 100 }, (_, index) => String(index).padEnd(100, 's'));
+  const db = createClient({ url: sqld.url });
+  // Every two rows share one time, and each page but the last ends between two such rows.
+  await db.execute({
+    sql: `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT printf('%032x', i), 'alice', ?, printf('%064x', i), ?, 1, i / 2 FROM n`,
+    args: ['\u{1f511}'.repeat(200), JSON.stringify(scopes)],
+  });
+  db.close();
+  const { status, body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
+  expect(status).toBe(200);
+  const newestFirst = Array.from({ length: 1000 }, (_, index) => (1000 - index).toString(16).padStart(32, '0'));
+  expect(body.keys.map(({ id }: { id: string }) => id)).toEqual(newestFirst);
+});
+
+test('a primary that stops for most of the bound costs the first use of a key time, and nothing else', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env), env: { REVOCATION_LAG_MAX_MS: '2000' } });
+  const { key } = await app.createKey('alice');
+  sqld.freeze();
+  const asked = app.useKey(key);
+  await Bun.sleep(1200);
+  sqld.thaw();
+  expect((await asked).status).toBe(200);
+});
+
+test('connections that died silently, all that are kept open, cost a call one try', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }) });
+  const alice = await bearer(app, 'alice');
+  await Promise.all(Array.from({ length: 20 }, () => app.call('list_api_keys', {}, alice))); // each on one of its own
+  proxy.silence();
+  expect((await app.useKey(`sk_test_${'0'.repeat(64)}`)).status).toBe(401);
+});
+
+describe('a start is refused with one line', () => {
+  const start = (env: Record<string, string>) => runToExit({ env: { JWT_SECRET: TEST_SECRET, ...env } });
+
+  test('without a token, with a wrong, an expired, or a read-only one', async () => {
+    await using sqld = await startSqld({ auth: true });
+    const expired = await sqld.token({ a: 'rw', exp: Math.floor(Date.now() / 1000) - 120 });
+    const readOnly = await sqld.token({ a: 'ro' });
+    for (const [token, said] of [
+      ['', 'a token that this database accepts'],
+      ['nonsense', 'a token that this database accepts'],
+      [expired, 'a token that this database accepts'],
+      [readOnly, 'a token that may read and write'],
+    ] as const) {
+      const { code, stderr } = await start({ DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: token });
+      expect(code).toBe(1);
+      expect(stderr).toStartWith(`mcp-key-server: DATABASE_AUTH_TOKEN: expected ${said}`);
+      if (token !== '') expect(stderr).not.toContain(token);
+    }
+    // Migrated beforehand, so that the read-only token is refused as such, and not because it can't migrate.
+    await (await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } })).stop();
+    const { code, stderr } = await start({ DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: readOnly });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('a token that may read and write')]);
+  });
+
+  test('by a database of another program, which stays as it was', async () => {
+    await using sqld = await startSqld();
+    const client = createClient({ url: sqld.url });
+    await client.execute('CREATE TABLE recipes (name TEXT)');
+    const { code, stderr } = await start(sqld.env);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('belongs to another program')]);
+    const { rows } = await client.execute("SELECT name FROM sqlite_master WHERE type = 'table'");
+    expect(rows.map(({ name }) => name)).toEqual(['recipes']);
+  });
+
+  test('by a database of a newer version, and by one of another shape', async () => {
+    await using sqld = await startSqld();
+    await (await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } })).stop();
+    const client = createClient({ url: sqld.url });
+    await client.execute("INSERT INTO schema_migrations VALUES (999, '0999_future', 0)");
+    expect(await start(sqld.env)).toMatchObject({ code: 1, stderr: expect.stringContaining('newer version') });
+    await client.batch(['DELETE FROM schema_migrations WHERE version = 999', 'DROP TABLE feed'], 'write');
+    expect(await start(sqld.env)).toMatchObject({ code: 1, stderr: expect.stringContaining('changed by hand') });
+  });
+});
+
+describe('a primary that is away', () => {
+  test('at the start: what needs no store works, health says so, and the server comes to life by itself', async () => {
+    await using sqld = await startSqld();
+    await sqld.kill();
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
+    expect((await fetch(`${app.url}/`)).status).toBe(200);
+    expect(await health(app.url)).toEqual({ status: 503, store: { mode: 'remote', ok: false, lagMs: null } });
+    const refused = await app.useKey(`sk_test_${'0'.repeat(64)}`);
+    expect(refused.body).toMatchObject({ status: 503, code: 'store_unavailable' });
+    expect(refused.headers.get('retry-after')).toBe('1');
+    await sqld.start();
+    expect(await until(async () => (await health(app.url)).status === 200)).toBeLessThan(BACK_MS_MAX);
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+  });
+
+  test('at the start: the log says why, once, and that it is back', async () => {
+    await using sqld = await startSqld();
+    await sqld.kill();
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
+    for (let asked = 0; asked < 3; asked += 1) await health(app.url);
+    await sqld.start();
+    await until(async () => (await health(app.url)).status === 200);
+    const lines = (await app.log()).filter(({ event }) => event.startsWith('database'));
+    expect(lines).toMatchObject([
+      { level: 'warn', event: 'database not opened', reason: expect.stringContaining('ECONNREFUSED') },
+      { level: 'info', event: 'database opened' },
+    ]);
+  });
+
+  test('hanging at the start: the server starts all the same', async () => {
+    await using sqld = await startSqld();
+    sqld.freeze();
+    await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } });
+    expect((await health(server.url)).status).toBe(503);
+    sqld.thaw();
+    expect(await until(async () => (await health(server.url)).status === 200)).toBeLessThan(BACK_MS_MAX);
+  });
+
+  test('later: verification says 503 within the bound, never 401, and works again when it is back', async () => {
+    await using sqld = await startSqld();
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    await sqld.kill();
+    expect((await app.useKey(key)).status).toBe(200); // still within the bound: the clock stands
+    app.clock.advance(1001);
+    expect((await app.useKey(key)).status).toBe(503);
+    expect((await app.call('list_api_keys', {}, await bearer(app, 'alice'))).status).toBe(503);
+    await sqld.start();
+    expect(await until(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
+  });
+
+  test('frozen: a call is answered 503 within the bound', async () => {
+    await using sqld = await startSqld();
+    await using app = await createTestApp({ store: storeOn(sqld.env) });
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    sqld.freeze();
+    app.clock.advance(1001);
+    const startedAtMs = performance.now();
+    expect((await app.useKey(key)).status).toBe(503);
+    expect(performance.now() - startedAtMs).toBeLessThan(1100); // 900 ms on a quiet machine; without the bound 3 s
+    sqld.thaw();
+    expect(await until(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
+  });
+});
+
+test('with nothing to verify for a minute polling stops, and the next verification polls first', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  await using maker = await createTestApp({ store: storeOn(sqld.env) });
+  const env = { REVOCATION_LAG_MAX_MS: '250' };
+  await using app = await createTestApp({
+    store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
+    env,
+    clock: maker.clock,
+  });
+  const { id, key } = await maker.createKey('alice');
+  expect((await app.useKey(key)).status).toBe(200);
+  const polled = proxy.statements();
+  await until(() => proxy.statements() > polled + 2); // it polls
+  app.clock.advance(61_000);
+  let quiet: number; // after the poll under way, and the one that finds out that nobody asks
+  do {
+    quiet = proxy.statements();
+    await Bun.sleep(300);
+  } while (proxy.statements() !== quiet);
+  await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
+  await Bun.sleep(400); // six polls, if there were any
+  expect(proxy.statements()).toBe(quiet);
+  app.clock.advance(251);
+  expect((await app.useKey(key)).status).toBe(401);
+});
+
+test('a primary that was wiped and replaced by an empty one is set up anew, and no old key is accepted', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const { key } = await app.createKey('alice');
+  expect((await app.useKey(key)).status).toBe(200);
+  await sqld.kill();
+  sqld.wipe();
+  await sqld.start();
+  app.clock.advance(1001);
+  const first = await app.useKey(key);
+  expect([401, 503]).toContain(first.status);
+  expect(await until(async () => (await app.useKey(key)).status === 401)).toBeLessThan(2000);
+  const { key: next } = await app.createKey('alice');
+  expect((await app.useKey(next)).status).toBe(200);
+});
+
+test('writes blocked by the operator: creation says 503, verification goes on', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const { key } = await app.createKey('alice');
+  await sqld.blockWrites(true);
+  app.clock.advance(1001);
+  expect((await app.useKey(key)).status).toBe(200);
+  const alice = await bearer(app, 'alice');
+  expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(503);
+  await using late = await createTestApp({ store: storeOn(sqld.env), clock: app.clock });
+  expect((await late.useKey(key)).status).toBe(200);
+  await sqld.blockWrites(false);
+  expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(200);
+});
+
+test('a token that expires while the server runs: 503, and a restart with a new one heals it', async () => {
+  await using sqld = await startSqld({ auth: true });
+  // The server allows a minute after expiry; one that expires 57 s ago dies in three.
+  const dying = await sqld.token({ a: 'rw', exp: Math.floor(Date.now() / 1000) - 57 });
+  const env = { DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: dying };
+  await using app = await createTestApp({ store: storeOn(env) });
+  const { key } = await app.createKey('alice');
+  await until(async () => {
+    app.clock.advance(1001);
+    return (await app.useKey(key)).status === 503;
+  });
+  expect((await app.logText()).includes(dying)).toBe(false);
+  await using healed = await createTestApp({ store: storeOn(sqld.env), clock: app.clock });
+  expect((await healed.useKey(key)).status).toBe(200);
+});
+
+test('a thousand creations, fifty at a time, are all made: none waits past its time for the one writer', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const ids = new Set<string>();
+  for (let round = 0; round < 20; round += 1) {
+    const made = await Promise.all(Array.from({ length: 50 }, (_, n) => app.createKey(`user-${n}`)));
+    for (const { id } of made) ids.add(id);
+  }
+  expect(ids.size).toBe(1000);
+});

@@ -1,0 +1,281 @@
+// A replica beside the primary, on the real server: when its answers count, and what happens to its file.
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { temporaryFolder } from '../../support/folder.ts';
+import { PULL, startProxy } from '../../support/proxy.ts';
+import { runToExit, startServer } from '../../support/server-process.ts';
+import { type Sqld, startSqld } from '../../support/sqld.ts';
+import { storeOn } from '../../support/store-mode.ts';
+import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import { until } from '../../support/until.ts';
+
+setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+
+const newFile = () => join(temporaryFolder(), 'replica.db');
+const withReplica = (sqld: Sqld, file = newFile(), url = sqld.url) =>
+  storeOn({ ...sqld.env, DATABASE_URL: url, DATABASE_REPLICA_FILE: file });
+const openings = async (app: TestApp) => (await app.log()).filter(({ event }) => event === 'replica opened');
+const opened = (app: TestApp, times = 1) => until(async () => (await openings(app)).length >= times);
+
+/** Everything that was there before the replica was opened comes with its first pull, in one piece. */
+const caughtUp = (file: string) => until(() => statSync(file).size + statSync(`${file}-wal`).size > 40_000);
+
+async function keysOf(app: TestApp, count: number): Promise<{ id: string; key: string }[]> {
+  return Promise.all(Array.from({ length: count }, () => app.createKey('alice')));
+}
+
+/** A change that the app has seen. */
+const changeOne = async (app: TestApp) =>
+  app.call('delete_api_key', { keyId: (await app.createKey('alice')).id }, await bearer(app, 'alice'));
+
+/** The primary loses its newest change, and another one follows. */
+async function loseChange(sqld: Sqld): Promise<void> {
+  const db = createClient({ url: sqld.url });
+  await db.execute(
+    'UPDATE changes SET key_hash = lower(hex(randomblob(32))) WHERE seq = (SELECT max(seq) FROM changes)',
+  );
+  db.close();
+}
+
+/** Statements that reach the primary while every key is used once. */
+async function statementsFor(app: TestApp, keys: { key: string }[], statements: () => number): Promise<number> {
+  const before = statements();
+  const answers = await Promise.all(keys.map(({ key }) => app.useKey(key)));
+  expect(answers.map(({ status }) => status)).toEqual(keys.map(() => 200));
+  return statements() - before;
+}
+
+describe('reading', () => {
+  test('keys that are not in memory come from the replica once it has them, and from the primary until then', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    const keys = await keysOf(maker, 200);
+    await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
+    await opened(edge);
+    await until(async () => {
+      const fresh = keys.splice(0, 3);
+      expect(fresh).toHaveLength(3);
+      return (await statementsFor(edge, fresh, proxy.statements)) === 0;
+    });
+    proxy.holdPulls();
+    const late = await keysOf(maker, 20);
+    expect(await statementsFor(edge, late, proxy.statements)).toBeGreaterThanOrEqual(late.length);
+  });
+
+  test('a revoked key does not come back from a replica that lags', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    const [revoked, deleted] = (await keysOf(maker, 2)) as [{ id: string; key: string }, { id: string; key: string }];
+    const file = newFile();
+    await using edge = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock: maker.clock });
+    await opened(edge);
+    await caughtUp(file);
+    proxy.holdPulls();
+    const alice = await bearer(maker, 'alice');
+    await maker.call('revoke_api_key', { keyId: revoked.id }, alice);
+    await maker.call('delete_api_key', { keyId: deleted.id }, alice);
+    maker.clock.advance(1001); // from here on the bound asks the edge to know
+    expect((await edge.useKey(revoked.key)).status).toBe(401);
+    expect((await edge.useKey(deleted.key)).status).toBe(401);
+  });
+
+  test('keys made on one server work on another at once, though its replica lags', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
+    await opened(edge);
+    proxy.holdPulls();
+    for (let made = 0; made < 200; made += 1) {
+      const { key } = await maker.createKey('alice');
+      expect((await edge.useKey(key)).status).toBe(200);
+    }
+  });
+});
+
+describe('the file', () => {
+  test('is used again after an orderly stop, and made anew after a kill', async () => {
+    await using sqld = await startSqld();
+    const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: newFile(), RUST_LOG: 'off' };
+    const kept = async (end: 'stop' | 'kill') => {
+      await using server = await startServer({ env });
+      await until(() => server.stdout().includes('replica opened'));
+      const line =
+        server
+          .stdout()
+          .split('\n')
+          .find((text) => text.includes('replica opened')) ?? '';
+      await server[end]();
+      return (JSON.parse(line) as { kept: boolean }).kept;
+    };
+    expect(await kept('stop')).toBe(false);
+    expect(await kept('stop')).toBe(true);
+    expect(await kept('kill')).toBe(true);
+    expect(await kept('stop')).toBe(false);
+  });
+
+  test('and all beside it are for their owner alone, while it is open and after', async () => {
+    process.umask(0o022);
+    await using sqld = await startSqld();
+    const file = newFile();
+    const app = await createTestApp({ store: withReplica(sqld, file) });
+    await opened(app);
+    await caughtUp(file);
+    const modes = () =>
+      readdirSync(dirname(file)).map((name) => [name, statSync(join(dirname(file), name)).mode & 0o777]);
+    expect(modes()).toContainEqual(['replica.db-wal', 0o600]);
+    expect(modes()).toContainEqual(['replica.db-owner', 0o600]);
+    const loose = () => modes().filter(([, mode]) => mode !== 0o600);
+    expect(loose()).toEqual([]);
+    await app.close();
+    expect(modes()).toContainEqual(['replica.db-closed', 0o600]);
+    expect(loose()).toEqual([]);
+  });
+
+  const damages: Record<string, (file: string) => void> = {
+    'cut off': (file) => truncateSync(file, 3000),
+    'full of something else': (file) => writeFileSync(file, 'no database '.repeat(statSync(file).size / 12 + 1)),
+    'without its log': (file) => truncateSync(`${file}-wal`, 0),
+    'with a note of progress that is not true': (file) => writeFileSync(`${file}-client_wal_index`, 'x'.repeat(32)),
+    'without that note': (file) => writeFileSync(`${file}-client_wal_index`, ''),
+  };
+  test.each(Object.entries(damages))('%s is made anew, and keys work throughout', async (_, damage) => {
+    await using sqld = await startSqld();
+    const file = newFile();
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    const { key } = await maker.createKey('alice');
+    const first = await createTestApp({ store: withReplica(sqld, file), clock: maker.clock });
+    await opened(first);
+    await caughtUp(file);
+    await first.close();
+    damage(file);
+    await using second = await createTestApp({ store: withReplica(sqld, file), clock: first.clock });
+    expect((await second.useKey(key)).status).toBe(200);
+    await opened(second);
+    expect((await openings(second)).map(({ kept }) => kept)).toEqual([false]);
+    const { key: next } = await second.createKey('alice');
+    expect((await second.useKey(next)).status).toBe(200);
+  });
+
+  test('that holds what the primary has lost is made anew', async () => {
+    await using sqld = await startSqld();
+    const file = newFile();
+    const first = await createTestApp({ store: withReplica(sqld, file) });
+    await changeOne(first);
+    await opened(first);
+    await caughtUp(file);
+    await first.close();
+    await loseChange(sqld);
+    await using second = await createTestApp({ store: withReplica(sqld, file), clock: first.clock });
+    await opened(second);
+    const reason = 'it is of another database, or holds what its primary has lost';
+    expect(await second.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+    expect((await openings(second)).map(({ kept }) => kept)).toEqual([false]);
+  });
+
+  test('is made anew while it is in use, too, when the primary is seen to have lost something', async () => {
+    await using sqld = await startSqld();
+    await using app = await createTestApp({ store: withReplica(sqld) });
+    await opened(app);
+    await changeOne(app);
+    await loseChange(sqld);
+    await changeOne(app); // polls
+    await opened(app, 2);
+    const reason = 'the primary was replaced';
+    expect(await app.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
+  });
+
+  test('of somebody else is refused at the start and stays as it was', async () => {
+    await using sqld = await startSqld();
+    const file = newFile();
+    writeFileSync(file, 'precious');
+    const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
+    const { code, stderr } = await runToExit({ env });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('DATABASE_REPLICA_FILE: expected a new file')]);
+    expect(readFileSync(file, 'utf8')).toBe('precious');
+  });
+
+  test('is used by one process: a second does without, and takes it over when the first is gone', async () => {
+    await using sqld = await startSqld();
+    const file = newFile();
+    const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file, RUST_LOG: 'off' };
+    await using first = await startServer({ env });
+    await until(() => first.stdout().includes('replica opened'));
+    await using second = await startServer({ env });
+    await until(() => second.stdout().includes('replica not in use'));
+    expect((await fetch(`${second.url}/mcp/health`)).status).toBe(200);
+    await first.kill();
+    await until(() => second.stdout().includes('replica opened'));
+  });
+
+  test('that cannot be written is done without', async () => {
+    await using sqld = await startSqld();
+    const file = newFile();
+    mkdirSync(`${file}-owner`);
+    await using app = await createTestApp({ store: withReplica(sqld, file) });
+    await until(async () => (await app.log()).some(({ event }) => event === 'replica not in use'));
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    expect(existsSync(file)).toBe(false);
+  });
+});
+
+test('a replica that was closed pulls no more: it would write into the file that is opened next', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  const app = await createTestApp({ store: withReplica(sqld, undefined, proxy.url) });
+  await opened(app);
+  const first = proxy.sent(PULL);
+  await until(() => proxy.sent(PULL) > first);
+  await app.close();
+  const last = proxy.sent(PULL);
+  await Bun.sleep(2500); // two pulls, if there were any
+  expect(proxy.sent(PULL)).toBe(last);
+});
+
+describe('the primary', () => {
+  test('away at the start: the server starts, and the replica is opened when it is back', async () => {
+    await using sqld = await startSqld();
+    await sqld.kill();
+    await using app = await createTestApp({ store: withReplica(sqld) });
+    expect((await fetch(`${app.url}/mcp/health`)).status).toBe(503);
+    await sqld.start();
+    await until(async () => (await fetch(`${app.url}/mcp/health`)).ok);
+    const health = await fetch(`${app.url}/mcp/health`);
+    expect(((await health.json()) as { store: object }).store).toMatchObject({ mode: 'replica', ok: true });
+    await opened(app);
+  });
+
+  test('away later: what is in the replica does not count past the bound', async () => {
+    await using sqld = await startSqld();
+    await using app = await createTestApp({ store: withReplica(sqld) });
+    await opened(app);
+    const { key } = await app.createKey('alice');
+    await sqld.kill();
+    app.clock.advance(1001);
+    expect((await app.useKey(key)).status).toBe(503);
+  });
+
+  test('wiped and replaced: no old key is accepted, and the replica is made anew', async () => {
+    await using sqld = await startSqld();
+    await using app = await createTestApp({ store: withReplica(sqld) });
+    await opened(app);
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    await sqld.kill();
+    sqld.wipe();
+    await sqld.start();
+    app.clock.advance(1001);
+    await until(async () => (await app.useKey(key)).status === 401);
+    const { key: next } = await app.createKey('alice');
+    expect((await app.useKey(next)).status).toBe(200);
+    await opened(app, 2);
+    expect((await app.useKey(key)).status).toBe(401);
+    expect((await app.useKey(next)).status).toBe(200);
+  });
+});

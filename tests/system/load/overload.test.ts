@@ -1,0 +1,45 @@
+// More than the server can take.
+
+import { expect, test } from 'bun:test';
+import { openFiles } from '../../support/open-files.ts';
+import { isWhole, rawConnection } from '../../support/raw.ts';
+import { startServer } from '../../support/server-process.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
+import { until } from '../../support/until.ts';
+import { overload } from './overload.ts';
+
+const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
+const OPEN_FILES_MAX = 200;
+
+test('sixty times the load that keeps it busy: slow or 503, never wrong, and normal again within 5 s', async () => {
+  const report = await overload();
+  expect(report.answered).toBe(report.sent);
+  expect(report.wrong.slice(0, 3)).toEqual([]);
+  expect(report.answered).toBeGreaterThan(1000);
+  expect(report.recoveredMs).toBeLessThan(5000);
+}, 60_000);
+
+const canLimit = Bun.which('prlimit') !== null;
+
+test.skipIf(!canLimit)(
+  'out of files: connections that stand are answered, and it heals when others close',
+  async () => {
+    await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
+    const early = await rawConnection(server.url);
+    early.socket.write(GET); // the system hands a connection over once something is sent on it
+    await early.until(isWhole);
+    Bun.spawnSync(['prlimit', '--pid', String(server.pid), `--nofile=${OPEN_FILES_MAX}`]);
+    const many = await Promise.all(Array.from({ length: 2 * OPEN_FILES_MAX }, () => rawConnection(server.url)));
+    for (const { socket } of many) socket.write(GET);
+    await until(() => openFiles(server.pid).length >= OPEN_FILES_MAX - 5);
+    early.socket.write(GET);
+    await early.until((text) => text.split('HTTP/1.1 200').length === 3);
+    for (const { socket } of many) socket.destroy();
+    const startedMs = performance.now();
+    const late = await rawConnection(server.url);
+    late.socket.write(GET);
+    expect(await late.until(isWhole)).toStartWith('HTTP/1.1 200');
+    expect(performance.now() - startedMs).toBeLessThan(5000);
+  },
+  30_000,
+);

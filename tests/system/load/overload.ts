@@ -1,0 +1,125 @@
+// Many times the load the server can take, for a moment: every answer must be right or 503, and soon after it must be
+// as quick as before.
+
+import { join } from 'node:path';
+import { startProcess } from '../../bench/process.ts';
+import { callOver, userHeaders } from '../../support/client.ts';
+import { type RawConnection, rawConnection, rawPost } from '../../support/raw.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
+
+/** Each asks again as soon as it is answered, so this many requests wait all the time. 32 keep the server busy. */
+const CONNECTIONS = 2000;
+const CALLERS = 200;
+const FLOOD_MS = 3000;
+/** One call in this many creates a key; those are written to the disk one after the other. */
+const CREATE_EVERY = 20;
+/** A client that comes afterwards may wait this long, which is normal on a busy machine. */
+const NORMAL_MS = 500;
+
+export interface OverloadReport {
+  readonly sent: number;
+  readonly answered: number;
+  /** Of those, 503. */
+  readonly shed: number;
+  /** Answers that were neither right nor 503 with Retry-After. */
+  readonly wrong: readonly string[];
+  /** From the end of the flood until a client is answered normally. */
+  readonly recoveredMs: number;
+}
+
+interface Caller {
+  readonly keyId: string;
+  readonly use: string;
+  readonly create: string;
+}
+
+interface Flooding {
+  readonly caller: Caller;
+  readonly connection: RawConnection;
+  sent: number;
+}
+
+export async function overload(): Promise<OverloadReport> {
+  await using server = await startProcess({
+    name: 'the server',
+    script: join(import.meta.dir, '../../../src/main.ts'),
+    env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' },
+  });
+  const { url } = server;
+  const callers = await Promise.all(Array.from({ length: CALLERS }, (_, index) => newCaller(url, index)));
+  const flooding = await connect(url, callers, CONNECTIONS);
+  const endsAtMs = performance.now() + FLOOD_MS;
+  const [recoveredMs] = await Promise.all([
+    Bun.sleep(FLOOD_MS).then(() => recovery(url, callers[0]?.use ?? '')),
+    ...flooding.map((one) => askUntil(one, () => performance.now() >= endsAtMs)),
+  ]);
+  for (const { connection } of flooding) connection.socket.destroy();
+  const judged = flooding.map(judge);
+  return {
+    sent: flooding.reduce((sum, { sent }) => sum + sent, 0),
+    answered: judged.reduce((sum, { answered }) => sum + answered, 0),
+    shed: judged.reduce((sum, { shed }) => sum + shed, 0),
+    wrong: judged.flatMap(({ wrong }) => wrong),
+    recoveredMs,
+  };
+}
+
+/** A user with a key, so that an answer sent to the wrong client shows. */
+async function newCaller(url: string, index: number): Promise<Caller> {
+  const user = await userHeaders(`user ${index}`);
+  const { body } = await callOver(url, 'create_api_key', { name: 'first', scopes: ['read'] }, user);
+  const input = JSON.stringify({ name: body.id, scopes: ['read'] });
+  return {
+    keyId: body.id,
+    use: rawPost('/tools/get_data', '{}', { 'X-API-Key': body.key }),
+    create: rawPost('/tools/create_api_key', input, { Authorization: user.authorization }),
+  };
+}
+
+const connect = (url: string, callers: readonly Caller[], count: number): Promise<Flooding[]> =>
+  Promise.all(
+    Array.from({ length: count }, async (_, index) => {
+      const caller = callers[index % callers.length];
+      if (caller === undefined) throw new Error('no callers');
+      return { caller, connection: await rawConnection(url), sent: 0 };
+    }),
+  );
+
+const answersIn = (text: string) => text.split('HTTP/1.1 ').length - 1;
+
+/** Asks, and asks again when answered. */
+async function askUntil(one: Flooding, isOver: () => boolean): Promise<void> {
+  const { caller, connection } = one;
+  while (!isOver()) {
+    one.sent += 1;
+    connection.socket.write(one.sent % CREATE_EVERY === 0 ? caller.create : caller.use);
+    await connection.until((text) => answersIn(text) === one.sent && isWholeAtEnd(text));
+  }
+}
+
+/** True once the body has come as well: all answers here are JSON objects. */
+const isWholeAtEnd = (text: string) => text.endsWith('}');
+
+/** Milliseconds until a new client gets three calls in a row answered with 200, each within NORMAL_MS. */
+async function recovery(url: string, use: string): Promise<number> {
+  const startedMs = performance.now();
+  for (let normal = 0; normal < 3; ) {
+    const askedMs = performance.now();
+    const connection = await rawConnection(url);
+    connection.socket.write(use);
+    const text = await connection.until((received) => answersIn(received) === 1);
+    connection.socket.destroy();
+    normal = text.startsWith('HTTP/1.1 200') && performance.now() - askedMs < NORMAL_MS ? normal + 1 : 0;
+  }
+  return performance.now() - startedMs;
+}
+
+function judge({ connection, caller: { keyId } }: Flooding) {
+  const answers = connection.received().split('HTTP/1.1 ').slice(1);
+  const shed = answers.filter((answer) => answer.startsWith('503 ') && /^retry-after: \d/im.test(answer));
+  const wrong = answers.filter((answer) => !shed.includes(answer) && !isRight(answer, keyId));
+  return { answered: answers.length, shed: shed.length, wrong };
+}
+
+const isRight = (answer: string, keyId: string) =>
+  answer.startsWith('200 ') && (answer.includes(`"key":{"id":"${keyId}"`) || answer.includes(`"name":"${keyId}"`));

@@ -1,0 +1,194 @@
+// Event streams that nobody reads, and what is sent to them: what that costs the server, and others beside it.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../../support/client.ts';
+import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { call, type HeaderMap, request } from '../../support/mcp.ts';
+import { rawPost } from '../../support/raw.ts';
+import { BEHIND_PROXY, cameFrom, postTo } from '../../support/raw-sse.ts';
+import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
+import { copyOfSource } from '../../support/source.ts';
+import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+
+export interface StreamsReport {
+  /** The most that was resident at any time. */
+  readonly residentMb: number;
+  /** Of a key's calls beside the streams. */
+  readonly medianMs: number;
+  readonly calls: number;
+}
+
+export interface StreamsOptions {
+  readonly streams: number;
+  readonly runtime: Runtime;
+}
+
+const WATCHED_MS = 2000;
+const LOOK_EVERY_MS = 50;
+const AT_A_TIME = 16;
+/** As many as one address may have. */
+const STREAMS_PER_ADDRESS = 100;
+const USER = 'the user with the large list';
+
+/** A tool that reports progress, which makes its answer an event stream, and then answers with 400 KB. */
+const LARGE_TOOL = `
+const largeAfterProgress = () => defineTool(() => ok({}), {
+  name: 'large', title: 'large', description: 'large',
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  input: v.strictObject({}),
+  async run(_input, { progress }) {
+    progress(1);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    return ok({ content: [{ type: 'text', text: 'x'.repeat(400_000) }] });
+  },
+});
+`;
+
+const PAGE = 'ui://widget/api-keys-list.html';
+const messagesFrom = (count: number, message: object) => Array.from({ length: count }, (_, id) => ({ ...message, id }));
+
+/** What is done with each stream; `user` are the headers of a user with a list of 400 KB. */
+const USES: Readonly<Record<string, (url: string, index: number, user: HeaderMap) => Promise<DeafClient>>> = {
+  async 'of /sse, used without a credential'(url, index) {
+    const { client, postUrl } = openDeaf(url, index, {});
+    for (const message of messagesFrom(20, request('resources/read', { uri: PAGE }))) await postTo(postUrl, message);
+    return client;
+  },
+  async 'of /sse, with a list of keys'(url, index, user) {
+    const { client, postUrl } = openDeaf(url, index, user);
+    await postTo(postUrl, call('list_api_keys'), user);
+    return client;
+  },
+  async 'of progress on /mcp, with a large result'(url) {
+    const body = JSON.stringify(call('large', {}, { _meta: { progressToken: 1 } }));
+    const client = deafClient(url, rawPost('/mcp', body, { Accept: 'application/json, text/event-stream' }));
+    readUntil(client, /"progress":1/); // the result follows, and is not read
+    return client;
+  },
+};
+export const STREAM_USES = Object.keys(USES);
+
+/** Opens a stream, reads where to post, and nothing more. */
+function openDeaf(url: string, index: number, headers: HeaderMap) {
+  const address = cameFrom(`192.0.2.${Math.floor(index / STREAMS_PER_ADDRESS)}`);
+  const lines = Object.entries({ ...headers, ...address }).map(([name, value]) => `${name}: ${value}\r\n`);
+  const client = deafClient(url, `GET /sse HTTP/1.1\r\nHost: localhost\r\n${lines.join('')}\r\n`);
+  const path = /data: (\S+)/.exec(readUntil(client, /data: \S+\n/))?.[1];
+  return { client, postUrl: url + path };
+}
+
+function readUntil(client: DeafClient, pattern: RegExp): string {
+  for (let text = ''; ; ) {
+    const more = client.read(1000);
+    text += more;
+    if (pattern.test(text)) return text;
+    if (more === '') throw new Error(`the stream ended after ${text}`);
+  }
+}
+
+/** A folder with a database in which USER has `keys` keys, with scopes of `scopeChars` characters together. */
+export async function folderWithKeys(keys: number, scopeChars: number): Promise<string> {
+  const folder = temporaryFolder();
+  await using app = await createTestApp({ store: { env: () => databaseIn(folder), async [Symbol.asyncDispose]() {} } });
+  const scopes = Array.from({ length: scopeChars / 100 }, (_, index) => `${index}`.padEnd(100, 'x'));
+  for (let index = 0; index < keys; index += 1) {
+    const made = await app.service.keyDomain.keys.create({ userId: USER, requestId: 'test' }, { name: 'n', scopes });
+    if (!made.ok) throw new Error(made.error.code);
+  }
+  return folder;
+}
+
+const databaseIn = (folder: string) => ({ DATABASE_URL: `file:${join(folder, 'keys.db')}` });
+
+/** Has a key's calls go on, and memory watched, while `attack` runs and for a while after it. */
+async function watch(server: ServerProcess, attack: () => Promise<void>): Promise<StreamsReport> {
+  const { body } = await callOver(
+    server.url,
+    'create_api_key',
+    { name: 'n', scopes: ['read'] },
+    await userHeaders('somebody else'),
+  );
+  let residentMb = 0;
+  const look = setInterval(() => {
+    residentMb = Math.max(residentMb, residentMbOf(server.pid));
+  }, LOOK_EVERY_MS);
+  let over = false;
+  const tookMs: number[] = [];
+  async function callOn() {
+    while (!over) {
+      const startedMs = performance.now();
+      const { status } = await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
+      if (status !== 200) throw new Error(`get_data answered ${status}`);
+      tookMs.push(performance.now() - startedMs);
+      await Bun.sleep(5);
+    }
+  }
+  const calls = callOn();
+  try {
+    await attack();
+    await Bun.sleep(WATCHED_MS);
+  } finally {
+    over = true;
+    await calls;
+    clearInterval(look);
+  }
+  const medianMs = tookMs.sort((a, b) => a - b)[Math.floor(tookMs.length / 2)] ?? Number.NaN;
+  return { residentMb, medianMs, calls: tookMs.length };
+}
+
+const startOn = (folder: string, runtime: Runtime, root?: string) =>
+  startServer({
+    runtime,
+    env: {
+      JWT_SECRET: TEST_SECRET,
+      RATE_LIMIT_REQUESTS: '0',
+      LOG_LEVEL: 'warn',
+      ...BEHIND_PROXY,
+      ...databaseIn(folder),
+    },
+    ...(root !== undefined && { root }),
+  });
+
+/** Many streams, each with several hundred KB for a client that reads none of it. */
+export async function unreadStreams(use: string, { streams, runtime }: StreamsOptions): Promise<StreamsReport> {
+  const root = copyOfSource();
+  const index = join(root, 'src/tools/index.ts');
+  const source = readFileSync(index, 'utf8');
+  const imports = `import * as v from 'valibot';\nimport { ok } from '../../problem.ts';\nimport { defineTool } from '../../load/tool.ts';\n`;
+  writeFileSync(index, imports + source.replace('const OFFERED = [', `${LARGE_TOOL}$&\n  largeAfterProgress,`));
+  await using server = await startOn(await folderWithKeys(200, 900), runtime, root);
+  const user = await userHeaders(USER);
+  const deaf: DeafClient[] = [];
+  try {
+    return await watch(server, async () => {
+      while (deaf.length < streams) {
+        const some = Array.from({ length: Math.min(AT_A_TIME, streams - deaf.length) }, (_, number) =>
+          USES[use]?.(server.url, deaf.length + number, user),
+        );
+        for (const client of await Promise.all(some)) if (client !== undefined) deaf.push(client);
+      }
+    });
+  } finally {
+    for (const client of deaf) client[Symbol.dispose]();
+  }
+}
+
+/** One stream that nobody reads, to which lists are posted at once. Also: what it says when it is read in the end. */
+export async function unreadLists(
+  folder: string,
+  posts: number,
+  runtime: Runtime,
+): Promise<StreamsReport & { readonly read: string }> {
+  await using server = await startOn(folder, runtime);
+  const user = await userHeaders(USER);
+  const { client, postUrl } = openDeaf(server.url, 0, user);
+  using deaf = client;
+  const report = await watch(server, async () => {
+    const messages = messagesFrom(posts, call('list_api_keys'));
+    await Promise.all(messages.map((message) => postTo(postUrl, message, user)));
+  });
+  await postTo(postUrl, request('ping', undefined, 'last'), user);
+  return { ...report, read: readUntil(deaf, /"id":"last"/) };
+}

@@ -1,0 +1,175 @@
+// The server on Deno: the same program behind another runtime's HTTP, signals and files.
+
+import { describe, expect, test } from 'bun:test';
+import { connect as connectHttp2 } from 'node:http2';
+import * as v2 from '@modelcontextprotocol/client';
+import { makeCertificate } from '../../support/certificate.ts';
+import { userHeaders } from '../../support/client.ts';
+import { isWhole, rawConnection, rawPost } from '../../support/raw.ts';
+import { runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
+import { startSqld } from '../../support/sqld.ts';
+import { answerOf, TEST_SECRET } from '../../support/test-app.ts';
+import { until } from '../../support/until.ts';
+
+/** Permissions that a remote database makes unnecessary. */
+const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write', '--allow-ffi', '--allow-sys'];
+const MIB = 1024 * 1024;
+
+const start = (env: Record<string, string> = {}) =>
+  startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET, ...env } });
+
+const alice = () => userHeaders('alice');
+
+async function call(server: ServerProcess, tool: string, body: BodyInit, headers: Record<string, string> = {}) {
+  const init = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body };
+  return answerOf(await fetch(`${server.url}/tools/${tool}`, init));
+}
+
+test('a key lives on Deno as it does on Bun, and outlives the process', async () => {
+  await using server = await start();
+  const created = await call(server, 'create_api_key', '{"name":"on Deno","scopes":["read"]}', await alice());
+  expect(created.status).toBe(200);
+  const { id, key } = created.body;
+  const used = await call(server, 'get_data', '', { 'x-api-key': key });
+  expect(used.body).toMatchObject({ owner: 'alice', key: { id, name: 'on Deno', scopes: ['read'] } });
+  expect(used.headers.get('ratelimit')).toStartWith('"key";r=999;');
+  expect(await server.stop()).toBe(0);
+
+  await using again = await startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET }, folder: server.folder });
+  const listed = await call(again, 'list_api_keys', '{}', await alice());
+  expect(listed.body.keys).toMatchObject([{ id, active: true, lastUsedAt: expect.any(Number) }]);
+  expect((await call(again, 'revoke_api_key', JSON.stringify({ keyId: id }), await alice())).status).toBe(200);
+  expect((await call(again, 'get_data', '{}', { 'x-api-key': key })).body.code).toBe('invalid_api_key');
+  expect((await call(again, 'delete_api_key', JSON.stringify({ keyId: id }), await alice())).status).toBe(200);
+  expect((await call(again, 'list_api_keys', '{}', await alice())).body).toEqual({ keys: [] });
+  expect(again.stdout()).not.toContain(key);
+});
+
+test('bad input gets on Deno what it gets on Bun', async () => {
+  await using server = await start();
+  const code = async (body: BodyInit, headers?: Record<string, string>) =>
+    (await call(server, 'create_api_key', body, { ...(await alice()), ...headers })).body.code;
+  expect(await code('{"name":')).toBe('invalid_json');
+  expect(await code('[]')).toBe('invalid_json');
+  expect(await code('{"name":"x","scopes":[],"extra":1}')).toBe('invalid_input');
+  expect(await code('{}', { 'content-type': 'text/plain' })).toBe('unsupported_media_type');
+  expect(await code(JSON.stringify({ name: 'x'.repeat(MIB) }))).toBe('payload_too_large');
+  const unmeasured = new Blob(['"', 'x'.repeat(MIB), '"']).stream();
+  expect(await code(unmeasured)).toBe('payload_too_large');
+  expect(await code('{}', { host: 'evil.example' })).toBe('host_denied');
+  expect(await code('{}', { origin: 'https://evil.example' })).toBe('origin_denied');
+  expect(await code('{}', { authorization: 'Bearer x' })).toBe('invalid_token');
+  expect((await fetch(`${server.url}/nowhere`)).status).toBe(404);
+  expect((await fetch(`${server.url}/tools/get_data`)).headers.get('allow')).toBe('POST');
+  const head = await fetch(`${server.url}/mcp/health`, { method: 'HEAD' });
+  expect([head.status, await head.text()]).toEqual([200, '']);
+});
+
+describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
+  test('a request over HTTP/1.1 without Host, or with an empty or a second one, is refused', async () => {
+    await using server = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET } });
+    const statusOf = async (head: string) => {
+      const connection = await rawConnection(server.url);
+      connection.socket.write(`${head}\r\n`);
+      const received = await connection.until((text) => text.includes('\r\n\r\n'));
+      connection.socket.destroy();
+      return Number(/^HTTP\/1\.[01] (\d{3})/.exec(received)?.[1]); // Deno answers HTTP/1.0 with its own version
+    };
+    for (const target of ['/', '/openapi.json', '/nope', '/widgets/preview?x=1']) {
+      expect(await statusOf(`GET ${target} HTTP/1.1\r\n`)).toBe(400);
+      expect(await statusOf(`GET ${target} HTTP/1.1\r\nHost:\r\n`)).toBe(403);
+      expect([400, 403]).toContain(await statusOf(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n`));
+    }
+    expect(await statusOf('POST /tools/get_data HTTP/1.1\r\nContent-Length: 0\r\n')).toBe(400);
+    expect(await statusOf('GET / HTTP/1.1\r\nHost: localhost\r\n')).toBe(200);
+    expect(await statusOf('GET / HTTP/1.0\r\nHost: localhost\r\n')).toBe(200);
+    // Old probes. Deno doesn't tell HTTP/1.0 from 1.1, so there only health answers them.
+    expect(await statusOf('GET /mcp/health HTTP/1.0\r\n')).toBe(200);
+    expect(await statusOf('GET / HTTP/1.0\r\n')).toBe(runtime === 'bun' ? 200 : 400);
+  });
+});
+
+test('on SIGTERM a request under way is finished, then the process ends with 0', async () => {
+  await using server = await start();
+  const body = '{"name":"last","scopes":["read"]}';
+  const connection = await rawConnection(server.url);
+  const request = rawPost('/tools/create_api_key', body, { ...(await alice()), Expect: '100-continue' });
+  connection.socket.write(request.slice(0, -body.length));
+  await connection.until((received) => received.startsWith('HTTP/1.1 100')); // now the server waits for its body
+  const exit = server.stop();
+  await until(async () => (await fetch(server.url)).status === 503); // now nobody else is served
+  connection.socket.write(body);
+  const answer = await connection.until(isWhole);
+  expect(answer).toContain('HTTP/1.1 200');
+  expect(answer.toLowerCase()).toContain('connection: close');
+  expect(await exit).toBe(0);
+  expect(server.stdout()).toContain('"event":"stopped"');
+});
+
+test('a bad configuration stops the start with the variable’s name', async () => {
+  const { code, stderr } = await runToExit({ runtime: 'deno', env: { PORT: '80a' } });
+  expect(code).toBe(1);
+  expect(stderr).toContain('PORT: expected 0-65535, got "80a"');
+});
+
+test('own TLS works', async () => {
+  const { certFile, keyFile, cert } = makeCertificate();
+  await using server = await start({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, NODE_ENV: 'production' });
+  expect(server.url).toStartWith('https://');
+  const answer = await fetch(`${server.url}/tools/list_api_keys`, {
+    method: 'POST',
+    headers: await alice(),
+    tls: { ca: cert },
+  });
+  expect(await answer.json()).toEqual({ keys: [] });
+  expect(answer.headers.get('strict-transport-security')).toBe('max-age=31536000');
+});
+
+test('over HTTP/2, which has no Host, the name that the client gives counts', async () => {
+  const { certFile, keyFile, cert } = makeCertificate();
+  await using server = await start({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile });
+  const client = connectHttp2(`https://localhost:${new URL(server.url).port}`, { ca: cert });
+  const statusFor = (authority: string | undefined) =>
+    new Promise((resolve, reject) => {
+      const asked = client.request({ ':path': '/', ...(authority !== undefined && { ':authority': authority }) });
+      asked.on('response', (headers) => resolve(headers[':status']));
+      asked.on('error', reject);
+      asked.resume();
+    });
+  expect(await statusFor(undefined)).toBe(200);
+  expect(await statusFor('evil.example')).toBe(403);
+  client.destroy();
+});
+
+test('with a remote database and a secret, permission for the network and the variables is enough', async () => {
+  await using sqld = await startSqld();
+  await using server = await startServer({
+    runtime: 'deno',
+    env: { JWT_SECRET: TEST_SECRET, ...sqld.env },
+    without: LOCAL_PERMISSIONS,
+  });
+  const created = await call(server, 'create_api_key', '{"name":"remote","scopes":["read"]}', await alice());
+  expect(created.status).toBe(200);
+  const used = await call(server, 'get_data', '{}', { 'x-api-key': created.body.key });
+  expect(used.body.owner).toBe('alice');
+  expect(await server.stop()).toBe(0);
+});
+
+test('MCP clients work on both transports, and an open stream does not hold up the end', async () => {
+  await using server = await start();
+  const requestInit = { headers: await alice() };
+  const http = new v2.Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+  await http.connect(new v2.StreamableHTTPClientTransport(new URL(`${server.url}/mcp`), { requestInit }));
+  const created = await http.callTool({ name: 'create_api_key', arguments: { name: 'by MCP', scopes: [] } });
+  expect(created.structuredContent).toMatchObject({ name: 'by MCP' });
+  await http.close();
+  const sse = new v2.Client({ name: 'test', version: '1' });
+  await sse.connect(new v2.SSEClientTransport(new URL(`${server.url}/sse`), { requestInit }));
+  const listed = await sse.callTool({ name: 'list_api_keys', arguments: {} });
+  expect(listed.structuredContent).toMatchObject({ keys: [{ name: 'by MCP' }] });
+  const startedAtMs = performance.now();
+  expect(await server.stop()).toBe(0);
+  expect(performance.now() - startedAtMs).toBeLessThan(8000); // it would be 10 s
+  await sse.close();
+  expect(server.stderr()).not.toContain('rror');
+});

@@ -1,0 +1,66 @@
+// A real server that is stopped between the decision on a key and the response: when it goes on, the success is late.
+
+import { expect, setDefaultTimeout, test } from 'bun:test';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../../support/client.ts';
+import { rawConnection, rawPost } from '../../support/raw.ts';
+import { startServer } from '../../support/server-process.ts';
+import { isStopped } from '../../support/sqld.ts';
+import { startStore } from '../../support/store-mode.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
+import { until } from '../../support/until.ts';
+
+setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+
+const LAG_MAX_MS = 250;
+const CALLS = 24;
+const ROUNDS = 3;
+const FREEZER = join(import.meta.dir, '../../support/freezer.ts');
+
+test('no success leaves after the bound, and what left before was a success', async () => {
+  await using store = await startStore('embedded');
+  const env = {
+    JWT_SECRET: TEST_SECRET,
+    RATE_LIMIT_REQUESTS: '0',
+    REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),
+    ...store.env(),
+  };
+  await using elsewhere = await startServer({ env });
+  await using here = await startServer({ env, preload: [FREEZER] });
+  const alice = await userHeaders('alice');
+  const connections = await Promise.all(Array.from({ length: CALLS }, () => rawConnection(here.url)));
+  let late = 0;
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const { body } = await callOver(elsewhere.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
+    const use = async () => (await callOver(here.url, 'get_data', {}, { 'x-api-key': body.key })).status;
+    expect(await use()).toBe(200);
+
+    // All calls are there when it looks for the next one, so they are decided on in one turn.
+    here.signal('SIGUSR1');
+    await Bun.sleep(20);
+    here.signal('SIGSTOP');
+    await until(() => isStopped(here.pid));
+    const startedAt = connections.map(({ received }) => received().length);
+    for (const { socket } of connections) socket.write(rawPost('/tools/get_data', '{}', { 'X-API-Key': body.key }));
+    await Bun.sleep(20);
+    here.signal('SIGCONT');
+    await until(
+      () => !isStopped(here.pid) || connections.some(({ received }, at) => received().length > (startedAt[at] ?? 0)),
+    );
+    await until(() => isStopped(here.pid));
+    await callOver(elsewhere.url, 'revoke_api_key', { keyId: body.id }, alice);
+    await Bun.sleep(LAG_MAX_MS);
+
+    const answersOf = () => connections.map(({ received }, at) => received().slice(startedAt[at]));
+    const before = answersOf();
+    expect(before.filter((text) => text !== '' && !text.startsWith('HTTP/1.1 200'))).toEqual([]);
+    late += before.filter((text) => text === '').length;
+    here.signal('SIGCONT');
+    await until(() => answersOf().every((text) => text.includes('\r\n\r\n')));
+    const after = answersOf().filter((_, at) => before[at] === '');
+    expect(after.map((text) => text.slice(0, 12))).toEqual(after.map(() => 'HTTP/1.1 401'));
+    expect(await use()).toBe(401);
+  }
+  expect(late).toBeGreaterThan(0);
+  for (const { socket } of connections) socket.destroy();
+});

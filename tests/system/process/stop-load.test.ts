@@ -1,0 +1,166 @@
+// Stopping while people work with keys over every transport: whatever was done was answered, and nothing of it is lost.
+
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { listeningAt } from '../../bench/process.ts';
+import { callOver, userHeaders } from '../../support/client.ts';
+import { call, openSse } from '../../support/mcp.ts';
+import { createPerson, seeded } from '../../support/person.ts';
+import { productionEnv, productionFolder } from '../../support/production.ts';
+import { isWhole, rawConnection, rawPost } from '../../support/raw.ts';
+import { rawStream } from '../../support/raw-sse.ts';
+import { startServer } from '../../support/server-process.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
+import { transportOf } from '../../support/transports.ts';
+import { until } from '../../support/until.ts';
+
+const env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' };
+const PEOPLE = 16;
+const IDLE_STREAMS = 8;
+/** After this everybody is at work. */
+const ANSWERED_BEFORE = PEOPLE * 10;
+/** 10 s for requests under way, and a second for their answers to leave; these need far less. */
+const STOPPED_MS_MAX = 11_000;
+/**
+ * By then a stop that does not wait for what is under way has ended it (300 ms of notice, 1 s for answers to leave).
+ */
+const HELD_MS = 2000;
+
+interface Running {
+  readonly url: string;
+  readonly folder: string;
+  stop(): Promise<number>;
+}
+
+/** How a server is told to stop. What it starts is ended with `servers`. */
+const WAYS: readonly [string, (servers: AsyncDisposableStack) => Promise<Running>][] = [
+  ['SIGTERM to the server itself', async (servers) => servers.use(await startServer({ env }))],
+  ['Ctrl-C to the whole process group of `bun run start`', startInGroup],
+];
+
+async function startInGroup(servers: AsyncDisposableStack): Promise<Running> {
+  const folder = productionFolder();
+  const child = Bun.spawn([process.execPath, 'run', 'start'], {
+    cwd: folder,
+    env: { ...productionEnv(folder), ...env, PORT: '0' },
+    stdin: 'ignore',
+    stdout: 'ignore',
+    stderr: 'pipe',
+    detached: true, // a group of its own, as a terminal makes it
+  });
+  const signalGroup = (signal: NodeJS.Signals) => process.kill(-child.pid, signal);
+  servers.defer(() => {
+    if (child.exitCode === null) signalGroup('SIGKILL');
+  });
+  return {
+    url: await listeningAt(child.stderr, 'bun run start'),
+    folder,
+    stop() {
+      signalGroup('SIGINT');
+      return child.exited;
+    },
+  };
+}
+
+/** No other process can write to the server's database until it is released. */
+async function holdDatabase(folder: string): Promise<() => Promise<void>> {
+  const client = createClient({ url: `file:${join(folder, 'data/keys.db')}` });
+  const held = await client.transaction('write');
+  return async () => {
+    await held.rollback();
+    client.close();
+  };
+}
+
+/** Makes one key, over a client that has been in touch with the server before. */
+type Create = (input: object, headers: Record<string, string>) => Promise<{ id: string }>;
+
+/** On a connection that has been in use before. Rejects if that closes before the answer. */
+async function keptAlive(url: string): Promise<(request: string) => Promise<string>> {
+  const connection = await rawConnection(url);
+  const send = async (request: string) => {
+    const before = connection.received().length;
+    connection.socket.write(request);
+    return (await connection.until((all) => isWhole(all.slice(before)))).slice(before);
+  };
+  await send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  return send;
+}
+
+const bodyOf = (answer: string) => JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
+
+async function createOverRest(url: string): Promise<Create> {
+  const send = await keptAlive(url);
+  return async (input, headers) => bodyOf(await send(rawPost('/tools/create_api_key', JSON.stringify(input), headers)));
+}
+
+async function createOverMcp(url: string): Promise<Create> {
+  const send = await keptAlive(url);
+  return async (input, headers) =>
+    bodyOf(await send(rawPost('/mcp', JSON.stringify(call('create_api_key', input)), headers))).result
+      .structuredContent;
+}
+
+async function createOverSse(url: string): Promise<Create> {
+  const session = await openSse({ url });
+  return async (input, headers) => {
+    await session.post(call('create_api_key', input), headers);
+    const message = await session.nextMessage();
+    return message.result.structuredContent;
+  };
+}
+
+/** Each alone: a call must not be saved by what waits on another connection. */
+const TRANSPORTS: readonly [string, (url: string) => Promise<Create>][] = [
+  ['REST, on a connection kept alive,', createOverRest],
+  ['/mcp, on a connection kept alive,', createOverMcp],
+  ['/sse', createOverSse],
+];
+
+describe.each(WAYS)('%s', (_, startIt) => {
+  test('people at work lose nothing', async () => {
+    await using servers = new AsyncDisposableStack();
+    const { url, folder, stop } = await startIt(servers);
+    const people = await Promise.all(
+      Array.from({ length: PEOPLE }, (_, index) =>
+        createPerson(`person ${index}`, transportOf(index, url), seeded(index)),
+      ),
+    );
+    const streams = await Promise.all(Array.from({ length: IDLE_STREAMS }, () => rawStream(url)));
+    let stopping = false;
+    const work = people.map((person) => person.workUntilGone(() => stopping));
+    await until(() => people.reduce((sum, { answered }) => sum + answered, 0) >= ANSWERED_BEFORE);
+    stopping = true;
+    const startedMs = performance.now();
+    expect(await stop()).toBe(0);
+    expect(performance.now() - startedMs).toBeLessThan(STOPPED_MS_MAX);
+    expect(await Promise.all(work)).toEqual(people.map(() => null));
+    await Promise.all(streams.map((stream) => stream.ended()));
+    const next = servers.use(await startServer({ env, folder }));
+    await Promise.all(people.map((person, index) => person.moveTo(transportOf(index, next.url), 'stop')));
+  }, 60_000);
+
+  test.each(TRANSPORTS)(
+    'a call over %s that waits for the database is answered',
+    async (_, transport) => {
+      await using servers = new AsyncDisposableStack();
+      const { url, folder, stop } = await startIt(servers);
+      const headers = await userHeaders('alice');
+      const create = await transport(url);
+      const release = await holdDatabase(folder);
+      const answer = create({ name: 'held', scopes: [] }, headers);
+      await Bun.sleep(100); // it is under way, or will be before the notice has passed
+      const stopped = stop();
+      await Bun.sleep(HELD_MS);
+      await release();
+      const { id } = await answer;
+      expect(await stopped).toBe(0);
+
+      const next = servers.use(await startServer({ env, folder }));
+      const { body } = await callOver(next.url, 'list_api_keys', {}, headers);
+      expect(body.keys).toMatchObject([{ id, name: 'held' }]);
+    },
+    60_000,
+  );
+});

@@ -1,0 +1,80 @@
+// `bun run token`: one JWT on stdout, good at the server with the same configuration.
+
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { decodeJwt } from 'jose';
+import { callOver } from '../../support/client.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { startServer } from '../../support/server-process.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
+
+const TOKEN = join(import.meta.dir, '../../../src/token.ts');
+
+async function mint(args: readonly string[], env: Record<string, string> = {}, folder = temporaryFolder()) {
+  const child = Bun.spawn([process.execPath, TOKEN, ...args], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' });
+  const [code, stdout, stderr] = await Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code, stdout, stderr };
+}
+
+test('it prints one JWT and nothing else, and the server takes it', async () => {
+  await using server = await startServer();
+  const { code, stdout, stderr } = await mint(['--sub', 'alice'], {}, server.folder);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+  const headers = { authorization: `Bearer ${stdout.trim()}` };
+  expect((await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, headers)).status).toBe(200);
+});
+
+test('minted before the first start it makes the secret that the server then uses', async () => {
+  const folder = temporaryFolder();
+  const { stdout } = await mint(['--sub', 'alice'], {}, folder);
+  await using server = await startServer({ folder });
+  const headers = { authorization: `Bearer ${stdout.trim()}` };
+  expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
+});
+
+test('it lasts 24 hours, or as long as --expires says', async () => {
+  for (const [args, seconds] of [
+    [[], 86_400],
+    [['--expires', '30s'], 30],
+    [['--expires=30s'], 30],
+    [['--expires', '7d'], 604_800],
+  ] as const) {
+    const { stdout } = await mint(['--sub', 'alice', ...args]);
+    const { exp = 0, iat = 0, sub } = decodeJwt(stdout.trim());
+    expect({ sub, seconds: exp - iat }).toEqual({ sub: 'alice', seconds });
+  }
+});
+
+test('it carries the configured issuer and audience', async () => {
+  const env = { JWT_SECRET: TEST_SECRET, JWT_ISSUER: 'me', JWT_AUDIENCE: 'keys' };
+  await using server = await startServer({ env });
+  const { stdout } = await mint(['--sub', 'alice'], env);
+  expect(decodeJwt(stdout.trim())).toMatchObject({ iss: 'me', aud: 'keys' });
+  const headers = { authorization: `Bearer ${stdout.trim()}` };
+  expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
+});
+
+describe('what it cannot do is said on stderr, with a non-zero exit', () => {
+  test.each([
+    [[], {}, 'usage: bun run token --sub <user>'],
+    [['--sub'], {}, 'usage'],
+    [['--sub', ''], {}, 'usage'],
+    [['alice'], {}, 'usage'],
+    [['--sub', '--expires'], {}, 'usage'], // not for a user of this name
+    [['--sub', 'alice', '--admin', 'yes'], {}, 'usage'],
+    [['--sub', 'alice', '--expires', 'soon'], {}, '--expires: expected a time like 30s'],
+    [['--sub', 'a\nb'], {}, '--sub: expected 1 to 255 characters without control characters'],
+    [['--sub', 'a'.repeat(256)], {}, '--sub: expected 1 to 255 characters'],
+    [['--sub', 'alice'], { JWT_SECRET: 'short' }, 'JWT_SECRET: expected at least 32 bytes'],
+    [['--sub', 'alice'], { JWT_ISSUER: 'https://id.example' }, 'tokens come from the issuer'],
+  ] as [string[], Record<string, string>, string][])('%j with %j', async (args, env, said) => {
+    const { code, stdout, stderr } = await mint(args, env);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toContain(said);
+  });
+});

@@ -1,0 +1,266 @@
+// Every tool, with every kind of credential, over every transport and protocol revision: one expected outcome each,
+// worked out here from the README alone, and compared with what the server answers in every way there is to ask.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { SignJWT } from 'jose';
+import { type ProblemCode, problemText } from '../../../src/problem.ts';
+import { type HeaderMap, META, MODERN, openSse } from '../../support/mcp.ts';
+import { createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+
+type Outcome = ProblemCode | 'ok';
+
+/** What a request carries: headers, and `_meta.api_key`. */
+interface Carried {
+  readonly headers?: HeaderMap;
+  readonly meta?: string;
+}
+
+let app: TestApp;
+const carried = new Map<string, Carried>();
+
+beforeAll(async () => {
+  app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+  const jwt = await app.token('alice');
+  const expiredJwt = await app.token('alice', { exp: Math.floor(app.clock.nowMs() / 1000) - 60 });
+  const foreignJwt = await new SignJWT({ sub: 'alice', exp: 9_999_999_999 })
+    .setProtectedHeader({ alg: 'HS256' })
+    .sign(new TextEncoder().encode(`${TEST_SECRET} of somebody else`));
+  const { key } = await app.createKey('alice');
+  const scopeless = (await app.createKey('alice', { scopes: ['write', 'READ', 'read:orders'] })).key;
+  const revoked = await app.createKey('alice');
+  await app.call('revoke_api_key', { keyId: revoked.id }, { authorization: `Bearer ${jwt}` });
+  const deleted = await app.createKey('alice');
+  await app.call('delete_api_key', { keyId: deleted.id }, { authorization: `Bearer ${jwt}` });
+  const expired = (await app.createKey('alice', { expiresInDays: 1e-6 })).key;
+  app.clock.advance(1000);
+  const otherPrefix = key.replace('sk_test_', 'sk_live_');
+  const never = `sk_test_${'0'.repeat(64)}`;
+
+  const bearer = (text: string) => ({ authorization: `Bearer ${text}` });
+  const x = (text: string) => ({ 'x-api-key': text });
+  const all: Readonly<Record<string, Carried>> = {
+    nothing: {},
+    'a user token': { headers: bearer(jwt) },
+    'an expired user token': { headers: bearer(expiredJwt) },
+    'a user token of another secret': { headers: bearer(foreignJwt) },
+    'a user token in X-API-Key': { headers: x(jwt) },
+    'a user token in _meta': { meta: jwt },
+    'a user token without Bearer': { headers: { authorization: jwt } },
+    'another scheme': { headers: { authorization: 'Basic YWxpY2U6cGFzc3dvcmQ=' } },
+    'a key in X-API-Key': { headers: x(key) },
+    'a key in Authorization': { headers: bearer(key) },
+    'a key in _meta': { meta: key },
+    'a key without the scope': { headers: x(scopeless) },
+    'a revoked key': { headers: x(revoked.key) },
+    'a revoked key in _meta': { meta: revoked.key },
+    'a deleted key': { headers: x(deleted.key) },
+    'an expired key': { headers: bearer(expired) },
+    'a key with the other prefix': { headers: x(otherPrefix) },
+    'a key never issued': { headers: x(never) },
+    'a user token and a key': { headers: { ...bearer(jwt), ...x(key) } },
+    'a user token and a key in _meta': { headers: bearer(jwt), meta: key },
+    'a bad user token and a key': { headers: { ...bearer(expiredJwt), ...x(key) } },
+    'a user token and a bad key': { headers: { ...bearer(jwt), ...x(revoked.key) } },
+    'a bad key before a good one': { headers: { ...x(never), ...bearer(key) }, meta: key },
+    'a good key before bad ones': { headers: { ...x(key), ...bearer(never) }, meta: never },
+    'a good key in Authorization before a bad one in _meta': { headers: bearer(key), meta: never },
+    'an empty X-API-Key before a key': { headers: { ...x(''), ...bearer(key) } },
+  };
+  for (const [name, value] of Object.entries(all)) carried.set(name, value);
+});
+afterAll(() => app.close());
+
+/** [management tools, get_data] for each credential. */
+const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
+  nothing: ['missing_token', 'missing_api_key'],
+  'a user token': ['ok', 'invalid_api_key'],
+  'an expired user token': ['invalid_token', 'invalid_api_key'],
+  'a user token of another secret': ['invalid_token', 'invalid_api_key'],
+  'a user token in X-API-Key': ['missing_token', 'invalid_api_key'],
+  'a user token in _meta': ['missing_token', 'invalid_api_key'],
+  'a user token without Bearer': ['missing_token', 'missing_api_key'],
+  'another scheme': ['missing_token', 'missing_api_key'],
+  'a key in X-API-Key': ['missing_token', 'ok'],
+  'a key in Authorization': ['invalid_token', 'ok'],
+  'a key in _meta': ['missing_token', 'ok'],
+  'a key without the scope': ['missing_token', 'insufficient_scope'],
+  'a revoked key': ['missing_token', 'invalid_api_key'],
+  'a revoked key in _meta': ['missing_token', 'invalid_api_key'],
+  'a deleted key': ['missing_token', 'invalid_api_key'],
+  'an expired key': ['invalid_token', 'invalid_api_key'],
+  // Not found, because it is a different text; that a prefix alone decides nothing is tested in guards/api-key.test.ts.
+  'a key with the other prefix': ['missing_token', 'invalid_api_key'],
+  'a key never issued': ['missing_token', 'invalid_api_key'],
+  'a user token and a key': ['ok', 'ok'],
+  'a user token and a key in _meta': ['ok', 'invalid_api_key'],
+  'a bad user token and a key': ['invalid_token', 'ok'],
+  'a user token and a bad key': ['ok', 'invalid_api_key'],
+  'a bad key before a good one': ['invalid_token', 'invalid_api_key'],
+  'a good key before bad ones': ['invalid_token', 'ok'],
+  'a good key in Authorization before a bad one in _meta': ['invalid_token', 'ok'],
+  'an empty X-API-Key before a key': ['invalid_token', 'ok'],
+};
+
+/** Input that each tool accepts, and that changes nothing that other calls need. */
+const INPUTS: Readonly<Record<string, Record<string, unknown>>> = {
+  create_api_key: { name: 'made by the matrix', scopes: [] },
+  list_api_keys: {},
+  revoke_api_key: { keyId: 'f'.repeat(32) },
+  delete_api_key: { keyId: 'f'.repeat(32) },
+  get_data: {},
+};
+
+interface Asked {
+  readonly outcome: Outcome;
+  /** All that the tool says, without what differs from call to call. */
+  readonly said: string;
+}
+type Ask = (tool: string, input: Record<string, unknown>, carried: Carried) => Promise<Asked>;
+
+const SENTENCES = new Map<string, ProblemCode>(
+  (['missing_token', 'invalid_token', 'missing_api_key', 'invalid_api_key', 'insufficient_scope'] as const).map(
+    (code) => [problemText(code).detail, code],
+  ),
+);
+
+interface ToolMessage {
+  readonly result: { readonly isError?: boolean; readonly content: readonly [{ readonly text: string }] };
+}
+
+function readMessage({ result }: ToolMessage): Asked {
+  const [{ text }] = result.content;
+  if (result.isError !== true) return { outcome: 'ok', said: text };
+  const outcome = SENTENCES.get(text);
+  if (outcome === undefined) throw new Error(`no known refusal: ${text}`);
+  return { outcome, said: text };
+}
+
+const askRest: Ask = async (tool, input, { headers = {}, meta }) => {
+  const body = meta === undefined ? input : { ...input, _meta: { api_key: meta } };
+  const { status, headers: answered, body: said } = await app.call(tool, body, headers);
+  if (status === 200) return { outcome: 'ok', said: JSON.stringify(said) };
+  expect(status).toBe(problemText(said.code).status);
+  expect(answered.get('www-authenticate')).toStartWith('Bearer ');
+  return { outcome: said.code, said: said.detail };
+};
+
+const callMessage = (tool: string, args: object, meta: string | undefined, where: 'params' | 'arguments') => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: {
+    name: tool,
+    arguments: meta !== undefined && where === 'arguments' ? { ...args, _meta: { api_key: meta } } : args,
+    ...(meta !== undefined && where === 'params' && { _meta: { api_key: meta } }),
+  },
+});
+
+async function postMcp(body: unknown, headers: HeaderMap): Promise<unknown> {
+  const response = await fetch(`${app.url}/mcp`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+  expect(response.status).toBe(200);
+  const text = await response.text();
+  return JSON.parse(
+    response.headers.get('content-type') === 'text/event-stream' ? (/^data: (.*)$/m.exec(text)?.[1] ?? '') : text,
+  );
+}
+
+const askLegacy =
+  (version: string | null, where: 'params' | 'arguments', accept = 'application/json, text/event-stream'): Ask =>
+  async (tool, input, { headers = {}, meta }) => {
+    const all = { accept, ...(version !== null && { 'mcp-protocol-version': version }), ...headers };
+    return readMessage((await postMcp(callMessage(tool, input, meta, where), all)) as ToolMessage);
+  };
+
+const askInBatch: Ask = async (tool, input, { headers = {}, meta }) => {
+  const batch = [{ jsonrpc: '2.0', id: 'before', method: 'ping' }, callMessage(tool, input, meta, 'params')];
+  const [, answer] = (await postMcp(batch, { 'mcp-protocol-version': '2025-03-26', ...headers })) as ToolMessage[];
+  if (answer === undefined) throw new Error('no answer in the batch');
+  return readMessage(answer);
+};
+
+const askModern =
+  (where: 'params' | 'arguments'): Ask =>
+  async (tool, input, { headers = {}, meta }) => {
+    const message = callMessage(tool, input, meta, where);
+    const body = { ...message, params: { ...message.params, _meta: { ...META, ...message.params._meta } } };
+    const mirrored = { 'mcp-protocol-version': MODERN, 'mcp-method': 'tools/call', 'mcp-name': tool };
+    return readMessage((await postMcp(body, { ...mirrored, ...headers })) as ToolMessage);
+  };
+
+/** On a stream of its own each time: a stream belongs to the first user it sees. */
+const askSse: Ask = async (tool, input, { headers = {}, meta }) => {
+  const stream = await openSse(app);
+  const { status } = await stream.post(callMessage(tool, input, meta, 'params'), headers);
+  expect(status).toBe(202);
+  const answer = readMessage(await stream.nextMessage());
+  await stream.drop();
+  return answer;
+};
+
+const TRANSPORTS: Readonly<Record<string, Ask>> = {
+  'POST /tools': askRest,
+  '/mcp without a version': askLegacy(null, 'params'),
+  '/mcp 2024-11-05': askLegacy('2024-11-05', 'arguments'),
+  '/mcp 2025-03-26': askLegacy('2025-03-26', 'params'),
+  '/mcp 2025-06-18': askLegacy('2025-06-18', 'arguments'),
+  '/mcp 2025-11-25': askLegacy('2025-11-25', 'params'),
+  '/mcp, answered as an event stream': askLegacy('2025-11-25', 'params', 'text/event-stream'),
+  '/mcp, in a batch': askInBatch,
+  '/mcp 2026-07-28': askModern('params'),
+  '/mcp 2026-07-28, key in the arguments': askModern('arguments'),
+  '/sse': askSse,
+};
+
+describe.each(Object.entries(TRANSPORTS))('over %s', (_transport, ask) => {
+  test.each(Object.entries(EXPECTED))('with %s', async (name, [managing, reading]) => {
+    const credential = carried.get(name);
+    if (credential === undefined) throw new Error(`no credential is called ${name}`);
+    for (const [tool, input] of Object.entries(INPUTS)) {
+      const { outcome } = await ask(tool, input, credential);
+      expect({ tool, outcome }).toEqual({ tool, outcome: tool === 'get_data' ? reading : managing });
+    }
+  });
+
+  test('a foreign id, whatever the state of its key, is answered like one that never existed', async () => {
+    const mallory = { headers: { authorization: `Bearer ${await app.token('mallory')}` } };
+    const own = await app.createKey('victim');
+    const revoked = await app.createKey('victim');
+    const gone = await app.createKey('victim');
+    const victim = { authorization: `Bearer ${await app.token('victim')}` };
+    await app.call('revoke_api_key', { keyId: revoked.id }, victim);
+    await app.call('delete_api_key', { keyId: gone.id }, victim);
+    for (const tool of ['revoke_api_key', 'delete_api_key']) {
+      const missing = await ask(tool, { keyId: '0'.repeat(32) }, mallory);
+      for (const keyId of [own.id, revoked.id, gone.id, own.id.toUpperCase(), own.key, `${own.id}\0`, '']) {
+        expect({ keyId, ...(await ask(tool, { keyId }, mallory)) }).toEqual({ keyId, ...missing });
+      }
+    }
+    expect((await ask('list_api_keys', {}, mallory)).said).not.toContain(own.id);
+    expect((await ask('get_data', {}, { headers: { 'x-api-key': own.key } })).outcome).toBe('ok');
+    const { keys } = (await app.call('list_api_keys', {}, victim)).body as { keys: { id: string; active: boolean }[] };
+    expect(keys.find(({ id }) => id === own.id)?.active).toBe(true);
+    expect(keys.find(({ id }) => id === revoked.id)?.active).toBe(false);
+  });
+});
+
+test('every credential has an expectation, and every expectation a credential', () => {
+  expect([...carried.keys()]).toEqual(Object.keys(EXPECTED));
+});
+
+test('over REST a foreign id and a missing one differ in no header either', async () => {
+  const { id } = await app.createKey('victim');
+  const mallory = { authorization: `Bearer ${await app.token('mallory')}` };
+  for (const tool of ['revoke_api_key', 'delete_api_key']) {
+    const [foreign, missing] = await Promise.all(
+      [id, '0'.repeat(32)].map(async (keyId) => {
+        const { status, headers, body } = await app.call(tool, { keyId }, mallory);
+        return { status, body, headers: [...headers].filter(([name]) => name !== 'date') };
+      }),
+    );
+    expect(foreign).toEqual(missing as NonNullable<typeof missing>);
+  }
+});
