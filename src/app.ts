@@ -157,14 +157,14 @@ function createApp(parts: AppParts): App {
     },
   });
   const publicPart = (part: 'origin' | 'hostname') => () => new URL(publicUrl())[part];
-  const admit = createRequestChecks({
+  const check = createRequestChecks({
     checkHost: createHostCheck(config.allowedHosts, publicPart('hostname')),
     checkOrigin: createOriginCheck(config.allowedOrigins, publicPart('origin')),
   });
   const dispatch = createDispatch({
     routes,
     server: { production, trustProxy },
-    admit,
+    check,
     isSecure: (headers) => config.tls !== null || (trustProxy && forwardedProto(headers) === 'https'),
     inFlight,
     random,

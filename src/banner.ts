@@ -8,10 +8,10 @@ export function addressOf({ host, tls }: Config, port: number): string {
   return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-const UNNAMED =
+const NO_HOST_NAME_WARNING =
   '  warning: HOST is open to the network, but requests by any host name except localhost are refused; set PUBLIC_URL or ALLOWED_HOSTS\n';
 
-const INSECURE =
+const NO_HTTPS_WARNING =
   '  warning: in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY=1 behind a proxy\n';
 
 export function banner(config: Config, listening: string, publicUrl: string): string {
@@ -27,5 +27,5 @@ export function banner(config: Config, listening: string, publicUrl: string): st
   MCP clients connect to   ${publicUrl}/mcp
   keys are kept in         ${where}
   ${signIn}
-${unnamed ? UNNAMED : ''}${insecure ? INSECURE : ''}`;
+${unnamed ? NO_HOST_NAME_WARNING : ''}${insecure ? NO_HTTPS_WARNING : ''}`;
 }

@@ -1,8 +1,8 @@
-// The server on Deno: what start.ts needs of this runtime.
+// The server on Deno: what server.ts needs of this runtime.
 
 import { hash } from 'node:crypto';
 import { VARIABLES } from './config/env.ts';
-import { type Host, type RunningServer, type ServeOptions, start } from './server.ts';
+import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
 
 /**
  * Serves `fetch` with Deno.serve. Deno's own shutdown breaks off bodies that are still being read, so `stop` first
@@ -18,7 +18,7 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
   const server = Deno.serve(
     { hostname, port, ...tls, signal: killer.signal, onListen() {} },
     async (request, { remoteAddr }) => {
-      if (stopping) return turnAway();
+      if (stopping) return refuseWhileStopping();
       active += 1;
       const response = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost });
       active -= 1;
@@ -48,7 +48,8 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
   };
 }
 
-const turnAway = () => new Response(null, { status: 503, headers: { Connection: 'close', 'Retry-After': '1' } });
+const refuseWhileStopping = () =>
+  new Response(null, { status: 503, headers: { Connection: 'close', 'Retry-After': '1' } });
 
 const holdOpen = () => {}; // Deno ends no connection for being quiet
 
@@ -57,7 +58,7 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
   while (rest.length > 0) rest = rest.subarray(await Deno.stdout.write(rest));
 }
 
-const host: Host = {
+const runtime: Runtime = {
   // Read by name, which needs no permission for the whole environment.
   env: Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])),
   sha256: (text, encoding) => hash('sha256', text, encoding),
@@ -72,4 +73,4 @@ const host: Host = {
   exit: (code) => Deno.exit(code),
 };
 
-if (import.meta.main) await start(host);
+if (import.meta.main) await start(runtime);

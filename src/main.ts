@@ -1,7 +1,7 @@
-// The server on Bun: what start.ts needs of this runtime.
+// The server on Bun: what server.ts needs of this runtime.
 
 import { once } from './lib/memoize.ts';
-import { type Host, type RunningServer, type ServeOptions, start } from './server.ts';
+import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
 
 /** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;
@@ -37,7 +37,7 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
  */
 const stdout = once(() => process.stdout.on('error', () => {}));
 
-const host: Host = {
+const runtime: Runtime = {
   env: process.env,
   sha256: Bun.SHA256.hash,
   writeOut: (chunk) =>
@@ -55,4 +55,4 @@ const host: Host = {
   exit: (code) => process.exit(code),
 };
 
-if (import.meta.main) await start(host);
+if (import.meta.main) await start(runtime);

@@ -1,5 +1,5 @@
 // Everything that can go wrong, as values: the Result type and the one union of expected failures.
-// What each looks like on the wire is decided elsewhere: http/problem-response.ts for REST, mcp/ for MCP.
+// The HTTP status and the sentence of each are here; http/problem-response.ts and mcp/ put them on the wire.
 
 /**
  * One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the input itself; neither field quotes what

@@ -10,9 +10,9 @@ import type { Guard } from './guard.ts';
 export interface KeyCall {
   readonly requestId: string;
   readonly credentials: Credentials;
-  readonly source: () => string;
+  readonly clientAddress: () => string;
   /** Written here: how far back the proof that the key is good lies. Monotonic. */
-  provenAtMs: number;
+  freshAsOfMs: number;
 }
 
 /** What the guard adds. */
@@ -20,7 +20,7 @@ export interface KeyAuth {
   readonly auth: KeyIdentity;
 }
 
-export type VerifyKey = (token: string, source: () => string) => Awaitable<Verified>;
+export type VerifyKey = (token: string, clientAddress: () => string) => Awaitable<Verified>;
 
 /** The first place that holds a key decides, even when its key is wrong and a later one is right. */
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
@@ -31,7 +31,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
     const { requestId } = call;
     if (verified.ok) {
       const auth = verified.value;
-      call.provenAtMs = verified.provenAtMs;
+      call.freshAsOfMs = verified.freshAsOfMs;
       log.info('API key authentication successful', { requestId, keyId: auth.keyId, userId: auth.subject });
       return ok({ auth });
     }
@@ -44,7 +44,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
       log.warn('No API key provided', { requestId: call.requestId });
       return err({ code: 'missing_api_key' });
     }
-    return chain(verify(key, call.source), logged, call);
+    return chain(verify(key, call.clientAddress), logged, call);
   };
   return Object.assign(decide, { credential: 'api_key' as const });
 }

@@ -16,7 +16,7 @@ export interface Guard<In, Add extends object = object> {
   (context: In): Awaitable<Result<Add, Problem>>;
   /** The credential it asks for, if any; used in descriptions and challenges. */
   readonly credential?: Credential | undefined;
-  /** An unused bucket of its rate limit, if any: for answers to calls that an earlier guard refuses. */
+  /** Full quota, for the RateLimit headers of calls that an earlier guard refuses. */
   readonly unusedLimit?: RateLimitState | undefined;
 }
 

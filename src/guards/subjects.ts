@@ -17,7 +17,7 @@ export interface Callers {
   readonly wrong: readonly string[];
 }
 
-export type ResolveSubjects = (credentials: Credentials, source: () => string) => Promise<Callers>;
+export type ResolveSubjects = (credentials: Credentials, clientAddress: () => string) => Promise<Callers>;
 
 /** Problems that say that a credential is wrong. Any other says nothing about it. */
 const WRONG: readonly string[] = ['invalid_token', 'invalid_api_key'];
@@ -27,7 +27,7 @@ export function createResolveSubjects(
   verifyKey: VerifyKey,
   sha256: Sha256,
 ): ResolveSubjects {
-  return async (credentials, source) => {
+  return async (credentials, clientAddress) => {
     const { bearer } = credentials;
     const key = presentedKey(credentials);
     const subjects: string[] = [];
@@ -39,7 +39,7 @@ export function createResolveSubjects(
       [key, verifyKey],
     ] as const) {
       if (credential === null) continue;
-      const verified = await verify(credential, source);
+      const verified = await verify(credential, clientAddress);
       if (verified.ok) {
         subjects.push(verified.value.subject);
         valid.push(sha256(credential, 'base64url'));

@@ -3,7 +3,7 @@
 import { type Awaitable, isPromise } from '../lib/result.ts';
 import { forwardedFor } from './forwarded.ts';
 
-/** What only the runtime knows of a connection. One object per server: nothing is allocated per request. */
+/** What only the runtime knows of a connection. */
 export interface Connections {
   /** The client's address as the socket has it, or null when it is gone. */
   address(request: Request): string | null;

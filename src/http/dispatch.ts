@@ -1,5 +1,5 @@
-// Takes each request through the server: finds its route, admits it, has it answered, lets the answer leave. The one
-// catch-all is here.
+// Takes each request through the server: finds its route, checks it, has it answered, and finishes the response. What its
+// handler throws is caught here; what a tool throws, in tools/core/run.ts.
 
 import type { InFlight } from '../lib/in-flight.ts';
 import { type Awaitable, chain, isPromise } from '../lib/result.ts';
@@ -16,7 +16,7 @@ import { createRouter, pathOf, type Route } from './router.ts';
 
 export interface DispatchOptions {
   readonly routes: readonly Route[];
-  readonly admit: CheckRequest;
+  readonly check: CheckRequest;
   readonly isSecure: (headers: Headers) => boolean;
   readonly server: ServerFacts;
   readonly inFlight: InFlight;
@@ -31,26 +31,26 @@ export interface Dispatch {
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
-  const { server, admit, isSecure, inFlight, random, log } = options;
+  const { server, check, isSecure, inFlight, random, log } = options;
   const route = createRouter(options.routes);
   const newRequestId = requestIds(random);
-  const departure = createResponseBatcher();
+  const endOfTurn = createResponseBatcher();
   let draining = false;
 
   const refuse = (context: RequestContext, found: Route | undefined, problem: Problem) =>
     found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
 
-  function turnAway(context: RequestContext, found: Route | undefined, problem: Problem): Response {
+  function refuseAndLog(context: RequestContext, found: Route | undefined, problem: Problem): Response {
     const { requestId } = context;
-    if (BY_SETTING.includes(problem.code)) log.warn('request refused', { requestId, code: problem.code });
+    if (LOGGED_REFUSALS.includes(problem.code)) log.warn('request refused', { requestId, code: problem.code });
     return refuse(context, found, problem);
   }
 
   function answer(context: RequestContext, found: Route | undefined): Awaitable<Response> {
     const origin = context.request.headers.get('origin');
-    const admitted = admit(context, found, origin);
-    const response = typeof admitted === 'function' ? admitted(context) : turnAway(context, found, admitted);
-    const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
+    const checked = check(context, found, origin);
+    const response = typeof checked === 'function' ? checked(context) : refuseAndLog(context, found, checked);
+    const readable = typeof checked === 'function' || !HIDDEN_FROM_PAGES.includes(checked.code);
     const added = addedHeaders(context, found, readable ? origin : undefined);
     return added === null ? response : chain(response, withHeaders, added);
   }
@@ -69,7 +69,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     return allowed === null && !strict ? null : { allowed, open, strict };
   }
 
-  function broken(bug: unknown, context: RequestContext, found: Route | undefined): Response {
+  function internalError(bug: unknown, context: RequestContext, found: Route | undefined): Response {
     const { requestId } = context;
     log.error('internal error', { requestId, error: bug });
     return withAdded(refuse(context, found, { code: 'internal' }), context, found);
@@ -80,7 +80,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     return added === null ? response : withHeaders(response, added);
   }
 
-  function leave(response: Response): Response {
+  function finish(response: Response): Response {
     inFlight.leave();
     if (draining) response.headers.set('Connection', 'close');
     return response;
@@ -99,22 +99,22 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       void response.body?.cancel(); // gives back what is held for it
       return withAdded(other, context, found);
     } catch (bug) {
-      return broken(bug, context, found);
+      return internalError(bug, context, found);
     }
   }
 
-  async function whenReady(answered: Promise<Response>, context: RequestContext, found: Route | undefined) {
+  async function settle(answered: Promise<Response>, context: RequestContext, found: Route | undefined) {
     let response: Response;
     try {
       response = await answered;
     } catch (bug) {
-      response = broken(bug, context, found);
+      response = internalError(bug, context, found);
     }
     // After any other method a client may send its next request before it has this answer (RFC 9112 §9.3.2).
-    if (context.request.method === 'POST') await departure();
+    if (context.request.method === 'POST') await endOfTurn();
     const renewing = context.perishable?.renew();
     if (renewing !== undefined) response = await renewed(response, renewing, context, found);
-    return leave(response);
+    return finish(response);
   }
 
   return {
@@ -124,9 +124,9 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       inFlight.enter();
       try {
         const answered = answer(context, found);
-        return isPromise(answered) ? whenReady(answered, context, found) : leave(answered);
+        return isPromise(answered) ? settle(answered, context, found) : finish(answered);
       } catch (bug) {
-        return leave(broken(bug, context, found));
+        return finish(internalError(bug, context, found));
       }
     },
     beginDrain() {
@@ -150,10 +150,10 @@ function withHeaders(response: Response, { allowed, open, strict }: AddedHeaders
 }
 
 /** Refusals that no page may read: its origin was refused, or not checked yet. */
-const CROSS_SITE: readonly string[] = ['host_denied', 'origin_denied'];
+const HIDDEN_FROM_PAGES: readonly string[] = ['host_denied', 'origin_denied'];
 
 /** Refusals worth a line in the log, because the operator may want to change the configuration. */
-const BY_SETTING: readonly string[] = [...CROSS_SITE, 'https_required'];
+const LOGGED_REFUSALS: readonly string[] = [...HIDDEN_FROM_PAGES, 'https_required'];
 
 /** Ids that no two requests share, in this process or another, at the price of counting. */
 function requestIds(random: RandomBytes): () => string {

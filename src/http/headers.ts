@@ -37,10 +37,10 @@ export function setRateLimit(headers: Headers, { limit, remaining, resetS }: Rat
 }
 
 /** Gives the headers of a tool's answer. A Response must copy them at once, because the next call changes them. */
-export type AnswerHeaders = (rateLimit: RateLimitState | undefined) => Headers;
+export type ResponseHeaders = (rateLimit: RateLimitState | undefined) => Headers;
 
 /** Filling Headers costs more than anything else about an answer, so they are filled once per limit. */
-export function createAnswerHeaders(): AnswerHeaders {
+export function createResponseHeaders(): ResponseHeaders {
   const unlimited = new Headers(UNCACHED_JSON_HEADERS);
   const limited = new Map<RateLimit, Headers>();
   return (rateLimit) => {

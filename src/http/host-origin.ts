@@ -1,7 +1,7 @@
 // Decisions about where a request comes from: host name and origin. Pure.
 
 import { isAddress, isLoopback } from '../lib/ip.ts';
-import { remembering } from '../lib/memoize.ts';
+import { memoize } from '../lib/memoize.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 
@@ -13,7 +13,7 @@ const ALLOWED: Result<void, Problem> = ok(undefined);
  */
 export function createHostCheck(allowed: readonly string[] | null, publicHost: () => string) {
   // Requests repeat the same few hosts, and parsing a URL each time would cost more than the rest of the decision.
-  return remembering((host: string): Result<void, Problem> => {
+  return memoize((host: string): Result<void, Problem> => {
     if (NOT_IN_HOST.test(host) || !URL.canParse(`http://${host}`)) return err({ code: 'host_denied' });
     const name = new URL(`http://${host}`).hostname.toLowerCase();
     const known = allowed === null ? isLoopback(name) || name === publicHost() : allowed.includes(name);
@@ -23,7 +23,7 @@ export function createHostCheck(allowed: readonly string[] | null, publicHost: (
 
 /** Origins whose pages may call. `null` (sandboxed pages, files) never may. */
 export function createOriginCheck(allowed: readonly string[] | null, publicOrigin: () => string) {
-  return remembering((origin: string): Result<void, Problem> => {
+  return memoize((origin: string): Result<void, Problem> => {
     const url = URL.canParse(origin) ? new URL(origin) : null;
     const web =
       url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.origin === origin.toLowerCase();

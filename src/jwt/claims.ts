@@ -9,7 +9,7 @@ import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { hasLength, isStorable } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
-import type { JwtKeys, SigningKeys } from './verification-keys.ts';
+import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 
 const CLOCK_TOLERANCE_S = 5;
 
@@ -17,7 +17,7 @@ const CLOCK_TOLERANCE_S = 5;
 const KEYS_TRIED_MAX = 8;
 
 export interface TokenCheckOptions {
-  readonly keys: SigningKeys;
+  readonly keys: VerificationKeys;
   /** Required `iss`; null: not compared. */
   readonly issuer: string | null;
   /** Accepted `aud` values, read at each use; null: not compared. */
@@ -35,26 +35,27 @@ export interface CheckedToken {
 
 export type CheckToken = (token: string) => Promise<Result<CheckedToken, Problem>>;
 
-export function createTokenCheck({ keys: signing, issuer, audiences, clock }: TokenCheckOptions): CheckToken {
+export function createTokenCheck({ keys: verificationKeys, issuer, audiences, clock }: TokenCheckOptions): CheckToken {
   return async (token) => {
     const alg = algorithmOf(token);
     if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
     // Jose checks this too, but only once keys were fetched: a token that no key could verify must cause no fetch.
-    if (!signing.algorithms.includes(alg)) return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
+    if (!verificationKeys.algorithms.includes(alg))
+      return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
     const accepted = audiences();
     const options: JWTVerifyOptions = {
-      algorithms: [...signing.algorithms],
+      algorithms: [...verificationKeys.algorithms],
       requiredClaims: ['exp', 'sub'],
       clockTolerance: CLOCK_TOLERANCE_S,
       currentDate: new Date(clock.nowMs()),
       ...(issuer !== null && { issuer }),
       ...(accepted !== null && { audience: [...accepted] }),
     };
-    let keys = await signing.get();
+    let keys = await verificationKeys.get();
     if (!keys.ok) return keys;
     let verified = await verifyWith(keys.value, token, options);
     if (!verified.ok && mayHaveNewerKey(verified.error, token)) {
-      const newer = await signing.newerThan(keys.value);
+      const newer = await verificationKeys.refreshedAfter(keys.value);
       if (!newer.ok) return newer;
       if (newer.value !== keys.value) verified = await verifyWith(newer.value, token, options);
       keys = newer;

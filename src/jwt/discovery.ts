@@ -5,7 +5,7 @@ import type { JSONWebKeySet } from 'jose';
 import { isLoopback } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
-import type { LoadKeySet } from './jwks.ts';
+import type { LoadJwks } from './jwks.ts';
 import type { KeysUnavailable } from './verification-keys.ts';
 
 /** For one whole look-up: up to three metadata addresses, then the key set. */
@@ -15,36 +15,36 @@ const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few K
 const unavailable = (reason: string) => err<KeysUnavailable>({ code: 'auth_unavailable', reason });
 
 /** Loads the key set at `url`. */
-export const keySetAt =
-  (url: URL): LoadKeySet =>
+export const jwksAt =
+  (url: URL): LoadJwks =>
   () =>
     fetchKeySet(url, AbortSignal.timeout(FETCH_MS_MAX));
 
 /** Loads the key set that the issuer's metadata names; asked again each time, because it may move. */
-export const keySetOf =
-  (issuer: string): LoadKeySet =>
+export const jwksOfIssuer =
+  (issuer: string): LoadJwks =>
   async () => {
     const signal = AbortSignal.timeout(FETCH_MS_MAX);
-    const url = await keySetUrl(issuer, signal);
+    const url = await discoverJwksUri(issuer, signal);
     return url.ok ? fetchKeySet(url.value, signal) : url;
   };
 
 /** The `jwks_uri` in the issuer's metadata. */
-export async function keySetUrl(
+export async function discoverJwksUri(
   issuer: string,
   signal = AbortSignal.timeout(FETCH_MS_MAX),
 ): Promise<Result<URL, KeysUnavailable>> {
   let reason = '';
   for (const address of metadataAddresses(issuer)) {
     const fetched = await fetchDocument(address, signal);
-    const found = fetched.ok ? keySetUrlIn(fetched.value, issuer) : fetched;
+    const found = fetched.ok ? jwksUriIn(fetched.value, issuer) : fetched;
     if (found.ok) return found;
     reason ||= found.error.reason; // the first address is the one to put right
   }
   return unavailable(`the issuer's metadata ${reason}`);
 }
 
-function keySetUrlIn(metadata: JsonObject, issuer: string): Result<URL, KeysUnavailable> {
+function jwksUriIn(metadata: JsonObject, issuer: string): Result<URL, KeysUnavailable> {
   const { issuer: named, jwks_uri: uri } = metadata;
   // RFC 8414 §3.3: metadata that names another issuer must not be used.
   if (named !== issuer) return unavailable('names another issuer');

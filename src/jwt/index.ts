@@ -5,9 +5,9 @@ import type { VerifyUserJwt } from '../guards/user-jwt.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { developmentSecret } from './dev-secret.ts';
-import { keySetAt, keySetOf, keySetUrl } from './discovery.ts';
-import type { LoadKeySet } from './jwks.ts';
-import { type SigningKeys, secretKey } from './verification-keys.ts';
+import { discoverJwksUri, jwksAt, jwksOfIssuer } from './discovery.ts';
+import type { LoadJwks } from './jwks.ts';
+import { secretKey, type VerificationKeys } from './verification-keys.ts';
 import { createJwtVerifier } from './verifier.ts';
 
 export interface UserJwtOptions {
@@ -23,7 +23,7 @@ export async function userJwtVerifier(
   { clock, sha256, log, publicUrl }: UserJwtOptions,
 ): Promise<VerifyUserJwt> {
   const { jwt, jwtIssuer: issuer, jwtAudience } = config;
-  const keys = await signingKeys(config, { clock, log });
+  const keys = await verificationKeys(config, { clock, log });
   // A secret signs for this server alone; an issuer signs for others too.
   const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
   const usual = () => (isSecret ? null : ownAudiences(publicUrl()));
@@ -31,25 +31,28 @@ export async function userJwtVerifier(
   return createJwtVerifier({ keys, issuer, audiences, clock, sha256 });
 }
 
-async function signingKeys(config: Config, context: Pick<UserJwtOptions, 'clock' | 'log'>): Promise<SigningKeys> {
+async function verificationKeys(
+  config: Config,
+  context: Pick<UserJwtOptions, 'clock' | 'log'>,
+): Promise<VerificationKeys> {
   const { jwt } = config;
-  const keySet = async (load: LoadKeySet) => (await import('./jwks.ts')).createKeySet({ load, ...context });
+  const keySet = async (load: LoadJwks) => (await import('./jwks.ts')).createJwks({ load, ...context });
   switch (jwt.kind) {
     case 'secret':
       return secretKey(jwt.secret);
     case 'dev-secret':
       return secretKey(developmentSecret(config.database));
     case 'jwks':
-      return keySet(keySetAt(jwt.url));
+      return keySet(jwksAt(jwt.url));
     case 'discovery': {
       // In production a wrong issuer is found out now, not by the first user.
-      const found = config.production ? await keySetUrl(jwt.issuer) : null;
+      const found = config.production ? await discoverJwksUri(jwt.issuer) : null;
       if (found?.ok === false) {
         throw new Error(
           `JWT_ISSUER: expected an issuer whose metadata names its key set, but ${found.error.reason}, got ${JSON.stringify(jwt.issuer)}`,
         );
       }
-      return keySet(keySetOf(jwt.issuer));
+      return keySet(jwksOfIssuer(jwt.issuer));
     }
   }
 }

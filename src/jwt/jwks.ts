@@ -1,4 +1,4 @@
-// An issuer's key set (RFC 7517), kept for a while. It is fetched (by issuer.ts) at first use, when it is old, and for
+// An issuer's key set (RFC 7517), kept for a while. It is fetched (by discovery.ts) at first use, when it is old, and for
 // a token whose key it lacks; several callers share one fetch. Ages are read off the clock, so nothing here needs a
 // timer.
 
@@ -7,7 +7,7 @@ import { createLocalJWKSet } from 'jose/jwks/local';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
-import type { JwtKeys, KeysUnavailable, SigningKeys } from './verification-keys.ts';
+import type { JwtKeys, KeysUnavailable, VerificationKeys } from './verification-keys.ts';
 
 /** Public-key signatures only: with HS256 in this list, a public key could serve as a shared secret (RFC 8725 §2.1). */
 const ASYMMETRIC = [
@@ -25,15 +25,15 @@ const ASYMMETRIC = [
 ];
 
 /** A key that left the issuer's set is accepted for at most this long. */
-const KEY_SET_FOR_MS = 5 * 60_000;
+const JWKS_TTL_MS = 5 * 60_000;
 /** For this long after a fetch for an unknown key, another one causes none: made-up `kid`s must not load the issuer. */
 const COOLDOWN_MS = 10_000;
-/** After a failed fetch the issuer is left alone for this long. */
+/** Back-off after a failed fetch. */
 const FAILURE_PAUSE_MS = 1000;
 
-export type LoadKeySet = () => Promise<Result<JSONWebKeySet, KeysUnavailable>>;
+export type LoadJwks = () => Promise<Result<JSONWebKeySet, KeysUnavailable>>;
 
-export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Clock; log: Log }): SigningKeys {
+export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock; log: Log }): VerificationKeys {
   let held: { readonly keys: JwtKeys; readonly json: string; readonly fetchedAtMs: number } | undefined;
   let failed: { readonly problem: KeysUnavailable; readonly atMs: number } | undefined;
   let loading: Promise<Result<JwtKeys, KeysUnavailable>> | undefined;
@@ -55,7 +55,7 @@ export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Cl
     for (;;) {
       const startedAtMs = clock.monotonicMs();
       const taken = take(await load(), startedAtMs);
-      if (!taken.ok || ageOf(startedAtMs) < KEY_SET_FOR_MS) return taken;
+      if (!taken.ok || ageOf(startedAtMs) < JWKS_TTL_MS) return taken;
     }
   }
 
@@ -74,19 +74,19 @@ export function createKeySet({ load, clock, log }: { load: LoadKeySet; clock: Cl
     return ok(keys);
   }
 
-  function inForce(): JwtKeys | null {
-    return held !== undefined && ageOf(held.fetchedAtMs) < KEY_SET_FOR_MS ? held.keys : null;
+  function current(): JwtKeys | null {
+    return held !== undefined && ageOf(held.fetchedAtMs) < JWKS_TTL_MS ? held.keys : null;
   }
 
   return {
     algorithms: ASYMMETRIC,
-    inForce,
+    current,
     get() {
-      const keys = inForce();
+      const keys = current();
       return keys === null ? refresh() : ok(keys);
     },
-    async newerThan(seen) {
-      const keys = inForce();
+    async refreshedAfter(seen) {
+      const keys = current();
       if (keys !== null && (keys !== seen || ageOf(soughtAtMs) < COOLDOWN_MS)) return ok(keys);
       const refreshed = await refresh();
       if (refreshed.ok) soughtAtMs = clock.monotonicMs();
@@ -99,6 +99,6 @@ function keysOf(set: JSONWebKeySet): Result<{ keys: JwtKeys; json: string }, Key
   try {
     return ok({ keys: createLocalJWKSet(set), json: JSON.stringify(set) });
   } catch {
-    return err({ code: 'auth_unavailable', reason: 'the key set is no JSON Web Key Set' });
+    return err({ code: 'auth_unavailable', reason: 'the key set is not a JSON Web Key Set' });
   }
 }

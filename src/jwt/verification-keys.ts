@@ -1,4 +1,4 @@
-// The keys that user JWTs are verified with: a shared secret, or an issuer's key set (key-set.ts).
+// The keys that user JWTs are verified with: a shared secret, or an issuer's key set (jwks.ts).
 
 import type { JWTVerifyGetKey } from 'jose';
 import { type Awaitable, ok, type Result } from '../lib/result.ts';
@@ -13,21 +13,21 @@ export type KeysUnavailable = Extract<Problem, { code: 'auth_unavailable' }>;
  */
 export type JwtKeys = JWTVerifyGetKey;
 
-export interface SigningKeys {
+export interface VerificationKeys {
   /** What a token's `alg` may be. */
   readonly algorithms: readonly string[];
   /** The keys in force now, or null when they are not known. A verdict reached with other keys no longer counts. */
-  inForce(): JwtKeys | null;
+  current(): JwtKeys | null;
   /** The keys in force, fetched when they are not known. */
   get(): Awaitable<Result<JwtKeys, KeysUnavailable>>;
   /** The current keys, for a token whose key `seen` lacks. They may still be `seen`. */
-  newerThan(seen: JwtKeys): Awaitable<Result<JwtKeys, KeysUnavailable>>;
+  refreshedAfter(seen: JwtKeys): Awaitable<Result<JwtKeys, KeysUnavailable>>;
 }
 
-/** One HS256 secret for good. */
-export function secretKey(secret: string): SigningKeys {
+/** One HS256 secret, which never changes. */
+export function secretKey(secret: string): VerificationKeys {
   const bytes = new TextEncoder().encode(secret);
   const keys: JwtKeys = () => bytes;
   const always = () => ok(keys);
-  return { algorithms: ['HS256'], inForce: () => keys, get: always, newerThan: always };
+  return { algorithms: ['HS256'], current: () => keys, get: always, refreshedAfter: always };
 }

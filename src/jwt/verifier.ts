@@ -1,8 +1,8 @@
 // Verifies user JWTs: checks their form and remembers verdicts, so that a token's signature and claims are checked once
-// (by token-check.ts) and not on every call.
+// (by claims.ts) and not on every call.
 
 import type { VerifyUserJwt } from '../guards/user-jwt.ts';
-import { createRecent } from '../lib/lru-cache.ts';
+import { createLruCache } from '../lib/lru-cache.ts';
 import { once } from '../lib/memoize.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Sha256 } from '../lib/runtime.ts';
@@ -13,11 +13,11 @@ import type { CheckedToken, TokenCheckOptions } from './claims.ts';
 const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
 
-const VERDICT_FOR_MS = 5 * 60_000;
+const VERDICT_TTL_MS = 5 * 60_000;
 const VERDICTS_MAX = 10_000; // about 3 MB
 
 interface Verdict extends CheckedToken {
-  /** End of VERDICT_FOR_MS, monotonic, so that setting the wall clock back prolongs nothing. */
+  /** End of VERDICT_TTL_MS, monotonic, so that setting the wall clock back prolongs nothing. */
   readonly untilMs: number;
 }
 
@@ -26,16 +26,16 @@ export interface JwtVerifierOptions extends TokenCheckOptions {
 }
 
 export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
-  const { keys: signing, clock, sha256 } = options;
+  const { keys: verificationKeys, clock, sha256 } = options;
   // Keyed by the token's hash, so that no token stays in memory longer than its request.
-  const verdicts = createRecent<Verdict>({ entries: VERDICTS_MAX });
+  const verdicts = createLruCache<Verdict>({ entries: VERDICTS_MAX });
   const checker = once(async () => (await import('./claims.ts')).createTokenCheck(options));
 
   function known(tokenHash: string): Verdict | undefined {
     const verdict = verdicts.get(tokenHash);
     if (verdict === undefined) return undefined;
     const counts =
-      verdict.keys === signing.inForce() && // a verdict counts only for the keys it was reached with
+      verdict.keys === verificationKeys.current() && // a verdict counts only for the keys it was reached with
       clock.nowMs() < verdict.expiresAtMs &&
       clock.monotonicMs() < verdict.untilMs;
     if (counts) return verdict;
@@ -45,7 +45,7 @@ export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
 
   async function check(token: string, tokenHash: string): Promise<Result<{ subject: string }, Problem>> {
     const checkToken = await checker();
-    const untilMs = clock.monotonicMs() + VERDICT_FOR_MS;
+    const untilMs = clock.monotonicMs() + VERDICT_TTL_MS;
     const checked = await checkToken(token);
     if (!checked.ok) return checked;
     verdicts.set(tokenHash, { ...checked.value, untilMs });

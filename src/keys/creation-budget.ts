@@ -1,7 +1,7 @@
 // Limits how fast one user may create keys, counted in this process. Only creations: each key is revoked and deleted at
 // most once, so this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
 
-import { createRecent } from '../lib/lru-cache.ts';
+import { createLruCache } from '../lib/lru-cache.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
@@ -28,7 +28,7 @@ export interface CreationBudget {
 }
 
 export function createCreationBudget(clock: Clock, log: Log): CreationBudget {
-  const creators = createRecent<Creator>({ entries: USERS_MAX });
+  const creators = createLruCache<Creator>({ entries: USERS_MAX });
 
   function creatorOf(userId: string, nowMs: number): Creator {
     const known = creators.get(userId);

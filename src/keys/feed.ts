@@ -1,7 +1,7 @@
 // Keeps this process current: polls the store's change feed and tells the caches what to drop.
 //
 // Memory decides only while the last complete poll *began* less than `lagMaxMs` ago: that poll has seen whatever
-// another process acknowledged before it. After that, `ensureCurrent` polls at once or fails. Ages are read off a clock
+// another process acknowledged before it. After that, `ensureFresh` polls at once or fails. Ages are read off a clock
 // that counts the time a machine sleeps; timers stand still then, so they only make polls come early.
 //
 // Each poll also proves that the last change seen is still there. If it isn't, the database was put back to an earlier
@@ -11,9 +11,9 @@ import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { StoreUnavailable } from '../problem.ts';
-import { FEED_PAGE_MAX, isLost, type KeyStore, type ReachedPosition } from './record.ts';
+import { FEED_PAGE_MAX, isLost, type KeyStore, type ReachedPosition, type StoreResult } from './record.ts';
 
-/** Polls within the bound: one may be lost and one be slow before a verification has to wait for a poll of its own. */
+/** Polls per bound. Four, so that one lost and one slow poll still leave a fresh one. */
 const POLLS_PER_LAG = 4;
 /** After a failed poll the next one comes sooner: it may succeed before anybody has to wait. */
 const RETRIES_PER_LAG = 16;
@@ -21,9 +21,9 @@ const RETRIES_PER_LAG = 16;
  * A question to the store is given up after this part of the bound, and the caller gets 503. It is most of the bound,
  * to leave time for a second try over the network.
  */
-const ASK_PART_OF_LAG = 0.9;
+const QUERY_PART_OF_LAG = 0.9;
 /** With a long bound a question is given up sooner: nobody should have to wait for all of it. */
-const ASK_MS_MAX = 3000;
+const QUERY_MS_MAX = 3000;
 /** Taken off the bound for the answer's way to its caller: a success must not arrive after the bound. */
 const ANSWER_MS = 25;
 /** Polling stops after this long without a verification, because hosted databases bill reads. */
@@ -35,11 +35,11 @@ export interface Feed {
   /** True while memory may be trusted. Also tells the feed that somebody is verifying, `nowMs` being the time. */
   current(nowMs?: number): boolean;
   /** When the last complete poll began: what memory says was right then. Monotonic. */
-  readonly provenAtMs: number;
-  /** True while a decision may be acted on that rests on what was right at `provenAtMs`. */
-  isFresh(provenAtMs: number): boolean;
+  readonly freshAsOfMs: number;
+  /** True while a decision may be acted on that rests on what was right at `freshAsOfMs`. */
+  isFresh(freshAsOfMs: number): boolean;
   /** Resolves when memory may be trusted again, or with the reason why it can't be. */
-  ensureCurrent(): Promise<Result<void, StoreUnavailable>>;
+  ensureFresh(): Promise<Result<void, StoreUnavailable>>;
   /**
    * After a mutation by this process: resolves when its change has been seen here; otherwise memory is no longer
    * trusted.
@@ -52,7 +52,7 @@ export interface Feed {
   probe(): Awaitable<boolean>;
   readonly position: ReachedPosition;
   /** How long a question to the store may take for its answer to count. */
-  readonly askWithinMs: number;
+  readonly queryTimeoutMs: number;
   /** Age of what is known, in milliseconds; null before the first poll and after a `refresh` that failed. */
   lagMs(): number | null;
   stop(): void;
@@ -69,16 +69,14 @@ export interface FeedOptions {
   readonly onReset: () => void;
 }
 
-type Polled = Promise<Result<void, StoreUnavailable>>;
-
 export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: FeedOptions): Feed {
-  const askWithinMs = Math.min(lagMaxMs * ASK_PART_OF_LAG, ASK_MS_MAX);
+  const queryTimeoutMs = Math.min(lagMaxMs * QUERY_PART_OF_LAG, QUERY_MS_MAX);
   const pollEveryMs = lagMaxMs / POLLS_PER_LAG;
   const retryAfterMs = lagMaxMs / RETRIES_PER_LAG;
   let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
-  let provenAtMs = Number.NEGATIVE_INFINITY; // start of the last complete poll
-  let askedAtMs = Number.NEGATIVE_INFINITY; // the last verification
-  let running: Polled | undefined;
+  let freshAsOfMs = Number.NEGATIVE_INFINITY; // start of the last complete poll
+  let lastUseMs = Number.NEGATIVE_INFINITY; // the last verification
+  let running: StoreResult<void> | undefined;
   let probing: Promise<boolean> | undefined; // under way, or failed a moment ago
   let timer: ReturnType<typeof setTimeout> | undefined;
   let stopped = false;
@@ -86,11 +84,11 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
 
   const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - ANSWER_MS;
 
-  async function pollOnce(): Polled {
+  async function pollOnce(): StoreResult<void> {
     const startedAtMs = clock.monotonicMs();
     for (;;) {
       const asked = position;
-      const page = await store.changesAfter(asked, askWithinMs);
+      const page = await store.changesAfter(asked, queryTimeoutMs);
       if (!page.ok) return page;
       const { databaseId, prunedSeq, newestSeq, newestMark, changes } = page.value;
       if (isLost(asked, page.value) || prunedSeq > asked.seq || newestSeq - asked.seq > BEHIND_MAX) {
@@ -103,11 +101,11 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
       if (last !== undefined) position = { databaseId, seq: last.seq, mark: last.mark };
       if (changes.length < FEED_PAGE_MAX) break;
     }
-    provenAtMs = startedAtMs;
+    freshAsOfMs = startedAtMs;
     return ok(undefined);
   }
 
-  function poll(): Polled {
+  function poll(): StoreResult<void> {
     clearTimeout(timer);
     running ??= pollOnce()
       .then((result) => {
@@ -129,7 +127,7 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
 
   function scheduleNext(): void {
     clearTimeout(timer);
-    if (stopped || clock.monotonicMs() - askedAtMs > IDLE_AFTER_MS) return; // the next verification polls first
+    if (stopped || clock.monotonicMs() - lastUseMs > IDLE_AFTER_MS) return; // the next verification polls first
     timer = setTimeout(
       () => {
         poll().catch((bug) => log.error('change feed broken', { error: bug })); // the next verification meets it too
@@ -138,13 +136,13 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
     );
   }
 
-  async function ensureCurrent(): Polled {
-    askedAtMs = clock.monotonicMs();
+  async function ensureFresh(): StoreResult<void> {
+    lastUseMs = clock.monotonicMs();
     // A poll that was already under way may have begun too long ago to prove anything; then poll once more.
     for (let tries = 0; tries < 2; tries += 1) {
       const polled = await poll();
       if (!polled.ok) return polled;
-      if (isFreshAt(clock.monotonicMs(), provenAtMs)) return polled;
+      if (isFreshAt(clock.monotonicMs(), freshAsOfMs)) return polled;
     }
     return err({ code: 'store_unavailable', reason: 'the change feed answers slower than the revocation bound' });
   }
@@ -167,33 +165,33 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
 
   return {
     current(nowMs = clock.monotonicMs()) {
-      askedAtMs = nowMs;
-      return isFreshAt(nowMs, provenAtMs);
+      lastUseMs = nowMs;
+      return isFreshAt(nowMs, freshAsOfMs);
     },
-    get provenAtMs() {
-      return provenAtMs;
+    get freshAsOfMs() {
+      return freshAsOfMs;
     },
     isFresh: (atMs) => isFreshAt(clock.monotonicMs(), atMs),
-    ensureCurrent,
+    ensureFresh,
     async refresh() {
       await running?.catch(() => {}); // it began before the change was made, and may have missed it
       let seen = false;
       try {
         seen = (await poll()).ok;
       } finally {
-        if (!seen) provenAtMs = Number.NEGATIVE_INFINITY;
+        if (!seen) freshAsOfMs = Number.NEGATIVE_INFINITY;
       }
     },
     probe() {
-      if (!failing && clock.monotonicMs() - provenAtMs <= pollEveryMs) return true;
+      if (!failing && clock.monotonicMs() - freshAsOfMs <= pollEveryMs) return true;
       probing ??= probeOnce();
       return probing;
     },
     get position() {
       return position;
     },
-    askWithinMs,
-    lagMs: () => (provenAtMs === Number.NEGATIVE_INFINITY ? null : Math.round(clock.monotonicMs() - provenAtMs)),
+    queryTimeoutMs,
+    lagMs: () => (freshAsOfMs === Number.NEGATIVE_INFINITY ? null : Math.round(clock.monotonicMs() - freshAsOfMs)),
     stop() {
       stopped = true;
       clearTimeout(timer);

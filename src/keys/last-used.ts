@@ -1,6 +1,6 @@
 // When each key was last used: exact in memory at once, stored a few seconds later, never with a write per call.
 
-import { sleep, within } from '../lib/timeout.ts';
+import { sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
 import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 
@@ -47,13 +47,13 @@ type Uses = Map<string, TrackedKey>;
 export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): LastUsed {
   let pending: Uses = new Map();
   /** Taken from `pending`, and not known to be written yet. */
-  let leaving: Uses = new Map();
+  let flushing: Uses = new Map();
   /** Written by the last flush: a list that was read before that, and is answered after it, lacks them. */
   let written: Uses = new Map();
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let flushing: Promise<void> | undefined;
-  let nextFlush = 1;
-  let notNoted = 0;
+  let flushRun: Promise<void> | undefined;
+  let nextGeneration = 1;
+  let dropped = 0;
   let stopping = false;
 
   const schedule = () => {
@@ -64,12 +64,12 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
 
   function note(key: TrackedKey, usedAtMs: number): void {
     if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
-    if (key.flush !== nextFlush) noteFirst(key);
+    if (key.flush !== nextGeneration) noteFirst(key);
   }
 
   /** The first use since the last flush. */
   function noteFirst(key: TrackedKey): void {
-    if (pending.size + leaving.size >= PENDING_KEYS_MAX && !pending.has(key.record.id)) notNoted += 1;
+    if (pending.size + flushing.size >= PENDING_KEYS_MAX && !pending.has(key.record.id)) dropped += 1;
     else keep(key);
   }
 
@@ -81,46 +81,46 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
       return;
     }
     pending.set(id, key);
-    key.flush = nextFlush;
+    key.flush = nextGeneration;
     schedule();
   }
 
   function flush(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    flushing ??= writeAll().finally(() => {
-      flushing = undefined;
+    flushRun ??= writeAll().finally(() => {
+      flushRun = undefined;
       if (pending.size > 0) schedule();
     });
-    return flushing;
+    return flushRun;
   }
 
   async function writeAll(): Promise<void> {
-    if (notNoted > 0) {
-      log.warn('last uses not noted', { count: notNoted });
-      notNoted = 0;
+    if (dropped > 0) {
+      log.warn('last uses not noted', { count: dropped });
+      dropped = 0;
     }
-    leaving = pending;
+    flushing = pending;
     pending = new Map();
     written = new Map();
-    nextFlush += 1;
-    const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(leaving.size / store.usesPerWrite));
+    nextGeneration += 1;
+    const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(flushing.size / store.usesPerWrite));
     try {
-      for await (const slice of slicesOf(leaving, store.usesPerWrite)) {
+      for await (const slice of slicesOf(flushing, store.usesPerWrite)) {
         const recorded = await store.recordUse(slice.map(({ record, usedAtMs }) => [record.id, usedAtMs]));
         if (!recorded.ok) {
-          log.warn('last uses kept for later', { count: leaving.size + pending.size, reason: recorded.error.reason });
+          log.warn('last uses kept for later', { count: flushing.size + pending.size, reason: recorded.error.reason });
           return;
         }
         for (const key of slice) {
-          leaving.delete(key.record.id);
+          flushing.delete(key.record.id);
           written.set(key.record.id, key);
         }
         if (!stopping) await sleep(pauseMs);
       }
     } finally {
-      for (const key of leaving.values()) keep(key);
-      leaving = new Map();
+      for (const key of flushing.values()) keep(key);
+      flushing = new Map();
     }
   }
 
@@ -128,7 +128,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     note,
     of: ({ id, lastUsedAtMs }) => {
       const usedIn = (uses: Uses) => uses.get(id)?.usedAtMs ?? 0;
-      const latest = Math.max(usedIn(pending), usedIn(leaving), usedIn(written), lastUsedAtMs ?? 0);
+      const latest = Math.max(usedIn(pending), usedIn(flushing), usedIn(written), lastUsedAtMs ?? 0);
       return latest === 0 ? lastUsedAtMs : latest;
     },
     flush,
@@ -136,7 +136,7 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
       stopping = true;
       // The first call may join a flush that began before the last uses were noted.
       const written = flush().then(() => (pending.size > 0 ? flush() : undefined));
-      await within(STOP_MS_MAX, written, undefined);
+      await withTimeout(written, STOP_MS_MAX, undefined);
       clearTimeout(timer);
     },
   };

@@ -5,7 +5,7 @@
 // all others that came back (joint-reads.ts), once. There are places for more of those than a server can be asked for,
 // so whatever the flood is made of, an honest key from the same address gets in when it comes back.
 
-import { createRecent } from '../lib/lru-cache.ts';
+import { createLruCache } from '../lib/lru-cache.ts';
 import type { Awaitable } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { sleep } from '../lib/timeout.ts';
@@ -37,11 +37,11 @@ const WAIT_MS_MAX = 100;
 /** How the store may be asked for a key, if at all. */
 export type Admission = 'alone' | 'together' | 'refused';
 
-export interface MissBudget {
+export interface LookupLimit {
   /** `alone`, now or after a short wait, takes one read out of the source's budget. */
   admit(source: string, keyHash: string): Awaitable<Admission>;
   /** Gives a read back: the key was known after all. */
-  giveBack(source: string): void;
+  refund(source: string): void;
   /** The key could not be looked up: it may come back. */
   refuse(keyHash: string): void;
 }
@@ -50,8 +50,8 @@ interface Source extends TokenBucket {
   waiting: number;
 }
 
-export function createMissBudget(clock: Clock): MissBudget {
-  const sources = createRecent<Source>({ entries: SOURCES_MAX });
+export function createLookupLimit(clock: Clock): LookupLimit {
+  const sources = createLruCache<Source>({ entries: SOURCES_MAX });
   const refusedAtMs = createRefusalTimes();
   let waiting = 0;
 
@@ -96,7 +96,7 @@ export function createMissBudget(clock: Clock): MissBudget {
       const mayWait = source.waiting < WAITING_PER_SOURCE && waiting < WAITING_MAX;
       return mayWait ? wait(source, keyHash) : refuse(keyHash, nowMs);
     },
-    giveBack(source) {
+    refund(source) {
       sourceAt(source, clock.monotonicMs()).tokens += 1;
     },
     refuse(keyHash) {

@@ -73,34 +73,34 @@ export interface Found {
   readonly position: FeedPosition;
 }
 
-export type Stored<T> = Promise<Result<T, StoreUnavailable>>;
+export type StoreResult<T> = Promise<Result<T, StoreUnavailable>>;
 
-/** Every write is durable once it resolves, and harmless when repeated. */
+/** Every write is harmless when repeated, and durable once it resolves, but for `recordUse`, which a power cut may undo. */
 export interface KeyStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
-  insert(record: ApiKeyRecord, keysPerUserMax: number): Stored<'created' | 'limit_reached'>;
+  insert(record: ApiKeyRecord, keysPerUserMax: number): StoreResult<'created' | 'limit_reached'>;
   /**
    * Newest first; of equal age, the one inserted later first. If they are more than a page, it asks `goOn` before it
    * reads them all; null if that said no.
    */
-  listByUser(userId: string, goOn: () => Promise<boolean>): Stored<ListedKey[] | null>;
+  listByUser(userId: string, goOn: () => Promise<boolean>): StoreResult<ListedKey[] | null>;
   /** Sets active = false on the owner's key. False: no such key, or inactive already. */
-  deactivate(userId: string, keyId: string): Stored<boolean>;
+  deactivate(userId: string, keyId: string): StoreResult<boolean>;
   /** False: no such key of this owner. */
-  remove(userId: string, keyId: string): Stored<boolean>;
+  remove(userId: string, keyId: string): StoreResult<boolean>;
   /** Changes the given fields. False: no such key of this owner. */
-  update(userId: string, keyId: string, fields: { name?: string; scopes?: readonly string[] }): Stored<boolean>;
+  update(userId: string, keyId: string, fields: { name?: string; scopes?: readonly string[] }): StoreResult<boolean>;
   /**
    * The record with this hash, from the primary where a replica has not reached `atLeast`. Gives up after `withinMs`,
    * because a later answer would be too old to count.
    */
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
   /** What the primary has for each of these hashes, read with one statement. Gives up after `withinMs`. */
-  findByHashes(keyHashes: readonly string[], withinMs: number): Stored<(keyHash: string) => Found>;
+  findByHashes(keyHashes: readonly string[], withinMs: number): StoreResult<(keyHash: string) => Found>;
   /** The change feed after a position, from the primary. Gives up after `withinMs`. */
-  changesAfter(reached: ReachedPosition, withinMs: number): Stored<FeedPage>;
+  changesAfter(reached: ReachedPosition, withinMs: number): StoreResult<FeedPage>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
-  recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): Stored<void>;
+  recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): StoreResult<void>;
   /** The most uses that one write can take without holding up anything else for more than a few milliseconds. */
   readonly usesPerWrite: number;
 }

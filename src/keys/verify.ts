@@ -1,7 +1,7 @@
 // Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
 import { networkOf } from '../lib/ip.ts';
-import { createRecent } from '../lib/lru-cache.ts';
+import { createLruCache } from '../lib/lru-cache.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
@@ -10,7 +10,7 @@ import { createFeed, type Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
-import { type Admission, createMissBudget } from './lookup-limit.ts';
+import { type Admission, createLookupLimit } from './lookup-limit.ts';
 import type { Found, KeyStore } from './record.ts';
 import { refusalAt } from './record.ts';
 
@@ -24,11 +24,11 @@ export interface KeyIdentity {
 }
 
 /**
- * How long a key is refused from memory. The same for every reason: if a revoked key were remembered longer than an
+ * How long a key is refused from memory (negative cache). The same for every reason: if a revoked key were remembered longer than an
  * unknown one, its faster refusal would tell that it once was a key. It is short because a record may be restored from
  * a backup.
  */
-const REFUSED_FOR_MS = 1000;
+const REFUSED_TTL_MS = 1000;
 /** Refused keys remembered, about 10 MB. A forgotten one costs a read. */
 const REFUSED_MAX = 20_000;
 
@@ -58,16 +58,16 @@ interface KnownKey extends TrackedKey {
 /** Null: unknown. */
 type FoundKey = KnownKey | null;
 
-/** What a presented key is worth. `provenAtMs`, monotonic: no later change was looked at. */
+/** What a presented key is worth. `freshAsOfMs`, monotonic: no later change was looked at. */
 export type Verified =
-  | { readonly ok: true; readonly value: KeyIdentity; readonly provenAtMs: number }
+  | { readonly ok: true; readonly value: KeyIdentity; readonly freshAsOfMs: number }
   | { readonly ok: false; readonly error: Problem };
 
 /** A verification under way. */
 interface Asked {
   readonly token: string;
   readonly isUse: boolean;
-  readonly provenAtMs: number;
+  readonly freshAsOfMs: number;
 }
 
 const TOO_MANY_UNKNOWN: Result<never, Problem> = err({ code: 'rate_limited', retryAfterS: 1 });
@@ -75,11 +75,11 @@ const TOO_MANY_UNKNOWN: Result<never, Problem> = err({ code: 'rate_limited', ret
 export interface Verifier {
   /**
    * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current.
-   * `source` gives the caller's address; it is called only when the store may have to be asked.
+   * `clientAddress` gives the caller's address; it is called only when the store may have to be asked.
    */
-  verify(token: string, source: () => string): Awaitable<Verified>;
+  verify(token: string, clientAddress: () => string): Awaitable<Verified>;
   /** Decides anew on a key whose use is noted already. */
-  confirm(token: string, source: () => string): Awaitable<Verified>;
+  confirm(token: string, clientAddress: () => string): Awaitable<Verified>;
   readonly feed: Feed;
   /** How often memory answered, with a record or with a refusal, and how often the store was read. */
   readonly counts: { hits: number; refusedHits: number; reads: number };
@@ -95,15 +95,15 @@ export interface VerifierOptions {
 }
 
 export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }: VerifierOptions): Verifier {
-  // Keyed by hash: usable keys, and refused ones.
-  const cache = createRecent<KnownKey>({
+  // Keyed by hash: usable keys, and a negative cache of refused ones.
+  const cache = createLruCache<KnownKey>({
     entries: CACHE_ENTRIES_MAX,
     bytes: CACHE_BYTES_MAX,
     bytesOf: estimateBytes,
   });
-  const refused = createRecent<Refused>({ entries: REFUSED_MAX });
-  const reading = new Map<string, Promise<Result<FoundKey, Problem>>>();
-  const budget = createMissBudget(clock);
+  const negativeCache = createLruCache<Refused>({ entries: REFUSED_MAX });
+  const pendingReads = new Map<string, Promise<Result<FoundKey, Problem>>>();
+  const budget = createLookupLimit(clock);
   const counts = { hits: 0, refusedHits: 0, reads: 0 };
 
   const feed = createFeed({
@@ -113,85 +113,85 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     lagMaxMs,
     onChange(keyHash) {
       cache.delete(keyHash);
-      refused.delete(keyHash);
-      reading.delete(keyHash); // a read under way may predate the change: later callers read again
+      negativeCache.delete(keyHash);
+      pendingReads.delete(keyHash); // a read under way may predate the change: later callers read again
     },
     onReset() {
       cache.clear();
-      refused.clear();
-      reading.clear();
+      negativeCache.clear();
+      pendingReads.clear();
     },
   });
 
-  function decide(token: string, source: () => string, isUse: boolean): Awaitable<Verified> {
+  function decide(token: string, clientAddress: () => string, isUse: boolean): Awaitable<Verified> {
     if (!isKeyShaped(token)) return refusal({ reason: 'malformed' });
     const keyHash = hashKey(sha256, token);
     const nowMs = clock.monotonicMs();
     return feed.current(nowMs)
-      ? decideNow(token, keyHash, source, isUse, nowMs)
-      : decideLater(token, keyHash, source, isUse);
+      ? decideNow(token, keyHash, clientAddress, isUse, nowMs)
+      : decideLater(token, keyHash, clientAddress, isUse);
   }
 
-  const decideLater = (token: string, keyHash: string, source: () => string, isUse: boolean) =>
+  const decideLater = (token: string, keyHash: string, clientAddress: () => string, isUse: boolean) =>
     feed
-      .ensureCurrent()
+      .ensureFresh()
       .then(
         (current): Awaitable<Verified> =>
-          current.ok ? decideNow(token, keyHash, source, isUse, clock.monotonicMs()) : current,
+          current.ok ? decideNow(token, keyHash, clientAddress, isUse, clock.monotonicMs()) : current,
       );
 
   function decideNow(
     token: string,
     keyHash: string,
-    source: () => string,
+    clientAddress: () => string,
     isUse: boolean,
     nowMs: number,
   ): Awaitable<Verified> {
-    const { provenAtMs } = feed;
+    const { freshAsOfMs } = feed;
     const cached = cache.get(keyHash);
     if (cached !== undefined && (nowMs < cached.believedUntilMs || !isUsable(cached))) {
       counts.hits += 1;
-      const judged = judge(token, cached, isUse, provenAtMs);
-      if (!judged.ok) refuseFromNowOn(keyHash, cached); // it has expired
-      return judged;
+      const evaluated = evaluate(token, cached, isUse, freshAsOfMs);
+      if (!evaluated.ok) rememberRefusal(keyHash, cached); // it has expired
+      return evaluated;
     }
     // A key that was good a moment ago is read again at nobody's expense.
-    const found = cached === undefined ? lookUp(keyHash, source) : shared(keyHash, () => readRecord(keyHash));
-    return chain(found, judgeFound, { token, isUse, provenAtMs });
+    const found = cached === undefined ? lookUp(keyHash, clientAddress) : shared(keyHash, () => readRecord(keyHash));
+    return chain(found, evaluateFound, { token, isUse, freshAsOfMs });
   }
 
-  const judgeFound = (found: Result<FoundKey, Problem>, { token, isUse, provenAtMs }: Asked): Verified =>
-    found.ok ? judge(token, found.value, isUse, provenAtMs) : found;
+  const evaluateFound = (found: Result<FoundKey, Problem>, { token, isUse, freshAsOfMs }: Asked): Verified =>
+    found.ok ? evaluate(token, found.value, isUse, freshAsOfMs) : found;
 
-  function judge(token: string, key: FoundKey, isUse: boolean, provenAtMs: number): Verified {
+  function evaluate(token: string, key: FoundKey, isUse: boolean, freshAsOfMs: number): Verified {
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
     const reason = refusalAt(key.record, nowMs);
     const { userId, id, name, scopes } = key.record;
     if (reason !== null) return refusal({ reason, keyId: id, userId });
     if (isUse) lastUsed.note(key, nowMs);
-    return { ok: true, value: { subject: userId, keyId: id, keyName: name, scopes, token }, provenAtMs };
+    return { ok: true, value: { subject: userId, keyId: id, keyName: name, scopes, token }, freshAsOfMs };
   }
 
-  function lookUp(keyHash: string, source: () => string): Awaitable<Result<FoundKey, Problem>> {
-    const known = refused.get(keyHash);
+  function lookUp(keyHash: string, clientAddress: () => string): Awaitable<Result<FoundKey, Problem>> {
+    const known = negativeCache.get(keyHash);
     if (known !== undefined) {
       if (clock.monotonicMs() < known.untilMs && !isUsable(known.key)) {
         counts.refusedHits += 1;
         return ok(known.key);
       }
-      refused.delete(keyHash);
+      negativeCache.delete(keyHash);
     }
-    return reading.get(keyHash) ?? readWithinBudget(keyHash, networkOf(source()));
+    return pendingReads.get(keyHash) ?? readWithinBudget(keyHash, networkOf(clientAddress()));
   }
 
   function isUsable(key: FoundKey): key is KnownKey {
     return key !== null && refusalAt(key.record, clock.nowMs()) === null;
   }
 
-  function refuseFromNowOn(keyHash: string, key: FoundKey): void {
+  function rememberRefusal(keyHash: string, key: FoundKey): void {
     cache.delete(keyHash);
-    refused.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_FOR_MS });
+    negativeCache.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_TTL_MS });
   }
 
   const readWithinBudget = (keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> =>
@@ -199,7 +199,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
 
   function readAdmitted(admission: Admission, keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> {
     if (admission === 'refused') return TOO_MANY_UNKNOWN;
-    if (admission === 'alone' && reading.has(keyHash)) budget.giveBack(network);
+    if (admission === 'alone' && pendingReads.has(keyHash)) budget.refund(network);
     return shared(keyHash, () =>
       admission === 'alone' ? readAlone(keyHash, network) : readTogether(keyHash, network),
     );
@@ -210,30 +210,30 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     keyHash: string,
     start: () => Promise<Result<FoundKey, Problem>>,
   ): Promise<Result<FoundKey, Problem>> {
-    const underWay = reading.get(keyHash);
+    const underWay = pendingReads.get(keyHash);
     if (underWay !== undefined) return underWay;
     const read = start().finally(() => {
-      if (reading.get(keyHash) === read) reading.delete(keyHash);
+      if (pendingReads.get(keyHash) === read) pendingReads.delete(keyHash);
     });
-    reading.set(keyHash, read);
+    pendingReads.set(keyHash, read);
     return read;
   }
 
   async function readRecord(keyHash: string): Promise<Result<FoundKey, Problem>> {
     counts.reads += 1;
-    const found = await store.findByHash(keyHash, feed.position, feed.askWithinMs);
+    const found = await store.findByHash(keyHash, feed.position, feed.queryTimeoutMs);
     return found.ok ? ok(keep(keyHash, found.value)) : found;
   }
 
   async function readAlone(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
     const key = await readRecord(keyHash);
-    if (!key.ok || isUsable(key.value)) budget.giveBack(network);
+    if (!key.ok || isUsable(key.value)) budget.refund(network);
     return key;
   }
 
   const joint = createJointReads(async (keyHashes) => {
     counts.reads += 1;
-    const found = await store.findByHashes(keyHashes, feed.askWithinMs);
+    const found = await store.findByHashes(keyHashes, feed.queryTimeoutMs);
     return (keyHash): Result<FoundKey, Problem> => (found.ok ? ok(keep(keyHash, found.value(keyHash))) : found);
   });
 
@@ -248,14 +248,14 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     // change after it: a feed that is already ahead of the read may have reported one.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
     const key = record && { ...track(record), believedUntilMs: clock.monotonicMs() + believedForMs() };
-    if (!isUsable(key)) refuseFromNowOn(keyHash, key);
+    if (!isUsable(key)) rememberRefusal(keyHash, key);
     else if (keeps) cache.set(keyHash, key);
     return key;
   }
 
   return {
-    verify: (token, source) => decide(token, source, true),
-    confirm: (token, source) => decide(token, source, false),
+    verify: (token, clientAddress) => decide(token, clientAddress, true),
+    confirm: (token, clientAddress) => decide(token, clientAddress, false),
     feed,
     counts,
   };

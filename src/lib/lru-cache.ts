@@ -1,6 +1,6 @@
 // A map of bounded size that keeps recently used entries: an approximate LRU cache.
 
-export interface Recent<Value> {
+export interface LruCache<Value> {
   /** Finding an entry counts as using it. */
   get(key: string): Value | undefined;
   set(key: string, value: Value): void;
@@ -22,7 +22,7 @@ export interface Bounds<Value> {
  * on a young entry costs one look-up. (The usual LRU deletes a Map's first key again and again, which gets slow: to
  * find the first key the Map walks past all that were deleted before it.)
  */
-export function createRecent<Value>(bounds: Bounds<Value>): Recent<Value> {
+export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
   const { entries: entriesMax, bytes: bytesMax = Number.POSITIVE_INFINITY, bytesOf = () => 0 } = bounds;
   let young = new Map<string, Value>();
   let old = new Map<string, Value>();

@@ -1,14 +1,14 @@
 // Memoizes: a value made once, and decisions over texts that come again.
 
-import { createRecent } from './lru-cache.ts';
+import { createLruCache } from './lru-cache.ts';
 
-const REMEMBERED_MAX = 1000;
-
+const ENTRIES_MAX = 1000;
 /** A longer text is not worth keeping. */
 const CHARS_MAX = 255;
 
-export function remembering<Decision>(decide: (text: string) => Decision): (text: string) => Decision {
-  const decided = createRecent<Decision>({ entries: REMEMBERED_MAX });
+/** Memoizes a decision over texts that come again and again, in an LRU cache. */
+export function memoize<Decision>(decide: (text: string) => Decision): (text: string) => Decision {
+  const decided = createLruCache<Decision>({ entries: ENTRIES_MAX });
   return (text) => {
     const known = decided.get(text);
     if (known !== undefined) return known;
@@ -18,6 +18,7 @@ export function remembering<Decision>(decide: (text: string) => Decision): (text
   };
 }
 
+/** Makes a value when it is first asked for, and keeps it. */
 export function once<T>(make: () => T): () => T {
   let made: T | undefined;
   return () => (made ??= make());

@@ -1,15 +1,19 @@
-// Waiting: for some time, and for an answer that may not come in time.
+// Waits: for some time, or for a promise that may not settle in time.
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** What `answer` resolves to, or `late` when that takes longer than `ms`. */
-export async function within<T, Late>(ms: number, answer: Promise<T>, late: Late): Promise<T | Late> {
+/** What `promise` resolves to, or `fallback` when that takes longer than `ms`. */
+export async function withTimeout<T, Fallback>(
+  promise: Promise<T>,
+  ms: number,
+  fallback: Fallback,
+): Promise<T | Fallback> {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const tooLate = new Promise<Late>((resolve) => {
-    timer = setTimeout(resolve, ms, late);
+  const timeout = new Promise<Fallback>((resolve) => {
+    timer = setTimeout(resolve, ms, fallback);
   });
   try {
-    return await Promise.race([answer, tooLate]);
+    return await Promise.race([promise, timeout]);
   } finally {
     clearTimeout(timer);
   }

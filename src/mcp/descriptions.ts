@@ -22,18 +22,18 @@ export const CAPABILITIES: ServerCapabilities & { extensions: Record<string, obj
 export const INSTRUCTIONS =
   'API keys for programs. create_api_key, list_api_keys, revoke_api_key and delete_api_key act for a signed-in user (Authorization: Bearer <JWT>). Other tools take an API key (X-API-Key, or Authorization: Bearer <key>). A new key is shown once: hand it to the user at once and do not repeat it later.';
 
-export const listedTool = ({ name, title, description, annotations, widget, ...tool }: Tool): ListedTool => ({
+export const describeTool = ({ name, title, description, annotations, widget, ...tool }: Tool): ListedTool => ({
   name,
   title,
   description,
   inputSchema: tool.inputSchema() as ListedTool['inputSchema'], // its root type is object, as every tool's input is
   ...(tool.outputSchema !== null && { outputSchema: tool.outputSchema() as NonNullable<ListedTool['outputSchema']> }),
   annotations: { title, ...annotations },
-  // The first hosts with widgets look for the flat key.
+  // Early MCP Apps hosts read the flat key.
   ...(widget !== undefined && { _meta: { ui: { resourceUri: widget }, 'ui/resourceUri': widget } }),
 });
 
-const listedFacts = ({ name, title, description, mimeType, meta }: ResourceFacts) => ({
+const describeFacts = ({ name, title, description, mimeType, meta }: ResourceFacts) => ({
   name,
   title,
   description,
@@ -41,12 +41,12 @@ const listedFacts = ({ name, title, description, mimeType, meta }: ResourceFacts
   ...(meta && { _meta: meta }),
 });
 
-export const listedResource = (resource: Resource): ListedResource => ({
+export const describeResource = (resource: Resource): ListedResource => ({
   uri: resource.uri,
-  ...listedFacts(resource),
+  ...describeFacts(resource),
 });
 
-export const listedTemplate = (template: ResourceTemplate): ListedTemplate => ({
+export const describeTemplate = (template: ResourceTemplate): ListedTemplate => ({
   uriTemplate: template.uriTemplate,
-  ...listedFacts(template),
+  ...describeFacts(template),
 });

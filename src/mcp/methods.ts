@@ -1,4 +1,4 @@
-// What the server does for each method, as a pure step: a result, an error, or the tool call to make.
+// What the server does for each method, as a pure plan: a result, an error, or the tool call to make.
 // Making the call, and everything about HTTP, is left to the transports.
 
 import { metaApiKey } from '../http/credentials.ts';
@@ -7,7 +7,14 @@ import { isObject, type JsonObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
 import { withoutMeta } from '../tools/core/call.ts';
 import type { Tool } from '../tools/core/tool.ts';
-import { CAPABILITIES, INSTRUCTIONS, listedResource, listedTemplate, listedTool, SERVER_INFO } from './descriptions.ts';
+import {
+  CAPABILITIES,
+  describeResource,
+  describeTemplate,
+  describeTool,
+  INSTRUCTIONS,
+  SERVER_INFO,
+} from './descriptions.ts';
 import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, type MessageContext, MODERN_VERSIONS } from './era.ts';
 import { CODES, type Params, type RequestMessage, type RpcError } from './message.ts';
 import { type MirroredParam, mirroredParams, mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
@@ -16,7 +23,7 @@ import type { Resource, ResourceTemplate } from './resource.ts';
 export type ProgressToken = string | number;
 
 /** A tool call to make: what the message asks for. */
-export interface ToolStep {
+export interface ToolPlan {
   readonly kind: 'tool';
   readonly tool: Tool;
   readonly input: unknown;
@@ -25,16 +32,16 @@ export interface ToolStep {
   readonly clientCapabilities: JsonObject;
 }
 
-export type Step =
+export type Plan =
   /** The members of the result object, as JSON text without the braces. */
   | { readonly kind: 'result'; readonly members: string }
   | { readonly kind: 'error'; readonly status: 200 | 400 | 404; readonly error: RpcError }
-  | ToolStep;
+  | ToolPlan;
 
 export interface Methods {
-  step(request: RequestMessage, context: MessageContext): Step;
+  plan(request: RequestMessage, context: MessageContext): Plan;
   /** The members of a tool's result, with those that the era adds to every result. */
-  framed(era: Era, members: string): string;
+  withEraMembers(era: Era, members: string): string;
 }
 
 export interface MethodsOptions {
@@ -59,7 +66,7 @@ const ERA_FACTS = {
   },
 } as const;
 
-type Method = (params: Params, context: MessageContext) => Step;
+type Method = (params: Params, context: MessageContext) => Plan;
 
 export function createMethods({ tools, resources, resourceTemplates }: MethodsOptions): Methods {
   // Encoded once: a batch may ask for the same page a hundred times.
@@ -69,9 +76,9 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
   const mirrored = new Map<Tool, readonly MirroredParam[]>();
 
   // Made at first use: a start needs no schemas.
-  const toolsJson = once(() => membersOf({ tools: Array.from(tools.values(), listedTool) }));
-  const resourcesJson = once(() => membersOf({ resources: resources.map(listedResource) }));
-  const templatesJson = once(() => membersOf({ resourceTemplates: resourceTemplates.map(listedTemplate) }));
+  const toolsJson = once(() => membersOf({ tools: Array.from(tools.values(), describeTool) }));
+  const resourcesJson = once(() => membersOf({ resources: resources.map(describeResource) }));
+  const templatesJson = once(() => membersOf({ resourceTemplates: resourceTemplates.map(describeTemplate) }));
 
   const list =
     (members: () => string): Method =>
@@ -153,17 +160,17 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
   };
 
   return {
-    step({ method, params }, context) {
+    plan({ method, params }, context) {
       const run = methods[context.era].get(method);
       if (run !== undefined) return run(params, context);
       return failed(ERA_FACTS[context.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
     },
-    framed: (era, members) => ERA_FACTS[era].members + members,
+    withEraMembers: (era, members) => ERA_FACTS[era].members + members,
   };
 }
 
-const result = (members: string): Step => ({ kind: 'result', members });
-const failed = (status: 200 | 400 | 404, code: number, message: string, data?: unknown): Step => ({
+const result = (members: string): Plan => ({ kind: 'result', members });
+const failed = (status: 200 | 400 | 404, code: number, message: string, data?: unknown): Plan => ({
   kind: 'error',
   status,
   error: { code, message, data },

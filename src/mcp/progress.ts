@@ -25,10 +25,10 @@ export function progressReporter(token: ProgressToken, send: (message: string) =
   };
 }
 
-export type LiveAnswer = ReturnType<typeof liveAnswer>;
+export type ProgressResponse = ReturnType<typeof progressResponse>;
 
-/** An answer that becomes an event stream with the first progress, if there is any. */
-export function liveAnswer(streams: EventStreams, context: RequestContext, token: ProgressToken) {
+/** A response that switches to SSE on the first progress notification. */
+export function progressResponse(streams: EventStreams, context: RequestContext, token: ProgressToken) {
   const { promise: opened, resolve } = Promise.withResolvers<Response>();
   const ended = new AbortController();
   let stream: EventStream | undefined;

@@ -5,16 +5,16 @@ import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Result } from '../lib/result.ts';
 import { type Problem, type ProblemCode, problemText } from '../problem.ts';
 import type { ToolResult } from '../tools/core/run.ts';
-import type { ToolAnswer } from '../tools/core/tool.ts';
+import type { ToolOutput } from '../tools/core/tool.ts';
 import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';
-import type { Methods, ToolStep } from './methods.ts';
+import type { Methods, ToolPlan } from './methods.ts';
 
 /**
  * How a problem is reported. `tool`: in-band, as a result with `isError`, so that an agent reads it. `http`: by HTTP,
  * because the request is wrong, not the call. A number: the code of a JSON-RPC error.
  */
-const TOLD: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
+const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   invalid_json: CODES.parse,
   invalid_input: 'tool',
   missing_token: 'tool',
@@ -42,7 +42,7 @@ const TOLD: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
 
 /** The JSON-RPC error of a problem, if it is reported as one. */
 export function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
-  const code = TOLD[problem.code];
+  const code = REPORTED_AS[problem.code];
   if (typeof code !== 'number') return undefined;
   return { code, message: problemText(problem.code).detail, data: { requestId } };
 }
@@ -57,7 +57,7 @@ export const deniedError = ({ code }: Problem): RpcError => ({
 /**
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded once, by the tool.
  */
-export function toolResultMembers(answer: Result<ToolAnswer, Problem>): string {
+export function toolResultMembers(answer: Result<ToolOutput, Problem>): string {
   if (!answer.ok) return refusalMembers(sentenceOf(answer.error));
   const { value } = answer;
   if ('json' in value) {
@@ -81,7 +81,7 @@ function sentenceOf(problem: Problem): string {
   ].join('\n');
 }
 
-/** The answer to a message that needs none. */
+/** 202 Accepted, for notifications. */
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
 /** The message that answers a tools/call. */
@@ -91,7 +91,9 @@ export function toolResultText(
   result: ToolResult,
 ): string {
   const error = result.ok ? undefined : rpcErrorOf(result.error, requestId);
-  return error === undefined ? resultText(id, methods.framed(era, toolResultMembers(result))) : errorText(id, error);
+  return error === undefined
+    ? resultText(id, methods.withEraMembers(era, toolResultMembers(result)))
+    : errorText(id, error);
 }
 
 /** The text that answers a call has at least this many characters: JSON is in it twice (toolResultMembers). */
@@ -100,7 +102,7 @@ export const resultCharsMin = (result: ToolResult): number =>
 
 /** The challenge for a user's tool without a valid token: the one refusal that a client can mend by itself. */
 export function oauthChallenge(
-  { tool }: ToolStep,
+  { tool }: ToolPlan,
   result: ToolResult,
   metadataUrl: () => string | null,
 ): { readonly problem: Problem; readonly header: string | null } | null {

@@ -7,7 +7,7 @@ import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
-import { createAnswerHeaders, type RateLimitState } from '../http/headers.ts';
+import { createResponseHeaders, type RateLimitState } from '../http/headers.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
@@ -23,8 +23,8 @@ import {
   type RequestMessage,
   resultText,
 } from '../mcp/message.ts';
-import type { Methods, ToolStep } from '../mcp/methods.ts';
-import { type LiveAnswer, liveAnswer } from '../mcp/progress.ts';
+import type { Methods, ToolPlan } from '../mcp/methods.ts';
+import { type ProgressResponse, progressResponse } from '../mcp/progress.ts';
 import { accepted, deniedError, oauthChallenge, toolResultText } from '../mcp/tool-result.ts';
 import type { Problem } from '../problem.ts';
 import { type Call, callOf } from '../tools/core/call.ts';
@@ -49,7 +49,7 @@ const OVERLOADED: Problem = { code: 'overloaded' };
 
 export function mcpRoute(options: McpRouteOptions): Handler {
   const { methods, runTool, confirm, sendText, streams, metadataUrl, eager } = options;
-  const answerHeaders = createAnswerHeaders();
+  const responseHeaders = createResponseHeaders();
 
   /**
    * One JSON-RPC answer, as an event stream only for a client that takes nothing else. Null when there is no room for
@@ -64,7 +64,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       const data = typeof text === 'string' ? text : text.join('');
       return sendText(eventText({ event: 'message', data }), { headers: EVENT_STREAM_HEADERS }, onSent);
     }
-    return sendText(text, { status, headers: answerHeaders(rateLimit) }, onSent);
+    return sendText(text, { status, headers: responseHeaders(rateLimit) }, onSent);
   }
 
   const reply = (context: RequestContext, text: string | readonly string[], options?: ReplyOptions): Response =>
@@ -72,44 +72,44 @@ export function mcpRoute(options: McpRouteOptions): Handler {
 
   function answerRequest(context: RequestContext, incoming: IncomingRequest): Awaitable<Response> {
     const { id } = incoming.request;
-    const step = methods.step(incoming.request, incoming);
-    switch (step.kind) {
+    const plan = methods.plan(incoming.request, incoming);
+    switch (plan.kind) {
       case 'result':
-        return reply(context, resultText(id, step.members));
+        return reply(context, resultText(id, plan.members));
       case 'error':
-        return reply(context, errorText(id, step.error), { status: step.status });
+        return reply(context, errorText(id, plan.error), { status: plan.status });
       case 'tool':
-        return answerCall(context, incoming, step);
+        return answerCall(context, incoming, plan);
     }
   }
 
-  function answerCall(context: RequestContext, { request, era }: IncomingRequest, step: ToolStep): Awaitable<Response> {
-    const { progressToken: token } = step;
-    const live = token === undefined || !takesEvents(context) ? null : liveAnswer(streams, context, token);
-    const call = callOf(context, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
+  function answerCall(context: RequestContext, { request, era }: IncomingRequest, plan: ToolPlan): Awaitable<Response> {
+    const { progressToken: token } = plan;
+    const progress = token === undefined || !takesEvents(context) ? null : progressResponse(streams, context, token);
+    const call = callOf(context, plan.metaApiKey, progress === null ? plan : { ...plan, progress: progress.report });
     // Closing the answer's stream cancels the call, but only in the modern era.
-    const result = runTool(step.tool, step.input, call, era === 'modern' ? (live ?? context.request) : undefined);
-    const answered = chain(holdingOpen(context, step.tool.timeoutMs, result), answerResult, {
+    const result = runTool(plan.tool, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
+    const answered = chain(holdingOpen(context, plan.tool.timeoutMs, result), answerResult, {
       context,
       id: request.id,
       era,
-      step,
+      plan,
       call,
-      live,
+      progress,
       renew,
     });
-    return live === null ? answered : Promise.race([live.opened, answered]);
+    return progress === null ? answered : Promise.race([progress.opened, answered]);
   }
 
   function answerResult(result: ToolResult, made: MadeCall): Response {
-    const { context, id, era, step, call, live } = made;
+    const { context, id, era, plan, call, progress } = made;
     const { requestId } = context;
-    const challenge = oauthChallenge(step, result, metadataUrl);
+    const challenge = oauthChallenge(plan, result, metadataUrl);
     if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
     const about = { id, era, requestId };
     const text = toolResultText(methods, about, result);
     const overloaded = () => toolResultText(methods, about, err(OVERLOADED));
-    const streamed = live?.finish(text, overloaded);
+    const streamed = progress?.finish(text, overloaded);
     if (streamed !== undefined) {
       call.release();
       return streamed;
@@ -133,15 +133,15 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   async function batchAnswer(context: RequestContext, message: RequestMessage, full: boolean): Promise<BatchAnswer> {
     const { requestId, request } = context;
     const { id } = message;
-    const step = methods.step(message, legacyContext(request.headers));
-    switch (step.kind) {
+    const plan = methods.plan(message, legacyContext(request.headers));
+    switch (plan.kind) {
       case 'result':
-        return { id, text: full ? errorText(id, deniedError(OVERLOADED)) : resultText(id, step.members) };
+        return { id, text: full ? errorText(id, deniedError(OVERLOADED)) : resultText(id, plan.members) };
       case 'error':
-        return { id, text: errorText(id, step.error) };
+        return { id, text: errorText(id, plan.error) };
       case 'tool': {
-        const call = callOf(context, step.metaApiKey);
-        const result = full ? err(OVERLOADED) : await runTool(step.tool, step.input, call);
+        const call = callOf(context, plan.metaApiKey);
+        const result = full ? err(OVERLOADED) : await runTool(plan.tool, plan.input, call);
         const text = toolResultText(methods, { id, era: 'legacy', requestId }, result);
         return result.ok ? { id, text, success: call } : { id, text };
       }
@@ -230,9 +230,9 @@ interface MadeCall extends Perishable {
   readonly context: RequestContext;
   readonly id: Id;
   readonly era: Era;
-  readonly step: ToolStep;
+  readonly plan: ToolPlan;
   readonly call: Call;
-  readonly live: LiveAnswer | null;
+  readonly progress: ProgressResponse | null;
 }
 
 interface BatchAnswer {

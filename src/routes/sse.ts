@@ -26,7 +26,7 @@ import {
   readMessage,
   resultText,
 } from '../mcp/message.ts';
-import type { Methods, ToolStep } from '../mcp/methods.ts';
+import type { Methods, ToolPlan } from '../mcp/methods.ts';
 import { progressReporter } from '../mcp/progress.ts';
 import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
 import {
@@ -77,9 +77,9 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   async function open(context: RequestContext): Promise<Response> {
     const { request, requestId } = context;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
-    const { credentials, source } = callOf(context, null);
-    const address = source(); // now: a client that leaves has none
-    const callers = await resolveSubjects(credentials, source);
+    const { credentials, clientAddress } = callOf(context, null);
+    const address = clientAddress(); // now: a client that leaves has none
+    const callers = await resolveSubjects(credentials, clientAddress);
     const { subjects, unknown } = callers;
     if (subjects.length === 0 && unknown !== null) return problemResponse(unknown, requestId);
     const session = sessions.open((onEnd) => streams.open(context, onEnd), callers, address);
@@ -107,18 +107,18 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return problemResponse({ code: 'https_required' }, requestId);
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
-    const step = message.kind === 'request' ? methods.step(message, legacyContext(request.headers)) : undefined;
-    const call = callOf(context, step?.kind === 'tool' ? step.metaApiKey : keyIn(message));
-    const callers = await resolveSubjects(call.credentials, call.source);
-    const found = sessions.find(sessionId, callers, step?.kind === 'tool');
+    const plan = message.kind === 'request' ? methods.plan(message, legacyContext(request.headers)) : undefined;
+    const call = callOf(context, plan?.kind === 'tool' ? plan.metaApiKey : keyIn(message));
+    const callers = await resolveSubjects(call.credentials, call.clientAddress);
+    const found = sessions.find(sessionId, callers, plan?.kind === 'tool');
     if (!found.ok) return problemResponse(found.error, requestId);
     const session = found.value;
     if (message.kind === 'notification') takeNotification(session, message);
-    if (message.kind !== 'request' || step === undefined) return accepted();
+    if (message.kind !== 'request' || plan === undefined) return accepted();
     session.used = true;
-    if (step.kind === 'tool') return takeCall(context, session, message, step, call);
+    if (plan.kind === 'tool') return takeCall(context, session, message, plan, call);
     const { id } = message;
-    const textOf = () => (step.kind === 'result' ? resultText(id, step.members) : errorText(id, step.error));
+    const textOf = () => (plan.kind === 'result' ? resultText(id, plan.members) : errorText(id, plan.error));
     send(session, textOf, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
     return accepted();
   }
@@ -127,7 +127,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     context: RequestContext,
     session: Session,
     { id }: RequestMessage,
-    step: ToolStep,
+    plan: ToolPlan,
     call: Call,
   ): Awaitable<Response> {
     const { requestId } = context;
@@ -136,14 +136,14 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const cancel = new AbortController();
     session.calls.set(id, cancel);
     const progress =
-      step.progressToken === undefined
+      plan.progressToken === undefined
         ? undefined
-        : progressReporter(step.progressToken, (data) => session.stream.offer({ event: 'message', data }));
+        : progressReporter(plan.progressToken, (data) => session.stream.offer({ event: 'message', data }));
     if (progress !== undefined) call.progress = progress.report;
 
-    const answered = chain(runTool(step.tool, step.input, call, cancel), (result) => {
+    const answered = chain(runTool(plan.tool, plan.input, call, cancel), (result) => {
       progress?.stop();
-      const challenge = oauthChallenge(step, result, metadataUrl);
+      const challenge = oauthChallenge(plan, result, metadataUrl);
       // A cancelled request gets no answer (basic/utilities/cancellation).
       if (challenge === null && !cancel.signal.aborted) sendResult(session, id, requestId, result);
       call.release();
@@ -151,8 +151,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the answer to the POST.
-    const waits = step.tool.credential === 'user_jwt' && metadataUrl() !== null;
-    return waits ? holdingOpen(context, step.tool.timeoutMs, answered) : accepted();
+    const waits = plan.tool.credential === 'user_jwt' && metadataUrl() !== null;
+    return waits ? holdingOpen(context, plan.tool.timeoutMs, answered) : accepted();
   }
 
   function sendResult(session: Session, id: Id, requestId: string, result: ToolResult): void {

@@ -5,7 +5,7 @@ import { challengeFor } from '../http/challenge.ts';
 import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
-import { createAnswerHeaders } from '../http/headers.ts';
+import { createResponseHeaders } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
@@ -15,7 +15,7 @@ import type { Problem } from '../problem.ts';
 import { type Call, callOf, type SplitInput, withoutMeta } from '../tools/core/call.ts';
 import type { Confirm } from '../tools/core/confirm.ts';
 import type { RunTool } from '../tools/core/run.ts';
-import type { Tool, ToolAnswer } from '../tools/core/tool.ts';
+import type { Tool, ToolOutput } from '../tools/core/tool.ts';
 
 export interface ToolRouteOptions {
   readonly runTool: RunTool;
@@ -34,7 +34,7 @@ export function toolRoutes(prefix: string, tools: readonly Tool[], options: Tool
 
 function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 'refuse'> {
   const { runTool, confirm, sendText, metadataUrl } = options;
-  const answerHeaders = createAnswerHeaders();
+  const responseHeaders = createResponseHeaders();
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
   function refuse(context: RequestContext, problem: Problem, limit = tool.unusedLimit ?? undefined): Response {
@@ -52,12 +52,12 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     return chain(answered, respond, { context, call, renew });
   }
 
-  function respond(answered: Result<ToolAnswer, Problem>, made: MadeCall): Response {
+  function respond(answered: Result<ToolOutput, Problem>, made: MadeCall): Response {
     const { context, call } = made;
     if (!answered.ok) return refuse(context, answered.error, call.rateLimit);
     context.perishable = made;
     return (
-      sendText(textOf(answered.value), { headers: answerHeaders(call.rateLimit) }, call.takeHeld()) ??
+      sendText(textOf(answered.value), { headers: responseHeaders(call.rateLimit) }, call.takeHeld()) ??
       refuse(context, { code: 'overloaded' }, call.rateLimit)
     );
   }
@@ -75,7 +75,7 @@ interface MadeCall extends Perishable {
   readonly call: Call;
 }
 
-const textOf = (answer: ToolAnswer): string => ('json' in answer ? answer.json : JSON.stringify(answer.content));
+const textOf = (answer: ToolOutput): string => ('json' in answer ? answer.json : JSON.stringify(answer.content));
 
 function inputOf(body: unknown): Result<SplitInput, Problem> {
   if (body === undefined) return ok({ fields: {}, meta: undefined });

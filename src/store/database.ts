@@ -1,4 +1,4 @@
-// One libSQL database, wherever it is, as the queries see it. embedded.ts and remote.ts implement it.
+// One libSQL database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
 
 import type { InStatement, InValue, Row } from '@libsql/client';
 import { err, type Result } from '../lib/result.ts';
@@ -23,7 +23,7 @@ export interface Unavailable extends StoreUnavailable {
   readonly outage: Outage;
 }
 
-export type Answered<T> = Promise<Result<T, Unavailable>>;
+export type DbResult<T> = Promise<Result<T, Unavailable>>;
 
 export interface Written {
   /** Rows of the RETURNING clause, from the last try. */
@@ -34,21 +34,21 @@ export interface Written {
 
 export interface Database {
   /** Reads from the primary. Gives up after `withinMs`; without it, each database has a limit of its own. */
-  read(statement: Statement, withinMs?: number): Answered<readonly Row[]>;
+  read(statement: Statement, withinMs?: number): DbResult<readonly Row[]>;
   /**
    * Runs one writing statement, durably. When the outcome of a try is unknown it may be sent again, so the statement
    * must be harmless when repeated.
    */
-  write(statement: Statement): Answered<Written>;
+  write(statement: Statement): DbResult<Written>;
   /** As `write`, but a power cut may undo it: spares a local file the wait for its disk. */
-  writeUnsynced(statement: Statement): Answered<Written>;
+  writeUnsynced(statement: Statement): DbResult<Written>;
   /** Runs statements in one transaction, all or none. May be sent more than once, like `write`. */
-  writeAll(statements: readonly Statement[]): Answered<void>;
+  writeAll(statements: readonly Statement[]): DbResult<void>;
   close(): void;
 }
 
 /** Runs a statement, now or later, or answers in its place. */
-export type Gate = <T>(run: () => Answered<T>, withinMs?: number) => Answered<T>;
+export type Gate = <T>(run: () => DbResult<T>, withinMs?: number) => DbResult<T>;
 
 /** `db` with every statement behind `gate`. */
 export const gated = (db: Database, gate: Gate): Database => ({
@@ -72,7 +72,7 @@ export class DatabaseOutage extends Error {
   }
 }
 
-/** The value, or the outage as an exception: while opening there is nobody to return it to. */
+/** Throws DatabaseOutage; for use while opening only. */
 export function unwrap<T>(result: Result<T, Unavailable>): T {
   if (!result.ok) throw new DatabaseOutage(result.error);
   return result.value;
@@ -102,8 +102,8 @@ export async function withPermit<T>(
   { acquire, release }: Semaphore,
   withinMs: number,
   reason: string,
-  run: () => Answered<T>,
-): Answered<T> {
+  run: () => DbResult<T>,
+): DbResult<T> {
   if (!(await acquire(withinMs))) return err(unavailable('unreachable', reason));
   try {
     return await run();

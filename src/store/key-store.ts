@@ -14,7 +14,7 @@ import {
 } from '../keys/record.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
-import type { Answered, Database, Row, Statement, Unavailable } from './database.ts';
+import type { Database, DbResult, Row, Statement, Unavailable } from './database.ts';
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
@@ -23,7 +23,7 @@ const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f
 const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f
 LEFT JOIN api_keys k ON k.key_hash IN (SELECT value FROM json_each(?))`;
 
-// A try that was given up may still arrive after the next try has created the key, even after that key was deleted.
+// A timed-out INSERT may still run after its retry succeeded, even after the key was deleted.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
@@ -45,7 +45,7 @@ const LIST_PAGE_ROWS_MIN = 50;
 /** Of small keys. */
 const LIST_PAGE_ROWS_MAX = 400;
 
-// Servers of the first version, which may run beside this one, write the column of api_keys: the later use counts.
+// During a rolling upgrade servers of the first version still write api_keys.last_used_at_ms: the later value counts.
 const LIST = `SELECT k.*,
 max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms)) AS used_at_ms
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ?1 AND (created_at_ms, row) < (?2, ?3)
@@ -101,7 +101,7 @@ export interface KeyStoreOptions {
   readonly primary: Database;
   readonly usesPerWrite: number;
   /** A nearby copy, which may be behind, away, or of another database. */
-  readonly near?: {
+  readonly replica?: {
     /** Null when no copy answers. */
     read(statement: Statement): Promise<readonly Row[] | null>;
     /** The primary was replaced. */
@@ -110,21 +110,21 @@ export interface KeyStoreOptions {
 }
 
 /** A KeyStore and the upkeep of its change feed. */
-export function createKeyStore({ primary: database, usesPerWrite, near }: KeyStoreOptions): KeyStore & {
+export function createKeyStore({ primary: database, usesPerWrite, replica }: KeyStoreOptions): KeyStore & {
   readonly counts: Readonly<StoreCounts>;
   /** Removes changes older than a day, and the oldest of too many, a slice at a time. False: there were none. */
-  prune(): Answered<boolean>;
+  prune(): DbResult<boolean>;
 } {
   const counts: StoreCounts = { reads: 0, writes: 0 };
   const primary = countedDatabase(database, counts);
 
   // If no row was changed, but an earlier try may have changed it, that counts as changed.
-  const changed = (statement: Statement): Answered<boolean> =>
+  const changed = (statement: Statement): DbResult<boolean> =>
     primary
       .write(statement)
       .then((written) => (written.ok ? ok(written.value.rows.length > 0 || written.value.repeated) : written));
 
-  async function prune(): Answered<boolean> {
+  async function prune(): DbResult<boolean> {
     for (let slices = 0; ; slices += 1) {
       const deleted = await primary.write(PRUNE_MARKED); // first those that somebody marked and could not remove
       if (!deleted.ok) return deleted;
@@ -141,7 +141,7 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
   };
 
   /** Begins anew, because the next page is larger than the first one was. */
-  async function everyPage(userId: string): Answered<ListedKey[]> {
+  async function everyPage(userId: string): DbResult<ListedKey[]> {
     const records: ListedKey[] = [];
     for (let last: Row | undefined; ; ) {
       const rows = await listPage(LIST_PAGE, userId, last);
@@ -202,9 +202,9 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
       const statement: Statement = { sql: FIND, args: [keyHash] };
       const fromPrimary = () =>
         primary.read(statement, withinMs).then((rows) => (rows.ok ? ok(foundOf(rows.value)) : rows));
-      if (near === undefined) return fromPrimary();
+      if (replica === undefined) return fromPrimary();
       counts.reads += 1;
-      return chain(near.read(statement), (rows) => {
+      return chain(replica.read(statement), (rows) => {
         const found = rows === null || rows.length === 0 ? null : foundOf(rows);
         const believable =
           found?.record != null &&
@@ -226,7 +226,7 @@ export function createKeyStore({ primary: database, usesPerWrite, near }: KeySto
       const rows = await primary.read({ sql: CHANGES, args: [reached.seq] }, withinMs);
       if (!rows.ok) return rows;
       const page = pageOf(rows.value, reached.seq);
-      if (reached.databaseId !== '' && isLost(reached, page)) near?.discard();
+      if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
       return ok(page);
     },
 

@@ -1,4 +1,4 @@
-// Opens the store that the configuration names. Only this file knows that there are several kinds.
+// Opens the store that the configuration names: a file, a remote database, or that with a replica.
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -6,7 +6,7 @@ import type { Config, DatabaseConfig } from '../config/config.ts';
 import type { KeyStore } from '../keys/record.ts';
 import { makeOwn, reasonOf } from '../lib/private-files.ts';
 import type { Log } from '../log/log.ts';
-import type { Answered } from './database.ts';
+import type { DbResult } from './database.ts';
 import { CHANGES_KEPT_MAX, type StoreCounts } from './key-store.ts';
 
 /** Makes the folders that database files go into. Throws an Error that names the variable. */
@@ -84,7 +84,7 @@ async function open(config: DatabaseConfig, log: Log) {
   return (await import('./remote/open.ts')).openRemote(config, log);
 }
 
-function pruneRegularly(prune: () => Answered<boolean>, log: Log) {
+function pruneRegularly(prune: () => DbResult<boolean>, log: Log) {
   let stopped = false;
   let running = false;
   let againAtMs = 0;
@@ -95,7 +95,7 @@ function pruneRegularly(prune: () => Answered<boolean>, log: Log) {
     running = true;
     if (!(await removesSome())) againAtMs = performance.now() + PRUNE_AGAIN_AFTER_MS;
     running = false;
-    // At random, so that the processes of a fleet don't all prune at once.
+    // Jitter: the processes of a fleet must not all prune at once.
     if (!stopped) timer = setTimeout(run, PRUNE_EVERY_MS * (0.5 + Math.random()));
   }
 

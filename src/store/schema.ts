@@ -3,7 +3,7 @@
 import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
 import migration0002 from '../../db/0002_key_uses.sql' with { type: 'text' };
 import migration0003 from '../../db/0003_changes_by_key.sql' with { type: 'text' };
-import { type Answered, type Database, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
+import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
 const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
@@ -34,17 +34,17 @@ const FEED: Statement = {
   sql: `SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('${TRIGGERS.join("', '")}')) AS triggers FROM feed`,
 };
 
-const NOT_OURS =
+const FOREIGN_DATABASE =
   'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
 
 /** How many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or empty. */
 export async function inspect(db: Database): Promise<number> {
   const tables = unwrap(await db.read(TABLES)).map((row) => row.name);
   if (tables.length === 0) return 0;
-  if (!tables.includes('schema_migrations')) throw new UnusableDatabase(NOT_OURS);
-  const applied = await oursOf(db.read(APPLIED));
+  if (!tables.includes('schema_migrations')) throw new UnusableDatabase(FOREIGN_DATABASE);
+  const applied = await ownRows(db.read(APPLIED));
   if (applied.some((row, index) => index < MIGRATIONS.length && row.name !== MIGRATIONS[index]?.name)) {
-    throw new UnusableDatabase(NOT_OURS);
+    throw new UnusableDatabase(FOREIGN_DATABASE);
   }
   if (applied.length > MIGRATIONS.length) {
     throw new UnusableDatabase(
@@ -76,15 +76,15 @@ export async function migrate(db: Database): Promise<void> {
 }
 
 async function checkShape(db: Database): Promise<void> {
-  await oursOf(db.read(SHAPE));
+  await ownRows(db.read(SHAPE));
   const feeds = unwrap(await db.read(FEED));
-  if (feeds.length !== 1 || feeds[0]?.triggers !== TRIGGERS.length) throw new UnusableDatabase(NOT_OURS);
+  if (feeds.length !== 1 || feeds[0]?.triggers !== TRIGGERS.length) throw new UnusableDatabase(FOREIGN_DATABASE);
 }
 
 /** Rows of a statement that every database of ours can run. */
-async function oursOf(answered: Answered<readonly Row[]>): Promise<readonly Row[]> {
+async function ownRows(answered: DbResult<readonly Row[]>): Promise<readonly Row[]> {
   const rows = await answered;
-  if (!rows.ok && rows.error.outage === 'no_schema') throw new UnusableDatabase(NOT_OURS);
+  if (!rows.ok && rows.error.outage === 'no_schema') throw new UnusableDatabase(FOREIGN_DATABASE);
   return unwrap(rows);
 }
 

@@ -14,7 +14,7 @@ const OFFERED = [
   revokeApiKey,
   deleteApiKey,
   getData,
-  // a tool of your own: one line here
+  // a tool of your own: two lines here
 ];
 
 export const createTools = (deps: ToolDeps): readonly Tool[] => OFFERED.map((make) => make(deps));

@@ -4,14 +4,14 @@ import type { Resource } from '../mcp/resource.ts';
 import created from './api-key-created.html' with { type: 'text' };
 import list from './api-keys-list.html' with { type: 'text' };
 import bridge from './bridge.js' with { type: 'text' };
-import { selfContained } from './page.ts';
+import { inlineAssets } from './page.ts';
 import css from './shared.css' with { type: 'text' };
 import words from './words.js' with { type: 'text' };
 
 const PARTS = { 'shared.css': css, 'bridge.js': bridge, 'words.js': words };
 
-const createdPage = selfContained(created, PARTS);
-const listPage = selfContained(list, PARTS);
+const createdPage = inlineAssets(created, PARTS);
+const listPage = inlineAssets(list, PARTS);
 
 export const widgetResources: readonly Resource[] = [
   {

@@ -8,13 +8,13 @@ const STYLESHEET = /<link rel="stylesheet" href="\.\/([\w-]+\.css)">/g;
 const IMPORT = /^import (?:[^;]+ from )?'\.\/([\w-]+\.js)';$/gm;
 
 /** Throws when the page names a part that isn't given, so that the start finds it and not a browser. */
-export function selfContained(page: string, parts: Parts): string {
+export function inlineAssets(page: string, parts: Parts): string {
   const part = (name: string) => {
     const text = parts[name];
     if (text === undefined) throw new Error(`a page needs ${name}`);
     return text;
   };
-  return lean(
+  return minify(
     page
       .replace(STYLESHEET, (_, name) => `<style>\n${part(name)}</style>`)
       .replace(IMPORT, (_, name) => part(name).replace(/^export /gm, '')),
@@ -22,7 +22,7 @@ export function selfContained(page: string, parts: Parts): string {
 }
 
 /** Removes whole-line comments, blank lines and indentation. For sources that have no text over several lines. */
-const lean = (page: string) =>
+const minify = (page: string) =>
   page
     .replace(/<!--.*?-->|^\s*\/\*.*?\*\/$/gms, '')
     .replace(/^\s*\/\/.*$/gm, '')

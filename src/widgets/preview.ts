@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { InputIssue } from '../problem.ts';
 import { widgetResources } from './index.ts';
-import { inlineTexts, selfContained } from './page.ts';
+import { inlineAssets, inlineTexts } from './page.ts';
 import css from './preview.css' with { type: 'text' };
 import html from './preview.html' with { type: 'text' };
 import js from './preview-host.js' with { type: 'text' };
@@ -68,7 +68,7 @@ export interface Preview {
 }
 
 export function createPreview(): Preview {
-  const page = selfContained(html, { 'preview.css': css, 'preview-host.js': js });
+  const page = inlineAssets(html, { 'preview.css': css, 'preview-host.js': js });
   const widgets = new Map(WIDGETS.map((name) => [name, widgetPage(name)]));
   const policy = [
     contentPolicy([page, ...widgets.values()]),

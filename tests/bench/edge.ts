@@ -6,7 +6,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
 import { type TrackedKey, track } from '../../src/keys/last-used.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
-import { createRecent } from '../../src/lib/lru-cache.ts';
+import { createLruCache } from '../../src/lib/lru-cache.ts';
 import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
@@ -37,7 +37,7 @@ async function bytesAKeyInAFile(): Promise<number> {
 }
 
 function bytesACachedKey(): number {
-  const cache = createRecent<TrackedKey>({ entries: 2 * CACHED_KEYS });
+  const cache = createLruCache<TrackedKey>({ entries: 2 * CACHED_KEYS });
   const usedBytes = () => {
     Bun.gc(true);
     return process.memoryUsage().heapUsed;

@@ -22,7 +22,7 @@ const headOf = ({ method, target, headers }: HttpRequest, framing: string) =>
 
 const chunked = (body: string) => `${body === '' ? '' : `${body.length.toString(16)}\r\n${body}\r\n`}0\r\n\r\n`;
 
-function framed(request: HttpRequest, inChunks: boolean): string {
+function withEraMembers(request: HttpRequest, inChunks: boolean): string {
   if (request.body === null) return headOf(request, '');
   return inChunks
     ? headOf(request, 'Transfer-Encoding: chunked\r\n') + chunked(request.body)
@@ -37,7 +37,7 @@ const cut = (text: string, places: readonly number[]): string[] => {
 
 const wellFormed = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> =>
   fc.tuple(request, fc.integer({ min: 0, max: 9 })).map(([made, form]) => ({
-    chunks: [framed(made, form === 0)],
+    chunks: [withEraMembers(made, form === 0)],
     pauseMs: 0,
     expect: 'answer',
     isHead: made.method === 'HEAD',
@@ -48,7 +48,7 @@ const slow = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> =>
   fc
     .tuple(request, fc.array(fc.nat(2000), { minLength: 1, maxLength: 6 }), fc.constantFrom(0, 1, 5), fc.boolean())
     .map(([made, places, pauseMs, inChunks]) => ({
-      chunks: cut(framed(made, inChunks), places),
+      chunks: cut(withEraMembers(made, inChunks), places),
       pauseMs,
       expect: 'answer',
       isHead: made.method === 'HEAD',
@@ -56,7 +56,7 @@ const slow = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> =>
 
 const left = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> =>
   fc.tuple(request, fc.nat(2000), fc.boolean()).map(([made, place, whole]) => {
-    const text = framed(made, false);
+    const text = withEraMembers(made, false);
     return {
       chunks: [whole ? text : text.slice(0, place % (text.length + 1))],
       pauseMs: 0,
@@ -142,7 +142,7 @@ const byte = fc.nat(255).map((code) => String.fromCharCode(code));
 /** Requests with bytes inserted, removed and changed; and bytes that never were a request. */
 const garbled = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> => {
   const start = fc.oneof(
-    { weight: 4, arbitrary: request.map((made) => framed(made, false)) },
+    { weight: 4, arbitrary: request.map((made) => withEraMembers(made, false)) },
     { weight: 1, arbitrary: fc.constantFrom(...STARTS) },
     { weight: 1, arbitrary: fc.string({ unit: byte, maxLength: 300 }) },
   );

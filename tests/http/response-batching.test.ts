@@ -4,10 +4,10 @@ import { expect, test } from 'bun:test';
 import { createResponseBatcher } from '../../src/http/response-batching.ts';
 
 test('the first two leave at once; each of the others is looked at only when the one before it was written', async () => {
-  const departure = createResponseBatcher();
+  const endOfTurn = createResponseBatcher();
   const events: string[] = [];
   const answer = async (name: string) => {
-    await departure();
+    await endOfTurn();
     events.push(`look at ${name}`);
   };
   const write = (name: string) => answer(name).then(() => events.push(`write ${name}`));

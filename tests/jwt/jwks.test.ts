@@ -1,7 +1,7 @@
 // Key sets over the network: fetched, cached, rotated, out of reach. The issuer is real, the clock is moved by hand.
 
 import { expect, test } from 'bun:test';
-import { createKeySet } from '../../src/jwt/jwks.ts';
+import { createJwks } from '../../src/jwt/jwks.ts';
 import { ok } from '../../src/lib/result.ts';
 import { createLog } from '../../src/log/log.ts';
 import { testClock } from '../support/clock.ts';
@@ -154,13 +154,13 @@ test('an unchanged set that is fetched again keeps the verdicts reached with it'
     return ok(structuredClone(set));
   };
   const log = createLog({ level: 'error', clock, write: async () => {} });
-  const keySet = createKeySet({ load, clock, log });
+  const keySet = createJwks({ load, clock, log });
   await keySet.get();
-  const first = keySet.inForce();
+  const first = keySet.current();
   clock.advance(5 * MINUTE_MS);
   await keySet.get();
   expect(fetched).toBe(2);
-  expect(keySet.inForce()).toBe(first);
+  expect(keySet.current()).toBe(first);
 });
 
 test('a token without kid is tried against every key that fits', async () => {

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
 import { createFeed } from '../../src/keys/feed.ts';
-import type { FeedPage, KeyStore, Stored } from '../../src/keys/record.ts';
+import type { FeedPage, KeyStore, StoreResult } from '../../src/keys/record.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { createLog } from '../../src/log/log.ts';
 import { openEmbedded } from '../../src/store/embedded/open.ts';
@@ -25,7 +25,7 @@ describe('memory is current', () => {
   });
 
   /** A feed with a bound of a second, over a store that only answers polls. */
-  function feedOver(changesAfter: () => Stored<FeedPage>, clock = testClock()) {
+  function feedOver(changesAfter: () => StoreResult<FeedPage>, clock = testClock()) {
     const log = createLog({ level: 'error', clock, write: async () => {} });
     const store = { changesAfter } as unknown as KeyStore;
     const feed = createFeed({ store, clock, log, lagMaxMs: 1000, onChange: () => {}, onReset: () => {} });
@@ -72,7 +72,7 @@ describe('memory is current', () => {
   test('after a mutation by a poll that began after it', async () => {
     const polls: ((page: typeof NOTHING_NEW) => void)[] = [];
     using feed = feedOver(() => new Promise((resolve) => polls.push(resolve)));
-    const before = feed.ensureCurrent();
+    const before = feed.ensureFresh();
     const after = feed.refresh();
     polls[0]?.(NOTHING_NEW);
     await before;

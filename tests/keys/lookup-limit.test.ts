@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { createMissBudget } from '../../src/keys/lookup-limit.ts';
+import { createLookupLimit } from '../../src/keys/lookup-limit.ts';
 import { networkOf } from '../../src/lib/ip.ts';
 import { testClock } from '../support/clock.ts';
 import { type Answer, bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
@@ -70,7 +70,7 @@ describe('a flood of unknown keys from one address', () => {
 
   test('as fast as the server can refuse, does not make it forget whom it told to come back', async () => {
     const clock = testClock();
-    const budget = createMissBudget(clock);
+    const budget = createLookupLimit(clock);
     const admissions = async (count: number, name: string) => {
       const hashes = Array.from({ length: count }, (_, n) => Bun.SHA256.hash(`${name} ${n}`, 'hex'));
       return new Set(await Promise.all(hashes.map((hash) => budget.admit('192.0.2.1', hash))));
@@ -88,7 +88,7 @@ describe('a flood of unknown keys from one address', () => {
   });
 
   test('keeps 16 callers waiting, and the others are refused at once', async () => {
-    const budget = createMissBudget(testClock());
+    const budget = createLookupLimit(testClock());
     const admit = (n: number) => budget.admit('192.0.2.1', Bun.SHA256.hash(`key ${n}`, 'hex'));
     for (let n = 0; n < BURST; n += 1) admit(n);
     const over = Array.from({ length: 20 }, (_, n) => admit(BURST + n));

@@ -96,7 +96,7 @@ test('a poll that was under way during a sleep proves nothing', async () => {
   } as unknown as KeyStore; // all that a feed needs of it
   const log = createLog({ level: 'error', clock, write: async () => {} });
   const feed = createFeed({ store, clock, log, lagMaxMs: 1000, onChange: () => {}, onReset: () => {} });
-  const current = feed.ensureCurrent();
+  const current = feed.ensureFresh();
   raw.sleep(HOUR_MS);
   polls[0]?.();
   await Bun.sleep(0);

@@ -1,12 +1,12 @@
 // The bounded map behind every cache.
 
 import { expect, test } from 'bun:test';
-import { createRecent } from '../../src/lib/lru-cache.ts';
+import { createLruCache } from '../../src/lib/lru-cache.ts';
 
 const text = (length: number) => 'x'.repeat(length);
 
 test('keeps what is used, forgets what is not, and never holds more than its entries', () => {
-  const recent = createRecent<number>({ entries: 100 });
+  const recent = createLruCache<number>({ entries: 100 });
   recent.set('used', -1);
   for (let n = 0; n < 10_000; n += 1) {
     recent.set(`once ${n}`, n);
@@ -19,7 +19,7 @@ test('keeps what is used, forgets what is not, and never holds more than its ent
 });
 
 test('never holds more than its bytes, but one entry whatever its size', () => {
-  const recent = createRecent<string>({ entries: 100, bytes: 1000, bytesOf: (value) => value.length });
+  const recent = createLruCache<string>({ entries: 100, bytes: 1000, bytesOf: (value) => value.length });
   for (let n = 0; n < 50; n += 1) recent.set(`key ${n}`, text(100));
   const held = Array.from({ length: 50 }, (_, n) => recent.get(`key ${n}`)?.length ?? 0).reduce((sum, n) => sum + n);
   expect(held).toBeGreaterThanOrEqual(500);
@@ -29,7 +29,7 @@ test('never holds more than its bytes, but one entry whatever its size', () => {
 });
 
 test('what is set again, deleted or cleared is gone, in both generations', () => {
-  const recent = createRecent<number>({ entries: 4 });
+  const recent = createLruCache<number>({ entries: 4 });
   for (const [index, key] of ['a', 'b', 'c'].entries()) recent.set(key, index); // `a` and `b` are the old ones now
   recent.set('a', 7);
   expect(recent.get('a')).toBe(7);
@@ -42,7 +42,7 @@ test('what is set again, deleted or cleared is gone, in both generations', () =>
 
 test('a million new keys cost no more each when it is full than when it is empty', () => {
   const fill = (count: number, entries: number) => {
-    const recent = createRecent<number>({ entries });
+    const recent = createLruCache<number>({ entries });
     const from = process.cpuUsage(); // not elapsed time, some of which others may take
     for (let n = 0; n < count; n += 1) recent.set(`key ${n}`, n);
     return process.cpuUsage(from).user;

@@ -157,7 +157,7 @@ describe('the address a call comes from', () => {
       ...facts('where_from'),
       input: v.strictObject({}),
       output: v.strictObject({ source: v.string() }),
-      run: (_, { source }) => ok({ source: source() }),
+      run: (_, { clientAddress }) => ok({ source: clientAddress() }),
     }),
   ];
   const sourceWith = async (app: TestApp, forwarded: string | null) =>

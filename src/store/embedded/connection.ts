@@ -16,7 +16,7 @@ const CHECKPOINT_PAGES = 250;
 /**
  * The driver blocks the event loop while it works; after this much work in a row, the loop runs what else is waiting.
  */
-const BACK_TO_BACK_MS_MAX = 3;
+const BLOCKING_MS_MAX = 3;
 
 /**
  * `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it outlives the process, but not a power cut.
@@ -24,15 +24,15 @@ const BACK_TO_BACK_MS_MAX = 3;
 export type Durability = 'FULL' | 'NORMAL';
 
 export interface Connection {
-  /** Runs `run` when everything before it is done. Throws what it throws, or why the file can't be opened. */
-  inTurn<T>(run: (client: Client) => Promise<T>): Promise<T>;
+  /** Runs `run` exclusively. Rethrows its error, or the error of opening the file. */
+  runExclusive<T>(run: (client: Client) => Promise<T>): Promise<T>;
   close(): void;
 }
 
 export function createConnection(path: string, durability: Durability): Connection {
   let client: Client | undefined;
   let turn: Promise<unknown> = Promise.resolve();
-  let othersCameAtMs = 0;
+  let yieldedAtMs = 0;
   let closed = false;
 
   async function runAlone<T>(run: (client: Client) => Promise<T>): Promise<T> {
@@ -47,16 +47,16 @@ export function createConnection(path: string, durability: Durability): Connecti
     }
   }
 
-  async function letOthersIn(): Promise<void> {
-    if (performance.now() - othersCameAtMs < BACK_TO_BACK_MS_MAX) return;
+  async function yieldToEventLoop(): Promise<void> {
+    if (performance.now() - yieldedAtMs < BLOCKING_MS_MAX) return;
     await new Promise((resolve) => setImmediate(resolve));
-    othersCameAtMs = performance.now();
+    yieldedAtMs = performance.now();
   }
 
   return {
-    inTurn(run) {
+    runExclusive(run) {
       const mine = turn.then(() => runAlone(run));
-      turn = mine.catch(() => {}).then(letOthersIn);
+      turn = mine.catch(() => {}).then(yieldToEventLoop);
       return mine;
     },
     close() {

@@ -4,8 +4,8 @@ import { type Client, LibsqlError } from '@libsql/client/sqlite3';
 import { err, ok } from '../../lib/result.ts';
 import { sleep } from '../../lib/timeout.ts';
 import {
-  type Answered,
   type Database,
+  type DbResult,
   driverStatement,
   errorReason,
   isSchemaMissing,
@@ -15,7 +15,7 @@ import {
 import { type Connection, createConnection } from './connection.ts';
 
 /** While another process holds the file, a statement is retried for this long, each time with a new client (0.6 ms). */
-const RETRY_FOR_MS = 5000;
+const RETRY_MS_MAX = 5000;
 /** The random pause between two tries is up to this long. */
 const RETRY_PAUSE_MS_MAX = 20;
 
@@ -47,10 +47,10 @@ async function retryBusy<T>(run: () => Promise<T>, forMs: number): Promise<T> {
 async function guarded<T>(
   connection: Connection,
   run: (client: Client) => Promise<T>,
-  forMs = RETRY_FOR_MS,
-): Answered<T> {
+  forMs = RETRY_MS_MAX,
+): DbResult<T> {
   try {
-    return ok(await retryBusy(() => connection.inTurn(run), forMs));
+    return ok(await retryBusy(() => connection.runExclusive(run), forMs));
   } catch (error) {
     if (isSchemaMissing(error)) return err(unavailable('no_schema', errorReason(error)));
     if (!UNAVAILABLE.test(codeOf(error))) throw error;

@@ -20,8 +20,8 @@ import { lstatSync, realpathSync, statSync } from 'node:fs';
 import { type Awaitable, err, type Result } from '../../lib/result.ts';
 import { sleep } from '../../lib/timeout.ts';
 import {
-  type Answered,
   type Database,
+  type DbResult,
   gated,
   type Statement,
   type Unavailable,
@@ -59,7 +59,7 @@ export async function inPlace(opened: Database, path: string): Promise<PlacedDat
   const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
   const [wal, shm] = [`${file}-wal`, `${file}-shm`];
   const [fileThen, walThen, shmThen] = [fileAt(path), fileAt(wal), fileAt(shm)];
-  let lost: Answered<never> | null = null;
+  let lost: DbResult<never> | null = null;
 
   /** Null while everything is in its place. */
   function misplaced(): Awaitable<Result<never, Unavailable>> | null {

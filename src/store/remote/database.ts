@@ -10,8 +10,8 @@ import { err, ok } from '../../lib/result.ts';
 import { createSemaphore } from '../../lib/semaphore.ts';
 import { sleep } from '../../lib/timeout.ts';
 import {
-  type Answered,
   type Database,
+  type DbResult,
   driverStatement,
   errorReason,
   isSchemaMissing,
@@ -34,12 +34,12 @@ const PAUSE_PART_MAX = 0.1;
  * process was too busy to read the answer in time. When only the primary is busy, it makes more work for it, so writes,
  * which a primary runs one after the other, get more time.
  */
-interface Patience {
-  readonly tryMs: number;
-  readonly allMs: number;
+interface Timeouts {
+  readonly attemptMs: number;
+  readonly totalMs: number;
 }
-const READ: Patience = { tryMs: 1500, allMs: 3000 };
-const WRITE: Patience = { tryMs: 4000, allMs: 6000 };
+const READ: Timeouts = { attemptMs: 1500, totalMs: 3000 };
+const WRITE: Timeouts = { attemptMs: 4000, totalMs: 6000 };
 /**
  * The primary has one writer: one statement runs while the next is on its way. With four, one write in some thousand
  * waited 5 s, until `sqld` took the writer away from its holder.
@@ -58,7 +58,11 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
   }
   let closed = false;
 
-  async function attempt<T>(run: (client: Client) => Promise<T>, withinMs: number, again: boolean): Promise<Tried<T>> {
+  async function attempt<T>(
+    run: (client: Client) => Promise<T>,
+    withinMs: number,
+    again: boolean,
+  ): Promise<Attempt<T>> {
     const wire: Wire = { status: null, failure: null };
     const client = createClient({
       url,
@@ -68,7 +72,7 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     try {
       return { ok: true, value: await run(client) };
     } catch (error) {
-      return { ok: false, ...judge(error, wire) };
+      return { ok: false, ...classifyError(error, wire) };
     } finally {
       client.close();
     }
@@ -76,36 +80,36 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
 
   async function call<T>(
     run: (client: Client) => Promise<T>,
-    { tryMs, allMs }: Patience,
-  ): Answered<{ value: T; repeated: boolean }> {
+    { attemptMs, totalMs }: Timeouts,
+  ): DbResult<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
     let repeated = false;
     for (let tries = 1; ; tries += 1) {
       if (closed) return err(unavailable('unreachable', 'the store is closed'));
-      const leftMs = allMs - (performance.now() - startedAtMs);
-      const tried = await attempt(run, Math.max(1, Math.min(tryMs, leftMs)), tries > 1);
-      if (tried.ok) return ok({ value: tried.value, repeated });
-      repeated ||= tried.outcomeUnknown;
-      const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, allMs * PAUSE_PART_MAX) * tries;
-      const inTime = performance.now() - startedAtMs + pauseMs < allMs;
-      if (!tried.again || tries === TRIES_MAX || !inTime) return err(tried.failure);
+      const leftMs = totalMs - (performance.now() - startedAtMs);
+      const attempted = await attempt(run, Math.max(1, Math.min(attemptMs, leftMs)), tries > 1);
+      if (attempted.ok) return ok({ value: attempted.value, repeated });
+      repeated ||= attempted.outcomeUnknown;
+      const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, totalMs * PAUSE_PART_MAX) * tries;
+      const inTime = performance.now() - startedAtMs + pauseMs < totalMs;
+      if (!attempted.again || tries === TRIES_MAX || !inTime) return err(attempted.failure);
       await sleep(pauseMs);
     }
   }
 
   const writer = createSemaphore(WRITES_AT_ONCE);
 
-  function write<T>(run: (client: Client) => Promise<T>): Answered<{ value: T; repeated: boolean }> {
+  function write<T>(run: (client: Client) => Promise<T>): DbResult<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
-    return withPermit(writer, WRITE.allMs, 'the primary is behind with writes', () =>
-      call(run, { ...WRITE, allMs: WRITE.allMs - (performance.now() - startedAtMs) }),
+    return withPermit(writer, WRITE.totalMs, 'the primary is behind with writes', () =>
+      call(run, { ...WRITE, totalMs: WRITE.totalMs - (performance.now() - startedAtMs) }),
     );
   }
 
   const execute = (statement: Statement) => (client: Client) =>
     client.execute(driverStatement(statement)).then(({ rows }) => rows);
 
-  async function writeOne(statement: Statement): Answered<Written> {
+  async function writeOne(statement: Statement): DbResult<Written> {
     const answered = await write(execute(statement));
     return answered.ok ? ok({ rows: answered.value.value, repeated: answered.value.repeated }) : answered;
   }
@@ -114,7 +118,7 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     async read(statement, withinMs) {
       const answered = await call(
         execute(statement),
-        withinMs === undefined ? READ : { tryMs: withinMs / 2, allMs: withinMs },
+        withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs },
       );
       return answered.ok ? ok(answered.value.value) : answered;
     },
@@ -136,9 +140,9 @@ interface Wire {
   failure: unknown;
 }
 
-type Tried<T> = { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Verdict);
+type Attempt<T> = { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Failure);
 
-interface Verdict {
+interface Failure {
   readonly failure: Unavailable;
   /** Another try may do better. */
   readonly again: boolean;
@@ -165,36 +169,36 @@ async function fetchWithin(request: Request, withinMs: number, again: boolean, w
 /**
  * Classifies a failed try. Throws if it is a bug of this program: a statement that the database can't make sense of.
  */
-function judge(error: unknown, { status, failure }: Wire): Verdict {
+function classifyError(error: unknown, { status, failure }: Wire): Failure {
   if (failure !== null) {
     const outcomeUnknown = !NOT_SENT.test(codeOf(failure));
     return { failure: unavailable('unreachable', errorReason(failure)), again: true, outcomeUnknown };
   }
   if (status === null) throw error; // nothing was sent: an argument the driver refuses
-  if (status !== 200) return judgeStatus(status);
+  if (status !== 200) return classifyStatus(status);
   const reason = errorReason(error);
   const code = codeOf(error);
-  if (isSchemaMissing(error)) return final('no_schema', reason);
-  if (BUSY.test(code)) return { ...final('unreachable', reason), again: true };
+  if (isSchemaMissing(error)) return permanent('no_schema', reason);
+  if (BUSY.test(code)) return { ...permanent('unreachable', reason), again: true };
   if (/^SQL/.test(code) && !OUT_OF_ORDER.test(code)) throw error;
-  return final('unreachable', reason); // out of order; or no libSQL at all: a proxy's page, another version's protocol
+  return permanent('unreachable', reason); // out of order; or no libSQL at all: a proxy's page, another version's protocol
 }
 
-function judgeStatus(status: number): Verdict {
+function classifyStatus(status: number): Failure {
   if (status === 400) throw new Error('the database could not read a statement'); // text that text.ts should refuse
   if (status === 401 || status === 403) {
     const expected = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
-    return final('refused', `DATABASE_AUTH_TOKEN: expected ${expected}, but it answered ${status}`);
+    return permanent('refused', `DATABASE_AUTH_TOKEN: expected ${expected}, but it answered ${status}`);
   }
   if (status === 429 || status >= 500) {
     const failure = unavailable('unreachable', `the database answered ${status}`);
     return { failure, again: true, outcomeUnknown: status !== 429 };
   }
-  return final('refused', `DATABASE_URL: expected a libSQL server, but it answered ${status}`);
+  return permanent('refused', `DATABASE_URL: expected a libSQL server, but it answered ${status}`);
 }
 
 /** The database did nothing, and would do nothing at another try. */
-const final = (outage: Outage, reason: string): Verdict => ({
+const permanent = (outage: Outage, reason: string): Failure => ({
   failure: unavailable(outage, reason),
   again: false,
   outcomeUnknown: false,

@@ -6,7 +6,7 @@ import { type Database, unwrap } from '../database.ts';
 import { createKeyStore } from '../key-store.ts';
 import { migrate } from '../schema.ts';
 import { remoteDatabase } from './database.ts';
-import { openingDatabase } from './reopening.ts';
+import { lazyDatabase } from './reopening.ts';
 
 /** The start waits this long for a primary that hangs, then goes on without it. */
 const START_WAIT_MS = 2000;
@@ -22,7 +22,7 @@ const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 
 export async function openRemote(config: RemoteConfig, log: Log) {
   const remote = await remoteDatabase(config);
   const replica = config.replicaFile === null ? null : await replicaOf(remote, config, config.replicaFile, log);
-  const db = openingDatabase({ db: remote, prepare, log, onOpen: () => replica?.open() });
+  const db = lazyDatabase({ db: remote, prepare, log, onOpen: () => replica?.open() });
   try {
     const opened = await db.open(START_WAIT_MS);
     // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
@@ -33,7 +33,7 @@ export async function openRemote(config: RemoteConfig, log: Log) {
     throw error;
   }
   return {
-    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { near: replica }) }),
+    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { replica: replica }) }),
     mode: replica === null ? ('remote' as const) : ('replica' as const),
     async close() {
       db.close();

@@ -1,25 +1,25 @@
-// A database that is opened (inspected and migrated) when it is first reached, and again after an empty one has
-// replaced it. Until it is open, every statement is answered with the reason why not.
+// Migrates the remote database on first contact, and again if it is replaced by an empty one. Until then every statement
+// fails with the reason.
 
 import { err, ok, type Result } from '../../lib/result.ts';
-import { within } from '../../lib/timeout.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import type { Log } from '../../log/log.ts';
 import {
-  type Answered,
   type Database,
   DatabaseOutage,
+  type DbResult,
   gated,
   type Unavailable,
   UnusableDatabase,
   unavailable,
 } from '../database.ts';
 
-export interface OpeningDatabase extends Database {
+export interface LazyDatabase extends Database {
   /** Opens the database unless it is open. Waits no longer than `withinMs`, if given. Throws UnusableDatabase. */
-  open(withinMs?: number): Answered<void>;
+  open(withinMs?: number): DbResult<void>;
 }
 
-export interface OpeningOptions {
+export interface LazyDatabaseOptions {
   readonly db: Database;
   /** Throws DatabaseOutage or UnusableDatabase. */
   readonly prepare: (db: Database) => Promise<void>;
@@ -28,16 +28,16 @@ export interface OpeningOptions {
   readonly log: Log;
 }
 
-export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): OpeningDatabase {
-  let opening: Answered<void> | undefined;
+export function lazyDatabase({ db, prepare, onOpen, log }: LazyDatabaseOptions): LazyDatabase {
+  let opening: DbResult<void> | undefined;
   let isOpen = false;
-  let complained = '';
+  let lastReason = '';
 
-  function prepared(): Answered<void> {
+  function prepared(): DbResult<void> {
     opening ??= prepare(db).then(
       () => {
-        if (complained !== '') log.info('database opened');
-        complained = '';
+        if (lastReason !== '') log.info('database opened');
+        lastReason = '';
         isOpen = true;
         onOpen?.();
         return ok(undefined);
@@ -51,14 +51,14 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
     return opening;
   }
 
-  async function open(withinMs?: number): Answered<void> {
-    const opened = await (withinMs === undefined ? prepared() : within(withinMs, prepared(), NOT_YET));
+  async function open(withinMs?: number): DbResult<void> {
+    const opened = await (withinMs === undefined ? prepared() : withTimeout(prepared(), withinMs, NOT_YET));
     return opened.ok ? opened : refuse(opened.error);
   }
 
   function refuse(failure: Unavailable): Result<never, Unavailable> {
-    if (failure.reason !== complained) log.warn('database not opened', { reason: failure.reason });
-    complained = failure.reason;
+    if (failure.reason !== lastReason) log.warn('database not opened', { reason: failure.reason });
+    lastReason = failure.reason;
     return err(failure);
   }
 
@@ -68,7 +68,7 @@ export function openingDatabase({ db, prepare, onOpen, log }: OpeningOptions): O
     throw error;
   };
 
-  async function through<T>(run: () => Answered<T>, withinMs?: number): Answered<T> {
+  async function through<T>(run: () => DbResult<T>, withinMs?: number): DbResult<T> {
     if (!isOpen) {
       const opened = await open(withinMs).catch(unusable);
       if (!opened.ok) return opened;

@@ -1,10 +1,10 @@
-// An embedded replica of the primary, for nearby reads. The reader decides whether to trust its answers (key-store.ts,
+// An embedded replica of the primary, for nearby reads. The reader decides whether to trust its answers (store/key-store.ts,
 // by the position of the change feed). This file keeps it open and undamaged, and gives up on a slow answer.
 
 import { existsSync, statSync } from 'node:fs';
 import { isLost } from '../../keys/record.ts';
 import { err, ok, type Result } from '../../lib/result.ts';
-import { within } from '../../lib/timeout.ts';
+import { withTimeout } from '../../lib/timeout.ts';
 import type { Log } from '../../log/log.ts';
 import type { Row, Statement } from '../database.ts';
 import { readPage, readPosition } from '../key-store.ts';
@@ -46,9 +46,9 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
   const thread = createThread();
   let state: 'closed' | 'opening' | 'open' | 'ended' = 'closed';
   let opening = 0; // counts, so that an opening that was overtaken stops
-  let anew = false;
+  let rebuild = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let complained = '';
+  let lastReason = '';
 
   async function open(): Promise<void> {
     if (state !== 'closed') return;
@@ -60,14 +60,14 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     if (mine !== opening || state !== 'opening') return;
     if (!tried.ok) return close(tried.error);
     state = 'open';
-    anew = false;
-    complained = '';
+    rebuild = false;
+    lastReason = '';
     log.info('replica opened', { kept: tried.value });
   }
 
   /** True when the file of an earlier run is used again. */
   async function tryToOpen(): Promise<Result<boolean, Failure>> {
-    const opened = await thread.ask({ open: source, anew });
+    const opened = await thread.ask({ open: source, rebuild });
     if ('refused' in opened) return err({ reason: opened.reason, damaged: opened.refused === 'broken' });
     const [{ kept }] = opened.rows as [{ kept: boolean }];
     let broken: Failure | null = null;
@@ -86,13 +86,13 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
       : ok(kept);
   }
 
-  /** Takes the replica out of use until it is opened again, soon, and made anew if it was damaged. */
+  /** Takes the replica out of use until it is opened again, soon, and rebuilt if it was damaged. */
   function close({ reason, damaged }: Failure): void {
     if (state === 'ended') return;
     state = 'closed';
-    anew ||= damaged;
-    if (reason !== complained) log.warn('replica not in use', { reason });
-    complained = reason;
+    rebuild ||= damaged;
+    if (reason !== lastReason) log.warn('replica not in use', { reason });
+    lastReason = reason;
     clearTimeout(timer);
     timer = setTimeout(openSoon, OPEN_AGAIN_AFTER_MS * (1 + Math.random()));
   }
@@ -162,7 +162,7 @@ function createThread() {
   async function askWithin(request: ReplicaRequest, withinMs: number): Promise<ReplicaReply | null> {
     if (late > 0) return null;
     const asked = ask(request);
-    const reply = await within(withinMs, asked, null);
+    const reply = await withTimeout(asked, withinMs, null);
     if (reply === null) {
       late += 1;
       void asked.then(() => {

@@ -14,7 +14,7 @@ export interface ReplicaSource {
 }
 
 export type ReplicaRequest =
-  | { readonly open: ReplicaSource; readonly anew: boolean }
+  | { readonly open: ReplicaSource; readonly rebuild: boolean }
   | Statement
   | { readonly close: true };
 
@@ -50,7 +50,7 @@ port.onmessage = ({ data: { id, request } }) => {
 
 async function answer(request: ReplicaRequest): Promise<ReplicaReply> {
   try {
-    if ('open' in request) return { rows: [{ kept: await open(request.open, request.anew) }] };
+    if ('open' in request) return { rows: [{ kept: await open(request.open, request.rebuild) }] };
     if ('close' in request) {
       close();
       return { rows: [] };
@@ -66,11 +66,11 @@ async function answer(request: ReplicaRequest): Promise<ReplicaReply> {
 }
 
 /** True when the file of an earlier run is used again. */
-async function open(source: ReplicaSource, anew: boolean): Promise<boolean> {
+async function open(source: ReplicaSource, rebuild: boolean): Promise<boolean> {
   file = source.file;
   owner ??= await own(file);
   end();
-  if (anew) removeReplica(file);
+  if (rebuild) removeReplica(file);
   const kept = keepOrRemove(file);
   client = createClient({
     url: `file:${encodeURI(file)}`,

@@ -24,7 +24,7 @@ export class Call {
   /** What the rate limit decided, for the answer's headers. */
   rateLimit: RateLimitState | undefined = undefined;
   /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
-  provenAtMs = Number.POSITIVE_INFINITY;
+  freshAsOfMs = Number.POSITIVE_INFINITY;
   #lifetime: AbortController | undefined;
   /** What to run when the response has left; null once nothing more can be held. */
   #held: (() => void) | null | undefined = undefined;
@@ -32,8 +32,8 @@ export class Call {
   constructor(
     readonly requestId: string,
     readonly credentials: Credentials,
-    /** Where the call comes from, for budgets per source. Costs a system call. */
-    readonly source: () => string,
+    /** Where the call comes from, for budgets. Costs a system call. */
+    readonly clientAddress: () => string,
     extras?: CallExtras,
   ) {
     this.progress = extras?.progress ?? NO_PROGRESS;

@@ -19,12 +19,12 @@ const TRIES = 2;
 
 export function createConfirm({ feed, confirm }: Verifier, log: Log): Confirm {
   async function confirmNow(call: Call): Promise<Problem | undefined> {
-    const { credentials, source, requestId } = call;
+    const { credentials, clientAddress, requestId } = call;
     for (let tries = 0; tries < TRIES; tries += 1) {
-      const verified = await confirm(presentedKey(credentials) ?? '', source);
+      const verified = await confirm(presentedKey(credentials) ?? '', clientAddress);
       if (!verified.ok) return refused(verified.error, requestId);
-      call.provenAtMs = verified.provenAtMs;
-      if (feed.isFresh(verified.provenAtMs)) return undefined;
+      call.freshAsOfMs = verified.freshAsOfMs;
+      if (feed.isFresh(verified.freshAsOfMs)) return undefined;
     }
     const reason = 'the key store answers slower than the revocation bound';
     return refused({ code: 'store_unavailable', reason }, requestId);
@@ -35,5 +35,5 @@ export function createConfirm({ feed, confirm }: Verifier, log: Log): Confirm {
     return problem;
   }
 
-  return (call) => (feed.isFresh(call.provenAtMs) ? undefined : confirmNow(call));
+  return (call) => (feed.isFresh(call.freshAsOfMs) ? undefined : confirmNow(call));
 }

@@ -6,32 +6,32 @@ import type { Log } from '../../log/log.ts';
 import type { Problem } from '../../problem.ts';
 import type { Call } from './call.ts';
 import type { Confirm } from './confirm.ts';
-import type { Tool, ToolAnswer } from './tool.ts';
+import type { Tool, ToolOutput } from './tool.ts';
 
 /**
  * Something whose signal cancels a call: a request, or an AbortController. Only read when the tool doesn't answer at
  * once.
  */
-export type Canceller = Pick<Request, 'signal'>;
+export type AbortSource = Pick<Request, 'signal'>;
 
 /** Calls a tool within its time. `canceller` aborts it early, when nobody waits for its answer any more. */
 export function callTool(
   tool: Tool,
   input: unknown,
   call: Call,
-  canceller?: Canceller,
-): Awaitable<Result<ToolAnswer, Problem>> {
+  canceller?: AbortSource,
+): Awaitable<Result<ToolOutput, Problem>> {
   if (tool.unusedLimit !== null) call.rateLimit = tool.unusedLimit;
   const answer = tool.invoke(input, call);
-  return isPromise(answer) ? withinItsTime(tool, call, answer, canceller?.signal) : answer;
+  return isPromise(answer) ? runWithTimeout(tool, call, answer, canceller?.signal) : answer;
 }
 
-function withinItsTime(
+function runWithTimeout(
   tool: Tool,
   call: Call,
-  answer: Promise<Result<ToolAnswer, Problem>>,
+  answer: Promise<Result<ToolOutput, Problem>>,
   cancelled: AbortSignal | undefined,
-): Promise<Result<ToolAnswer, Problem>> {
+): Promise<Result<ToolOutput, Problem>> {
   return new Promise((resolve, reject) => {
     const cancel = () => call.abort(cancelled?.reason);
     const giveUp = () => resolve(err({ code: 'tool_timeout' }));
@@ -51,7 +51,7 @@ function withinItsTime(
   });
 }
 
-export type ToolResult = Result<ToolAnswer, Problem>;
+export type ToolResult = Result<ToolOutput, Problem>;
 
 export type RunTool = typeof callTool;
 

@@ -17,7 +17,7 @@ import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './sc
 export type ToolContent = Pick<CallToolResult, 'content' | 'isError'>;
 
 /** A successful call: the output as JSON text (encoded once, used by every transport), or content blocks. */
-export type ToolAnswer = { readonly json: string } | { readonly content: ToolContent };
+export type ToolOutput = { readonly json: string } | { readonly content: ToolContent };
 
 export interface ToolFacts {
   readonly name: string;
@@ -45,7 +45,7 @@ export interface Tool extends ToolFacts {
   /** The rate limit as answers show it when the call was refused before it; null: the tool has none. */
   readonly unusedLimit: RateLimitState | null;
   /** Guards, then input, then run, then output check. Use `callTool`. */
-  readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolAnswer, Problem>>;
+  readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolOutput, Problem>>;
 }
 
 /** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
@@ -93,7 +93,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   const parse = parserOf(input);
   const check = output === undefined ? null : parserOf(output);
 
-  function encode(result: Result<unknown, Problem>): Result<ToolAnswer, Problem> {
+  function encode(result: Result<unknown, Problem>): Result<ToolOutput, Problem> {
     if (!result.ok) return result;
     if (check === null) return ok({ content: result.value as ToolContent });
     const checked = check(result.value);
@@ -104,7 +104,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   function goOn(
     guarded: Result<Added, Problem>,
     { raw, call }: { readonly raw: unknown; readonly call: Call },
-  ): Awaitable<Result<ToolAnswer, Problem>> {
+  ): Awaitable<Result<ToolOutput, Problem>> {
     if (!guarded.ok) return guarded;
     const parsed = parse(raw);
     if (!parsed.ok) return parsed;
