@@ -6,7 +6,7 @@ import { addressOf, banner } from './banner.ts';
 import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import type { Tls } from './config/tls.ts';
-import type { Peer } from './http/context.ts';
+import type { Connections } from './http/context.ts';
 import type { Awaitable } from './lib/result.ts';
 import { type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME } from './lib/server-info.ts';
@@ -30,7 +30,7 @@ export interface ServeOptions {
   readonly hostname: string;
   readonly port: number;
   readonly tls: Tls | null;
-  fetch(request: Request, peer: Peer): Awaitable<Response>;
+  fetch(request: Request, peer: Connections): Awaitable<Response>;
 }
 
 export interface RunningServer {

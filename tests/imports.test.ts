@@ -36,40 +36,26 @@ const imports: Import[] = files.flatMap((file) =>
 
 const partOf = (file: string) => (file.includes('/') ? `${file.split('/')[0]}/` : file);
 
-/** What may be imported from each part: itself, and what is listed. Files at the top that import little are for all. */
-const BASE = [
-  'clock.ts',
-  'duration.ts',
-  'in-flight.ts',
-  'json.ts',
-  'log.ts',
-  'loopback.ts',
-  'once.ts',
-  'problem.ts',
-  'recent.ts',
-  'redact.ts',
-  'remembering.ts',
-  'server-info.ts',
-  'subject.ts',
-  'text.ts',
-  'waiting.ts',
-];
+/** For all rooms. */
+const BASE = ['lib/', 'log/', 'problem.ts'];
+/** What may be imported from each room, beside itself. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
+  'lib/': [],
+  'log/': ['lib/'],
+  'problem.ts': ['lib/'],
+  'config/': BASE,
   'keys/': BASE,
   'http/': BASE,
   'guards/': [...BASE, 'http/', 'keys/'],
+  'jwt/': [...BASE, 'config/', 'guards/'],
   'tools/': [...BASE, 'guards/', 'http/', 'keys/'],
-  'mcp/': [...BASE, 'http/', 'tools/'],
+  'mcp/': [...BASE, 'guards/', 'http/', 'tools/'],
   'widgets/': [...BASE, 'mcp/'],
-  'routes/': [...BASE, 'guards/', 'http/', 'keys/', 'mcp/', 'tools/', 'widgets/'],
-  'store/': [...BASE, 'config.ts', 'keys/'],
-  'config.ts': [...BASE, 'env.ts'],
-  'env.ts': [],
-  'counts.ts': ['log.ts'],
-  'data-folder.ts': [...BASE, 'config.ts'],
-  'tls.ts': ['config.ts'],
-  'token.ts': [...BASE, 'config.ts', 'data-folder.ts', 'env.ts'],
-  'app.ts': [...BASE, 'config.ts', 'guards/', 'http/', 'keys/', 'mcp/', 'routes/', 'tools/'],
+  'routes/': [...BASE, 'config/', 'guards/', 'http/', 'mcp/', 'tools/', 'widgets/'],
+  'store/': [...BASE, 'config/', 'keys/'],
+  'banner.ts': [...BASE, 'config/'],
+  'server.ts': [...BASE, 'app.ts', 'banner.ts', 'config/', 'http/'],
+  'token.ts': [...BASE, 'config/', 'jwt/'],
 };
 
 describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
@@ -81,16 +67,16 @@ describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
   });
 });
 
-test('only service.ts imports the store, and only what starts a process imports service.ts', () => {
+test('only the wiring imports the store, and only the server imports the wiring', () => {
   const importersOf = (part: string) => [
     ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
   ];
-  expect(importersOf('store/')).toEqual(['service.ts']);
-  expect(importersOf('service.ts')).toEqual(['start.ts']);
+  expect(importersOf('store/')).toEqual(['app.ts']);
+  expect(importersOf('app.ts')).toEqual(['server.ts']);
 });
 
-test('every part of the source is in the table, or puts the parts together', () => {
-  const together = ['service.ts', 'start.ts', 'main.ts', 'main.deno.ts', ...BASE];
+test('every room of the source is in the table, or puts the rooms together', () => {
+  const together = ['app.ts', 'main.ts', 'main.deno.ts'];
   const parts = new Set(files.map(partOf));
   expect([...parts].filter((part) => !(part in ALLOWED) && !together.includes(part))).toEqual([]);
 });

@@ -17,12 +17,16 @@ export interface Callers {
   readonly wrong: readonly string[];
 }
 
-export type Principals = (credentials: Credentials, source: () => string) => Promise<Callers>;
+export type ResolveSubjects = (credentials: Credentials, source: () => string) => Promise<Callers>;
 
 /** Problems that say that a credential is wrong. Any other says nothing about it. */
 const WRONG: readonly string[] = ['invalid_token', 'invalid_api_key'];
 
-export function createPrincipals(verifyUserJwt: VerifyUserJwt, verifyKey: VerifyKey, sha256: Sha256): Principals {
+export function createResolveSubjects(
+  verifyUserJwt: VerifyUserJwt,
+  verifyKey: VerifyKey,
+  sha256: Sha256,
+): ResolveSubjects {
   return async (credentials, source) => {
     const { bearer } = credentials;
     const key = presentedKey(credentials);

@@ -1,27 +1,30 @@
 // The checks before any handler, in this order: host, origin, route, method, HTTPS.
 
 import type { Problem } from '../problem.ts';
-import type { Exchange, NeedsHttps } from './context.ts';
+import type { RequestContext } from './context.ts';
 import { preflight } from './cors.ts';
 import { carriesCredential, readCredentials } from './credentials.ts';
-import type { hostGuard, originGuard } from './host-origin.ts';
+import type { createHostCheck, createOriginCheck } from './host-origin.ts';
 import { allowedMethods, type Handler, type Route } from './router.ts';
 
-export interface AdmissionOptions {
-  readonly checkHost: ReturnType<typeof hostGuard>;
-  readonly checkOrigin: ReturnType<typeof originGuard>;
-  readonly needsHttps: NeedsHttps;
+export interface RequestChecksOptions {
+  readonly checkHost: ReturnType<typeof createHostCheck>;
+  readonly checkOrigin: ReturnType<typeof createOriginCheck>;
 }
 
 /** What answers a request: the handler of its route, or the first problem. `origin` is its Origin header. */
-export type Admit = (exchange: Exchange, found: Route | undefined, origin: string | null) => Handler | Problem;
+export type CheckRequest = (
+  context: RequestContext,
+  found: Route | undefined,
+  origin: string | null,
+) => Handler | Problem;
 
-export function createAdmission({ checkHost, checkOrigin, needsHttps }: AdmissionOptions): Admit {
-  return (exchange, found, origin) => {
-    const { request, peer } = exchange;
+export function createRequestChecks({ checkHost, checkOrigin }: RequestChecksOptions): CheckRequest {
+  return (context, found, origin) => {
+    const { request } = context;
     if (found?.anyHost !== true) {
       const host = hostOf(request);
-      if (peer.lacksHost?.(request)) return withoutHost;
+      if (context.lacksHost) return withoutHost;
       const allowed = host === null ? null : checkHost(host);
       if (allowed?.ok === false) return allowed.error;
     }
@@ -30,12 +33,11 @@ export function createAdmission({ checkHost, checkOrigin, needsHttps }: Admissio
       if (!allowed.ok) return allowed.error;
     }
     if (found === undefined) return { code: 'not_found' };
-    const absent = found.absent?.(exchange);
-    if (absent) return absent;
+    if (found.missing !== undefined) return found.missing;
     if (request.method === 'OPTIONS') return preflightOf(found);
     const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
-    if (needsHttps(exchange) && carriesCredential(readCredentials(request.headers, null)))
+    if (!context.acceptsCredentials && carriesCredential(readCredentials(request.headers, null)))
       return { code: 'https_required' };
     return handler;
   };

@@ -1,10 +1,11 @@
 // One HTTP request on its way through the server, with what every step needs to know about it.
 
 import { type Awaitable, isPromise } from '../lib/result.ts';
+import { forwardedFor } from './forwarded.ts';
 
 /** What only the runtime knows of a connection. One object per server: nothing is allocated per request. */
-export interface Peer {
-  /** The client's address as the socket has it, or null when it is gone. Costs a system call on Bun: ask late. */
+export interface Connections {
+  /** The client's address as the socket has it, or null when it is gone. */
   address(request: Request): string | null;
   /** Switches the idle timeout of the request's connection off, or (false) on again. */
   holdOpen(request: Request, hold: boolean): void;
@@ -12,17 +13,56 @@ export interface Peer {
   lacksHost?(request: Request): boolean;
 }
 
-export interface Exchange {
-  readonly request: Request;
-  /** The path as it was sent, BASE_PATH included, without query. */
-  readonly path: string;
-  /** Unique in the log; shown to callers in every problem. */
-  readonly requestId: string;
-  /** True when the request came over this server's TLS, or over a trusted proxy's. */
-  readonly secure: boolean;
-  readonly peer: Peer;
-  /** Set by a route whose answer may become wrong while it waits to leave. */
-  perishable?: Perishable | undefined;
+/** What a server with this configuration makes of every request. */
+export interface ServerFacts {
+  /** Believe what the proxy in front says. */
+  readonly trustProxy: boolean;
+  /** Production refuses credentials over plain HTTP. */
+  readonly production: boolean;
+}
+
+export class RequestContext {
+  /** Set by a route whose response may become wrong while it waits to leave. */
+  perishable: Perishable | undefined = undefined;
+  readonly #server: ServerFacts;
+  readonly #connections: Connections;
+
+  constructor(
+    server: ServerFacts,
+    connections: Connections,
+    readonly request: Request,
+    /** Unique in the log; shown to callers in every problem. */
+    readonly requestId: string,
+    /** True when the request came over this server's TLS, or over a trusted proxy's. */
+    readonly secure: boolean,
+  ) {
+    this.#server = server;
+    this.#connections = connections;
+  }
+
+  /**
+   * False on plain HTTP in production. Credentials in headers are refused there before any handler; the routes refuse a
+   * key in the body.
+   */
+  get acceptsCredentials(): boolean {
+    return this.secure || !this.#server.production;
+  }
+
+  /** The client's address, for budgets. Costs a system call on Bun: ask late. */
+  clientAddress(): string {
+    const { trustProxy } = this.#server;
+    return (trustProxy && forwardedFor(this.request.headers)) || (this.#connections.address(this.request) ?? 'unknown');
+  }
+
+  /** True for an HTTP/1.1 request without Host, on a runtime that lets one through. */
+  get lacksHost(): boolean {
+    return this.#connections.lacksHost?.(this.request) ?? false;
+  }
+
+  /** Switches the idle timeout of the request's connection off, or (false) on again. */
+  holdOpen(hold: boolean): void {
+    this.#connections.holdOpen(this.request, hold);
+  }
 }
 
 /** An answer that is good for only so long. */
@@ -31,20 +71,14 @@ export interface Perishable {
   renew(): Promise<Response | undefined> | undefined;
 }
 
-/**
- * True where no credential is accepted: on plain HTTP in production. Those in headers are refused before any handler;
- * the routes refuse a key in the body.
- */
-export type NeedsHttps = (exchange: Exchange) => boolean;
-
 /** A call that may take longer than this may come near its connection's idle timeout, 75 s (main.ts). */
 const QUIET_CALL_MS_MAX = 60_000;
 
 /** Keeps the connection open until the answer is there, if `timeoutMs` is near its idle timeout or above. */
-export const holdingOpen = <T>(exchange: Exchange, timeoutMs: number, answer: Awaitable<T>): Awaitable<T> =>
-  isPromise(answer) && timeoutMs > QUIET_CALL_MS_MAX ? holdOpenUntil(answer, exchange) : answer;
+export const holdingOpen = <T>(context: RequestContext, timeoutMs: number, answer: Awaitable<T>): Awaitable<T> =>
+  isPromise(answer) && timeoutMs > QUIET_CALL_MS_MAX ? holdOpenUntil(answer, context) : answer;
 
-function holdOpenUntil<T>(answer: Promise<T>, { peer, request }: Exchange): Promise<T> {
-  peer.holdOpen(request, true);
-  return answer.finally(() => peer.holdOpen(request, false));
+function holdOpenUntil<T>(answer: Promise<T>, context: RequestContext): Promise<T> {
+  context.holdOpen(true);
+  return answer.finally(() => context.holdOpen(false));
 }

@@ -2,79 +2,81 @@
 // catch-all is here.
 
 import type { InFlight } from '../lib/in-flight.ts';
-import { remembering } from '../lib/memoize.ts';
 import { type Awaitable, chain, isPromise } from '../lib/result.ts';
 import type { RandomBytes } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import type { Admit } from './checks.ts';
-import type { Exchange, Peer } from './context.ts';
+import type { CheckRequest } from './checks.ts';
+import { type Connections, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin } from './cors.ts';
 import { STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
-import { createDepartures } from './response-batching.ts';
+import { createResponseBatcher } from './response-batching.ts';
 import { createRouter, pathOf, type Route } from './router.ts';
 
 export interface DispatchOptions {
   readonly routes: readonly Route[];
-  readonly admit: Admit;
+  readonly admit: CheckRequest;
   readonly isSecure: (headers: Headers) => boolean;
-  /** Tell browsers to stay with HTTPS when a request came over it. */
-  readonly strictTransport: boolean;
+  readonly server: ServerFacts;
   readonly inFlight: InFlight;
   readonly random: RandomBytes;
   readonly log: Log;
 }
 
 export interface Dispatch {
-  fetch(request: Request, peer: Peer): Awaitable<Response>;
+  fetch(request: Request, connections: Connections): Awaitable<Response>;
   /** From now on answers ask clients to close their connections. */
   beginDrain(): void;
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
-  const { admit, isSecure, strictTransport, inFlight, random, log } = options;
+  const { server, admit, isSecure, inFlight, random, log } = options;
   const route = createRouter(options.routes);
   const newRequestId = requestIds(random);
-  const departure = createDepartures();
+  const departure = createResponseBatcher();
   let draining = false;
 
-  const refuse = (exchange: Exchange, found: Route | undefined, problem: Problem) =>
-    found?.refuse?.(exchange, problem) ?? problemResponse(problem, exchange.requestId);
+  const refuse = (context: RequestContext, found: Route | undefined, problem: Problem) =>
+    found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
 
-  function turnAway(exchange: Exchange, found: Route | undefined, problem: Problem): Response {
-    const { requestId } = exchange;
+  function turnAway(context: RequestContext, found: Route | undefined, problem: Problem): Response {
+    const { requestId } = context;
     if (BY_SETTING.includes(problem.code)) log.warn('request refused', { requestId, code: problem.code });
-    return refuse(exchange, found, problem);
+    return refuse(context, found, problem);
   }
 
-  function answer(exchange: Exchange, found: Route | undefined): Awaitable<Response> {
-    const origin = exchange.request.headers.get('origin');
-    const admitted = admit(exchange, found, origin);
-    const response = typeof admitted === 'function' ? admitted(exchange) : turnAway(exchange, found, admitted);
+  function answer(context: RequestContext, found: Route | undefined): Awaitable<Response> {
+    const origin = context.request.headers.get('origin');
+    const admitted = admit(context, found, origin);
+    const response = typeof admitted === 'function' ? admitted(context) : turnAway(context, found, admitted);
     const readable = typeof admitted === 'function' || !CROSS_SITE.includes(admitted.code);
-    const added = addedHeaders(exchange, found, readable ? origin : undefined);
+    const added = addedHeaders(context, found, readable ? origin : undefined);
     return added === null ? response : chain(response, withHeaders, added);
   }
 
   /**
    * `origin` is as it was sent, or undefined if no page may read the answer. Returns null if there is nothing to add.
    */
-  function addedHeaders({ secure }: Exchange, found: Route | undefined, origin?: string | null): AddedHeaders | null {
+  function addedHeaders(
+    { secure }: RequestContext,
+    found: Route | undefined,
+    origin?: string | null,
+  ): AddedHeaders | null {
     const open = found?.openToAnyOrigin === true; // added for everyone: a cache may give the answer to a page
     const allowed = origin === undefined || (origin === null && !open) ? null : (origin ?? '*');
-    const strict = strictTransport && secure;
+    const strict = server.production && secure; // browsers shall stay with HTTPS
     return allowed === null && !strict ? null : { allowed, open, strict };
   }
 
-  function broken(bug: unknown, exchange: Exchange, found: Route | undefined): Response {
-    const { requestId } = exchange;
+  function broken(bug: unknown, context: RequestContext, found: Route | undefined): Response {
+    const { requestId } = context;
     log.error('internal error', { requestId, error: bug });
-    return withAdded(refuse(exchange, found, { code: 'internal' }), exchange, found);
+    return withAdded(refuse(context, found, { code: 'internal' }), context, found);
   }
 
-  function withAdded(response: Response, exchange: Exchange, found: Route | undefined): Response {
-    const added = addedHeaders(exchange, found, exchange.request.headers.get('origin'));
+  function withAdded(response: Response, context: RequestContext, found: Route | undefined): Response {
+    const added = addedHeaders(context, found, context.request.headers.get('origin'));
     return added === null ? response : withHeaders(response, added);
   }
 
@@ -88,59 +90,43 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   async function renewed(
     response: Response,
     renewing: Promise<Response | undefined>,
-    exchange: Exchange,
+    context: RequestContext,
     found: Route | undefined,
   ): Promise<Response> {
     try {
       const other = await renewing;
       if (other === undefined) return response;
       void response.body?.cancel(); // gives back what is held for it
-      return withAdded(other, exchange, found);
+      return withAdded(other, context, found);
     } catch (bug) {
-      return broken(bug, exchange, found);
+      return broken(bug, context, found);
     }
   }
 
-  async function whenReady(answered: Promise<Response>, exchange: Exchange, found: Route | undefined) {
+  async function whenReady(answered: Promise<Response>, context: RequestContext, found: Route | undefined) {
     let response: Response;
     try {
       response = await answered;
     } catch (bug) {
-      response = broken(bug, exchange, found);
+      response = broken(bug, context, found);
     }
     // After any other method a client may send its next request before it has this answer (RFC 9112 §9.3.2).
-    if (exchange.request.method === 'POST') await departure();
-    const renewing = exchange.perishable?.renew();
-    if (renewing !== undefined) response = await renewed(response, renewing, exchange, found);
+    if (context.request.method === 'POST') await departure();
+    const renewing = context.perishable?.renew();
+    if (renewing !== undefined) response = await renewed(response, renewing, context, found);
     return leave(response);
   }
 
-  function find(url: string) {
-    const path = pathOf(url);
-    return { path, found: route(path) };
-  }
-  // Nearly all requests are for the same few URLs, and remembering those is quicker than taking them apart. URLs with a
-  // query differ each time and would push them out.
-  const known = remembering(find);
-  const locate = (url: string) => (url.includes('?') ? find(url) : known(url));
-
   return {
-    fetch(request, peer) {
-      const { path, found } = locate(request.url);
-      const exchange: Exchange = {
-        request,
-        path,
-        requestId: newRequestId(),
-        secure: isSecure(request.headers),
-        peer,
-        perishable: undefined,
-      };
+    fetch(request, connections) {
+      const found = route(pathOf(request.url));
+      const context = new RequestContext(server, connections, request, newRequestId(), isSecure(request.headers));
       inFlight.enter();
       try {
-        const answered = answer(exchange, found);
-        return isPromise(answered) ? whenReady(answered, exchange, found) : leave(answered);
+        const answered = answer(context, found);
+        return isPromise(answered) ? whenReady(answered, context, found) : leave(answered);
       } catch (bug) {
-        return leave(broken(bug, exchange, found));
+        return leave(broken(bug, context, found));
       }
     },
     beginDrain() {

@@ -11,7 +11,7 @@ const ALLOWED: Result<void, Problem> = ok(undefined);
  * `Host` names this server answers to. DNS rebinding needs a name that an attacker controls and points at us, so IP
  * literals pass. `allowed` are lower-case names without port; null: loopback and the public host.
  */
-export function hostGuard(allowed: readonly string[] | null, publicHost: () => string) {
+export function createHostCheck(allowed: readonly string[] | null, publicHost: () => string) {
   // Requests repeat the same few hosts, and parsing a URL each time would cost more than the rest of the decision.
   return remembering((host: string): Result<void, Problem> => {
     if (NOT_IN_HOST.test(host) || !URL.canParse(`http://${host}`)) return err({ code: 'host_denied' });
@@ -22,7 +22,7 @@ export function hostGuard(allowed: readonly string[] | null, publicHost: () => s
 }
 
 /** Origins whose pages may call. `null` (sandboxed pages, files) never may. */
-export function originGuard(allowed: readonly string[] | null, publicOrigin: () => string) {
+export function createOriginCheck(allowed: readonly string[] | null, publicOrigin: () => string) {
   return remembering((origin: string): Result<void, Problem> => {
     const url = URL.canParse(origin) ? new URL(origin) : null;
     const web =

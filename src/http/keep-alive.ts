@@ -2,7 +2,7 @@
 // the runtime take them for dead. A stream whose client takes nothing for as long is cut off.
 
 import type { Clock } from '../lib/runtime.ts';
-import type { Exchange } from './context.ts';
+import type { RequestContext } from './context.ts';
 import { type EventStream, openEventStream } from './event-stream.ts';
 import type { SendBudget } from './send-budget.ts';
 
@@ -12,7 +12,7 @@ const LOOK_EVERY_MS = 1000;
 
 export interface EventStreams {
   /** Opens the stream that answers a request. `onEnd` runs when either side ends it. */
-  open(exchange: Exchange, onEnd?: () => void): EventStream;
+  open(context: RequestContext, onEnd?: () => void): EventStream;
 }
 
 export function createEventStreams(clock: Clock, budget: SendBudget): EventStreams {
@@ -27,12 +27,12 @@ export function createEventStreams(clock: Clock, budget: SendBudget): EventStrea
   }
 
   return {
-    open({ peer, request }, onEnd) {
-      peer.holdOpen(request, true);
+    open(context, onEnd) {
+      context.holdOpen(true);
       const stream = openEventStream(clock, budget, {
         onEnd() {
           // Must come before the answer ends: later, the connection would stay without an idle timeout for good.
-          peer.holdOpen(request, false);
+          context.holdOpen(false);
           onEnd?.();
         },
         onGone() {

@@ -2,7 +2,7 @@
 // connections is then woken once for all of them; waking it for each costs more than most of the work on a request.
 
 /** When an answer that is ready may leave: now (undefined), or at the end of this turn of the event loop. */
-export type Departure = () => Promise<void> | undefined;
+export type EndOfTurn = () => Promise<void> | undefined;
 
 /**
  * The first few answers of a turn leave at once: if no more follow, waiting gains nothing. This also helps clients that
@@ -14,7 +14,7 @@ const AT_ONCE_PER_TURN = 2;
  * Each answer that waits is let go by the one before it, so that whatever is looked at last is looked at just before
  * the answer is written, and not while many others are still to be written.
  */
-export function createDepartures(): Departure {
+export function createResponseBatcher(): EndOfTurn {
   let departed = 0;
   let last: Promise<void> | undefined;
   let leave = () => {};

@@ -1,21 +1,21 @@
-// Finds the route of a path. Exact paths are in a Map; a route whose path ends in `*` takes every path that begins with
-// it.
+// Finds the route of a path. Exact paths are in a Map; a route whose path ends in `*` takes every other path that begins
+// with it.
 
 import type { Awaitable } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
-import type { Exchange } from './context.ts';
+import type { RequestContext } from './context.ts';
 
-export type Handler = (exchange: Exchange) => Awaitable<Response>;
+export type Handler = (context: RequestContext) => Awaitable<Response>;
 
 /** Turns a refusal into an answer. */
-export type Refuse = (exchange: Exchange, problem: Problem) => Response;
+export type Refuse = (context: RequestContext, problem: Problem) => Response;
 
 export interface Route {
   readonly path: string;
   readonly get?: Handler;
   readonly post?: Handler;
-  /** For a route of many paths: why there is nothing at this one, or null. Without `absent`, all of them exist. */
-  readonly absent?: (exchange: Exchange) => Problem | null;
+  /** There is nothing at these paths, and this says so better than `not_found`. */
+  readonly missing?: Problem;
   /** Answers what is refused before the handler; problemResponse unless given. */
   readonly refuse?: Refuse;
   /** Any web page may read it: it says the same to everyone. */

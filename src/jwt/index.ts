@@ -1,17 +1,26 @@
 // The verifier of user JWTs that the configuration asks for.
 
-import type { ServiceOptions } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import type { VerifyUserJwt } from '../guards/user-jwt.ts';
+import type { Clock, Sha256 } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
 import { developmentSecret } from './dev-secret.ts';
 import { keySetAt, keySetOf, keySetUrl } from './discovery.ts';
 import type { LoadKeySet } from './jwks.ts';
 import { type SigningKeys, secretKey } from './verification-keys.ts';
 import { createJwtVerifier } from './verifier.ts';
 
+export interface UserJwtOptions {
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  readonly log: Log;
+  /** The URL clients see. Read at each use, because the system may choose the port. */
+  readonly publicUrl: () => string;
+}
+
 export async function userJwtVerifier(
   config: Config,
-  { clock, sha256, log, publicUrl }: Pick<ServiceOptions, 'clock' | 'sha256' | 'log' | 'publicUrl'>,
+  { clock, sha256, log, publicUrl }: UserJwtOptions,
 ): Promise<VerifyUserJwt> {
   const { jwt, jwtIssuer: issuer, jwtAudience } = config;
   const keys = await signingKeys(config, { clock, log });
@@ -22,7 +31,7 @@ export async function userJwtVerifier(
   return createJwtVerifier({ keys, issuer, audiences, clock, sha256 });
 }
 
-async function signingKeys(config: Config, context: Pick<ServiceOptions, 'clock' | 'log'>): Promise<SigningKeys> {
+async function signingKeys(config: Config, context: Pick<UserJwtOptions, 'clock' | 'log'>): Promise<SigningKeys> {
   const { jwt } = config;
   const keySet = async (load: LoadKeySet) => (await import('./jwks.ts')).createKeySet({ load, ...context });
   switch (jwt.kind) {

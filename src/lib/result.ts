@@ -1,10 +1,6 @@
 // Expected failures as values, and values that may come later.
 
-import type { Problem } from '../problem.ts';
-
-export type Result<T, E = Problem> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: E };
+export type Result<T, E> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: E };
 
 export type Awaitable<T> = T | Promise<T>;
 

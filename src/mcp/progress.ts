@@ -1,6 +1,6 @@
 // Sends a tool call's progress to the client: filters what may be sent, and turns the answer into a stream to send it.
 
-import type { Exchange } from '../http/context.ts';
+import type { RequestContext } from '../http/context.ts';
 import type { EventStream } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
 import { notificationText } from './message.ts';
@@ -28,13 +28,13 @@ export function progressReporter(token: ProgressToken, send: (message: string) =
 export type LiveAnswer = ReturnType<typeof liveAnswer>;
 
 /** An answer that becomes an event stream with the first progress, if there is any. */
-export function liveAnswer(streams: EventStreams, exchange: Exchange, token: ProgressToken) {
+export function liveAnswer(streams: EventStreams, context: RequestContext, token: ProgressToken) {
   const { promise: opened, resolve } = Promise.withResolvers<Response>();
   const ended = new AbortController();
   let stream: EventStream | undefined;
   const progress = progressReporter(token, (data) => {
     if (stream === undefined) {
-      stream = streams.open(exchange, () => ended.abort());
+      stream = streams.open(context, () => ended.abort());
       resolve(stream.response);
     }
     stream.offer({ event: 'message', data });
@@ -45,7 +45,7 @@ export function liveAnswer(streams: EventStreams, exchange: Exchange, token: Pro
      * Aborted when the client is gone. If it reset its connection, Deno ends the stream but does not abort the request.
      */
     get signal() {
-      return AbortSignal.any([exchange.request.signal, ended.signal]);
+      return AbortSignal.any([context.request.signal, ended.signal]);
     },
     /** Resolves with the stream's response when there is one. */
     opened,

@@ -3,8 +3,8 @@
 import { accepts } from '../http/accept.ts';
 import { withJson } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
-import type { Exchange, Perishable } from '../http/context.ts';
-import { holdingOpen, type NeedsHttps } from '../http/context.ts';
+import type { Perishable, RequestContext } from '../http/context.ts';
+import { holdingOpen } from '../http/context.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
 import { createAnswerHeaders, type RateLimitState } from '../http/headers.ts';
@@ -27,14 +27,12 @@ import type { Methods, ToolStep } from '../mcp/methods.ts';
 import { type LiveAnswer, liveAnswer } from '../mcp/progress.ts';
 import { accepted, deniedError, oauthChallenge, toolResultText } from '../mcp/tool-result.ts';
 import type { Problem } from '../problem.ts';
-import type { Call, CallMaker } from '../tools/core/call.ts';
+import { type Call, callOf } from '../tools/core/call.ts';
 import type { Confirm } from '../tools/core/confirm.ts';
 import type { RunTool, ToolResult } from '../tools/core/run.ts';
 
 export interface McpRouteOptions {
   readonly methods: Methods;
-  readonly newCall: CallMaker;
-  readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
   readonly confirm: Confirm;
   readonly sendText: SendText;
@@ -50,7 +48,7 @@ const BATCH_CHARS_MAX = 1024 * 1024;
 const OVERLOADED: Problem = { code: 'overloaded' };
 
 export function mcpRoute(options: McpRouteOptions): Handler {
-  const { methods, newCall, needsHttps, runTool, confirm, sendText, streams, metadataUrl, eager } = options;
+  const { methods, runTool, confirm, sendText, streams, metadataUrl, eager } = options;
   const answerHeaders = createAnswerHeaders();
 
   /**
@@ -58,41 +56,41 @@ export function mcpRoute(options: McpRouteOptions): Handler {
    * it.
    */
   function tryReply(
-    exchange: Exchange,
+    context: RequestContext,
     text: string | readonly string[],
     { status = 200, rateLimit, onSent }: ReplyOptions = {},
   ): Response | null {
-    if (status === 200 && !takesJson(exchange)) {
+    if (status === 200 && !takesJson(context)) {
       const data = typeof text === 'string' ? text : text.join('');
       return sendText(eventText({ event: 'message', data }), { headers: EVENT_STREAM_HEADERS }, onSent);
     }
     return sendText(text, { status, headers: answerHeaders(rateLimit) }, onSent);
   }
 
-  const reply = (exchange: Exchange, text: string | readonly string[], options?: ReplyOptions): Response =>
-    tryReply(exchange, text, options) ?? problemResponse(OVERLOADED, exchange.requestId);
+  const reply = (context: RequestContext, text: string | readonly string[], options?: ReplyOptions): Response =>
+    tryReply(context, text, options) ?? problemResponse(OVERLOADED, context.requestId);
 
-  function answerRequest(exchange: Exchange, incoming: IncomingRequest): Awaitable<Response> {
+  function answerRequest(context: RequestContext, incoming: IncomingRequest): Awaitable<Response> {
     const { id } = incoming.request;
     const step = methods.step(incoming.request, incoming);
     switch (step.kind) {
       case 'result':
-        return reply(exchange, resultText(id, step.members));
+        return reply(context, resultText(id, step.members));
       case 'error':
-        return reply(exchange, errorText(id, step.error), { status: step.status });
+        return reply(context, errorText(id, step.error), { status: step.status });
       case 'tool':
-        return answerCall(exchange, incoming, step);
+        return answerCall(context, incoming, step);
     }
   }
 
-  function answerCall(exchange: Exchange, { request, era }: IncomingRequest, step: ToolStep): Awaitable<Response> {
+  function answerCall(context: RequestContext, { request, era }: IncomingRequest, step: ToolStep): Awaitable<Response> {
     const { progressToken: token } = step;
-    const live = token === undefined || !takesEvents(exchange) ? null : liveAnswer(streams, exchange, token);
-    const call = newCall(exchange, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
+    const live = token === undefined || !takesEvents(context) ? null : liveAnswer(streams, context, token);
+    const call = callOf(context, step.metaApiKey, live === null ? step : { ...step, progress: live.report });
     // Closing the answer's stream cancels the call, but only in the modern era.
-    const result = runTool(step.tool, step.input, call, era === 'modern' ? (live ?? exchange.request) : undefined);
-    const answered = chain(holdingOpen(exchange, step.tool.timeoutMs, result), answerResult, {
-      exchange,
+    const result = runTool(step.tool, step.input, call, era === 'modern' ? (live ?? context.request) : undefined);
+    const answered = chain(holdingOpen(context, step.tool.timeoutMs, result), answerResult, {
+      context,
       id: request.id,
       era,
       step,
@@ -104,8 +102,8 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   }
 
   function answerResult(result: ToolResult, made: MadeCall): Response {
-    const { exchange, id, era, step, call, live } = made;
-    const { requestId } = exchange;
+    const { context, id, era, step, call, live } = made;
+    const { requestId } = context;
     const challenge = oauthChallenge(step, result, metadataUrl);
     if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
     const about = { id, era, requestId };
@@ -116,24 +114,24 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       call.release();
       return streamed;
     }
-    if (result.ok) exchange.perishable = made;
+    if (result.ok) context.perishable = made;
     const { rateLimit } = call;
     return (
-      tryReply(exchange, text, { rateLimit, onSent: call.takeHeld() }) ?? reply(exchange, overloaded(), { rateLimit })
+      tryReply(context, text, { rateLimit, onSent: call.takeHeld() }) ?? reply(context, overloaded(), { rateLimit })
     );
   }
 
   function renew(this: MadeCall) {
-    const { exchange, call } = this;
+    const { context, call } = this;
     return confirm(call)?.then((problem) => {
       if (problem === undefined) return undefined;
-      const text = toolResultText(methods, { ...this, requestId: exchange.requestId }, err(problem));
-      return reply(exchange, text, { rateLimit: call.rateLimit });
+      const text = toolResultText(methods, { ...this, requestId: context.requestId }, err(problem));
+      return reply(context, text, { rateLimit: call.rateLimit });
     });
   }
 
-  async function batchAnswer(exchange: Exchange, message: RequestMessage, full: boolean): Promise<BatchAnswer> {
-    const { requestId, request } = exchange;
+  async function batchAnswer(context: RequestContext, message: RequestMessage, full: boolean): Promise<BatchAnswer> {
+    const { requestId, request } = context;
     const { id } = message;
     const step = methods.step(message, legacyContext(request.headers));
     switch (step.kind) {
@@ -142,7 +140,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       case 'error':
         return { id, text: errorText(id, step.error) };
       case 'tool': {
-        const call = newCall(exchange, step.metaApiKey);
+        const call = callOf(context, step.metaApiKey);
         const result = full ? err(OVERLOADED) : await runTool(step.tool, step.input, call);
         const text = toolResultText(methods, { id, era: 'legacy', requestId }, result);
         return result.ok ? { id, text, success: call } : { id, text };
@@ -151,36 +149,36 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   }
 
   /** One after the other: a hundred calls at once, each with a large answer, could take all the memory there is. */
-  async function batchAnswers(exchange: Exchange, messages: readonly Message[]): Promise<BatchAnswer[]> {
+  async function batchAnswers(context: RequestContext, messages: readonly Message[]): Promise<BatchAnswer[]> {
     const answers: BatchAnswer[] = [];
     let chars = 0;
     for (const message of messages) {
       if (message.kind === 'invalid') answers.push({ id: message.id, text: errorText(message.id, message.error) });
       if (message.kind !== 'request') continue;
-      const answer = await batchAnswer(exchange, message, chars >= BATCH_CHARS_MAX);
+      const answer = await batchAnswer(context, message, chars >= BATCH_CHARS_MAX);
       chars += answer.text.length;
       answers.push(answer);
     }
     return answers;
   }
 
-  async function answerBatch(exchange: Exchange, messages: readonly Message[]): Promise<Response> {
-    const answers = await holdingOpen(exchange, Number.POSITIVE_INFINITY, batchAnswers(exchange, messages));
+  async function answerBatch(context: RequestContext, messages: readonly Message[]): Promise<Response> {
+    const answers = await holdingOpen(context, Number.POSITIVE_INFINITY, batchAnswers(context, messages));
     if (answers.length === 0) return accepted();
-    exchange.perishable = { renew: () => renewBatch(exchange, answers) };
-    return replyBatch(exchange, answers);
+    context.perishable = { renew: () => renewBatch(context, answers) };
+    return replyBatch(context, answers);
   }
 
-  function replyBatch(exchange: Exchange, answers: readonly BatchAnswer[]): Response {
+  function replyBatch(context: RequestContext, answers: readonly BatchAnswer[]): Response {
     const onSent = () => {
       for (const { success } of answers) success?.release();
     };
     const parts = answers.flatMap(({ text }, index) => [index === 0 ? '[' : ',', text]);
-    return reply(exchange, [...parts, ']'], { onSent });
+    return reply(context, [...parts, ']'], { onSent });
   }
 
-  function renewBatch(exchange: Exchange, answers: BatchAnswer[]) {
-    const { requestId } = exchange;
+  function renewBatch(context: RequestContext, answers: BatchAnswer[]) {
+    const { requestId } = context;
     let changed = false;
     const renewing = answers.flatMap(({ id, success }, index) => {
       if (id === undefined || success === undefined) return [];
@@ -192,45 +190,44 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       return confirmed ?? [];
     });
     if (renewing.length === 0) return undefined;
-    return Promise.all(renewing).then(() => (changed ? replyBatch(exchange, answers) : undefined));
+    return Promise.all(renewing).then(() => (changed ? replyBatch(context, answers) : undefined));
   }
 
-  function answerBody(body: Result<unknown, Problem>, exchange: Exchange): Awaitable<Response> {
+  function answerBody(body: Result<unknown, Problem>, context: RequestContext): Awaitable<Response> {
     if (!body.ok) {
-      if (body.error.code === 'invalid_json')
-        return reply(exchange, errorText(undefined, PARSE_ERROR), { status: 400 });
-      return problemResponse(body.error, exchange.requestId);
+      if (body.error.code === 'invalid_json') return reply(context, errorText(undefined, PARSE_ERROR), { status: 400 });
+      return problemResponse(body.error, context.requestId);
     }
-    if (needsHttps(exchange) && carriesApiKey(body.value)) {
-      return problemResponse({ code: 'https_required' }, exchange.requestId);
+    if (!context.acceptsCredentials && carriesApiKey(body.value)) {
+      return problemResponse({ code: 'https_required' }, context.requestId);
     }
-    if (eager && metadataUrl() !== null && !carriesAny(exchange, body.value)) {
+    if (eager && metadataUrl() !== null && !carriesAny(context, body.value)) {
       const problem: Problem = { code: 'missing_token' };
-      return problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()));
+      return problemResponse(problem, context.requestId, challengeFor(problem, metadataUrl()));
     }
-    const classified = classify(body.value, exchange.request.headers);
+    const classified = classify(body.value, context.request.headers);
     switch (classified.kind) {
       case 'request':
-        return answerRequest(exchange, classified);
+        return answerRequest(context, classified);
       case 'batch':
-        return answerBatch(exchange, classified.messages);
+        return answerBatch(context, classified.messages);
       case 'accepted':
         return accepted();
       case 'refused':
-        return reply(exchange, errorText(classified.id, classified.error), { status: 400 });
+        return reply(context, errorText(classified.id, classified.error), { status: 400 });
     }
   }
 
-  return (exchange) => withJson(exchange.request, answerBody, exchange);
+  return (context) => withJson(context.request, answerBody, context);
 }
 
 /** True when the request or any message in it carries a credential, good or bad. */
-const carriesAny = ({ request }: Exchange, body: unknown): boolean =>
+const carriesAny = ({ request }: RequestContext, body: unknown): boolean =>
   carriesCredential(readCredentials(request.headers, null)) || carriesApiKey(body);
 
 /** What it takes to answer a call once its result is there. */
 interface MadeCall extends Perishable {
-  readonly exchange: Exchange;
+  readonly context: RequestContext;
   readonly id: Id;
   readonly era: Era;
   readonly step: ToolStep;
@@ -258,14 +255,14 @@ const EVENTS = 'text/event-stream';
 const JSON_AND_EVENTS = 'application/json, text/event-stream';
 
 /** A client that takes neither gets JSON: it may be mistaken about what it can read. */
-function takesJson({ request }: Exchange): boolean {
+function takesJson({ request }: RequestContext): boolean {
   const accept = request.headers.get('accept');
   if (accept === null || accept === JSON_AND_EVENTS) return true;
   return accepts(accept, 'application/json') || !accepts(accept, EVENTS);
 }
 
 /** Only a client that names event streams: one that takes anything may not know them. */
-function takesEvents({ request }: Exchange): boolean {
+function takesEvents({ request }: RequestContext): boolean {
   const accept = request.headers.get('accept')?.toLowerCase() ?? '';
   return accept.includes(EVENTS) && accepts(accept, EVENTS);
 }

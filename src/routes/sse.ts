@@ -1,10 +1,10 @@
 // GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the answers to what is posted.
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
-import type { Principals } from '../guards/subjects.ts';
+import type { ResolveSubjects } from '../guards/subjects.ts';
 import { withJson } from '../http/body.ts';
-import type { Exchange } from '../http/context.ts';
-import { holdingOpen, type NeedsHttps } from '../http/context.ts';
+import type { RequestContext } from '../http/context.ts';
+import { holdingOpen } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, type Sent } from '../http/event-stream.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
@@ -38,17 +38,15 @@ import {
   toolResultText,
 } from '../mcp/tool-result.ts';
 import type { Problem } from '../problem.ts';
-import type { Call, CallMaker } from '../tools/core/call.ts';
+import { type Call, callOf } from '../tools/core/call.ts';
 import type { RunTool, ToolResult } from '../tools/core/run.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;
-  readonly newCall: CallMaker;
-  readonly needsHttps: NeedsHttps;
   readonly runTool: RunTool;
   readonly streams: EventStreams;
   readonly sessions: Sessions;
-  readonly principals: Principals;
+  readonly resolveSubjects: ResolveSubjects;
   /** The path of PUBLIC_URL: empty or `/…`. */
   readonly publicPath: string;
   readonly metadataUrl: () => string | null;
@@ -69,56 +67,56 @@ const TOO_LARGE = 'The result is too large for this transport; use /mcp';
 const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data: { code: OVERLOADED.code } };
 
 interface Posted {
-  readonly exchange: Exchange;
+  readonly context: RequestContext;
   readonly sessionId: string;
 }
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: Handler } {
-  const { methods, newCall, needsHttps, runTool, streams, sessions, principals, publicPath, metadataUrl } = options;
+  const { methods, runTool, streams, sessions, resolveSubjects, publicPath, metadataUrl } = options;
 
-  async function open(exchange: Exchange): Promise<Response> {
-    const { request, requestId } = exchange;
+  async function open(context: RequestContext): Promise<Response> {
+    const { request, requestId } = context;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
-    const { credentials, source } = newCall(exchange, null);
+    const { credentials, source } = callOf(context, null);
     const address = source(); // now: a client that leaves has none
-    const callers = await principals(credentials, source);
+    const callers = await resolveSubjects(credentials, source);
     const { subjects, unknown } = callers;
     if (subjects.length === 0 && unknown !== null) return problemResponse(unknown, requestId);
-    const session = sessions.open((onEnd) => streams.open(exchange, onEnd), callers, address);
+    const session = sessions.open((onEnd) => streams.open(context, onEnd), callers, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
     // A path without an origin: clients insist on the origin they connected to.
     session.stream.send(() => ({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` }));
     return session.stream.response;
   }
 
-  function post(exchange: Exchange): Awaitable<Response> {
-    const { request, requestId } = exchange;
+  function post(context: RequestContext): Awaitable<Response> {
+    const { request, requestId } = context;
     const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!sessions.has(sessionId)) return problemResponse(NO_SESSION, requestId);
-    return withJson(request, postBody, { exchange, sessionId });
+    return withJson(request, postBody, { context, sessionId });
   }
 
-  async function postBody(body: Result<unknown, Problem>, { exchange, sessionId }: Posted): Promise<Response> {
-    const { request, requestId } = exchange;
+  async function postBody(body: Result<unknown, Problem>, { context, sessionId }: Posted): Promise<Response> {
+    const { request, requestId } = context;
     if (!body.ok) {
       if (body.error.code === 'invalid_json') return refusal(undefined, PARSE_ERROR);
       return problemResponse(body.error, requestId);
     }
-    if (needsHttps(exchange) && carriesApiKey(body.value))
+    if (!context.acceptsCredentials && carriesApiKey(body.value))
       return problemResponse({ code: 'https_required' }, requestId);
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
     const step = message.kind === 'request' ? methods.step(message, legacyContext(request.headers)) : undefined;
-    const call = newCall(exchange, step?.kind === 'tool' ? step.metaApiKey : keyIn(message));
-    const callers = await principals(call.credentials, call.source);
+    const call = callOf(context, step?.kind === 'tool' ? step.metaApiKey : keyIn(message));
+    const callers = await resolveSubjects(call.credentials, call.source);
     const found = sessions.find(sessionId, callers, step?.kind === 'tool');
     if (!found.ok) return problemResponse(found.error, requestId);
     const session = found.value;
     if (message.kind === 'notification') takeNotification(session, message);
     if (message.kind !== 'request' || step === undefined) return accepted();
     session.used = true;
-    if (step.kind === 'tool') return takeCall(exchange, session, message, step, call);
+    if (step.kind === 'tool') return takeCall(context, session, message, step, call);
     const { id } = message;
     const textOf = () => (step.kind === 'result' ? resultText(id, step.members) : errorText(id, step.error));
     send(session, textOf, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
@@ -126,13 +124,13 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   }
 
   function takeCall(
-    exchange: Exchange,
+    context: RequestContext,
     session: Session,
     { id }: RequestMessage,
     step: ToolStep,
     call: Call,
   ): Awaitable<Response> {
-    const { requestId } = exchange;
+    const { requestId } = context;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
     if (session.calls.size >= SESSION_CALLS_MAX) return problemResponse(OVERLOADED, requestId);
     const cancel = new AbortController();
@@ -154,7 +152,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the answer to the POST.
     const waits = step.tool.credential === 'user_jwt' && metadataUrl() !== null;
-    return waits ? holdingOpen(exchange, step.tool.timeoutMs, answered) : accepted();
+    return waits ? holdingOpen(context, step.tool.timeoutMs, answered) : accepted();
   }
 
   function sendResult(session: Session, id: Id, requestId: string, result: ToolResult): void {

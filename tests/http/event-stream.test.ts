@@ -1,6 +1,7 @@
 // Server-sent events: their framing, what a stream takes, and what becomes of one that nobody reads.
 
 import { describe, expect, test } from 'bun:test';
+import { RequestContext } from '../../src/http/context.ts';
 import { EVENT_BYTES_MAX, eventText } from '../../src/http/event-stream.ts';
 import { createEventStreams } from '../../src/http/keep-alive.ts';
 import { createSendBudget } from '../../src/http/send-budget.ts';
@@ -31,9 +32,11 @@ function openStream(budgetBytes?: number) {
   const budget = createSendBudget(clock, log, budgetBytes);
   const streams = createEventStreams(clock, budget);
   const request = new Request('http://localhost/sse');
+  const server = { production: false, trustProxy: false };
+  const context = new RequestContext(server, NO_CONNECTION, request, 'r', false);
   function open() {
     const seen = { ended: 0 };
-    const stream = streams.open({ request, path: '/sse', requestId: 'r', secure: false, peer: NO_CONNECTION }, () => {
+    const stream = streams.open(context, () => {
       seen.ended += 1;
     });
     const reader = stream.response.body?.getReader();

@@ -1,10 +1,10 @@
 // Answers that become ready in one turn of the event loop leave together at its end, each right after its last look.
 
 import { expect, test } from 'bun:test';
-import { createDepartures } from '../../src/http/response-batching.ts';
+import { createResponseBatcher } from '../../src/http/response-batching.ts';
 
 test('the first two leave at once; each of the others is looked at only when the one before it was written', async () => {
-  const departure = createDepartures();
+  const departure = createResponseBatcher();
   const events: string[] = [];
   const answer = async (name: string) => {
     await departure();

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { Exchange } from '../../src/http/context.ts';
+import type { RequestContext } from '../../src/http/context.ts';
 import { liveAnswer } from '../../src/mcp/progress.ts';
 import { Call } from '../../src/tools/core/call.ts';
 import { callTool } from '../../src/tools/core/run.ts';
@@ -82,7 +82,7 @@ describe('progress', () => {
         throw new Error('the answer has left already');
       },
     };
-    const live = liveAnswer(streams, {} as Exchange, 'p-1');
+    const live = liveAnswer(streams, {} as RequestContext, 'p-1');
     expect(live.finish('{}', () => '{}')).toBeUndefined();
     live.report(1);
     expect(opened).toBe(0);

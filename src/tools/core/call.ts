@@ -1,6 +1,6 @@
 // One call of a tool: what it carries, and how it is made from a request.
 
-import type { Exchange } from '../../http/context.ts';
+import type { RequestContext } from '../../http/context.ts';
 import { type Credentials, readCredentials } from '../../http/credentials.ts';
 import type { RateLimitState } from '../../http/headers.ts';
 import type { JsonObject } from '../../lib/text.ts';
@@ -77,18 +77,14 @@ export class Call {
   }
 }
 
-/** Makes the call of one request. */
-export type CallMaker = (exchange: Exchange, metaApiKey: string | null, extras?: CallExtras) => Call;
-
-export const createCallMaker =
-  (sourceOf: (exchange: Exchange) => string): CallMaker =>
-  (exchange, metaApiKey, extras) =>
-    new Call(
-      exchange.requestId,
-      readCredentials(exchange.request.headers, metaApiKey),
-      () => sourceOf(exchange),
-      extras,
-    );
+/** The call that a request makes. `metaApiKey`: the key in its body, if any. */
+export const callOf = (context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call =>
+  new Call(
+    context.requestId,
+    readCredentials(context.request.headers, metaApiKey),
+    () => context.clientAddress(),
+    extras,
+  );
 
 export interface SplitInput {
   readonly fields: JsonObject;
