@@ -80,6 +80,13 @@ const PROBLEMS: readonly {
   { code: 'not_found', status: 404, title: 'Not Found', ask: (app) => fetch(`${app.url}/nope`) },
   { code: 'tool_not_found', status: 404, title: 'Not Found', ask: (app) => post(app, 'nope', '{}', {}) },
   {
+    code: 'session_not_found',
+    status: 404,
+    title: 'Not Found',
+    ask: (app) => fetch(`${app.url}/messages?sessionId=x`, { method: 'POST', body: '{}' }),
+    detail: 'No such session here; behind a balancer /sse needs sticky routing',
+  },
+  {
     code: 'method_not_allowed',
     status: 405,
     title: 'Method Not Allowed',

@@ -2,11 +2,15 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { RequestContext } from '../../src/http/context.ts';
+import { RequestContext } from '../../src/http/context.ts';
+import { createEventStreams } from '../../src/http/keep-alive.ts';
+import { createSendBudget } from '../../src/http/send-budget.ts';
+import { createLog } from '../../src/log/log.ts';
 import { progressResponse } from '../../src/mcp/progress.ts';
 import { Call } from '../../src/tools/core/call.ts';
 import { callTool } from '../../src/tools/core/run.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
+import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, eventReader, type HeaderMap, modern, post, postRaw, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { createTestApp } from '../support/test-app.ts';
@@ -234,6 +238,22 @@ test('a tool that takes too long is stopped, and the agent reads why', async () 
   });
   await steered.aborted;
   steered.finish();
+});
+
+test('a result for which the budget has no room is refused on its stream, in-band', async () => {
+  const clock = testClock();
+  const log = createLog({ level: 'error', clock, write: async () => {} });
+  const budget = createSendBudget(clock, log, 1_000_000);
+  const streams = createEventStreams(clock, budget);
+  const server = { production: false, trustProxy: false };
+  const context = new RequestContext(server, NO_CONNECTION, new Request('http://localhost/mcp'), 'r', false);
+  const answers = [progressResponse(streams, context, 1), progressResponse(streams, context, 2)];
+  for (const answer of answers) answer.report(1);
+  const finished = answers.map((answer) => answer.finish(`"${'x'.repeat(700_000)}"`, () => '"refused"'));
+  expect(budget.heldBytes).toBeWithin(650_000, 700_000);
+  const read = finished.map(async (response) => (response ? (await eventsOf(response).rest()).at(-1)?.data : ''));
+  expect((await Promise.all(read)).map((data) => data?.length)).toEqual([700_002, '"refused"'.length]);
+  expect(budget.heldBytes).toBe(0);
 });
 
 test('a client that never reads costs the progress it misses, and no memory', async () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/lib/result.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
-import { call, openSse, request } from '../support/mcp.ts';
+import { call, openSse, post, request } from '../support/mcp.ts';
 import { rawConnection, rawPost } from '../support/raw.ts';
 import {
   BEHIND_PROXY,
@@ -159,27 +159,87 @@ describe('a quiet stream', () => {
   }, 20_000);
 });
 
-test('answers that are ready at the same moment reach a client that reads, however large they are together', async () => {
+/** A tool whose calls answer all together with `chars` characters each, when they are told to. */
+function largeTool(chars: number) {
   const ready = Promise.withResolvers<void>();
-  const running: string[] = [];
-  const large = defineTool(anyone, {
+  const seen = { running: 0 };
+  const tool = defineTool(anyone, {
     ...facts('large'),
     input: v.strictObject({}),
-    async run(_input, { requestId }) {
-      running.push(requestId);
+    async run() {
+      seen.running += 1;
       await ready.promise;
-      return ok({ content: [{ type: 'text', text: 'x'.repeat(200_000) }] });
+      return ok({ content: [{ type: 'text', text: 'x'.repeat(chars) }] });
     },
   });
-  await using app = await createTestApp({ tools: () => [large] });
+  return { tool, seen, answer: ready.resolve };
+}
+
+/** Has that many calls answer with 200 KB at the same moment, and reads what comes, by id. */
+async function burstOf(calls: number): Promise<Map<number, string>> {
+  const { tool, seen, answer } = largeTool(200_000);
+  await using app = await createTestApp({ tools: () => [tool] });
   const session = await openSse(app);
-  const ids = Array.from({ length: 20 }, (_, id) => id);
-  for (const id of ids) await session.post({ ...call('large'), id });
-  await until(() => running.length === ids.length);
-  ready.resolve();
-  const answered: number[] = [];
-  while (answered.length < ids.length) answered.push((await session.nextMessage())?.id);
-  expect(answered.sort((a, b) => a - b)).toEqual(ids);
+  for (let id = 0; id < calls; id += 1) await session.post({ ...call('large'), id });
+  await until(() => seen.running === calls);
+  answer();
+  const answered = new Map<number, string>();
+  while (answered.size < calls) {
+    const { id, result } = await session.nextMessage();
+    answered.set(id, result.content[0].text);
+  }
+  return answered;
+}
+
+describe('answers that are ready at the same moment', () => {
+  test('reach a client that reads, 4 MB together', async () => {
+    for (const text of (await burstOf(20)).values()) expect(text).toHaveLength(200_000);
+  });
+
+  test('beyond that each has one, and those without room say so', async () => {
+    const texts = [...(await burstOf(60)).values()];
+    const whole = texts.filter((text) => text.length === 200_000);
+    expect(whole.length).toBeGreaterThanOrEqual(20);
+    expect(whole.length).toBeLessThan(60);
+    const others = new Set(texts.filter((text) => text.length !== 200_000));
+    expect([...others]).toEqual(['The server is at its limit; try again']);
+  });
+});
+
+describe('an answer that is larger than an event may be', () => {
+  const TOO_LARGE = 'The result is too large for this transport; use /mcp';
+
+  test('is one in-band that says so, and the stream goes on', async () => {
+    const { tool, answer } = largeTool(1024 * 1024);
+    answer();
+    const structured = defineTool(anyone, {
+      ...facts('structured'),
+      input: v.strictObject({}),
+      output: v.strictObject({ text: v.string() }),
+      run: () => ok({ text: 'x'.repeat(600_000) }), // which MCP has twice
+    });
+    const page = {
+      name: 'page',
+      title: 'page',
+      description: 'a large page',
+      mimeType: 'text/plain',
+      uri: 'ui://large',
+      read: () => ({ text: 'x'.repeat(1024 * 1024) }),
+    };
+    await using app = await createTestApp({ tools: () => [tool, structured], resources: [page] });
+    const session = await openSse(app);
+    for (const name of ['large', 'structured']) {
+      await session.post(call(name));
+      const { id, result } = await session.nextMessage();
+      expect([id, result]).toEqual([1, { content: [{ type: 'text', text: TOO_LARGE }], isError: true }]);
+      expect((await post(app, call(name))).body.result.isError).toBeUndefined();
+    }
+    await session.post(request('resources/read', { uri: page.uri }, 'page'));
+    const error = { code: -32000, message: TOO_LARGE, data: { code: 'overloaded' } };
+    expect(await session.nextMessage()).toEqual({ jsonrpc: '2.0', id: 'page', error });
+    await session.post(request('ping', undefined, 'still here'));
+    expect(await session.nextMessage()).toEqual({ jsonrpc: '2.0', id: 'still here', result: {} });
+  });
 });
 
 describe('a stream that nobody reads', () => {

@@ -1,4 +1,4 @@
-// 500 event streams that nobody reads, on both runtimes.
+// Event streams that nobody reads: on Deno, and with lists of all sizes.
 
 import { expect, test } from 'bun:test';
 import { folderWithKeys, STREAM_USES, type StreamsReport, unreadLists, unreadStreams } from './unread-streams.ts';
@@ -12,11 +12,11 @@ function check(what: string, { residentMb, medianMs, calls }: StreamsReport): vo
   expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
 }
 
-for (const runtime of ['bun', 'deno'] as const) {
-  test.each(STREAM_USES)(`${runtime}: 500 streams %s`, async (use) => {
-    check(`${runtime}, ${use}`, await unreadStreams(use, { streams: 500, runtime }));
-  });
+test.each(STREAM_USES)('Deno: 500 streams %s', async (use) => {
+  check(`Deno, ${use}`, await unreadStreams(use, { streams: 500, runtime: 'deno' }));
+});
 
+for (const runtime of ['bun', 'deno'] as const) {
   test(`${runtime}: one stream, and 8 lists of all sizes`, async () => {
     for (const scopeChars of [100, 500, 2000]) {
       const folder = await folderWithKeys(1000, scopeChars);
