@@ -42,7 +42,7 @@ export function toolsRoute(options: ToolsRouteOptions): ToolsRoute {
   const toolAt = remembering((path) => tools.get(path.slice(prefix.length)) ?? null);
 
   /** Every answer of a rate-limited tool states its limit, even a refusal before any guard. */
-  function refuse(exchange: Exchange, problem: Problem, limit = toolAt(exchange.path)?.unusedLimit): Response {
+  function refuse(exchange: Exchange, problem: Problem, limit = toolAt(exchange.path)?.fullQuota): Response {
     return problemResponse(problem, exchange.requestId, challengeFor(problem, metadataUrl()), limit);
   }
 
