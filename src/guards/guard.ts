@@ -2,54 +2,86 @@
 // itself.
 
 import type { RateLimitState } from '../http/headers.ts';
-import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
+import { type Awaitable, isPromise, ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 
 /** What a caller is asked to bring: a user's token, or an API key. */
 export type Credential = 'user_jwt' | 'api_key';
 
 /**
- * A decision over a context. `In` is what must already be there, `Add` what the guard adds: because composition
+ * A decision over a context. `In` is what must already be there, `Add` what the guard adds: because `sequence`
  * checks both, a scope guard before the key guard does not compile.
  */
 export interface Guard<In, Add extends object = object> {
   (context: In): Awaitable<Result<Add, Problem>>;
   /** The credential it asks for, if any; used in descriptions and challenges. */
   readonly credential?: Credential | undefined;
-  /** Full quota, for the RateLimit headers of calls that an earlier guard refuses. */
-  readonly unusedLimit?: RateLimitState | undefined;
+  /** The full quota of its rate limit, if any, for the RateLimit headers of calls that an earlier guard refuses. */
+  readonly fullQuota?: RateLimitState | undefined;
 }
 
 /** The result of a guard that allows the call and adds nothing. */
-export const ADDS_NOTHING: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
+export const PASS: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
 
-/** `context` with what a guard added. A composed guard has put it there already and returns the context itself. */
-export function extend<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
-  if ((added as object) === context || added === ADDS_NOTHING.value) return context as Context & Add;
+/**
+ * Puts what a guard added into the context, which belongs to one call. A sequence has done so already and returns the
+ * context itself.
+ */
+export function addTo<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
+  if ((added as object) === context || added === PASS.value) return context as Context & Add;
   const extended = context as Context & Add;
+  // Object.assign would cost a call 90 ns more, 5 % of running get_data.
   for (const name of Object.keys(added) as (keyof Add)[]) extended[name] = added[name] as (Context & Add)[keyof Add];
   return extended;
 }
 
 /**
- * `first`, then `second` with what `first` added; the first refusal is the answer. The context belongs to one call, so
- * what guards add is put into it rather than into a copy. NoInfer: the types come from the guards, not from the type
- * expected of the result.
+ * Guards one after another, each with what those before it added; the first refusal is the result. Asks for the
+ * credential of the first guard that has one; the rate limit is that of the last. NoInfer: the types come from the
+ * guards, not from the type expected of the result.
  */
-export function both<In extends object, A extends object, B extends object>(
-  first: Guard<In, A>,
-  second: Guard<In & A, B>,
-): NoInfer<Guard<In, A & B>> {
-  function goOn(added: Result<A, Problem>, context: In): Awaitable<Result<A & B, Problem>> {
-    if (!added.ok) return added;
-    const extended = extend(context, added.value);
-    return chain(second(extended), finish, extended);
-  }
-  const finish = (more: Result<B, Problem>, extended: In & A): Result<A & B, Problem> =>
-    more.ok ? ok(extend(extended, more.value)) : more;
-  const decide = (context: In) => chain(first(context), goOn, context);
-  return Object.assign(decide, {
-    credential: first.credential ?? second.credential,
-    unusedLimit: second.unusedLimit ?? first.unusedLimit,
+export function sequence<In extends object, A extends object, B extends object>(
+  a: Guard<In, A>,
+  b: Guard<In & A, B>,
+): NoInfer<Guard<In, A & B>>;
+export function sequence<In extends object, A extends object, B extends object, C extends object>(
+  a: Guard<In, A>,
+  b: Guard<In & A, B>,
+  c: Guard<In & A & B, C>,
+): NoInfer<Guard<In, A & B & C>>;
+export function sequence<In extends object, A extends object, B extends object, C extends object, D extends object>(
+  a: Guard<In, A>,
+  b: Guard<In & A, B>,
+  c: Guard<In & A & B, C>,
+  d: Guard<In & A & B & C, D>,
+): NoInfer<Guard<In, A & B & C & D>>;
+export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
+  return Object.assign((context: object) => runFrom(guards, 0, context), {
+    credential: guards.find(({ credential }) => credential !== undefined)?.credential,
+    fullQuota: guards.findLast(({ fullQuota }) => fullQuota !== undefined)?.fullQuota,
   });
+}
+
+/** Runs the guards from position `start` on. */
+function runFrom(guards: readonly Guard<object>[], start: number, context: object): ReturnType<Guard<object>> {
+  for (let at = start; at < guards.length; at += 1) {
+    const result = (guards[at] as Guard<object>)(context);
+    if (isPromise(result)) return resumeAfter(result, guards, at, context);
+    if (!result.ok) return result;
+    addTo(context, result.value);
+  }
+  return ok(context);
+}
+
+// A function of its own: a closure in the loop would cost every call an allocation, even one that never waits.
+async function resumeAfter(
+  result: Promise<Result<object, Problem>>,
+  guards: readonly Guard<object>[],
+  at: number,
+  context: object,
+): Promise<Result<object, Problem>> {
+  const arrived = await result;
+  if (!arrived.ok) return arrived;
+  addTo(context, arrived.value);
+  return runFrom(guards, at + 1, context);
 }

@@ -4,7 +4,7 @@
 import type { RateLimit, RateLimitState } from '../http/headers.ts';
 import { err } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
-import { ADDS_NOTHING, type Guard } from './guard.ts';
+import { type Guard, PASS } from './guard.ts';
 
 export interface LimitedCall {
   /** Written here, for the answer's headers. */
@@ -32,7 +32,7 @@ const BUCKETS_MAX = 100_000;
 
 export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions<In>): Guard<In> {
   const { requests, windowMs, key, clock } = options;
-  if (requests === 0) return () => ADDS_NOTHING;
+  if (requests === 0) return () => PASS;
   const buckets = new Map<string, Bucket>();
   const limit: RateLimit = { requests, windowS: windowMs / 1000 };
 
@@ -62,7 +62,7 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;
     call.rateLimit = { limit, remaining: requests - bucket.used, resetS };
-    return admitted ? ADDS_NOTHING : err({ code: 'rate_limited', retryAfterS: resetS });
+    return admitted ? PASS : err({ code: 'rate_limited', retryAfterS: resetS });
   };
-  return Object.assign(decide, { unusedLimit: { limit, remaining: requests, resetS: limit.windowS } });
+  return Object.assign(decide, { fullQuota: { limit, remaining: requests, resetS: limit.windowS } });
 }

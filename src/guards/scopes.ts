@@ -2,7 +2,7 @@
 
 import { err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
-import { ADDS_NOTHING, type Guard } from './guard.ts';
+import { type Guard, PASS } from './guard.ts';
 
 export interface ScopedCall {
   readonly requestId: string;
@@ -14,7 +14,7 @@ export function scopesGuard(log: Log) {
   return (...required: readonly string[]): Guard<ScopedCall> =>
     ({ requestId, auth }) => {
       const held = auth.scopes ?? [];
-      if (holds(held, required)) return ADDS_NOTHING;
+      if (holds(held, required)) return PASS;
       log.warn('Insufficient scopes', { requestId, keyId: auth.keyId, userId: auth.subject, required, held });
       return err({ code: 'insufficient_scope', required });
     };

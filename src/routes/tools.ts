@@ -37,7 +37,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
   const responseHeaders = createResponseHeaders();
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
-  function refuse(context: RequestContext, problem: Problem, limit = tool.unusedLimit ?? undefined): Response {
+  function refuse(context: RequestContext, problem: Problem, limit = tool.fullQuota ?? undefined): Response {
     return problemResponse(problem, context.requestId, challengeFor(problem, metadataUrl()), limit);
   }
 

@@ -1,7 +1,7 @@
 // The sample tool for programs: an API key, the rate limit, the scope `read`. A model for your own tools.
 
 import * as v from 'valibot';
-import { both } from '../guards/guard.ts';
+import { sequence } from '../guards/guard.ts';
 import { ok } from '../lib/result.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
@@ -14,7 +14,7 @@ const SAMPLE_ROWS: v.InferOutput<typeof row>[] = [
 ];
 
 export const getData = ({ guards }: ToolDeps) =>
-  defineTool(both(guards.apiKey, guards.scopes('read')), {
+  defineTool(sequence(guards.apiKey, guards.scopes('read')), {
     name: 'get_data',
     title: 'Get data',
     description:

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { both, type Guard } from '../../src/guards/guard.ts';
+import { type Guard, PASS, sequence } from '../../src/guards/guard.ts';
 import { scopesGuard } from '../../src/guards/scopes.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { systemClock } from '../../src/lib/runtime.ts';
@@ -15,18 +15,32 @@ import { facts } from '../support/tools.ts';
 const schemas = { input: v.strictObject({}), output: v.strictObject({ who: v.string() }) };
 
 const tools = ({ guards }: ToolDeps) => [
-  defineTool(both(guards.apiKey, guards.scopes('read', 'write')), {
+  defineTool(sequence(guards.apiKey, guards.scopes('read', 'write')), {
     ...facts('right_order'),
     ...schemas,
     run: (_input, { auth }) => ok({ who: auth.subject }),
   }),
   defineTool(
-    both(
-      both(guards.apiKey, guards.rateLimit({ requests: 9, window: '1h', key: ({ auth }) => auth.keyId })),
+    sequence(
+      guards.apiKey,
+      guards.rateLimit({ requests: 9, window: '1h', key: ({ auth }) => auth.keyId }),
       guards.scopes('read'),
     ),
     {
       ...facts('three_guards'),
+      ...schemas,
+      run: (_input, { auth }) => ok({ who: auth.keyId }),
+    },
+  ),
+  defineTool(
+    sequence(
+      guards.apiKey,
+      guards.scopes('read'),
+      guards.rateLimit({ requests: 5, window: '1m', key: ({ auth }) => auth.keyId }),
+      guards.rateLimit({ requests: 9, window: '1h', key: ({ auth }) => auth.subject }),
+    ),
+    {
+      ...facts('four_guards'),
       ...schemas,
       run: (_input, { auth }) => ok({ who: auth.keyId }),
     },
@@ -36,11 +50,30 @@ const tools = ({ guards }: ToolDeps) => [
 /** Never called: the compiler's refusal is the test. */
 export const wrong = ({ guards }: ToolDeps) => [
   // @ts-expect-error: the scope guard needs what the key guard adds, so it can't come first
-  defineTool(both(guards.scopes('read'), guards.apiKey), {
+  defineTool(sequence(guards.scopes('read'), guards.apiKey), {
     ...facts('scopes_first'),
     ...schemas,
     run: () => ok({ who: '' }),
   }),
+  // @ts-expect-error: nor can it come first of three
+  defineTool(sequence(guards.scopes('read'), guards.apiKey, guards.scopes('write')), {
+    ...facts('scopes_first_of_three'),
+    ...schemas,
+    run: () => ok({ who: '' }),
+  }),
+  defineTool(
+    // @ts-expect-error: before the key guard there is no key id to count by
+    sequence(guards.rateLimit({ requests: 9, window: '1h', key: ({ auth }) => auth.keyId }), guards.apiKey),
+    { ...facts('limit_first'), ...schemas, run: () => ok({ who: '' }) },
+  ),
+  defineTool(
+    sequence(
+      guards.userJwt,
+      // @ts-expect-error: a user JWT says who, but there is no key id to count by
+      guards.rateLimit({ requests: 9, window: '1h', key: ({ auth }) => auth.keyId }),
+    ),
+    { ...facts('limit_by_key_of_a_user'), ...schemas, run: () => ok({ who: '' }) },
+  ),
   // @ts-expect-error: nor can it stand alone
   defineTool(guards.scopes('read'), { ...facts('scopes_alone'), ...schemas, run: () => ok({ who: '' }) }),
   defineTool(guards.userJwt, {
@@ -75,28 +108,81 @@ describe('scope guard', () => {
   });
 });
 
-describe('both', () => {
+test('a tool behind three or four guards runs with what they added, and states the last limit', async () => {
+  await using app = await createTestApp({ tools });
+  const key = await insertKey(app, 'alice', ['read']);
+  const three = await app.call('three_guards', {}, { 'x-api-key': key });
+  expect(three).toMatchObject({ status: 200, body: { who: expect.stringMatching(/./) } });
+  expect(three.headers.get('ratelimit')).toBe('"key";r=8;t=3600');
+  expect((await app.call('three_guards')).headers.get('ratelimit')).toBe('"key";r=9;t=3600');
+  const four = await app.call('four_guards', {}, { 'x-api-key': key });
+  expect(four).toMatchObject({ status: 200, body: three.body });
+  expect(four.headers.get('ratelimit')).toBe('"key";r=8;t=3600');
+});
+
+describe('sequence', () => {
   const addsA: Guard<object, { a: number }> = () => ok({ a: 1 });
   const addsB: Guard<{ a: number }, { b: number }> = ({ a }) => ok({ b: a + 1 });
+  const addsC: Guard<{ a: number; b: number }, { c: number }> = ({ a, b }) => ok({ c: a + b + 1 });
+  const addsD: Guard<{ c: number }, { d: number }> = ({ c }) => ok({ d: c + 1 });
+  const passes: Guard<object> = () => PASS;
   const refuses: Guard<object> = () => err({ code: 'missing_api_key' });
+  const refusal = { ok: false, error: { code: 'missing_api_key' } } as const;
 
-  test('adds what both add, and the second sees what the first added', async () => {
-    expect(await both(addsA, addsB)({})).toEqual({ ok: true, value: { a: 1, b: 2 } });
+  const laterA: typeof addsA = async (context) => addsA(context);
+  const laterB: typeof addsB = async (context) => addsB(context);
+  const laterC: typeof addsC = async (context) => addsC(context);
+  const laterPasses: Guard<object> = async () => PASS;
+  const laterRefuses: Guard<object> = async () => refusal;
+
+  test('a sequence adds what each guard adds, and each sees what those before it added', async () => {
+    expect(await sequence(addsA, addsB)({})).toEqual({ ok: true, value: { a: 1, b: 2 } });
+    expect(await sequence(addsA, addsB, addsC)({})).toEqual({ ok: true, value: { a: 1, b: 2, c: 4 } });
+    const all = { a: 1, b: 2, c: 4, d: 5 };
+    expect(await sequence(addsA, addsB, addsC, addsD)({})).toEqual({ ok: true, value: all });
+    expect(await sequence(sequence(addsA, passes, addsB), sequence(addsC, addsD))({})).toEqual({
+      ok: true,
+      value: all,
+    });
   });
 
-  test('the first refusal is the answer, and the second guard is not asked', async () => {
-    let asked = false;
+  test('a sequence puts what guards add into the context itself; PASS leaves it as it is', async () => {
+    const context = { mine: true };
+    const result = await sequence(passes, addsA, passes)(context);
+    expect(result.ok && result.value).toBe(context as typeof context & { a: number });
+    expect(context).toEqual({ mine: true, a: 1 } as typeof context);
+    expect(PASS).toEqual({ ok: true, value: {} });
+  });
+
+  test('the first refusal is the result of a sequence, and no guard after it is asked', async () => {
+    let asked = 0;
     const spy: Guard<object> = () => {
-      asked = true;
-      return ok({});
+      asked += 1;
+      return PASS;
     };
-    expect(await both(refuses, spy)({})).toEqual({ ok: false, error: { code: 'missing_api_key' } });
-    expect(asked).toBe(false);
-    expect(await both(spy, refuses)({})).toEqual({ ok: false, error: { code: 'missing_api_key' } });
+    expect(await sequence(refuses, spy)({})).toEqual(refusal);
+    expect(await sequence(refuses, spy, spy, spy)({})).toEqual(refusal);
+    expect(await sequence(laterRefuses, spy, spy)({})).toEqual(refusal);
+    expect(asked).toBe(0);
+    expect(await sequence(spy, refuses, spy)({})).toEqual(refusal);
+    expect(asked).toBe(1);
   });
 
-  test('works with guards that answer later', async () => {
-    const later: Guard<object, { a: number }> = async () => ok({ a: 1 });
-    expect(await both(later, addsB)({})).toEqual({ ok: true, value: { a: 1, b: 2 } });
+  test('a sequence of synchronous guards is synchronous; it waits for those that answer later, wherever they stand', async () => {
+    const all = { ok: true, value: { a: 1, b: 2, c: 4 } } as const;
+    expect(sequence(addsA, addsB, addsC)({})).toEqual(all);
+    expect(await sequence(laterA, addsB, addsC)({})).toEqual(all);
+    expect(await sequence(addsA, laterB, addsC)({})).toEqual(all);
+    expect(await sequence(addsA, addsB, laterC)({})).toEqual(all);
+    expect(await sequence(laterA, laterB, laterC)({})).toEqual(all);
+  });
+
+  test('what a guard throws goes to the caller of the sequence', async () => {
+    const bug: Guard<object> = () => {
+      throw new Error('a bug');
+    };
+    expect(() => sequence(passes, bug, refuses)({})).toThrow('a bug');
+    const later = Promise.resolve(sequence(laterPasses, bug, refuses)({}));
+    expect(await later.catch(String)).toBe('Error: a bug');
   });
 });

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { both } from '../../src/guards/guard.ts';
+import { sequence } from '../../src/guards/guard.ts';
 import { type LimitedCall, rateLimitGuard } from '../../src/guards/rate-limit.ts';
 import { ok } from '../../src/lib/result.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
@@ -158,10 +158,13 @@ describe('a limit of a tool of its own', () => {
       ...facts('open'),
       ...rest,
     }),
-    defineTool(both(guards.userJwt, guards.rateLimit({ requests: 1, window: '1h', key: ({ auth }) => auth.subject })), {
-      ...facts('per_user'),
-      ...rest,
-    }),
+    defineTool(
+      sequence(guards.userJwt, guards.rateLimit({ requests: 1, window: '1h', key: ({ auth }) => auth.subject })),
+      {
+        ...facts('per_user'),
+        ...rest,
+      },
+    ),
   ];
 
   test('calls without a bucket share the bucket `unknown`', async () => {

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { both, type Guard } from '../../src/guards/guard.ts';
+import { type Guard, sequence } from '../../src/guards/guard.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { Call } from '../../src/tools/core/call.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
@@ -87,8 +87,8 @@ test('what a tool asks for is what its guards ask for, in whatever order they ar
       const limit = guards.rateLimit({ requests: 5, window: '1m', key: () => undefined });
       return [
         tool('anyone', limit),
-        tool('person', both(limit, guards.userJwt)),
-        tool('program', both(both(guards.apiKey, guards.scopes('read')), limit)),
+        tool('person', sequence(limit, guards.userJwt)),
+        tool('program', sequence(guards.apiKey, guards.scopes('read'), limit)),
       ];
     },
   });

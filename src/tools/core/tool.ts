@@ -2,7 +2,7 @@
 
 import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
 import type * as v from 'valibot';
-import { type Credential, extend, type Guard } from '../../guards/guard.ts';
+import { addTo, type Credential, type Guard } from '../../guards/guard.ts';
 import type { RateLimitState } from '../../http/headers.ts';
 import { once } from '../../lib/memoize.ts';
 import { type Awaitable, chain, ok, type Result } from '../../lib/result.ts';
@@ -43,7 +43,7 @@ export interface Tool extends ToolFacts {
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
   /** The rate limit as answers show it when the call was refused before it; null: the tool has none. */
-  readonly unusedLimit: RateLimitState | null;
+  readonly fullQuota: RateLimitState | null;
   /** Guards, then input, then run, then output check. Use `callTool`. */
   readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolOutput, Problem>>;
 }
@@ -101,24 +101,24 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     return ok({ json: JSON.stringify(checked.value) });
   }
 
-  function goOn(
+  function afterGuards(
     guarded: Result<Added, Problem>,
     { raw, call }: { readonly raw: unknown; readonly call: Call },
   ): Awaitable<Result<ToolOutput, Problem>> {
     if (!guarded.ok) return guarded;
     const parsed = parse(raw);
     if (!parsed.ok) return parsed;
-    return chain(run(parsed.value, extend(call, guarded.value)), encode);
+    return chain(run(parsed.value, addTo(call, guarded.value)), encode);
   }
 
   return {
     ...facts,
     credential: guard.credential ?? null,
     timeoutMs,
-    unusedLimit: guard.unusedLimit ?? null,
+    fullQuota: guard.fullQuota ?? null,
     inputSchema: once(() => jsonSchemaOf(name, input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
-    invoke: (raw, call) => chain(guard(call), goOn, { raw, call }),
+    invoke: (raw, call) => chain(guard(call), afterGuards, { raw, call }),
   };
 }
 

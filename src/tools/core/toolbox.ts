@@ -1,7 +1,7 @@
 // What tools are made with: the guards, ready to use, and the key domain.
 
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
-import { both, type Guard } from '../../guards/guard.ts';
+import { type Guard, sequence } from '../../guards/guard.ts';
 import { rateLimitGuard } from '../../guards/rate-limit.ts';
 import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
 import { type UserAuth, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
@@ -49,7 +49,7 @@ export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, cloc
   return {
     guards: {
       userJwt: userJwtGuard(verifyUserJwt, log),
-      apiKey: both<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey),
+      apiKey: sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey),
       scopes: scopesGuard(log),
       rateLimit({ requests, window, key }) {
         const windowMs = parseDuration(window);
