@@ -30,7 +30,7 @@ const LOOK_EVERY_MS = 50;
 const AT_A_TIME = 16;
 /** As many as one address may have. */
 const STREAMS_PER_ADDRESS = 100;
-const USER = 'the user with the large list';
+export const USER = 'the user with the large list';
 
 /** A tool that reports progress, which makes its answer an event stream, and then answers with 400 KB. */
 const LARGE_TOOL = `
@@ -100,7 +100,7 @@ export async function folderWithKeys(keys: number, scopeChars: number): Promise<
   return folder;
 }
 
-const databaseIn = (folder: string) => ({ DATABASE_URL: `file:${join(folder, 'keys.db')}` });
+export const databaseIn = (folder: string) => ({ DATABASE_URL: `file:${join(folder, 'keys.db')}` });
 
 /** Has a key's calls go on, and memory watched, while `attack` runs and for a while after it. */
 async function watch(server: ServerProcess, attack: () => Promise<void>): Promise<StreamsReport> {
@@ -156,7 +156,7 @@ export async function unreadStreams(use: string, { streams, runtime }: StreamsOp
   const root = copyOfSource();
   const index = join(root, 'src/tools/index.ts');
   const source = readFileSync(index, 'utf8');
-  const imports = `import * as v from 'valibot';\nimport { ok } from '../../problem.ts';\nimport { defineTool } from '../../load/tool.ts';\n`;
+  const imports = `import * as v from 'valibot';\nimport { ok } from '../lib/result.ts';\nimport { defineTool } from './core/tool.ts';\n`;
   writeFileSync(index, imports + source.replace('const OFFERED = [', `${LARGE_TOOL}$&\n  largeAfterProgress,`));
   await using server = await startOn(await folderWithKeys(200, 900), runtime, root);
   const user = await userHeaders(USER);

@@ -5,6 +5,7 @@ import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
 import { rawPost } from '../../support/raw.ts';
 import { type Runtime, residentMbOf, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
+import { databaseIn, folderWithKeys, USER } from './unread-streams.ts';
 
 const HONEST_CALLS = 50;
 
@@ -17,10 +18,30 @@ export interface UnreadReport {
   readonly medianMs: number;
 }
 
-/** What the clients send. */
-export const UNREAD_REQUESTS: Readonly<Record<string, string>> = {
-  'a batch that reads a page a hundred times': rawPost('/mcp', pageBatch()),
+interface Unread {
+  /** Where the server's data is; an empty folder unless given. */
+  readonly folder?: () => Promise<string>;
+  /** What the clients send. */
+  readonly request: () => Promise<string>;
+}
+
+const USER_LIST = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'list_api_keys', arguments: {} } };
+/** A thousand keys with the most scopes that they may have. */
+const largestLists = () => folderWithKeys(1000, 2000);
+
+export const UNREAD: Readonly<Record<string, Unread>> = {
+  'a batch that reads a page a hundred times': { request: async () => rawPost('/mcp', pageBatch()) },
+  'the largest list, over REST': {
+    folder: largestLists,
+    request: async () => rawPost('/tools/list_api_keys', '{}', await authorization()),
+  },
+  'the largest list, over MCP': {
+    folder: largestLists,
+    request: async () => rawPost('/mcp', JSON.stringify(USER_LIST), await authorization()),
+  },
 };
+
+const authorization = async () => ({ Authorization: (await userHeaders(USER)).authorization });
 
 function pageBatch(): string {
   return JSON.stringify(
@@ -34,8 +55,13 @@ function pageBatch(): string {
 }
 
 /** Throws when an honest call beside the clients is not answered as it should be. */
-export async function unread(request: string, clients: number, runtime: Runtime = 'bun'): Promise<UnreadReport> {
-  await using server = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' } });
+export async function unread(what: Unread, clients: number, runtime: Runtime = 'bun'): Promise<UnreadReport> {
+  const folder = await what.folder?.();
+  await using server = await startServer({
+    runtime,
+    env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', ...(folder !== undefined && databaseIn(folder)) },
+  });
+  const request = await what.request();
   const { body } = await callOver(
     server.url,
     'create_api_key',
