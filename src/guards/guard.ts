@@ -1,7 +1,7 @@
 // A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never answers
 // itself.
 
-import type { RateLimitState } from '../http/headers.ts';
+import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, isPromise, ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 
