@@ -73,7 +73,7 @@ function runFrom(guards: readonly Guard<object>[], start: number, context: objec
   return ok(context);
 }
 
-// A function of its own: a closure in the loop would cost every call an allocation, even one that never waits.
+/** Waits for the guard at position `at`, then runs the rest. A call whose guards are all synchronous makes no promise. */
 async function resumeAfter(
   result: Promise<Result<object, Problem>>,
   guards: readonly Guard<object>[],
