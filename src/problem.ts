@@ -1,6 +1,8 @@
 // Everything that can go wrong, as values: the Result type and the one union of expected failures.
 // The HTTP status and the sentence of each are here; http/problem-response.ts and mcp/ put them on the wire.
 
+import type { RateLimitState } from './lib/rate-limit.ts';
+
 /**
  * One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the input itself; neither field quotes what
  * was sent.
@@ -35,7 +37,7 @@ export type Problem =
   | { readonly code: 'payload_too_large' }
   | { readonly code: 'unsupported_media_type' }
   | { readonly code: 'key_limit_reached' }
-  | { readonly code: 'rate_limited'; readonly retryAfterS: number }
+  | { readonly code: 'rate_limited'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
   | { readonly code: 'tool_timeout' }
   | { readonly code: 'internal' }
   | { readonly code: 'store_unavailable'; readonly reason: string }

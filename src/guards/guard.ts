@@ -1,7 +1,7 @@
 // A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never answers
 // itself.
 
-import type { RateLimitState } from '../http/headers.ts';
+import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, isPromise, ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 
@@ -73,7 +73,7 @@ function runFrom(guards: readonly Guard<object>[], start: number, context: objec
   return ok(context);
 }
 
-// A function of its own: a closure in the loop would cost every call an allocation, even one that never waits.
+/** Waits for the guard at position `at`, then runs the rest. A call whose guards are all synchronous makes no promise. */
 async function resumeAfter(
   result: Promise<Result<object, Problem>>,
   guards: readonly Guard<object>[],

@@ -1,14 +1,15 @@
 // The rate limit guard: a number of requests per bucket and window, counted in this process. A bucket's window begins
-// with its first use. The decision is noted for the answer's headers (draft-ietf-httpapi-ratelimit-headers).
+// with its first use. Adds the state of the limit, for the answer's headers (draft-ietf-httpapi-ratelimit-headers); a
+// refusal carries it too.
 
-import type { RateLimit, RateLimitState } from '../http/headers.ts';
-import { err } from '../lib/result.ts';
+import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
+import { err, ok } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { type Guard, PASS } from './guard.ts';
 
-export interface LimitedCall {
-  /** Written here, for the answer's headers. */
-  rateLimit: RateLimitState | undefined;
+/** What the guard adds; nothing while the limit is switched off. */
+export interface Limited {
+  readonly rateLimit?: RateLimitState;
 }
 
 export interface RateLimitOptions<In> {
@@ -30,7 +31,7 @@ interface Bucket {
  */
 const BUCKETS_MAX = 100_000;
 
-export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions<In>): Guard<In> {
+export function rateLimitGuard<In>(options: RateLimitOptions<In>): Guard<In, Limited> {
   const { requests, windowMs, key, clock } = options;
   if (requests === 0) return () => PASS;
   const buckets = new Map<string, Bucket>();
@@ -54,15 +55,15 @@ export function rateLimitGuard<In extends LimitedCall>(options: RateLimitOptions
     }
   }
 
-  const decide: Guard<In> = (call) => {
+  const decide: Guard<In, Limited> = (call) => {
     const nowMs = clock.monotonicMs();
     const bucket = bucketOf(key(call) ?? 'unknown', nowMs);
     // The clock has fractions: rounding errors can make the rest of a new window a hair longer than the window.
     const resetS = Math.min(limit.windowS, Math.ceil((bucket.endsAtMs - nowMs) / 1000));
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;
-    call.rateLimit = { limit, remaining: requests - bucket.used, resetS };
-    return admitted ? PASS : err({ code: 'rate_limited', retryAfterS: resetS });
+    const rateLimit = { limit, remaining: requests - bucket.used, resetS };
+    return admitted ? ok({ rateLimit }) : err({ code: 'rate_limited', retryAfterS: resetS, rateLimit });
   };
   return Object.assign(decide, { fullQuota: { limit, remaining: requests, resetS: limit.windowS } });
 }

@@ -1,5 +1,7 @@
 // Headers that many answers share.
 
+import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
+
 /** On every answer: no sniffing, and no page to run or frame. The preview page brings its own policy. */
 export const SECURITY_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
@@ -16,19 +18,6 @@ export const UNCACHED_JSON_HEADERS = {
   'Cache-Control': 'no-store',
   ...SECURITY_HEADERS,
 } as const;
-
-/** What a limit allows. A guard uses one object for all its calls, so the object identifies the limit. */
-export interface RateLimit {
-  readonly requests: number;
-  readonly windowS: number;
-}
-
-export interface RateLimitState {
-  readonly limit: RateLimit;
-  readonly remaining: number;
-  /** Whole seconds until the window ends, rounded up. */
-  readonly resetS: number;
-}
 
 /** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
 export function setRateLimit(headers: Headers, { limit, remaining, resetS }: RateLimitState): void {

@@ -1,7 +1,8 @@
 // A problem as an HTTP answer: application/problem+json (RFC 9457), with the headers its kind asks for.
 
+import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Problem, problemText, retryAfterSeconds } from '../problem.ts';
-import { type RateLimitState, SECURITY_HEADERS, setRateLimit } from './headers.ts';
+import { SECURITY_HEADERS, setRateLimit } from './headers.ts';
 
 /** RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). */
 const TITLES: Readonly<Record<number, string>> = {

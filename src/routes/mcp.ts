@@ -7,11 +7,12 @@ import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
-import { createResponseHeaders, type RateLimitState } from '../http/headers.ts';
+import { createResponseHeaders } from '../http/headers.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
+import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, chain, err, type Result } from '../lib/result.ts';
 import { classify, type Era, type IncomingRequest, legacyContext } from '../mcp/era.ts';
 import {

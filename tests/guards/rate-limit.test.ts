@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { sequence } from '../../src/guards/guard.ts';
-import { type LimitedCall, rateLimitGuard } from '../../src/guards/rate-limit.ts';
+import { rateLimitGuard } from '../../src/guards/rate-limit.ts';
 import { ok } from '../../src/lib/result.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
@@ -139,14 +139,23 @@ describe('every answer of a limited tool carries the headers', () => {
   });
 });
 
-test('of more than 100,000 buckets, the oldest is forgotten and begins again', async () => {
-  const key = ({ name }: { name: string } & LimitedCall) => name;
+test('the guard adds the state of the limit, and a refusal carries it', async () => {
+  const key = ({ name }: { readonly name: string }) => name;
   const guard = rateLimitGuard({ requests: 1, windowMs: 60_000, key, clock: testClock() });
-  const isAdmitted = async (name: string) => (await guard({ name, rateLimit: undefined })).ok;
+  const rateLimit = { limit: { requests: 1, windowS: 60 }, remaining: 0, resetS: 60 };
+  const call = Object.freeze({ name: 'alice' });
+  expect(await guard(call)).toEqual({ ok: true, value: { rateLimit } });
+  expect(await guard(call)).toEqual({ ok: false, error: { code: 'rate_limited', retryAfterS: 60, rateLimit } });
+});
+
+test('of more than 100,000 buckets, the oldest is forgotten and begins again', async () => {
+  const key = ({ name }: { name: string }) => name;
+  const guard = rateLimitGuard({ requests: 1, windowMs: 60_000, key, clock: testClock() });
+  const isAdmitted = async (name: string) => (await guard({ name })).ok;
   expect([await isAdmitted('oldest'), await isAdmitted('oldest')]).toEqual([true, false]);
-  for (let n = 1; n < 100_000; n += 1) guard({ name: `other ${n}`, rateLimit: undefined });
+  for (let n = 1; n < 100_000; n += 1) guard({ name: `other ${n}` });
   expect(await isAdmitted('oldest')).toBe(false);
-  guard({ name: 'one more', rateLimit: undefined });
+  guard({ name: 'one more' });
   expect([await isAdmitted('oldest'), await isAdmitted('other 2')]).toEqual([true, false]);
 });
 

@@ -2,7 +2,7 @@
 
 import type { RequestContext } from '../../http/context.ts';
 import { type Credentials, readCredentials } from '../../http/credentials.ts';
-import type { RateLimitState } from '../../http/headers.ts';
+import type { RateLimitState } from '../../lib/rate-limit.ts';
 import type { JsonObject } from '../../lib/text.ts';
 
 /** What some transports know about a call, besides its credentials. */
@@ -21,7 +21,7 @@ const NO_CAPABILITIES = {};
 export class Call {
   progress: (progress: number, total?: number, message?: string) => void;
   readonly clientCapabilities: JsonObject;
-  /** What the rate limit decided, for the answer's headers. */
+  /** The state of its rate limit, for the answer's headers: first the full quota, then what the guard decided. */
   rateLimit: RateLimitState | undefined = undefined;
   /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
   freshAsOfMs = Number.POSITIVE_INFINITY;

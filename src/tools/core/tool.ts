@@ -3,8 +3,8 @@
 import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
 import type * as v from 'valibot';
 import { addTo, type Credential, type Guard } from '../../guards/guard.ts';
-import type { RateLimitState } from '../../http/headers.ts';
 import { once } from '../../lib/memoize.ts';
+import type { RateLimitState } from '../../lib/rate-limit.ts';
 import { type Awaitable, chain, ok, type Result } from '../../lib/result.ts';
 import type { InvalidInput, Problem } from '../../problem.ts';
 import type { Call } from './call.ts';
@@ -105,7 +105,10 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     guarded: Result<Added, Problem>,
     { raw, call }: { readonly raw: unknown; readonly call: Call },
   ): Awaitable<Result<ToolOutput, Problem>> {
-    if (!guarded.ok) return guarded;
+    if (!guarded.ok) {
+      if (guarded.error.code === 'rate_limited') call.rateLimit = guarded.error.rateLimit ?? call.rateLimit;
+      return guarded;
+    }
     const parsed = parse(raw);
     if (!parsed.ok) return parsed;
     return chain(run(parsed.value, addTo(call, guarded.value)), encode);

@@ -2,7 +2,7 @@
 
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
 import { type Guard, sequence } from '../../guards/guard.ts';
-import { rateLimitGuard } from '../../guards/rate-limit.ts';
+import { type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
 import { type UserAuth, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
 import type { Keys } from '../../keys/operations.ts';
@@ -21,7 +21,7 @@ export interface ToolDeps {
     /** Every scope named must be held; comes after `apiKey`. */
     readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
     /** A tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`). */
-    readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In>;
+    readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
   };
   readonly keys: Keys;
 }
