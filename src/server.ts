@@ -8,10 +8,10 @@ import type { Env } from './config/env.ts';
 import type { Tls } from './config/tls.ts';
 import type { Connections } from './http/context.ts';
 import type { Awaitable } from './lib/result.ts';
-import { type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
+import { type Clock, type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME } from './lib/server-info.ts';
 import { sleep, withTimeout } from './lib/timeout.ts';
-import { createLog } from './log/log.ts';
+import { createLog, type Log } from './log/log.ts';
 import { redact } from './log/redact.ts';
 
 /** What a runtime provides. */
@@ -75,26 +75,35 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
+/** Configuration → app → listen → signals → banner. */
 async function run(runtime: Runtime, config: Config): Promise<void> {
   const clock = systemClock;
   const log = createLog({ level: config.logLevel, clock, write: runtime.writeOut });
-  let publicUrl = config.publicUrl ?? '';
-
+  warnOfNoisyReplica(runtime, config, log);
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
-  if (config.database.mode === 'remote' && config.database.replicaFile !== null && runtime.env.RUST_LOG !== 'off') {
-    // When in trouble, the replica's native part writes to stdout. It reads this variable before any of our code runs.
-    log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
-  }
-  const { sha256 } = runtime;
-  const service = await createService(config, { clock, random: systemRandom, sha256, log, publicUrl: () => publicUrl });
-  const server = await listen(
-    runtime,
-    { hostname: config.host, port: config.port, tls, fetch: service.app.fetch },
-    service,
-  );
+  let publicUrl = config.publicUrl ?? '';
+  const service = await createService(config, {
+    clock,
+    random: systemRandom,
+    sha256: runtime.sha256,
+    log,
+    publicUrl: () => publicUrl,
+  });
+  const server = await listen(runtime, config, tls, service);
   const listening = addressOf(config, server.port);
   publicUrl ||= listening + config.basePath;
+  stopOnSignal(runtime, clock, log, () => shutDown(service, server, log));
+  runtime.writeErr(banner(config, listening, publicUrl)); // last: whoever waits for it may send a signal at once
+}
 
+/** When in trouble, the replica's native part writes to stdout. It reads RUST_LOG before any of our code runs. */
+function warnOfNoisyReplica({ env }: Runtime, { database }: Config, log: Log): void {
+  if (database.mode !== 'remote' || database.replicaFile === null || env.RUST_LOG === 'off') return;
+  log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
+}
+
+/** The first signal begins to stop; a second one, later, ends the process at once. */
+function stopOnSignal(runtime: Runtime, clock: Clock, log: Log, stop: () => Promise<void>): void {
   let stoppingSinceMs: number | undefined;
   runtime.onSignal((signal) => {
     if (stoppingSinceMs !== undefined) {
@@ -108,35 +117,38 @@ async function run(runtime: Runtime, config: Config): Promise<void> {
       (error) => fail(runtime, [String(error)]),
     );
   });
-  runtime.writeErr(banner(config, listening, publicUrl)); // last: whoever waits for it may send a signal at once
+}
 
-  async function stop(): Promise<void> {
-    service.app.beginDrain();
-    await sleep(DRAIN_NOTICE_MS);
-    service.app.endStreams();
-    // `server.stop` also waits for half-sent requests, which nobody handles yet; `answered` does not.
-    const answered = service.app.idle().then(() => sleep(RESPONSE_FLUSH_MS_MAX));
-    await Promise.race([server.stop(), answered, sleep(DRAIN_MS_MAX)]);
-    server.kill();
-    try {
-      await service.close();
-      log.info('stopped');
-    } finally {
-      await withTimeout(log.flush(), LOG_FLUSH_MS_MAX, undefined);
-    }
+/** The graceful shutdown: drains requests and streams, then closes the store and flushes the log. */
+async function shutDown({ app, close }: Service, server: RunningServer, log: Log): Promise<void> {
+  app.beginDrain();
+  await sleep(DRAIN_NOTICE_MS);
+  app.endStreams();
+  // `server.stop` also waits for half-sent requests, which nobody handles yet; `handled` does not.
+  const handled = app.idle().then(() => sleep(RESPONSE_FLUSH_MS_MAX));
+  await Promise.race([server.stop(), handled, sleep(DRAIN_MS_MAX)]);
+  server.kill();
+  try {
+    await close();
+    log.info('stopped');
+  } finally {
+    await withTimeout(log.flush(), LOG_FLUSH_MS_MAX, undefined);
   }
 }
 
 /** Starts to listen; if that fails, closes the service and throws an Error that says why. */
-async function listen(runtime: Runtime, options: ServeOptions, service: Service): Promise<RunningServer> {
+async function listen(
+  runtime: Runtime,
+  { host: hostname, port }: Config,
+  tls: Tls | null,
+  service: Service,
+): Promise<RunningServer> {
   try {
-    return runtime.serve(options);
+    return runtime.serve({ hostname, port, tls, fetch: service.app.fetch });
   } catch (error) {
     await service.close();
     const { code, message } = error as { code?: unknown; message?: unknown };
     const why = code === 'EADDRINUSE' ? 'is in use' : `can't be used (${code ?? message})`;
-    throw new Error(
-      `HOST, PORT: expected an address to listen on, but port ${options.port} of ${options.hostname} ${why}`,
-    );
+    throw new Error(`HOST, PORT: expected an address to listen on, but port ${port} of ${hostname} ${why}`);
   }
 }
