@@ -9,6 +9,8 @@ import { until } from '../support/until.ts';
 
 const STREAMS = 1000;
 const ROUNDS = 5;
+/** In the rounds after the second: 3 KB a stream. The runtime alone goes up and down by 7 MB. */
+const GROWTH_BYTES_MAX = 10_000_000;
 
 function measure() {
   Bun.gc(true);
@@ -36,7 +38,7 @@ test('five rounds of 1,000 streams leave no session behind, and no memory', asyn
   // A leak shows in every later round; what the runtime allocates to warm up shows only in the first.
   const [, second, , ...last] = rounds;
   if (second === undefined) throw new Error('no rounds');
-  expect(Math.min(...last.map(({ rssBytes }) => rssBytes)) / second.rssBytes).toBeLessThan(1.1);
+  expect(Math.min(...last.map(({ rssBytes }) => rssBytes)) - second.rssBytes).toBeLessThan(GROWTH_BYTES_MAX);
   // The runtime frees some objects a while later; what leaks is never freed.
   await until(() => measure().objects < 1.1 * second.objects);
 }, 60_000);
