@@ -153,12 +153,17 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   async function batchAnswers(context: RequestContext, messages: readonly Message[]): Promise<BatchAnswer[]> {
     const answers: BatchAnswer[] = [];
     let chars = 0;
-    for (const message of messages) {
-      if (message.kind === 'invalid') answers.push({ id: message.id, text: errorText(message.id, message.error) });
-      if (message.kind !== 'request') continue;
-      const answer = await batchAnswer(context, message, chars >= BATCH_CHARS_MAX);
-      chars += answer.text.length;
-      answers.push(answer);
+    try {
+      for (const message of messages) {
+        if (message.kind === 'invalid') answers.push({ id: message.id, text: errorText(message.id, message.error) });
+        if (message.kind !== 'request') continue;
+        const answer = await batchAnswer(context, message, chars >= BATCH_CHARS_MAX);
+        chars += answer.text.length;
+        answers.push(answer);
+      }
+    } catch (bug) {
+      release(answers);
+      throw bug;
     }
     return answers;
   }
@@ -171,9 +176,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   }
 
   function replyBatch(context: RequestContext, answers: readonly BatchAnswer[]): Response {
-    const onSent = () => {
-      for (const { success } of answers) success?.release();
-    };
+    const onSent = () => release(answers);
     const parts = answers.flatMap(({ text }, index) => [index === 0 ? '[' : ',', text]);
     return reply(context, [...parts, ']'], { onSent });
   }
@@ -234,6 +237,11 @@ interface MadeCall extends Perishable {
   readonly plan: ToolPlan;
   readonly call: Call;
   readonly progress: ProgressResponse | null;
+}
+
+/** Ends what the calls of a batch hold until its response has left. */
+function release(answers: readonly BatchAnswer[]): void {
+  for (const { success } of answers) success?.release();
 }
 
 interface BatchAnswer {

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { KEYS_PER_USER_MAX } from '../../src/keys/operations.ts';
+import type { Resource } from '../../src/mcp/resource.ts';
 import { deafClient } from '../support/deaf-client.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
 import { rawPost } from '../support/raw.ts';
@@ -91,3 +92,21 @@ describe('a list gives its turn back', () => {
     20_000,
   );
 });
+
+test('a batch that fails after its list gives the turn back', async () => {
+  const broken: Resource = {
+    uri: 'test://broken',
+    name: 'broken',
+    title: 'Broken',
+    description: 'Throws.',
+    mimeType: 'text/plain',
+    read() {
+      throw new Error('broken');
+    },
+  };
+  await using failing = await createTestApp({ resources: [broken] });
+  const user = await bearer(failing, 'carol');
+  const batch = [LIST, request('resources/read', { uri: broken.uri }, 2)];
+  expect((await post(failing, batch, user)).status).toBe(500);
+  expect((await failing.call('list_api_keys', {}, user)).status).toBe(200);
+}, 20_000);
