@@ -18,6 +18,8 @@ import { copyOfSource } from './support/source.ts';
 import { answerOf, createTestApp, TEST_SECRET } from './support/test-app.ts';
 
 const README = readDocument('README.md');
+const CODE_README = readDocument('src/README.md');
+const CONFIG_README = readDocument('src/config/README.md');
 const TOOLS_README = readDocument('src/tools/README.md');
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
@@ -197,14 +199,14 @@ describe('the table of configuration', () => {
     const env = new Proxy<Env>({}, { get: (_target, name) => void read.add(String(name)) });
     parseConfig(env);
     expect(
-      README.table('Configuration')
+      CONFIG_README.table('Variables')
         .map(([name]) => unquoted(name))
         .sort(),
     ).toEqual([...read].sort());
   });
 
   test('gives defaults that change nothing when they are set', () => {
-    const defaults = README.table('Configuration').filter(([, value = '']) => /^`[^`]+`$/.test(value));
+    const defaults = CONFIG_README.table('Variables').filter(([, value = '']) => /^`[^`]+`$/.test(value));
     expect(defaults.length).toBeGreaterThan(7);
     for (const [name, value] of defaults) {
       expect(parseConfig({ [unquoted(name)]: unquoted(value) })).toEqual(parseConfig({}));
@@ -213,7 +215,7 @@ describe('the table of configuration', () => {
 });
 
 test('the table of limits: those of the code', () => {
-  const limits = new Map(README.table('Limits').map(([what, limit]) => [what, limit]));
+  const limits = new Map(CODE_README.table('Limits').map(([what, limit]) => [what, limit]));
   expect(limits.get('request body')).toBe(`${BODY_BYTES_MAX / 1024 / 1024} MiB`);
   expect(limits.get('keys of one user, in any state')).toBe(KEYS_PER_USER_MAX.toLocaleString('en'));
   expect(limits.get('user id (`sub`)')).toBe(`${SUBJECT_CHARS_MAX} characters`);
