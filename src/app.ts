@@ -165,7 +165,7 @@ function createApp(parts: AppParts): App {
     routes,
     server: { production, trustProxy },
     check,
-    isSecure: (headers) => config.tls !== null || (trustProxy && forwardedProto(headers) === 'https'),
+    isSecure: (headers) => config.tls !== null || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https'),
     inFlight,
     random,
     log,

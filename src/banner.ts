@@ -12,7 +12,7 @@ const NO_HOST_NAME_WARNING =
   '  warning: HOST is open to the network, but requests by any host name except localhost are refused; set PUBLIC_URL or ALLOWED_HOSTS\n';
 
 const NO_HTTPS_WARNING =
-  '  warning: in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY=1 behind a proxy\n';
+  '  warning: in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY behind a proxy\n';
 
 export function banner(config: Config, listening: string, publicUrl: string): string {
   const { database, jwt } = config;
@@ -22,7 +22,7 @@ export function banner(config: Config, listening: string, publicUrl: string): st
       ? 'sign in (mint a token)   bun run token --sub alice'
       : `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`;
   const unnamed = !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null;
-  const insecure = config.production && config.tls === null && !config.trustProxy;
+  const insecure = config.production && config.tls === null && config.trustProxy === 0;
   return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
   MCP clients connect to   ${publicUrl}/mcp
   keys are kept in         ${where}

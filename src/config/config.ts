@@ -45,7 +45,8 @@ export interface Config {
   /** Lower-case names without port. Null: loopback names and the public one. */
   readonly allowedHosts: readonly string[] | null;
   readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
-  readonly trustProxy: boolean;
+  /** How many proxies in front to believe. */
+  readonly trustProxy: number;
   readonly logLevel: LogLevel;
 }
 
@@ -77,7 +78,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     ),
     allowedHosts: parsed('ALLOWED_HOSTS', 'host names without port, with commas between', listOf(bareHostName)),
     tls: tlsFiles(read),
-    trustProxy: oneOf('TRUST_PROXY', ['0', '1']) === '1',
+    trustProxy: integer('TRUST_PROXY', 0, 32) ?? 0,
     logLevel: oneOf('LOG_LEVEL', LOG_LEVELS) ?? 'info',
   };
   return faults.length > 0 ? err(faults) : ok(config);

@@ -15,8 +15,8 @@ export interface Connections {
 
 /** What a server with this configuration makes of every request. */
 export interface ServerFacts {
-  /** Believe what the proxy in front says. */
-  readonly trustProxy: boolean;
+  /** How many proxies in front to believe. */
+  readonly trustProxy: number;
   /** Production refuses credentials over plain HTTP. */
   readonly production: boolean;
 }
@@ -51,7 +51,8 @@ export class RequestContext {
   /** The client's address, for budgets. Costs a system call on Bun: ask late. */
   clientAddress(): string {
     const { trustProxy } = this.#server;
-    return (trustProxy && forwardedFor(this.request.headers)) || (this.#connections.address(this.request) ?? 'unknown');
+    const forwarded = trustProxy > 0 ? forwardedFor(this.request.headers, trustProxy) : null;
+    return forwarded ?? this.#connections.address(this.request) ?? 'unknown';
   }
 
   /** True for an HTTP/1.1 request without Host, on a runtime that lets one through. */

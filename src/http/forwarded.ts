@@ -1,17 +1,20 @@
-// What a trusted proxy says about the request it passes on. Only the last entry of a list is the proxy's own; those
-// before it came with the request.
+// What the trusted proxies in front say about the request. Each adds one entry to a list: of n proxies the outermost
+// wrote the n-th from the end. Entries before that came with the request, and anybody may have made them up.
 
-export const forwardedProto = (headers: Headers): string | null =>
-  lastOf(headers.get('x-forwarded-proto'))?.toLowerCase() ?? null;
+/** The protocol that the client spoke. Proxies may also replace the list with one entry, so the first will do. */
+export function forwardedProto(headers: Headers, proxies: number): string | null {
+  const entries = entriesOf(headers.get('x-forwarded-proto'));
+  return (entries.at(-proxies) ?? entries[0])?.toLowerCase() || null;
+}
 
-/** The address of whoever spoke to the proxy, without the port that some proxies add. */
-export function forwardedFor(headers: Headers): string | null {
-  const address = lastOf(headers.get('x-forwarded-for'));
+/** The address of whoever spoke to the outermost proxy, without the port that some proxies add. */
+export function forwardedFor(headers: Headers, proxies: number): string | null {
+  const address = entriesOf(headers.get('x-forwarded-for')).at(-proxies);
   const [, ipv4, ipv6] = WITH_PORT.exec(address ?? '') ?? [];
-  return ipv4 ?? ipv6 ?? address;
+  return ipv4 ?? ipv6 ?? (address || null);
 }
 
 /** `192.0.2.7:50123`, `[2001:db8::7]:50123`, and the brackets alone. */
 const WITH_PORT = /^(?:([\d.]+):\d+|\[([^\]]+)\](?::\d+)?)$/;
 
-const lastOf = (list: string | null): string | null => list?.split(',').at(-1)?.trim() || null;
+const entriesOf = (list: string | null): string[] => list?.split(',').map((entry) => entry.trim()) ?? [];

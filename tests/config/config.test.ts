@@ -35,7 +35,7 @@ test('with nothing set every default holds', () => {
     allowedOrigins: null,
     allowedHosts: null,
     tls: null,
-    trustProxy: false,
+    trustProxy: 0,
     logLevel: 'info',
   });
 });
@@ -157,11 +157,12 @@ const BOUNDS: readonly {
     name: 'TRUST_PROXY',
     read: (config) => config.trustProxy,
     accepted: [
-      ['0', false],
-      ['1', true],
+      ['0', 0],
+      ['1', 1],
+      ['32', 32],
     ],
-    refused: ['2', 'true', 'yes'],
-    expected: '0 or 1',
+    refused: ['33', '-1', '1.5', 'true', 'yes'],
+    expected: '0-32',
   },
   {
     name: 'LOG_LEVEL',

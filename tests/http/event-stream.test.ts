@@ -32,7 +32,7 @@ function openStream(budgetBytes?: number) {
   const budget = createSendBudget(clock, log, budgetBytes);
   const streams = createEventStreams(clock, budget);
   const request = new Request('http://localhost/sse');
-  const server = { production: false, trustProxy: false };
+  const server = { production: false, trustProxy: 0 };
   const context = new RequestContext(server, NO_CONNECTION, request, 'r', false);
   function open() {
     const seen = { ended: 0 };

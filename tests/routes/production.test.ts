@@ -171,10 +171,27 @@ describe('the address a call comes from', () => {
     for (const empty of [null, '', ',', '203.0.113.7, ']) expect(await sourceWith(app, empty)).toBe('127.0.0.1');
   });
 
+  test('is what the outermost of several trusted proxies says', async () => {
+    await using app = await createTestApp({ env: { TRUST_PROXY: '2' }, tools });
+    expect(await sourceWith(app, '192.0.2.1, 198.51.100.1, 203.0.113.7')).toBe('198.51.100.1');
+    for (const fewer of [null, '', '203.0.113.7']) expect(await sourceWith(app, fewer)).toBe('127.0.0.1');
+  });
+
   test('is the socket’s if no proxy is trusted, whatever the headers say', async () => {
     await using app = await createTestApp({ tools });
     expect(await sourceWith(app, '203.0.113.7')).toBe('127.0.0.1');
   });
+});
+
+test('of several trusted proxies the outermost says whether the client came over HTTPS', async () => {
+  await using app = await createTestApp({ env: { ...PRODUCTION, TRUST_PROXY: '2' } });
+  const codeWith = async (said: string) =>
+    (await app.call('get_data', {}, { 'x-api-key': KEY, 'x-forwarded-proto': said })).body.code;
+  for (const secure of ['https, http', 'http, https, http', 'https']) {
+    expect(await codeWith(secure)).toBe('invalid_api_key');
+  }
+  for (const clear of ['http, https', 'https, http, https', 'http'])
+    expect(await codeWith(clear)).toBe('https_required');
 });
 
 describe('own TLS', () => {
