@@ -9,7 +9,7 @@ import { type Env, type EnvReader, envReader } from './env.ts';
 
 /** How user JWTs are verified: a shared secret, or the key set of an issuer. */
 export type JwtConfig =
-  | { readonly kind: 'secret'; readonly secret: string }
+  | { readonly kind: 'secret'; readonly secret: string; readonly previous: string | null } // signed with the first
   | { readonly kind: 'dev-secret' } // made at first start, kept in a file
   | { readonly kind: 'jwks'; readonly url: URL }
   | { readonly kind: 'discovery'; readonly issuer: string }; // the issuer's metadata names the key set
@@ -144,18 +144,28 @@ function userTokens(
   production: boolean,
 ): Pick<Config, 'jwt' | 'jwtIssuer' | 'jwtAudience' | 'authorizationServer'> {
   const secret = text('JWT_SECRET');
+  const previous = text('JWT_SECRET_PREVIOUS');
   const jwksUrl = parsed('JWT_JWKS_URL', 'an https URL (http on loopback only)', trustedUrl, shownUrl);
   const jwtAudience = text('JWT_AUDIENCE');
   if (secret !== null) {
-    if (new TextEncoder().encode(secret).length < JWT_SECRET_BYTES_MIN) {
-      fault('JWT_SECRET', `at least ${JWT_SECRET_BYTES_MIN} bytes (the value is not shown)`);
+    for (const name of ['JWT_SECRET', 'JWT_SECRET_PREVIOUS'] as const) {
+      const value = text(name);
+      if (value !== null && new TextEncoder().encode(value).length < JWT_SECRET_BYTES_MIN) {
+        fault(name, `at least ${JWT_SECRET_BYTES_MIN} bytes (the value is not shown)`);
+      }
     }
     const url = text('JWT_JWKS_URL');
     if (url !== null) {
       fault('JWT_JWKS_URL', 'to be unset while JWT_SECRET is set: one of the two decides', shownUrl(url));
     }
-    return { jwt: { kind: 'secret', secret }, jwtIssuer: text('JWT_ISSUER'), jwtAudience, authorizationServer: null };
+    return {
+      jwt: { kind: 'secret', secret, previous },
+      jwtIssuer: text('JWT_ISSUER'),
+      jwtAudience,
+      authorizationServer: null,
+    };
   }
+  if (previous !== null) fault('JWT_SECRET_PREVIOUS', 'to be unset without JWT_SECRET (the value is not shown)');
   const expected = 'an https URL (http on loopback only) without query and fragment';
   const issuer = parsed('JWT_ISSUER', expected, issuerText, shownUrl);
   if (production && text('JWT_JWKS_URL') === null && text('JWT_ISSUER') === null) {

@@ -39,7 +39,7 @@ async function verificationKeys(
   const keySet = async (load: LoadJwks) => (await import('./jwks.ts')).createJwks({ load, ...context });
   switch (jwt.kind) {
     case 'secret':
-      return secretKey(jwt.secret);
+      return secretKey(jwt.secret, jwt.previous);
     case 'dev-secret':
       return secretKey(developmentSecret(config.database));
     case 'jwks':

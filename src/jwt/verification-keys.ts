@@ -24,10 +24,22 @@ export interface VerificationKeys {
   refreshedAfter(seen: JwtKeys): Awaitable<Result<JwtKeys, KeysUnavailable>>;
 }
 
-/** One HS256 secret, which never changes. */
-export function secretKey(secret: string): VerificationKeys {
+/** An HS256 secret, and one that is accepted beside it while secrets are exchanged. Neither changes. */
+export function secretKey(secret: string, previous: string | null = null): VerificationKeys {
   const bytes = new TextEncoder().encode(secret);
-  const keys: JwtKeys = () => bytes;
+  const keys = previous === null ? () => bytes : eitherOf(bytes, new TextEncoder().encode(previous));
   const always = () => ok(keys);
   return { algorithms: ['HS256'], current: () => keys, get: always, refreshedAfter: always };
 }
+
+/** Has each key tried in turn, as jose does for a token that several keys of a key set fit. */
+const eitherOf =
+  (...keys: readonly Uint8Array[]): JwtKeys =>
+  async () => {
+    const { JWKSMultipleMatchingKeys } = await import('jose/errors'); // loaded by claims.ts already
+    throw Object.assign(new JWKSMultipleMatchingKeys(), {
+      async *[Symbol.asyncIterator]() {
+        yield* keys;
+      },
+    });
+  };

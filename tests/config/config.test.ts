@@ -321,10 +321,25 @@ describe('DATABASE_URL', () => {
 
 describe('who signs user tokens', () => {
   test('JWT_SECRET has 32 bytes at least, counted as UTF-8, and is never echoed', () => {
-    expect(parsed({ JWT_SECRET: SECRET_32 }).jwt).toEqual({ kind: 'secret', secret: SECRET_32 });
+    expect(parsed({ JWT_SECRET: SECRET_32 }).jwt).toEqual({ kind: 'secret', secret: SECRET_32, previous: null });
     expect(parsed({ JWT_SECRET: 'ü'.repeat(16) }).jwt.kind).toBe('secret');
     expect(faults({ JWT_SECRET: 'secret-of-31-bytes-------------' })).toEqual([
       'JWT_SECRET: expected at least 32 bytes (the value is not shown)',
+    ]);
+  });
+
+  test('JWT_SECRET_PREVIOUS is a secret too, stands beside JWT_SECRET only, and is never echoed', () => {
+    const previous = 'p'.repeat(32);
+    expect(parsed({ JWT_SECRET: SECRET_32, JWT_SECRET_PREVIOUS: previous }).jwt).toEqual({
+      kind: 'secret',
+      secret: SECRET_32,
+      previous,
+    });
+    expect(faults({ JWT_SECRET: SECRET_32, JWT_SECRET_PREVIOUS: 'p'.repeat(31) })).toEqual([
+      'JWT_SECRET_PREVIOUS: expected at least 32 bytes (the value is not shown)',
+    ]);
+    expect(faults({ JWT_SECRET_PREVIOUS: previous })).toEqual([
+      'JWT_SECRET_PREVIOUS: expected to be unset without JWT_SECRET (the value is not shown)',
     ]);
   });
 
