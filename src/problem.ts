@@ -17,15 +17,21 @@ export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired';
 
 /**
  * An expected failure. `code` is what callers see and may rely on; the other fields are evidence, and `reason` is for
- * the log alone.
+ * the log alone. `sent`: a credential of the wrong kind, judged by its shape.
  */
 export type Problem =
-  | { readonly code: 'invalid_json' }
+  | { readonly code: 'invalid_json'; readonly notObject?: true }
   | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[] }
-  | { readonly code: 'missing_token' }
-  | { readonly code: 'invalid_token'; readonly reason: string }
+  | { readonly code: 'missing_token'; readonly sent?: 'api_key' }
+  | { readonly code: 'invalid_token'; readonly reason: string; readonly sent?: 'api_key' }
   | { readonly code: 'missing_api_key' }
-  | { readonly code: 'invalid_api_key'; readonly reason: KeyRefusal; readonly keyId?: string; readonly userId?: string }
+  | {
+      readonly code: 'invalid_api_key';
+      readonly reason: KeyRefusal;
+      readonly keyId?: string;
+      readonly userId?: string;
+      readonly sent?: 'user_token';
+    }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
   | { readonly code: 'origin_denied' }
   | { readonly code: 'host_denied' }
@@ -60,7 +66,7 @@ export interface ProblemText {
 export const RETRY_UNAVAILABLE_S = 1;
 
 const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
-  invalid_json: { status: 400, detail: 'The body must be one JSON object' },
+  invalid_json: { status: 400, detail: 'The body is not JSON' },
   invalid_input: { status: 400, detail: 'The input does not fit the schema of the tool' },
   missing_token: { status: 401, detail: 'No user token provided' },
   invalid_token: { status: 401, detail: 'Invalid or expired user token' },
@@ -71,7 +77,7 @@ const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
   host_denied: { status: 403, detail: 'The server does not answer to this host name' },
   https_required: { status: 403, detail: 'Credentials are accepted over HTTPS only' },
   not_found: { status: 404, detail: 'There is nothing at this path' },
-  tool_not_found: { status: 404, detail: 'There is no tool of this name' },
+  tool_not_found: { status: 404, detail: 'There is no tool of this name; /openapi.json lists all tools' },
   session_not_found: { status: 404, detail: 'No such session here; behind a balancer /sse needs sticky routing' },
   method_not_allowed: { status: 405, detail: 'This path does not answer this method' },
   payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB' },
@@ -86,6 +92,20 @@ const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
 };
 
 export const problemText = (code: ProblemCode): ProblemText => TEXTS[code];
+
+const NOT_AN_OBJECT = 'The body must be one JSON object';
+
+const WRONG_KIND = {
+  api_key: 'This tool needs a user token; an API key was sent',
+  user_token: 'This tool needs an API key; a user token was sent',
+} as const;
+
+/** The sentence that callers read: that of the code, or one that says more. It quotes nothing that was sent. */
+export function detailOf(problem: Problem): string {
+  if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
+  if (problem.code === 'invalid_json' && problem.notObject) return NOT_AN_OBJECT;
+  return TEXTS[problem.code].detail;
+}
 
 /** Seconds for `Retry-After` (RFC 9110 §10.2.3), or null if trying again changes nothing. */
 export function retryAfterSeconds(problem: Problem): number | null {

@@ -5,6 +5,7 @@ import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
+import { tokenInstead } from './credential-shape.ts';
 import type { Guard } from './guard.ts';
 
 export interface KeyCall {
@@ -28,15 +29,16 @@ export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): stri
 
 export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth> {
   function logged(verified: Verified, call: KeyCall): Result<KeyAuth, Problem> {
-    const { requestId } = call;
+    const { requestId, credentials } = call;
     if (verified.ok) {
       const auth = verified.value;
       call.freshAsOfMs = verified.freshAsOfMs;
       log.info('API key authentication successful', { requestId, keyId: auth.keyId, userId: auth.subject });
       return ok({ auth });
     }
-    logRefused(log, verified.error, requestId);
-    return verified;
+    const problem = withKindSent(verified.error, presentedKey(credentials) ?? '');
+    logRefused(log, problem, requestId);
+    return err(problem);
   }
   const decide: Guard<KeyCall, KeyAuth> = (call) => {
     const key = presentedKey(call.credentials);
@@ -49,11 +51,14 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
   return Object.assign(decide, { credential: 'api_key' as const });
 }
 
+const withKindSent = (problem: Problem, presented: string): Problem =>
+  problem.code === 'invalid_api_key' ? { ...problem, ...tokenInstead(presented) } : problem;
+
 /** What the log says of a key that was not accepted. */
 export function logRefused(log: Log, error: Problem, requestId: string): void {
   if (error.code === 'invalid_api_key') {
-    const { reason, keyId, userId } = error; // the ids are there only for a key on record
-    log.warn('Invalid or expired API key', { requestId, reason, keyId, userId });
+    const { reason, keyId, userId, sent } = error; // the ids are there only for a key on record
+    log.warn('Invalid or expired API key', { requestId, reason, keyId, userId, sent });
   }
   if (error.code === 'store_unavailable') log.warn('key store out of reach', { requestId, reason: error.reason });
 }

@@ -4,6 +4,8 @@ import type { Credentials } from '../http/credentials.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
+import { presentedKey } from './api-key.ts';
+import { keyInstead } from './credential-shape.ts';
 import type { Guard } from './guard.ts';
 
 export interface UserCall {
@@ -18,17 +20,20 @@ export interface UserAuth {
 export type VerifyUserJwt = (token: string) => Awaitable<Result<{ readonly subject: string }, Problem>>;
 
 export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, UserAuth> {
-  const decide: Guard<UserCall, UserAuth> = ({ requestId, credentials: { bearer } }) => {
+  const decide: Guard<UserCall, UserAuth> = ({ requestId, credentials }) => {
+    const { bearer } = credentials;
     if (bearer === null) {
-      log.warn('No user token provided', { requestId });
-      return err({ code: 'missing_token' });
+      const wrongKind = keyInstead(presentedKey(credentials));
+      log.warn('No user token provided', { requestId, ...wrongKind });
+      return err({ code: 'missing_token', ...wrongKind });
     }
     return chain(verify(bearer), (verified): Result<UserAuth, Problem> => {
       if (verified.ok) return ok({ auth: verified.value });
-      if (verified.error.code === 'invalid_token') {
-        log.warn('Invalid user token', { requestId, reason: verified.error.reason });
-      }
-      return verified;
+      if (verified.error.code !== 'invalid_token') return verified;
+      const { reason } = verified.error;
+      const wrongKind = keyInstead(bearer);
+      log.warn('Invalid user token', { requestId, reason, ...wrongKind });
+      return err({ ...verified.error, ...wrongKind });
     });
   };
   return Object.assign(decide, { credential: 'user_jwt' as const });

@@ -1,7 +1,7 @@
 // A problem as an HTTP answer: application/problem+json (RFC 9457), with the headers its kind asks for.
 
 import type { RateLimitState } from '../lib/rate-limit.ts';
-import { type Problem, problemText, retryAfterSeconds } from '../problem.ts';
+import { detailOf, type Problem, problemText, retryAfterSeconds } from '../problem.ts';
 import { SECURITY_HEADERS, setRateLimit } from './headers.ts';
 
 /** RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). */
@@ -34,7 +34,7 @@ export function problemResponse(
   challenge?: string | null,
   limit?: RateLimitState | null,
 ): Response {
-  const { status, detail } = problemText(problem.code);
+  const { status } = problemText(problem.code);
   const headers = new Headers(HEADERS);
   const retryAfterS = retryAfterSeconds(problem);
   if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
@@ -45,10 +45,11 @@ export function problemResponse(
     type: 'about:blank',
     title: TITLES[status],
     status,
-    detail,
+    detail: detailOf(problem),
     code: problem.code,
     requestId,
     ...(problem.code === 'invalid_input' && { issues: problem.issues }),
+    ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),
   };
   return new Response(JSON.stringify(body), { status, headers });
 }

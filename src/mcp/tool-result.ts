@@ -3,7 +3,7 @@
 import { challengeFor } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Result } from '../lib/result.ts';
-import { type Problem, type ProblemCode, problemText } from '../problem.ts';
+import { detailOf, type Problem, type ProblemCode, retryAfterSeconds } from '../problem.ts';
 import type { ToolResult } from '../tools/core/run.ts';
 import type { ToolOutput } from '../tools/core/tool.ts';
 import type { Era } from './era.ts';
@@ -44,21 +44,21 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
 export function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
   const code = REPORTED_AS[problem.code];
   if (typeof code !== 'number') return undefined;
-  return { code, message: problemText(problem.code).detail, data: { requestId } };
+  return { code, message: detailOf(problem), data: { requestId } };
 }
 
 /** A denial of anything but a tool call, for which there is no in-band form. */
-export const deniedError = ({ code }: Problem): RpcError => ({
+export const deniedError = (problem: Problem): RpcError => ({
   code: CODES.denied,
-  message: problemText(code).detail,
-  data: { code },
+  message: detailOf(problem),
+  data: { code: problem.code },
 });
 
 /**
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded once, by the tool.
  */
 export function toolResultMembers(answer: Result<ToolOutput, Problem>): string {
-  if (!answer.ok) return refusalMembers(sentenceOf(answer.error));
+  if (!answer.ok) return refusalMembers(sentenceOf(answer.error), hintOf(answer.error));
   const { value } = answer;
   if ('json' in value) {
     return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
@@ -67,18 +67,27 @@ export function toolResultMembers(answer: Result<ToolOutput, Problem>): string {
   return `"content":${JSON.stringify(content)}${isError === true ? ',"isError":true' : ''}`;
 }
 
-/** The members of a result that says why there is none. */
-export const refusalMembers = (sentence: string): string =>
-  `"content":[{"type":"text","text":${JSON.stringify(sentence)}}],"isError":true`;
+/** The members of a result that says why there is none, and in a block of its own, what would help. */
+export function refusalMembers(sentence: string, hint: string | null = null): string {
+  const content = [sentence, hint].filter((text) => text !== null).map((text) => ({ type: 'text', text }));
+  return `"content":${JSON.stringify(content)},"isError":true`;
+}
 
 /** The sentence that REST has as `detail`; for bad input, with what is wrong and where. */
 function sentenceOf(problem: Problem): string {
-  const { detail } = problemText(problem.code);
+  const detail = detailOf(problem);
   if (problem.code !== 'invalid_input') return detail;
   return [
     `${detail}:`,
     ...problem.issues.map(({ path, message }) => `- ${path === '' ? '' : `${path}: `}${message}`),
   ].join('\n');
+}
+
+/** What REST says beside the sentence: `requiredScopes`, `Retry-After`. */
+function hintOf(problem: Problem): string | null {
+  if (problem.code === 'insufficient_scope') return `The key needs these scopes: ${problem.required.join(' ')}`;
+  const seconds = retryAfterSeconds(problem);
+  return seconds === null ? null : `Try again in ${seconds} s`;
 }
 
 /** 202 Accepted, for notifications. */

@@ -79,5 +79,5 @@ const textOf = (answer: ToolOutput): string => ('json' in answer ? answer.json :
 
 function inputOf(body: unknown): Result<SplitInput, Problem> {
   if (body === undefined) return ok({ fields: {}, meta: undefined });
-  return isObject(body) ? ok(withoutMeta(body)) : err({ code: 'invalid_json' });
+  return isObject(body) ? ok(withoutMeta(body)) : err({ code: 'invalid_json', notObject: true });
 }

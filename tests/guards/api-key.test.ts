@@ -159,6 +159,46 @@ describe('both kinds at once', () => {
     expect(await owner({ x: await app.token('alice') })).toBe('invalid_api_key');
   });
 
+  test('the wrong kind is told by its shape: nothing is looked up, and the log has the reason', async () => {
+    await using fresh = await createTestApp();
+    const { key } = await fresh.createKey('alice');
+    const token = await fresh.token('alice');
+    const { reads } = fresh.service.keyDomain.verifier.counts;
+    const keySent = 'This tool needs a user token; an API key was sent';
+    const tokenSent = 'This tool needs an API key; a user token was sent';
+    const said = async (tool: string, headers: Record<string, string>) => {
+      const { body, headers: answered } = await fresh.call(tool, {}, headers);
+      return [body.code, body.detail, answered.get('www-authenticate')];
+    };
+    const challenge = (sentence: string) => `Bearer error="invalid_token", error_description="${sentence}"`;
+    const anonymous = 'Bearer realm="mcp-key-server"';
+    expect([
+      await said('list_api_keys', { authorization: `Bearer ${key}` }),
+      await said('list_api_keys', { 'x-api-key': key }),
+      await said('list_api_keys', { 'x-api-key': token }),
+      await said('get_data', { authorization: `Bearer ${token}` }),
+      await said('get_data', { 'x-api-key': token }),
+      await said('get_data', { 'x-api-key': 'some.other.text' }),
+    ]).toEqual([
+      ['invalid_token', keySent, challenge('Invalid or expired user token')],
+      ['missing_token', keySent, anonymous],
+      ['missing_token', 'No user token provided', anonymous],
+      ['invalid_api_key', tokenSent, challenge('Invalid or expired API key')],
+      ['invalid_api_key', tokenSent, challenge('Invalid or expired API key')],
+      ['invalid_api_key', 'Invalid or expired API key', challenge('Invalid or expired API key')],
+    ]);
+    expect(fresh.service.keyDomain.verifier.counts.reads).toBe(reads);
+    const lines = (await fresh.log()).filter(({ level }) => level === 'warn');
+    expect(lines.map(({ event, reason, sent }) => ({ event, reason, sent }))).toEqual([
+      { event: 'Invalid user token', reason: 'malformed', sent: 'api_key' },
+      { event: 'No user token provided', reason: undefined, sent: 'api_key' },
+      { event: 'No user token provided', reason: undefined, sent: undefined },
+      { event: 'Invalid or expired API key', reason: 'malformed', sent: 'user_token' },
+      { event: 'Invalid or expired API key', reason: 'malformed', sent: 'user_token' },
+      { event: 'Invalid or expired API key', reason: 'malformed', sent: undefined },
+    ]);
+  });
+
   test('a user token in X-API-Key or _meta is not read', async () => {
     const token = await app.token('alice');
     expect((await app.call('list_api_keys', {}, { 'x-api-key': token })).body.code).toBe('missing_token');

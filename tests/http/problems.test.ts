@@ -11,6 +11,8 @@ const PROBLEMS: readonly {
   ask: (app: TestApp) => Promise<Response>;
   detail?: string;
   headers?: Record<string, string | RegExp>;
+  /** Members beside those that every problem has. */
+  members?: object;
 }[] = [
   {
     code: 'invalid_json',
@@ -23,6 +25,7 @@ const PROBLEMS: readonly {
     status: 400,
     title: 'Bad Request',
     ask: async (app) => post(app, 'revoke_api_key', '{}', await bearer(app, 'alice')),
+    members: { issues: [{ path: 'keyId', message: expect.stringMatching(/./) }] },
   },
   {
     code: 'missing_token',
@@ -60,6 +63,7 @@ const PROBLEMS: readonly {
     ask: async (app) =>
       post(app, 'get_data', '{}', { 'x-api-key': (await app.createKey('alice', { scopes: ['admin', 'READ'] })).key }),
     detail: 'Insufficient permissions',
+    members: { requiredScopes: ['read'] },
     headers: {
       'www-authenticate':
         'Bearer error="insufficient_scope", error_description="Insufficient permissions", scope="read"',
@@ -125,7 +129,7 @@ const post = (app: TestApp, tool: string, body: string, headers: Record<string, 
     body,
   });
 
-describe.each([...PROBLEMS])('$code', ({ code, status, title, ask, detail, headers = {} }) => {
+describe.each([...PROBLEMS])('$code', ({ code, status, title, ask, detail, headers = {}, members }) => {
   test(`is ${status} as problem+json, with a requestId`, async () => {
     await using app = await createTestApp();
     const response = await ask(app);
@@ -140,12 +144,33 @@ describe.each([...PROBLEMS])('$code', ({ code, status, title, ask, detail, heade
       detail: detail ?? expect.stringMatching(/./),
       code,
       requestId: expect.stringMatching(/./),
-      ...(code === 'invalid_input' && { issues: [{ path: 'keyId', message: expect.stringMatching(/./) }] }),
+      ...members,
     });
     for (const [name, value] of Object.entries(headers)) expect(response.headers.get(name)).toMatch(value);
     if (!('www-authenticate' in headers)) expect(response.headers.get('www-authenticate')).toBeNull();
     if (!('retry-after' in headers)) expect(response.headers.get('retry-after')).toBeNull();
   });
+});
+
+test.each([
+  ['{', 'The body is not JSON'],
+  ['', undefined],
+  ['[]', 'The body must be one JSON object'],
+  ['null', 'The body must be one JSON object'],
+  ['"a text"', 'The body must be one JSON object'],
+])('%p as a body: no JSON, and no object, are told apart', async (body, detail) => {
+  await using app = await createTestApp();
+  const said = (await (await post(app, 'list_api_keys', body, {})).json()) as Record<string, unknown>;
+  if (detail === undefined) expect(said.code).toBe('missing_token');
+  else expect(said).toMatchObject({ status: 400, code: 'invalid_json', detail });
+});
+
+test('a mistyped tool is told where the names are, without its own', async () => {
+  await using app = await createTestApp();
+  const { body } = await app.call('creat_api_key', { name: 'n' });
+  expect(body.code).toBe('tool_not_found');
+  expect(body.detail).toContain('/openapi.json');
+  expect(JSON.stringify(body)).not.toContain('creat_api_key');
 });
 
 test('every answer has a requestId of its own', async () => {

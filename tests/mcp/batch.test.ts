@@ -96,7 +96,10 @@ describe('a batch', () => {
     expect([status, headers.get('ratelimit'), headers.get('retry-after')]).toEqual([200, null, null]);
     expect(body[0].result.structuredContent.owner).toBe('alice');
     expect(body[1].result).toEqual({
-      content: [{ type: 'text', text: 'Rate limit exceeded; try again later' }],
+      content: [
+        { type: 'text', text: 'Rate limit exceeded; try again later' },
+        { type: 'text', text: 'Try again in 3600 s' },
+      ],
       isError: true,
     });
   });
@@ -136,7 +139,10 @@ describe('a batch', () => {
     expect([status, body.length, runs]).toEqual([200, 6, 4]);
     expect(body[3].result.isError).toBeUndefined();
     expect(body[4].result).toEqual({
-      content: [{ type: 'text', text: 'The server is at its limit; try again' }],
+      content: [
+        { type: 'text', text: 'The server is at its limit; try again' },
+        { type: 'text', text: 'Try again in 1 s' },
+      ],
       isError: true,
     });
   });

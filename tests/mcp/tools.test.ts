@@ -81,9 +81,10 @@ describe('credentials', () => {
     const { key } = await app.createKey('alice');
     const list = (headers: Record<string, string>, more = {}) => post(app, call('list_api_keys', {}, more), headers);
     expect((await list(await bearer(app, 'alice'))).body.result.structuredContent.keys).toHaveLength(1);
-    expect(textOf((await list({ 'x-api-key': key })).body)).toBe('No user token provided');
-    expect(textOf((await list({ authorization: `Bearer ${key}` })).body)).toBe('Invalid or expired user token');
-    expect(textOf((await list({}, { _meta: { api_key: key } })).body)).toBe('No user token provided');
+    const wrongKind = 'This tool needs a user token; an API key was sent';
+    expect(textOf((await list({ 'x-api-key': key })).body)).toBe(wrongKind);
+    expect(textOf((await list({ authorization: `Bearer ${key}` })).body)).toBe(wrongKind);
+    expect(textOf((await list({}, { _meta: { api_key: key } })).body)).toBe(wrongKind);
   });
 
   test('both kinds in one request serve both kinds of tools', async () => {
@@ -114,16 +115,36 @@ describe('denials are in-band, and no challenge', () => {
     ['Invalid or expired user token', 'list_api_keys', async () => ({ authorization: 'Bearer x.y.z' })],
     ['No API key provided', 'get_data', async () => ({})],
     ['Invalid or expired API key', 'get_data', async () => ({ 'x-api-key': 'nonsense' })],
-    [
-      'Insufficient permissions',
-      'get_data',
-      async (app) => ({ 'x-api-key': (await app.createKey('alice', { scopes: ['write', 'admin'] })).key }),
-    ],
   ])('%s', async (sentence, tool, headersFor) => {
     await using app = await createTestApp();
     const { status, body, headers } = await post(app, call(tool), await headersFor(app));
     expect([status, body.result]).toEqual([200, { content: [{ type: 'text', text: sentence }], isError: true }]);
     expect(headers.get('www-authenticate')).toBeNull();
+  });
+
+  test('the first text is the sentence, the second what helps: the scopes, the seconds', async () => {
+    await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1', RATE_LIMIT_WINDOW: '30s' } });
+    const { key } = await app.createKey('alice', { scopes: ['write'] });
+    const textsOf = async (tool: string, headers: Record<string, string>) => {
+      const { isError, content } = (await post(app, call(tool), headers)).body.result;
+      expect(isError).toBe(true);
+      return content.map(({ type, text }: { type: string; text: string }) => type === 'text' && text);
+    };
+    expect(await textsOf('get_data', { 'x-api-key': key })).toEqual([
+      'Insufficient permissions',
+      'The key needs these scopes: read',
+    ]);
+    app.clock.advance(10_001);
+    expect(await textsOf('get_data', { 'x-api-key': key })).toEqual([
+      'Rate limit exceeded; try again later',
+      'Try again in 20 s',
+    ]);
+    const alice = await bearer(app, 'alice');
+    await app.service.close();
+    expect(await textsOf('list_api_keys', alice)).toEqual([
+      'The key store is out of reach; try again',
+      'Try again in 1 s',
+    ]);
   });
 
   test('bad input says what is wrong and where, never what was sent', async () => {

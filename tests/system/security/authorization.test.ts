@@ -7,7 +7,16 @@ import { type ProblemCode, problemText } from '../../../src/problem.ts';
 import { type HeaderMap, META, MODERN, openSse } from '../../support/mcp.ts';
 import { createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 
-type Outcome = ProblemCode | 'ok';
+/** A code; with the kind of credential that the sentence names instead, if it names one. */
+type Outcome = ProblemCode | 'ok' | 'missing_token: a key' | 'invalid_token: a key' | 'invalid_api_key: a token';
+
+const codeOf = (outcome: Outcome) => outcome.split(':')[0] as ProblemCode | 'ok';
+
+function sentenceOf(outcome: Outcome): string {
+  if (outcome.endsWith(': a key')) return 'This tool needs a user token; an API key was sent';
+  if (outcome.endsWith(': a token')) return 'This tool needs an API key; a user token was sent';
+  return problemText(outcome as ProblemCode).detail;
+}
 
 /** What a request carries: headers, and `_meta.api_key`. */
 interface Carried {
@@ -73,32 +82,32 @@ afterAll(() => app.close());
 /** [management tools, get_data] for each credential. */
 const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
   nothing: ['missing_token', 'missing_api_key'],
-  'a user token': ['ok', 'invalid_api_key'],
-  'an expired user token': ['invalid_token', 'invalid_api_key'],
-  'a user token of another secret': ['invalid_token', 'invalid_api_key'],
-  'a user token in X-API-Key': ['missing_token', 'invalid_api_key'],
-  'a user token in _meta': ['missing_token', 'invalid_api_key'],
+  'a user token': ['ok', 'invalid_api_key: a token'],
+  'an expired user token': ['invalid_token', 'invalid_api_key: a token'],
+  'a user token of another secret': ['invalid_token', 'invalid_api_key: a token'],
+  'a user token in X-API-Key': ['missing_token', 'invalid_api_key: a token'],
+  'a user token in _meta': ['missing_token', 'invalid_api_key: a token'],
   'a user token without Bearer': ['missing_token', 'missing_api_key'],
   'another scheme': ['missing_token', 'missing_api_key'],
-  'a key in X-API-Key': ['missing_token', 'ok'],
-  'a key in Authorization': ['invalid_token', 'ok'],
-  'a key in _meta': ['missing_token', 'ok'],
-  'a key without the scope': ['missing_token', 'insufficient_scope'],
-  'a revoked key': ['missing_token', 'invalid_api_key'],
-  'a revoked key in _meta': ['missing_token', 'invalid_api_key'],
-  'a deleted key': ['missing_token', 'invalid_api_key'],
-  'an expired key': ['invalid_token', 'invalid_api_key'],
+  'a key in X-API-Key': ['missing_token: a key', 'ok'],
+  'a key in Authorization': ['invalid_token: a key', 'ok'],
+  'a key in _meta': ['missing_token: a key', 'ok'],
+  'a key without the scope': ['missing_token: a key', 'insufficient_scope'],
+  'a revoked key': ['missing_token: a key', 'invalid_api_key'],
+  'a revoked key in _meta': ['missing_token: a key', 'invalid_api_key'],
+  'a deleted key': ['missing_token: a key', 'invalid_api_key'],
+  'an expired key': ['invalid_token: a key', 'invalid_api_key'],
   // Not found, because it is a different text; that a prefix alone decides nothing is tested in guards/api-key.test.ts.
-  'a key with the other prefix': ['missing_token', 'invalid_api_key'],
-  'a key never issued': ['missing_token', 'invalid_api_key'],
+  'a key with the other prefix': ['missing_token: a key', 'invalid_api_key'],
+  'a key never issued': ['missing_token: a key', 'invalid_api_key'],
   'a user token and a key': ['ok', 'ok'],
-  'a user token and a key in _meta': ['ok', 'invalid_api_key'],
+  'a user token and a key in _meta': ['ok', 'invalid_api_key: a token'],
   'a bad user token and a key': ['invalid_token', 'ok'],
   'a user token and a bad key': ['ok', 'invalid_api_key'],
-  'a bad key before a good one': ['invalid_token', 'invalid_api_key'],
-  'a good key before bad ones': ['invalid_token', 'ok'],
-  'a good key in Authorization before a bad one in _meta': ['invalid_token', 'ok'],
-  'an empty X-API-Key before a key': ['invalid_token', 'ok'],
+  'a bad key before a good one': ['invalid_token: a key', 'invalid_api_key'],
+  'a good key before bad ones': ['invalid_token: a key', 'ok'],
+  'a good key in Authorization before a bad one in _meta': ['invalid_token: a key', 'ok'],
+  'an empty X-API-Key before a key': ['invalid_token: a key', 'ok'],
 };
 
 /** Input that each tool accepts, and that changes nothing that other calls need. */
@@ -111,37 +120,30 @@ const INPUTS: Readonly<Record<string, Record<string, unknown>>> = {
 };
 
 interface Asked {
-  readonly outcome: Outcome;
+  readonly ok: boolean;
+  /** Over REST alone. */
+  readonly code?: ProblemCode;
   /** All that the tool says, without what differs from call to call. */
   readonly said: string;
 }
 type Ask = (tool: string, input: Record<string, unknown>, carried: Carried) => Promise<Asked>;
 
-const SENTENCES = new Map<string, ProblemCode>(
-  (['missing_token', 'invalid_token', 'missing_api_key', 'invalid_api_key', 'insufficient_scope'] as const).map(
-    (code) => [problemText(code).detail, code],
-  ),
-);
-
 interface ToolMessage {
   readonly result: { readonly isError?: boolean; readonly content: readonly [{ readonly text: string }] };
 }
 
-function readMessage({ result }: ToolMessage): Asked {
-  const [{ text }] = result.content;
-  if (result.isError !== true) return { outcome: 'ok', said: text };
-  const outcome = SENTENCES.get(text);
-  if (outcome === undefined) throw new Error(`no known refusal: ${text}`);
-  return { outcome, said: text };
-}
+const readMessage = ({ result: { content, isError } }: ToolMessage): Asked => ({
+  ok: isError !== true,
+  said: content[0].text,
+});
 
 const askRest: Ask = async (tool, input, { headers = {}, meta }) => {
   const body = meta === undefined ? input : { ...input, _meta: { api_key: meta } };
   const { status, headers: answered, body: said } = await app.call(tool, body, headers);
-  if (status === 200) return { outcome: 'ok', said: JSON.stringify(said) };
+  if (status === 200) return { ok: true, said: JSON.stringify(said) };
   expect(status).toBe(problemText(said.code).status);
   expect(answered.get('www-authenticate')).toStartWith('Bearer ');
-  return { outcome: said.code, said: said.detail };
+  return { ok: false, code: said.code, said: said.detail };
 };
 
 const callMessage = (tool: string, args: object, meta: string | undefined, where: 'params' | 'arguments') => ({
@@ -220,8 +222,11 @@ describe.each(Object.entries(TRANSPORTS))('over %s', (_transport, ask) => {
     const credential = carried.get(name);
     if (credential === undefined) throw new Error(`no credential is called ${name}`);
     for (const [tool, input] of Object.entries(INPUTS)) {
-      const { outcome } = await ask(tool, input, credential);
-      expect({ tool, outcome }).toEqual({ tool, outcome: tool === 'get_data' ? reading : managing });
+      const asked = await ask(tool, input, credential);
+      const outcome = tool === 'get_data' ? reading : managing;
+      const { code = codeOf(outcome), said } = asked;
+      if (outcome === 'ok') expect({ tool, ...asked }).toMatchObject({ tool, ok: true });
+      else expect({ tool, code, said }).toEqual({ tool, code: codeOf(outcome), said: sentenceOf(outcome) });
     }
   });
 
@@ -240,7 +245,7 @@ describe.each(Object.entries(TRANSPORTS))('over %s', (_transport, ask) => {
       }
     }
     expect((await ask('list_api_keys', {}, mallory)).said).not.toContain(own.id);
-    expect((await ask('get_data', {}, { headers: { 'x-api-key': own.key } })).outcome).toBe('ok');
+    expect((await ask('get_data', {}, { headers: { 'x-api-key': own.key } })).ok).toBe(true);
     const { keys } = (await app.call('list_api_keys', {}, victim)).body as { keys: { id: string; active: boolean }[] };
     expect(keys.find(({ id }) => id === own.id)?.active).toBe(true);
     expect(keys.find(({ id }) => id === revoked.id)?.active).toBe(false);
