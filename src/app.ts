@@ -18,15 +18,16 @@ import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/
 import type { Log } from './log/log.ts';
 import { reportCounts } from './log/stats.ts';
 import { createMethods } from './mcp/methods.ts';
-import type { Resource, ResourceTemplate } from './mcp/resource.ts';
+import { checkUris, type Resource, type ResourceTemplate, resourcesOf } from './mcp/resource.ts';
 import { createSessions } from './mcp/sessions.ts';
 import { createRoutes } from './routes/index.ts';
 import { openStore, prepareDataFolder, type Store } from './store/open.ts';
 import { createConfirm } from './tools/core/confirm.ts';
+import { makeTools, type ToolFile } from './tools/core/folder.ts';
 import { createToolRunner } from './tools/core/run.ts';
 import type { Tool } from './tools/core/tool.ts';
 import { createToolDeps, type ToolDeps, toolsByName } from './tools/core/toolbox.ts';
-import { createTools } from './tools/index.ts';
+import { createTools, RESERVED_NAMES } from './tools/index.ts';
 import { widgetResources } from './widgets/index.ts';
 
 export interface App extends Dispatch {
@@ -45,6 +46,8 @@ export interface ServiceOptions {
   readonly publicUrl: () => string;
   /** The tools to offer; those of tools/index.ts unless given. */
   readonly tools?: (deps: ToolDeps) => readonly Tool[];
+  /** Tools and resources of one's own, in addition. */
+  readonly toolFiles?: readonly ToolFile[];
   /** The resources to offer; the widgets unless given. */
   readonly resources?: readonly Resource[];
   readonly resourceTemplates?: readonly ResourceTemplate[];
@@ -79,11 +82,16 @@ function serviceOn(
   options: ServiceOptions & { readonly ageClock: Clock },
 ): Service {
   const { clock, ageClock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
-  const { resources = widgetResources, resourceTemplates = [] } = options;
+  const { toolFiles = [], resourceTemplates = [] } = options;
+  const { resources: offeredResources = widgetResources } = options;
   const { production, revocationLagMaxMs: lagMaxMs, rateLimit } = config;
   const keyDomain = createKeyDomain({ store, clock: ageClock, random, sha256, log, production, lagMaxMs });
   const { keys, verifier } = keyDomain;
-  const tools = offered(createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, rateLimit, clock, log }));
+  const deps = createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, rateLimit, clock, log });
+  const tools = [...offered(deps), ...makeTools(toolFiles, deps, RESERVED_NAMES)];
+  const ownResources = toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources));
+  const resources = [...offeredResources, ...ownResources];
+  checkUris(resources);
   const app = createApp({
     config,
     publicUrl,

@@ -1,6 +1,7 @@
 // The server on Deno: what server.ts needs of this runtime.
 
 import { hash } from 'node:crypto';
+import { pathToFileURL } from 'node:url';
 import { VARIABLES } from './config/env.ts';
 import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
 
@@ -67,6 +68,8 @@ const runtime: Runtime = {
     Deno.stderr.writeSync(new TextEncoder().encode(text));
   },
   serve,
+  // For a tool file, src/import-map.json says what `mcp-key-server` is.
+  importTool: (path) => import(pathToFileURL(path).href),
   onSignal(handler) {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) Deno.addSignalListener(signal, () => handler(signal));
   },

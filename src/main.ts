@@ -1,6 +1,7 @@
 // The server on Bun: what server.ts needs of this runtime.
 
 import { once } from './lib/memoize.ts';
+import { SERVER_NAME } from './lib/server-info.ts';
 import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
 
 /** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
@@ -37,6 +38,16 @@ export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServ
  */
 const stdout = once(() => process.stdout.on('error', () => {}));
 
+/**
+ * A tool file gets this server's own module, never a second copy, and needs no node_modules. Registered before the first
+ * file is imported.
+ */
+const provideOwnModule = once(() => {
+  const load = async () => ({ loader: 'object', exports: await import('./authoring.ts') }) as const;
+  Bun.plugin({ name: SERVER_NAME, setup: (build) => void build.module(SERVER_NAME, load) });
+  return true;
+});
+
 const runtime: Runtime = {
   env: process.env,
   sha256: Bun.SHA256.hash,
@@ -48,6 +59,10 @@ const runtime: Runtime = {
     process.stderr.write(text);
   },
   serve,
+  importTool(path) {
+    provideOwnModule();
+    return import(path);
+  },
   onSignal(handler) {
     process.on('SIGTERM', handler);
     process.on('SIGINT', handler);

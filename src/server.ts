@@ -13,6 +13,7 @@ import { SERVER_NAME } from './lib/server-info.ts';
 import { sleep, withTimeout } from './lib/timeout.ts';
 import { createLog, type Log } from './log/log.ts';
 import { redact } from './log/redact.ts';
+import { type ImportModule, readToolFolder } from './tools/core/folder.ts';
 
 /** What a runtime provides. */
 export interface Runtime {
@@ -22,6 +23,8 @@ export interface Runtime {
   writeOut(chunk: Uint8Array): Promise<void>;
   writeErr(text: string): void;
   serve(options: ServeOptions): RunningServer;
+  /** Imports a tool file, for which `mcp-key-server` is this server's own module (authoring.ts). */
+  readonly importTool: ImportModule;
   onSignal(handler: (signal: string) => void): void;
   exit(code: number): never;
 }
@@ -81,6 +84,7 @@ async function run(runtime: Runtime, config: Config): Promise<void> {
   const log = createLog({ level: config.logLevel, clock, write: runtime.writeOut });
   warnOfNoisyReplica(runtime, config, log);
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
+  const toolFiles = await readToolFolder(config.toolsDir, runtime.importTool);
   let publicUrl = config.publicUrl ?? '';
   const service = await createService(config, {
     clock,
@@ -88,6 +92,7 @@ async function run(runtime: Runtime, config: Config): Promise<void> {
     sha256: runtime.sha256,
     log,
     publicUrl: () => publicUrl,
+    toolFiles,
   });
   const server = await listen(runtime, config, tls, service);
   const listening = addressOf(config, server.port);

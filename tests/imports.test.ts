@@ -53,8 +53,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'widgets/': [...BASE, 'mcp/'],
   'routes/': [...BASE, 'config/', 'guards/', 'http/', 'mcp/', 'tools/', 'widgets/'],
   'store/': [...BASE, 'config/', 'keys/'],
+  'authoring.ts': [...BASE, 'guards/', 'mcp/', 'tools/'],
   'banner.ts': [...BASE, 'config/'],
-  'server.ts': [...BASE, 'app.ts', 'banner.ts', 'config/', 'http/'],
+  'server.ts': [...BASE, 'app.ts', 'banner.ts', 'config/', 'http/', 'tools/'],
   'token.ts': [...BASE, 'config/', 'jwt/'],
 };
 

@@ -106,19 +106,15 @@ test('the example tools, put where the documents say, compile and answer', async
   writeFileSync(join(root, fileToWrite(README)), tool);
   const limited = tool.replace(/(?<=defineTool\().*(?=, \{)/, TOOLS_README.codeBlock('Guards', 'ts').trim());
   expect(limited).toContain('guards.rateLimit');
-  writeFileSync(join(root, 'src/tools/limited.ts'), limited); // it only has to compile
+  writeFileSync(join(root, 'tools/_limited.ts'), limited); // it only has to compile
   writeFileSync(join(root, fileToWrite(TOOLS_README)), TOOLS_README.codeBlock('Input and output', 'ts'));
-  const index = join(root, 'src/tools/index.ts');
-  const before = readFileSync(index, 'utf8');
-  const imports = "import { listOrders } from './list-orders.ts';\nimport { countLines } from './count-lines.ts';\n";
-  const after = imports + before.replace('const OFFERED = [', '$&\n  listOrders,\n  countLines,');
-  expect(after.match(/listOrders|countLines/g)).toHaveLength(4);
-  writeFileSync(index, after);
+  const page = TOOLS_README.codeBlock('The folder', 'ts');
+  writeFileSync(join(root, 'tools/_page.ts'), `import type { Resource } from 'mcp-key-server';\n${page}`);
 
   const checked = await run([join(ROOT, 'node_modules/.bin/tsc'), '--noEmit'], { cwd: root });
   expect(checked).toEqual({ code: 0, stdout: '', stderr: '' });
 
-  await using server = await startServer({ root, env: { JWT_SECRET: TEST_SECRET } });
+  await using server = await startServer({ root, folder: root, env: { JWT_SECRET: TEST_SECRET } });
   const alice = await userHeaders('alice');
   const create = async (...scopes: string[]) => {
     const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes }, alice);

@@ -47,6 +47,8 @@ export interface Config {
   readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
   /** How many proxies in front to believe. */
   readonly trustProxy: number;
+  /** The folder with tools of one's own. Null: ./tools, where it exists. */
+  readonly toolsDir: string | null;
   readonly logLevel: LogLevel;
 }
 
@@ -79,6 +81,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     allowedHosts: parsed('ALLOWED_HOSTS', 'host names without port, with commas between', listOf(bareHostName)),
     tls: tlsFiles(read),
     trustProxy: integer('TRUST_PROXY', 0, 32) ?? 0,
+    toolsDir: text('TOOLS_DIR'),
     logLevel: oneOf('LOG_LEVEL', LOG_LEVELS) ?? 'info',
   };
   return faults.length > 0 ? err(faults) : ok(config);

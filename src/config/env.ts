@@ -23,6 +23,7 @@ export const VARIABLES = [
   'TLS_CERT_FILE',
   'TLS_KEY_FILE',
   'TRUST_PROXY',
+  'TOOLS_DIR',
   'LOG_LEVEL',
   'RUST_LOG', // belongs to the database driver; only checked
 ] as const;

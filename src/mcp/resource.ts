@@ -1,6 +1,6 @@
 // Resources that MCP clients can list and read. Public: the same for everyone, decided when the server starts.
 
-import type { JsonObject } from '../lib/text.ts';
+import { isObject, type JsonObject } from '../lib/text.ts';
 
 /** The content: text, or base64 for binary ones. */
 export type ResourceContent = { readonly text: string } | { readonly blob: string };
@@ -17,6 +17,29 @@ export interface ResourceFacts {
 export interface Resource extends ResourceFacts {
   readonly uri: string;
   readonly read: () => ResourceContent;
+}
+
+/** The resources that a tool file exports, checked. Throws an Error whose message is the line to show. */
+export function resourcesOf(file: string, exported: unknown): readonly Resource[] {
+  if (exported === undefined) return [];
+  if (Array.isArray(exported) && exported.every(isResource)) return exported;
+  const fields = 'uri, name, title, description, mimeType and a function read';
+  throw new Error(`${file}: expected the export resources to be an array of objects with ${fields}`);
+}
+
+function isResource(value: unknown): value is Resource {
+  if (!isObject(value)) return false;
+  const texts = [value.uri, value.name, value.title, value.description, value.mimeType];
+  return texts.every((text) => typeof text === 'string') && typeof value.read === 'function';
+}
+
+/** Throws an Error if two have one URI. */
+export function checkUris(resources: readonly Resource[]): void {
+  const seen = new Set<string>();
+  for (const { uri } of resources) {
+    if (seen.has(uri)) throw new Error(`resource: expected a different uri for each, got ${JSON.stringify(uri)} twice`);
+    seen.add(uri);
+  }
 }
 
 /** Resources that share a URI template (RFC 6570), made when asked for. */

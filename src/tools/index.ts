@@ -8,13 +8,19 @@ import { getData } from './get-data.ts';
 import { listApiKeys } from './list-api-keys.ts';
 import { revokeApiKey } from './revoke-api-key.ts';
 
-const OFFERED = [
-  createApiKey,
-  listApiKeys,
-  revokeApiKey,
-  deleteApiKey,
-  getData,
-  // a tool of your own: two lines here
+const OFFERED = [createApiKey, listApiKeys, revokeApiKey, deleteApiKey, getData];
+
+/** Names that tools of one's own can't have: those of this server, also while a tool is switched off. */
+export const RESERVED_NAMES: readonly string[] = [
+  'create_api_key',
+  'list_api_keys',
+  'revoke_api_key',
+  'delete_api_key',
+  'rotate_api_key',
+  'get_data',
+  'whoami',
+  'admin_list_keys',
+  'admin_revoke_keys',
 ];
 
 export const createTools = (deps: ToolDeps): readonly Tool[] => OFFERED.map((make) => make(deps));

@@ -36,6 +36,7 @@ test('with nothing set every default holds', () => {
     allowedHosts: null,
     tls: null,
     trustProxy: 0,
+    toolsDir: null,
     logLevel: 'info',
   });
 });

@@ -67,4 +67,4 @@ export const unquoted = (cell = '') => cell.replaceAll('`', '');
 
 /** The files that a document tells its reader to write: they are not there yet. */
 export const filesToWrite = (text: string): string[] =>
-  [...text.matchAll(/\bWrite (?:this one|it) to\s+`(src\/[\w./-]+)`/g)].map(([, file = '']) => file);
+  [...text.matchAll(/\bWrite (?:this one|it) to\s+`((?:src|tools)\/[\w./-]+)`/g)].map(([, file = '']) => file);

@@ -96,7 +96,7 @@ const COMMANDS: Readonly<Record<Runtime, (root: string, preload: readonly string
   deno(root) {
     const { runInstall } = createRequire(import.meta.url)('deno/install_api.cjs') as { runInstall(): string };
     const words = scripts['start:deno'].split('exec deno ')[1]?.split(' ') ?? [];
-    return [runInstall(), ...words.map((word) => (word.startsWith('src/') ? join(root, word) : word))];
+    return [runInstall(), ...words.map((word) => word.replace(/^(?:--import-map=)?(?=src\/)/, `$&${root}/`))];
   },
 };
 

@@ -67,14 +67,19 @@ export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, cloc
 /** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
 const NAME = /^[\w.-]{1,128}$/;
 
+/** Throws an Error that shows the name if it can't be one. */
+export function checkToolName(name: string): void {
+  if (NAME.test(name)) return;
+  throw new Error(`tool name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
+}
+
 /** Keeps the given order. Throws an Error that shows the name that can't be used. */
 export function toolsByName(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
   const byName = new Map<string, Tool>();
   for (const tool of tools) {
     const { name } = tool;
-    const shown = JSON.stringify(name);
-    if (!NAME.test(name)) throw new Error(`tool name: expected 1-128 letters, digits, "_", "-" or ".", got ${shown}`);
-    if (byName.has(name)) throw new Error(`tool name: expected a different one for each tool, got ${shown} twice`);
+    checkToolName(name);
+    if (byName.has(name)) throw new Error(`tool name: expected a different one for each tool, got "${name}" twice`);
     byName.set(name, tool);
   }
   return byName;

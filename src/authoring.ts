@@ -1,0 +1,13 @@
+// What a tool file imports as `mcp-key-server`. Exports only.
+
+export * as v from 'valibot';
+export type { KeyAuth } from './guards/api-key.ts';
+export { type Guard, sequence } from './guards/guard.ts';
+export type { UserAuth } from './guards/user-jwt.ts';
+export { type Awaitable, err, ok, type Result } from './lib/result.ts';
+export type { Resource, ResourceContent } from './mcp/resource.ts';
+export type { Problem } from './problem.ts';
+export type { Call } from './tools/core/call.ts';
+export type { MakeTools } from './tools/core/folder.ts';
+export { defineTool, type Tool, type ToolContent, type ToolFacts } from './tools/core/tool.ts';
+export type { ToolDeps, ToolLimit } from './tools/core/toolbox.ts';

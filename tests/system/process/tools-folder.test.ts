@@ -1,0 +1,215 @@
+// Tools of one's own, in a folder beside the server: they are found and called, and one that can't be used stops the
+// start with one line.
+
+import { describe, expect, test } from 'bun:test';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { readToolFolder } from '../../../src/tools/core/folder.ts';
+import { callOver, userHeaders } from '../../support/client.ts';
+import { ROOT, readDocument } from '../../support/documents.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { post } from '../../support/mcp.ts';
+import { type Runtime, runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
+import { transportOf } from '../../support/transports.ts';
+
+const EXAMPLE = readDocument('README.md').codeBlock('A tool of your own', 'ts');
+
+/** A tool file with one tool, which anybody may call and which answers with `text`. */
+const tool = (name: string, text = "'hello'", head = '') => `${head}
+import { defineTool, ok, v } from 'mcp-key-server';
+
+export default () =>
+  defineTool(() => ok({}), {
+    name: '${name}', title: 'A tool', description: 'A tool.',
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({}),
+    run: () => ok({ content: [{ type: 'text' as const, text: ${text} }] }),
+  });
+`;
+
+/** A folder in which the server can be started, with these files. */
+function folderWith(files: Readonly<Record<string, string>>): string {
+  const folder = temporaryFolder();
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(join(folder, dirname(path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+  return folder;
+}
+
+const start = (runtime: Runtime, files: Readonly<Record<string, string>>, env: Readonly<Record<string, string>> = {}) =>
+  startServer({ runtime, folder: folderWith(files), env: { JWT_SECRET: TEST_SECRET, ...env } });
+
+async function namesOf(server: ServerProcess): Promise<string[]> {
+  const { body } = await post(server, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
+  return body.result.tools.map(({ name }: { name: string }) => name).slice(5);
+}
+
+describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
+  test("the README's example is called over every transport, without node_modules, from a module of the server", async () => {
+    await using server = await start(runtime, { 'tools/list-orders.ts': EXAMPLE });
+    const create = { name: 'n', scopes: ['read:orders'] };
+    const { key } = (await callOver(server.url, 'create_api_key', create, await userHeaders('alice'))).body;
+    for (const transport of [0, 1, 3]) {
+      const called = await transportOf(transport, server.url)('list_orders', { status: 'open' }, { 'x-api-key': key });
+      expect(called).toMatchObject({ kind: 'ok', output: { owner: 'alice', orders: [{ id: 'order-1' }] } });
+    }
+    expect((await callOver(server.url, 'list_orders')).status).toBe(401);
+  });
+
+  test.each([
+    [
+      'without a default export',
+      'export const tool = 1;',
+      'expected a default export (deps: ToolDeps) => Tool or Tool[], but it has none',
+    ],
+    [
+      'that throws',
+      "\nthrow new Error('no database\\nat all');",
+      /:2:\d+: no database; correct it, or rename it to tools\/_a\.ts to leave it out$/,
+    ],
+    ['with an error of syntax', '\n\nexport default (  => 3;', /:3:\d+: .*; correct it, or rename it to tools\/_a\.ts/],
+    ["with a name of the server's own", tool('whoami'), "expected another tool name, whoami is the server's own"],
+  ])('a file %s stops the start with one line', async (_, text, expected) => {
+    const { code, stderr, stdout } = await runToExit({ runtime, folder: folderWith({ 'tools/a.ts': text }) });
+    expect({ code, stdout, lines: stderr.match(/\n/g)?.length }).toEqual({ code: 1, stdout: '', lines: 1 });
+    expect(stderr).toStartWith('mcp-key-server: tools/a.ts:');
+    if (typeof expected === 'string') expect(stderr).toBe(`mcp-key-server: tools/a.ts: ${expected}\n`);
+    else expect(stderr.trim()).toMatch(expected);
+  });
+});
+
+test.each([
+  [
+    'a default export that is no function',
+    'export default { name: 1 };',
+    'expected a default export (deps: ToolDeps) => Tool or Tool[], but it is of type object',
+  ],
+  [
+    'no tool',
+    'export default () => ({});',
+    'expected its default export to return what defineTool makes, or an array of that',
+  ],
+  [
+    'a promise of a tool',
+    'export default async () => [];',
+    'expected its default export to return what defineTool makes, or an array of that',
+  ],
+  [
+    'a function that throws',
+    'export default ({ guards }) => [guards.rateLimit({ requests: 1, window: "1x" })];',
+    /:1:\d+: rate limit: expected a window like 30s, 5m, 1h or 1d, got "1x"$/,
+  ],
+  [
+    'a name that MCP does not allow',
+    tool('a b'),
+    /: tool name: expected 1-128 letters, digits, "_", "-" or ".", got "a b"$/,
+  ],
+  [
+    'a schema that clients cannot be told',
+    tool('a').replace('v.strictObject({})', 'v.strictObject({ d: v.date() })'),
+    /: a: The "date" schema cannot be converted to JSON Schema/,
+  ],
+  [
+    'a name that the module does not have',
+    "import { start } from 'mcp-key-server'; export default start;",
+    /Export named 'start' not found in module 'mcp-key-server'/,
+  ],
+  [
+    'pages that are none',
+    `${tool('a')}export const resources = [{ uri: 'ui://x' }];`,
+    'expected the export resources to be an array of objects with uri, name, title, description, mimeType and a function read',
+  ],
+])('%s stops the start with one line', async (_, text, expected) => {
+  const { code, stderr } = await runToExit({ runtime: 'bun', folder: folderWith({ 'tools/a.ts': text }) });
+  expect({ code, lines: stderr.match(/\n/g)?.length }).toEqual({ code: 1, lines: 1 });
+  if (typeof expected === 'string') expect(stderr).toBe(`mcp-key-server: tools/a.ts: ${expected}\n`);
+  else expect(stderr.trim()).toMatch(expected);
+  expect(stderr).toStartWith('mcp-key-server: tools/a.ts');
+});
+
+test('a package that is not there stops the start; Bun does not fetch it, because bunfig.toml says so', async () => {
+  const folder = folderWith({
+    'tools/a.ts': `import isNumber from 'is-number';\n${tool('a', 'String(isNumber(1))')}`,
+    'bunfig.toml': readFileSync(join(ROOT, 'bunfig.toml'), 'utf8'),
+  });
+  const { stderr } = await runToExit({ runtime: 'bun', folder });
+  expect(stderr).toMatch(/^mcp-key-server: tools\/a\.ts: Cannot find package 'is-number'.*; correct it.*\n$/);
+});
+
+test('a name that two files use, and a page that two files bring, stop the start', async () => {
+  const page =
+    "export const resources = [{ uri: 'ui://x', name: '', title: '', description: '', mimeType: '', read: () => 0 }];";
+  const names = folderWith({ 'tools/a.ts': tool('same'), 'tools/b.ts': tool('same') });
+  expect((await runToExit({ runtime: 'bun', folder: names })).stderr).toBe(
+    'mcp-key-server: tools/b.ts: expected another tool name, same is in tools/a.ts already\n',
+  );
+  const pages = folderWith({ 'tools/a.ts': tool('a') + page, 'tools/b.ts': tool('b') + page });
+  expect((await runToExit({ runtime: 'bun', folder: pages })).stderr).toBe(
+    'mcp-key-server: resource: expected a different uri for each, got "ui://x" twice\n',
+  );
+});
+
+describe('TOOLS_DIR', () => {
+  const expected = 'TOOLS_DIR: expected a folder that can be read, with the tools of your own';
+
+  test.each([
+    ['is missing', 'nowhere', 'ENOENT'],
+    ['is a file', 'tools/a.ts', 'ENOTDIR'],
+  ])('stops the start if it %s', async (_, toolsDir, reason) => {
+    const folder = folderWith({ 'tools/a.ts': tool('a') });
+    const { code, stderr } = await runToExit({ runtime: 'bun', folder, env: { TOOLS_DIR: toolsDir } });
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: `mcp-key-server: ${expected}, got "${toolsDir}" (${reason})\n`,
+    });
+  });
+
+  test('stops the start if it may not be read', async () => {
+    const folder = temporaryFolder();
+    chmodSync(folder, 0);
+    const isRoot = process.getuid?.() === 0;
+    if (isRoot) process.seteuid?.(65534);
+    const read = await readToolFolder(folder, () => Promise.reject()).catch(({ message }) => message);
+    if (isRoot) process.seteuid?.(0);
+    expect(read).toBe(`${expected}, got "${folder}" (EACCES)`);
+  });
+
+  test('names another folder, also one outside with packages of its own, and ./tools is then not read', async () => {
+    const own = folderWith({
+      'a.mjs': tool('packaged', 'greet()', "import greet from 'greeting';").replace(' as const', ''),
+      'node_modules/greeting/package.json': '{ "name": "greeting", "main": "index.js", "type": "module" }',
+      'node_modules/greeting/index.js': "export default () => 'from a package';",
+    });
+    await using server = await start('bun', { 'tools/b.ts': tool('other') }, { TOOLS_DIR: own });
+    expect(await namesOf(server)).toEqual(['packaged']);
+    const { body } = await callOver(server.url, 'packaged');
+    expect(body.content[0].text).toBe('from a package');
+  });
+});
+
+test('files are read by name, without those for sharing and testing; one may make several tools, and bring pages', async () => {
+  const shared = "import { text } from './_shared.ts';";
+  const page = { uri: 'ui://widget/own.html', name: 'own', title: 'Own', description: 'Own.', mimeType: 'text/html' };
+  await using server = await start('bun', {
+    'tools/b.js': tool('from_js').replace(' as const', ''),
+    'tools/a.ts': `${tool('second', 'text', shared)}
+const one = defineTool(() => ok({}), { ...{ title: '', description: '', widget: '${page.uri}', annotations: {} as never },
+  name: 'first', input: v.strictObject({}), run: () => ok({ content: [] }) });
+export const several = 1;`
+      .replace('export default () =>\n', 'const two =\n')
+      .concat('export default () => [one, two];\n'),
+    'tools/_shared.ts': "export const text = 'shared';",
+    'tools/a.test.ts': "throw new Error('a test is not a tool');",
+    'tools/notes.md': 'no tool',
+    'tools/deeper/c.ts': "throw new Error('not directly in the folder');",
+    'tools/page.ts': `export default () => [];\nexport const resources = [{ ...${JSON.stringify(page)}, read: () => ({ text: '<p>' }) }];`,
+  });
+  expect(await namesOf(server)).toEqual(['first', 'second', 'from_js']);
+  expect((await callOver(server.url, 'second')).body.content[0].text).toBe('shared');
+  const read = { jsonrpc: '2.0', id: 1, method: 'resources/read', params: { uri: page.uri } };
+  expect((await post(server, read)).body.result.contents).toEqual([
+    { uri: page.uri, mimeType: 'text/html', text: '<p>' },
+  ]);
+});
