@@ -1,7 +1,7 @@
 // Tools of one's own: the files of a folder, in the order of their names. A file that can't be used is one line, which
 // says file, place and what was expected. How a module is imported is for the commands, which know the runtime.
 
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
 import type { Tool } from './tool.ts';
 import { checkToolName, type ToolDeps } from './toolbox.ts';
@@ -31,21 +31,21 @@ export async function readToolFolder(
   toolsDir: string | null,
   importModule: ImportModule,
 ): Promise<readonly ToolFile[]> {
-  const folder = toolsDir ?? (existsSync(DEFAULT_FOLDER) ? DEFAULT_FOLDER : null);
-  if (folder === null) return [];
+  const folder = toolsDir ?? DEFAULT_FOLDER;
   const files: ToolFile[] = [];
-  for (const name of toolFileNames(namesIn(folder))) {
+  for (const name of toolFileNames(namesIn(folder, toolsDir === null))) {
     const file = posix.join(folder, name);
     files.push(toolFileOf(file, await loaded(file, importModule(resolve(folder, name)))));
   }
   return files;
 }
 
-function namesIn(folder: string): readonly string[] {
+function namesIn(folder: string, optional: boolean): readonly string[] {
   try {
     return readdirSync(folder);
   } catch (error) {
-    const { code, message } = error as { code?: string; message: string };
+    const { code, name, message } = error as { code?: string; name: string; message: string };
+    if (optional && (code === 'ENOENT' || name === 'NotCapable')) return []; // Deno without permission to read
     const expected = 'expected a folder that can be read, with the tools of your own';
     throw new Error(`TOOLS_DIR: ${expected}, got ${JSON.stringify(folder)} (${code ?? message})`);
   }
