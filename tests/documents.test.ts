@@ -83,7 +83,7 @@ test('the table of the log names the events that are logged, all of them and no 
   const source = [...new Glob('**/*.ts').scanSync(join(ROOT, 'src'))]
     .map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'))
     .join('\n');
-  const logged = source.matchAll(/(?:\.(?:info|warn)|\bmutate)\('([^']+)'|\bline\('warn', '([^']+)'/g);
+  const logged = source.matchAll(/(?:\.(?:info|warn|warnThrottled)|\bmutate)\('([^']+)'|\bline\('warn', '([^']+)'/g);
   const events = new Set([...logged].map(([, event, ofLog]) => (event ?? ofLog ?? '').replace(/:.*/, '')));
   const rows = readDocument('src/README.md').table('Operations');
   const named = rows.filter(([level = '']) => /info|warn/.test(level)).flatMap(([, cell = '']) => eventsIn(cell));

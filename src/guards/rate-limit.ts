@@ -18,6 +18,8 @@ export interface RateLimitOptions<In> {
   readonly windowMs: number;
   /** Picks the bucket of a call; without one the call counts in the bucket `unknown`. */
   readonly key: (call: In) => string | undefined;
+  /** Told of each refusal. */
+  readonly onRefused?: (call: In, bucket: string) => void;
   readonly clock: Clock;
 }
 
@@ -32,7 +34,7 @@ interface Bucket {
 const BUCKETS_MAX = 100_000;
 
 export function rateLimitGuard<In>(options: RateLimitOptions<In>): Guard<In, Limited> {
-  const { requests, windowMs, key, clock } = options;
+  const { requests, windowMs, key, onRefused, clock } = options;
   if (requests === 0) return () => PASS;
   const buckets = new Map<string, Bucket>();
   const limit: RateLimit = { requests, windowS: windowMs / 1000 };
@@ -57,13 +59,16 @@ export function rateLimitGuard<In>(options: RateLimitOptions<In>): Guard<In, Lim
 
   const decide: Guard<In, Limited> = (call) => {
     const nowMs = clock.monotonicMs();
-    const bucket = bucketOf(key(call) ?? 'unknown', nowMs);
+    const name = key(call) ?? 'unknown';
+    const bucket = bucketOf(name, nowMs);
     // The clock has fractions: rounding errors can make the rest of a new window a hair longer than the window.
     const resetS = Math.min(limit.windowS, Math.ceil((bucket.endsAtMs - nowMs) / 1000));
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;
     const rateLimit = { limit, remaining: requests - bucket.used, resetS };
-    return admitted ? ok({ rateLimit }) : err({ code: 'rate_limited', retryAfterS: resetS, rateLimit });
+    if (admitted) return ok({ rateLimit });
+    onRefused?.(call, name);
+    return err({ code: 'rate_limited', retryAfterS: resetS, rateLimit });
   };
   return Object.assign(decide, { fullQuota: { limit, remaining: requests, resetS: limit.windowS } });
 }

@@ -46,7 +46,7 @@ export function createRequestChecks({ checkHost, checkOrigin }: RequestChecksOpt
 /**
  * The host name a client used. Null if it sent none over HTTP/1.0: no browser does that, so no page can be behind it.
  */
-const hostOf = ({ headers, url }: Request): string | null =>
+export const hostOf = ({ headers, url }: Request): string | null =>
   headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
 
 /** An HTTP/1.1 request must name its host (RFC 9112 §3.2). The same bare answer as Bun's own. */

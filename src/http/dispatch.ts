@@ -4,9 +4,10 @@
 import type { InFlight } from '../lib/in-flight.ts';
 import { type Awaitable, chain, isPromise } from '../lib/result.ts';
 import type { RandomBytes } from '../lib/runtime.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
-import type { CheckRequest } from './checks.ts';
+import type { Log, LogFields } from '../log/log.ts';
+import { excerptOf } from '../log/redact.ts';
+import type { Problem, ProblemCode } from '../problem.ts';
+import { type CheckRequest, hostOf } from './checks.ts';
 import { type Connections, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin } from './cors.ts';
 import { STRICT_TRANSPORT } from './headers.ts';
@@ -41,8 +42,9 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
 
   function refuseAndLog(context: RequestContext, found: Route | undefined, problem: Problem): Response {
-    const { requestId } = context;
-    if (LOGGED_REFUSALS.includes(problem.code)) log.warn('request refused', { requestId, code: problem.code });
+    const { requestId, request } = context;
+    const { code } = problem;
+    if (LOGGED_REFUSALS.includes(code)) log.warn('request refused', { requestId, code, ...refusedPart(request, code) });
     return refuse(context, found, problem);
   }
 
@@ -154,6 +156,13 @@ const HIDDEN_FROM_PAGES: readonly string[] = ['host_denied', 'origin_denied'];
 
 /** Refusals worth a line in the log, because the operator may want to change the configuration. */
 const LOGGED_REFUSALS: readonly string[] = [...HIDDEN_FROM_PAGES, 'https_required'];
+
+/** What an operator may have to allow. */
+function refusedPart(request: Request, code: ProblemCode): LogFields | undefined {
+  if (code === 'host_denied') return { host: excerptOf(hostOf(request) ?? '') };
+  if (code === 'origin_denied') return { origin: excerptOf(request.headers.get('origin') ?? '') };
+  return undefined;
+}
 
 /** Ids that no two requests share, in this process or another, at the price of counting. */
 function requestIds(random: RandomBytes): () => string {

@@ -5,12 +5,11 @@
 // all others that came back (joint-reads.ts), once. There are places for more of those than a server can be asked for,
 // so whatever the flood is made of, an honest key from the same address gets in when it comes back.
 
-import { createLruCache } from '../lib/lru-cache.ts';
 import type { Awaitable } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { sleep } from '../lib/timeout.ts';
+import { type Allowance, createTokenBuckets, tryTake } from '../lib/token-bucket.ts';
 import { createRefusalTimes } from './refusal-times.ts';
-import { type Allowance, fullBucket, refill, type TokenBucket, tryTake } from './token-bucket.ts';
 
 /**
  * Unknown keys a source may have read one by one: at 40 µs each, under 1 % of a core. The burst is for a cold start, when
@@ -46,35 +45,25 @@ export interface LookupLimit {
   refuse(keyHash: string): void;
 }
 
-interface Source extends TokenBucket {
-  waiting: number;
-}
-
 export function createLookupLimit(clock: Clock): LookupLimit {
-  const sources = createLruCache<Source>({ entries: SOURCES_MAX });
+  const budgets = createTokenBuckets(MISSES, SOURCES_MAX);
   const refusedAtMs = createRefusalTimes();
-  let waiting = 0;
+  const waiting = new Map<string, number>(); // by source
+  let waitingInAll = 0;
 
-  function sourceAt(name: string, nowMs: number): Source {
-    const known = sources.get(name);
-    if (known !== undefined) {
-      refill(known, MISSES, nowMs);
-      return known;
-    }
-    const source = { ...fullBucket(MISSES, nowMs), waiting: 0 };
-    sources.set(name, source);
-    return source;
+  function countWaiting(source: string, change: 1 | -1): void {
+    const count = (waiting.get(source) ?? 0) + change;
+    if (count === 0) waiting.delete(source);
+    else waiting.set(source, count);
+    waitingInAll += change;
   }
 
-  async function wait(source: Source, keyHash: string): Promise<Admission> {
-    source.waiting += 1;
-    waiting += 1;
+  async function wait(source: string, keyHash: string): Promise<Admission> {
+    countWaiting(source, 1);
     await sleep(Math.random() * WAIT_MS_MAX);
-    source.waiting -= 1;
-    waiting -= 1;
+    countWaiting(source, -1);
     const nowMs = clock.monotonicMs();
-    refill(source, MISSES, nowMs);
-    return tryTake(source) ? 'alone' : refuse(keyHash, nowMs);
+    return tryTake(budgets(source, nowMs)) ? 'alone' : refuse(keyHash, nowMs);
   }
 
   function refuse(keyHash: string, nowMs: number): Admission {
@@ -84,20 +73,19 @@ export function createLookupLimit(clock: Clock): LookupLimit {
   }
 
   return {
-    admit(name, keyHash) {
+    admit(source, keyHash) {
       const nowMs = clock.monotonicMs();
-      const source = sourceAt(name, nowMs);
-      if (tryTake(source)) return 'alone';
+      if (tryTake(budgets(source, nowMs))) return 'alone';
       const earlierMs = refusedAtMs.get(keyHash);
       if (earlierMs !== undefined && nowMs - earlierMs >= RETURN_AFTER_MS) {
         refusedAtMs.delete(keyHash);
         return 'together';
       }
-      const mayWait = source.waiting < WAITING_PER_SOURCE && waiting < WAITING_MAX;
+      const mayWait = (waiting.get(source) ?? 0) < WAITING_PER_SOURCE && waitingInAll < WAITING_MAX;
       return mayWait ? wait(source, keyHash) : refuse(keyHash, nowMs);
     },
     refund(source) {
-      sourceAt(source, clock.monotonicMs()).tokens += 1;
+      budgets(source, clock.monotonicMs()).tokens += 1;
     },
     refuse(keyHash) {
       refusedAtMs.set(keyHash, clock.monotonicMs());

@@ -198,7 +198,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     chain(budget.admit(network, keyHash), (admission) => readAdmitted(admission, keyHash, network));
 
   function readAdmitted(admission: Admission, keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> {
-    if (admission === 'refused') return TOO_MANY_UNKNOWN;
+    if (admission === 'refused') return tooManyUnknown(network);
     if (admission === 'alone' && pendingReads.has(keyHash)) budget.refund(network);
     return shared(keyHash, () =>
       admission === 'alone' ? readAlone(keyHash, network) : readTogether(keyHash, network),
@@ -240,7 +240,12 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
   async function readTogether(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
     const key = await joint.read(network, keyHash);
     if (key === null || !key.ok) budget.refuse(keyHash);
-    return key ?? TOO_MANY_UNKNOWN;
+    return key ?? tooManyUnknown(network);
+  }
+
+  function tooManyUnknown(network: string): typeof TOO_MANY_UNKNOWN {
+    log.warnThrottled('Too many unknown keys', network, { address: network });
+    return TOO_MANY_UNKNOWN;
   }
 
   function keep(keyHash: string, { record, position }: Found): FoundKey {

@@ -2,9 +2,12 @@
 
 // C0, DEL and C1 controls: the file driver cuts a string at NUL, and none of them belongs in a name.
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
+const CONTROLS = new RegExp(CONTROL, 'g');
 
 /** True for text that every mode of the store gives back as it was: no controls, no lone surrogates. */
 export const isStorable = (text: string): boolean => !CONTROL.test(text) && text.isWellFormed();
+
+export const withoutControls = (text: string): string => text.replace(CONTROLS, '');
 
 /** True when `text` has `min` to `max` Unicode code points, which is also how JSON Schema counts characters. */
 export function hasLength(text: string, min: number, max: number): boolean {

@@ -2,6 +2,7 @@
 
 import type { Clock } from '../lib/runtime.ts';
 import { redactHashes, redactKeys } from './redact.ts';
+import { createThrottle } from './throttle.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -13,6 +14,11 @@ export interface Log {
   info(event: string, fields?: LogFields): void;
   warn(event: string, fields?: LogFields): void;
   error(event: string, fields?: LogFields): void;
+  /**
+   * As `warn`, for what a caller can cause at will: at most one line a second for each bucket. `suppressed` counts
+   * those left out since the last.
+   */
+  warnThrottled(event: string, bucket: string, fields: LogFields): void;
   /** True when lines of this level are written; spares callers the work of making fields nobody sees. */
   enabled(level: LogLevel): boolean;
   /** Hands everything buffered to `write` and resolves when it was taken. */
@@ -32,6 +38,7 @@ const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
   const enabled = (level: LogLevel) => LOG_LEVELS.indexOf(level) >= least;
+  const throttle = createThrottle(options.clock);
   let lines: string[] = [];
   let chars = 0; // in `lines`
   const utf8 = new TextEncoder();
@@ -92,6 +99,10 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     info: (event, fields) => line('info', event, fields),
     warn: (event, fields) => line('warn', event, fields),
     error: (event, fields) => line('error', event, fields),
+    warnThrottled(event, bucket, fields) {
+      const suppressed = throttle(`${event} ${bucket}`);
+      if (suppressed !== null) line('warn', event, { ...fields, suppressed });
+    },
     enabled,
     flush: send,
   };

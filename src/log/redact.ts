@@ -1,5 +1,7 @@
 // Takes secrets out of text that has to be repeated: log lines, and what MCP errors must echo.
 
+import { withoutControls } from '../lib/text.ts';
+
 /**
  * A JWT, or the first two parts of one. An `eyJ…` without a dot after it is no token; it is matched all the same, and
  * put back. Otherwise the search for the dot would begin anew at every `eyJ`, and a body can hold 300,000 of them.
@@ -18,3 +20,8 @@ export const redactHashes = (text: string): string => text.replace(HASH, REDACTE
 
 /** Without anything that looks like a secret. */
 export const redact = (text: string): string => redactHashes(redactKeys(text));
+
+const EXCERPT_CHARS_MAX = 100;
+
+/** What the log may show of a text that a stranger sent. Redacted before it is cut: half a hash looks like none. */
+export const excerptOf = (text: string): string => redact(withoutControls(text)).slice(0, EXCERPT_CHARS_MAX);

@@ -9,7 +9,7 @@ import { defineTool } from '../../src/tools/core/tool.ts';
 import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
 import { testClock } from '../support/clock.ts';
 import { rawPost, sendRaw } from '../support/raw.ts';
-import { type Answer, bearer, createTestApp, failureOf } from '../support/test-app.ts';
+import { type Answer, bearer, createTestApp, failureOf, insertKey, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const TWO_A_MINUTE = { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' };
@@ -136,6 +136,68 @@ describe('every answer of a limited tool carries the headers', () => {
     expect(said(await app.call('list_api_keys', {}, await bearer(app, 'alice'))).policy).toBeNull();
     expect(said(await app.call('list_api_keys')).policy).toBeNull();
     expect(said(await app.call('nope')).policy).toBeNull();
+  });
+});
+
+describe('a refused call is in the log', () => {
+  const logged = async (app: TestApp) => (await app.log()).filter(({ event }) => event === 'Rate limit exceeded');
+  const refused = async (app: TestApp, key: string) => {
+    const { status, body } = await app.useKey(key);
+    expect(status).toBe(429);
+    return body.requestId;
+  };
+
+  test('with its key, at most once a second, with the number of lines left out', async () => {
+    await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
+    const [first, second] = [await app.createKey('alice'), await app.createKey('alice')];
+    await app.useKey(first.key);
+    await app.useKey(second.key);
+    const requestId = await refused(app, first.key);
+    await refused(app, second.key);
+    app.clock.advance(999);
+    await refused(app, first.key);
+    await refused(app, first.key);
+    expect(await logged(app)).toHaveLength(2);
+    app.clock.advance(1);
+    await refused(app, first.key);
+    await refused(app, first.key);
+    app.clock.advance(60_000);
+    await refused(app, first.key);
+    const lines = await logged(app);
+    expect(lines.map(({ keyId, suppressed }) => [keyId, suppressed])).toEqual([
+      [first.id, 0],
+      [second.id, 0],
+      [first.id, 2],
+      [first.id, 1],
+    ]);
+    expect(lines[0]).toMatchObject({ level: 'warn', requestId, userId: 'alice' });
+    expect(lines[0]).not.toHaveProperty('tool');
+  });
+
+  test('with the tool too, if the limit is its own', async () => {
+    const rest = { input: v.strictObject({}), output: v.strictObject({}), run: () => ok({}) };
+    const limited = ({ guards }: ToolDeps) => {
+      const limit = { requests: 1, window: '1h', key: () => 'all' };
+      return [
+        defineTool(guards.rateLimit(limit), { ...facts('open'), ...rest }),
+        defineTool(sequence(guards.apiKey, guards.rateLimit(limit)), { ...facts('for_keys'), ...rest }),
+      ];
+    };
+    await using app = await createTestApp({ tools: limited });
+    const key = await insertKey(app, 'alice');
+    for (const [tool, headers] of [
+      ['open', {}],
+      ['for_keys', { 'x-api-key': key }],
+    ] as const) {
+      expect((await app.call(tool, {}, headers)).status).toBe(200);
+      expect((await app.call(tool, {}, headers)).status).toBe(429);
+      expect((await app.call(tool, {}, headers)).status).toBe(429);
+    }
+    const lines = await logged(app);
+    expect(lines.map(({ tool, userId, suppressed }) => ({ tool, userId, suppressed }))).toEqual([
+      { tool: 'open', userId: undefined, suppressed: 0 },
+      { tool: 'for_keys', userId: 'alice', suppressed: 0 },
+    ]);
   });
 });
 

@@ -1,7 +1,7 @@
 // Which hosts are answered, and which pages may call. When credentials need HTTPS is in routes/production.test.ts.
 
 import { describe, expect, test } from 'bun:test';
-import { sendRaw } from '../support/raw.ts';
+import { rawPost, sendRaw } from '../support/raw.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 const asked = (app: TestApp, host: string, path = '/') =>
@@ -90,6 +90,23 @@ describe('host', () => {
     expect((await asked(app, 'pod-17.cluster.internal', '/mcp/health')).status).toBe(200);
   });
 
+  test('a denied host is named in the log, cut to 100 characters and without secrets', async () => {
+    await using app = await createTestApp();
+    const hosts = ['evil.example:80', 'x'.repeat(101), `sk_test_${'0'.repeat(64)}.example`, `a${'0'.repeat(64)}`];
+    const shown = [
+      'evil.example:80',
+      'x'.repeat(100),
+      '[redacted].example',
+      `a${'0'.repeat(64)}`, // not a hash: it has one character more
+    ];
+    for (const host of hosts) expect((await asked(app, host)).status).toBe(403);
+    expect((await asked(app, `0${'ab'.repeat(31)}c`)).status).toBe(403);
+    const lines = (await app.log()).filter(({ event }) => event === 'request refused');
+    expect(lines.map(({ level, code, host }) => ({ level, code, host }))).toEqual(
+      [...shown, '[redacted]'].map((host) => ({ level: 'warn', code: 'host_denied', host })),
+    );
+  });
+
   test('the page of a denied host may not even read the refusal', async () => {
     await using app = await createTestApp();
     const { status, headers } = await sendRaw(
@@ -102,6 +119,23 @@ describe('host', () => {
 });
 
 describe('origin', () => {
+  test('a denied one is named in the log, cut to 100 characters and without controls', async () => {
+    await using app = await createTestApp();
+    const origins = ['https://evil.example', `https://${'x'.repeat(200)}.example`, 'https://a\tb\x7fc.example', ''];
+    for (const origin of origins) {
+      const answer = await sendRaw(app.url, rawPost('/tools/get_data', '{}', { Origin: origin }));
+      expect(answer.status).toBe(403);
+    }
+    const lines = (await app.log()).filter(({ event }) => event === 'request refused');
+    expect(lines.map(({ level, code, origin }) => ({ level, code, origin }))).toEqual(
+      ['https://evil.example', `https://${'x'.repeat(92)}`, 'https://abc.example', ''].map((origin) => ({
+        level: 'warn',
+        code: 'origin_denied',
+        origin,
+      })),
+    );
+  });
+
   test('by default loopback origins and the public one may call', async () => {
     await using app = await createTestApp({ env: { PUBLIC_URL: 'https://keys.example/base' } });
     for (const origin of ['http://localhost:5173', 'https://127.0.0.1', 'http://[::1]:8080', 'https://keys.example']) {

@@ -38,6 +38,24 @@ describe('a flood of unknown keys from one address', () => {
     expect(app.service.keyDomain.verifier.counts.reads).toBe(BURST);
   });
 
+  test('is in the log with its address, once a second, with the number of lines left out', async () => {
+    await using app = await createTestApp();
+    const logged = async () =>
+      (await app.log())
+        .filter(({ event }) => event === 'Too many unknown keys')
+        .map(({ level, address, suppressed }) => ({ level, address, suppressed }));
+    await flood(app, 1, BURST);
+    expect(await logged()).toEqual([]);
+    await flood(app, 5000, 50);
+    expect(await logged()).toEqual([{ level: 'warn', address: '127.0.0.1', suppressed: 0 }]);
+    app.clock.advance(1000);
+    await flood(app, 6000, 201);
+    expect(await logged()).toEqual([
+      { level: 'warn', address: '127.0.0.1', suppressed: 0 },
+      { level: 'warn', address: '127.0.0.1', suppressed: 49 },
+    ]);
+  });
+
   test('leaves known keys served, and lets an unseen honest key in when it comes back as told', async () => {
     await using app = await createTestApp();
     const known = await app.createKey('alice');

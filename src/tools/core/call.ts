@@ -19,6 +19,8 @@ const NO_CAPABILITIES = {};
 
 /** One call of a tool: made by a transport, extended by guards with what they add, given to the tool as its context. */
 export class Call {
+  /** The name of the tool, once it is called. */
+  tool = '';
   progress: (progress: number, total?: number, message?: string) => void;
   readonly clientCapabilities: JsonObject;
   /** The state of its rate limit, for the answer's headers: first the full quota, then what the guard decided. */

@@ -21,6 +21,7 @@ export function callTool(
   call: Call,
   canceller?: AbortSource,
 ): Awaitable<Result<ToolOutput, Problem>> {
+  call.tool = tool.name;
   if (tool.fullQuota !== null) call.rateLimit = tool.fullQuota;
   const answer = tool.invoke(input, call);
   return isPromise(answer) ? runWithTimeout(tool, call, answer, canceller?.signal) : answer;

@@ -6,9 +6,10 @@ import { type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
 import { type UserAuth, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
 import type { Keys } from '../../keys/operations.ts';
+import type { KeyIdentity } from '../../keys/verify.ts';
 import { parseDuration } from '../../lib/duration.ts';
 import type { Clock } from '../../lib/runtime.ts';
-import type { Log } from '../../log/log.ts';
+import type { Log, LogFields } from '../../log/log.ts';
 import type { Call } from './call.ts';
 import type { Tool } from './tool.ts';
 
@@ -44,8 +45,18 @@ export interface ToolDepsOptions {
 }
 
 export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, clock, log }: ToolDepsOptions): ToolDeps {
+  function logRefused(call: Call & { readonly auth?: Partial<KeyIdentity> }, bucket: string, fields?: LogFields): void {
+    const { keyId, subject: userId } = call.auth ?? {};
+    log.warnThrottled('Rate limit exceeded', bucket, { requestId: call.requestId, keyId, userId, ...fields });
+  }
+
   // One limiter for all tools: the limit is per key, not per key and tool.
-  const perKey = rateLimitGuard<Call & KeyAuth>({ ...rateLimit, clock, key: ({ auth }) => auth.keyId });
+  const perKey = rateLimitGuard<Call & KeyAuth>({
+    ...rateLimit,
+    clock,
+    key: ({ auth }) => auth.keyId,
+    onRefused: (call, keyId) => logRefused(call, `key ${keyId}`),
+  });
   return {
     guards: {
       userJwt: userJwtGuard(verifyUserJwt, log),
@@ -57,7 +68,13 @@ export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, cloc
           throw new Error(`rate limit: expected a whole number of requests, 0 for no limit, got ${requests}`);
         }
         if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
-        return rateLimitGuard({ requests, windowMs, key, clock });
+        return rateLimitGuard({
+          requests,
+          windowMs,
+          key,
+          clock,
+          onRefused: (call, bucket) => logRefused(call, `${call.tool} ${bucket}`, { tool: call.tool }),
+        });
       },
     },
     keys,

@@ -1,5 +1,7 @@
 // Token buckets: what may be used up at once, and how fast it comes back.
 
+import { createLruCache } from './lru-cache.ts';
+
 export interface Allowance {
   /** Tokens that come in each second. */
   readonly perS: number;
@@ -25,4 +27,22 @@ export function tryTake(bucket: TokenBucket): boolean {
   if (bucket.tokens < 1) return false;
   bucket.tokens -= 1;
   return true;
+}
+
+/**
+ * One bucket for each name, with what it has at `nowMs`. Beyond `bucketsMax`, those that were quiet the longest are
+ * forgotten, and start again full.
+ */
+export function createTokenBuckets(allowance: Allowance, bucketsMax: number) {
+  const buckets = createLruCache<TokenBucket>({ entries: bucketsMax });
+  return (name: string, nowMs: number): TokenBucket => {
+    const known = buckets.get(name);
+    if (known !== undefined) {
+      refill(known, allowance, nowMs);
+      return known;
+    }
+    const bucket = fullBucket(allowance, nowMs);
+    buckets.set(name, bucket);
+    return bucket;
+  };
 }

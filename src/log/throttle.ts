@@ -1,0 +1,37 @@
+// Keeps lines that callers can cause at will from flooding the log: for each bucket (a key, an address) at most one a
+// second, and so many in all.
+
+import { createLruCache } from '../lib/lru-cache.ts';
+import type { Clock } from '../lib/runtime.ts';
+import { type Allowance, fullBucket, refill, tryTake } from '../lib/token-bucket.ts';
+
+const EVERY_MS = 1000;
+/** Of all buckets together: a flood from many addresses must not bury what else the log says. */
+const LINES: Allowance = { perS: 100, burst: 100 };
+/** Buckets remembered, about 2 MB. Of one that is forgotten, the next line counts from zero. */
+const BUCKETS_MAX = 10_000;
+
+interface Bucket {
+  /** Monotonic. */
+  readonly loggedAtMs: number;
+  readonly suppressed: number;
+}
+
+/** The number of lines left out since the bucket's last; null: this one is left out too. */
+export type Throttle = (bucket: string) => number | null;
+
+export function createThrottle(clock: Clock): Throttle {
+  const buckets = createLruCache<Bucket>({ entries: BUCKETS_MAX });
+  const lines = fullBucket(LINES, clock.monotonicMs());
+  return (name) => {
+    const nowMs = clock.monotonicMs();
+    const { loggedAtMs, suppressed } = buckets.get(name) ?? { loggedAtMs: Number.NEGATIVE_INFINITY, suppressed: 0 };
+    refill(lines, LINES, nowMs);
+    if (nowMs - loggedAtMs < EVERY_MS || !tryTake(lines)) {
+      buckets.set(name, { loggedAtMs, suppressed: suppressed + 1 });
+      return null;
+    }
+    buckets.set(name, { loggedAtMs: nowMs, suppressed: 0 });
+    return suppressed;
+  };
+}
