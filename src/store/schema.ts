@@ -3,6 +3,7 @@
 import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
 import migration0002 from '../../db/0002_key_uses.sql' with { type: 'text' };
 import migration0003 from '../../db/0003_changes_by_key.sql' with { type: 'text' };
+import migration0004 from '../../db/0004_rotation_and_events.sql' with { type: 'text' };
 import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
@@ -10,6 +11,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0001_keys', sql: migration0001 },
   { name: '0002_key_uses', sql: migration0002 },
   { name: '0003_changes_by_key', sql: migration0003 },
+  { name: '0004_rotation_and_events', sql: migration0004 },
 ];
 
 // Without the tables of SQLite, the driver and the database server, which an empty database may have too.
@@ -23,12 +25,26 @@ const CREATE_LEDGER: Statement = {
 /** SQLite refuses it if a table or column is missing. */
 const SHAPE: Statement = {
   sql: `SELECT k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.created_at_ms, k.expires_at_ms,
-k.last_used_at_ms, u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq
-FROM api_keys k, key_uses u, changes c, feed f LIMIT 0`,
+k.last_used_at_ms, k.second_hash, k.second_is, k.second_ends_at_ms, k.overlap_ms, k.rotations, k.changed_by, k.deleting,
+u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq,
+e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret,
+b.owner, b.blocked_at_ms, b.changed_by, b.deleting, s.name, s.value
+FROM api_keys k, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s LIMIT 0`,
 };
-const TRIGGERS = ['api_keys_updated', 'api_keys_deleted', 'key_uses_deleted'];
+const TRIGGERS = [
+  'api_keys_created',
+  'api_keys_updated',
+  'api_keys_deleting',
+  'api_keys_deleted',
+  'key_uses_deleted',
+  'blocked_owners_blocked',
+  'blocked_owners_renamed',
+  'blocked_owners_deleting',
+  'blocked_owners_unblocked',
+];
 /**
- * Without the triggers nobody would learn of a revocation, and a new key could inherit the last use of a deleted one.
+ * Without the triggers nobody would learn of a revocation or who made it, and a new key could inherit the last use of a
+ * deleted one.
  */
 const FEED: Statement = {
   sql: `SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('${TRIGGERS.join("', '")}')) AS triggers FROM feed`,

@@ -39,6 +39,15 @@ test('a new database has the tables and columns that are described, and every mi
   );
 });
 
+test('what triggers run also runs in the older SQLite of a shell', async () => {
+  const app = await createTestApp({ store: 'embedded' });
+  await app.close();
+  const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  const { rows } = await db.execute("SELECT sql FROM sqlite_master WHERE type IN ('trigger', 'table')");
+  db.close();
+  expect(rows.filter(({ sql }) => /subsec|octet_length/.test(String(sql)))).toEqual([]); // of 3.42 and 3.43
+});
+
 /** Makes a file large, which is not read whole at the start. */
 const ENLARGE = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms) VALUES
 ('large', 'alice', printf('%.*c', ${65 * 1024 * 1024}, 'x'), 'large', '[]', 1, 1);
@@ -79,6 +88,8 @@ test.each([
   'DELETE FROM feed',
   'DROP TRIGGER api_keys_updated',
   'DROP TRIGGER key_uses_deleted',
+  'DROP TRIGGER api_keys_created',
+  'DROP TABLE server_secrets',
   "UPDATE schema_migrations SET name = '0001_other'",
 ])('a database of ours in which somebody has run %s stops the start', async (sql) => {
   const app = await createTestApp({ store: 'embedded' });
