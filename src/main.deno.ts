@@ -4,6 +4,7 @@ import { hash } from 'node:crypto';
 import { pathToFileURL } from 'node:url';
 import { VARIABLES } from './config/env.ts';
 import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
+import type { Own } from './tools/core/folder.ts';
 
 /**
  * Serves `fetch` with Deno.serve. Deno's own shutdown breaks off bodies that are still being read, so `stop` first
@@ -76,4 +77,6 @@ const runtime: Runtime = {
   exit: (code) => Deno.exit(code),
 };
 
-if (import.meta.main) await start(runtime);
+export const main = (own?: Own): Promise<void> => start(runtime, own);
+
+if (import.meta.main) await main();

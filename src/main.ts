@@ -3,6 +3,7 @@
 import { once } from './lib/memoize.ts';
 import { SERVER_NAME } from './lib/server-info.ts';
 import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
+import type { Own } from './tools/core/folder.ts';
 
 /** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;
@@ -70,4 +71,6 @@ const runtime: Runtime = {
   exit: (code) => process.exit(code),
 };
 
-if (import.meta.main) await start(runtime);
+export const main = (own?: Own): Promise<void> => start(runtime, own);
+
+if (import.meta.main) await main();

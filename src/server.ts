@@ -13,7 +13,7 @@ import { SERVER_NAME } from './lib/server-info.ts';
 import { sleep, withTimeout } from './lib/timeout.ts';
 import { createLog, type Log } from './log/log.ts';
 import { redact } from './log/redact.ts';
-import { type ImportModule, readToolFolder } from './tools/core/folder.ts';
+import { type ImportModule, type Own, readToolFolder, toolFilesOf } from './tools/core/folder.ts';
 
 /** What a runtime provides. */
 export interface Runtime {
@@ -62,11 +62,12 @@ const LOG_FLUSH_MS_MAX = 1000;
 /** Under a package runner one Ctrl-C arrives twice. Only a second signal that comes this much later means "now". */
 const SECOND_SIGNAL_AFTER_MS = 1000;
 
-export async function start(runtime: Runtime): Promise<void> {
+/** `own`: tools and resources besides those of the tools folder. */
+export async function start(runtime: Runtime, own: Own = {}): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
   try {
-    await run(runtime, parsed.value);
+    await run(runtime, parsed.value, own);
   } catch (error) {
     fail(runtime, [error instanceof Error ? error.message : String(error)]);
   }
@@ -79,12 +80,12 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
 }
 
 /** Configuration → app → listen → signals → banner. */
-async function run(runtime: Runtime, config: Config): Promise<void> {
+async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
   const clock = systemClock;
   const log = createLog({ level: config.logLevel, clock, write: runtime.writeOut });
   warnOfNoisyReplica(runtime, config, log);
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
-  const toolFiles = await readToolFolder(config.toolsDir, runtime.importTool);
+  const toolFiles = [...toolFilesOf(own), ...(await readToolFolder(config.toolsDir, runtime.importTool))];
   let publicUrl = config.publicUrl ?? '';
   const service = await createService(config, {
     clock,

@@ -37,6 +37,8 @@ export interface ServerOptions {
   readonly without?: readonly string[];
   /** The source to run; this repository's unless given. */
   readonly root?: string;
+  /** What to run instead of the source: a program and its arguments. */
+  readonly command?: readonly string[];
   /** Modules to load before the server. */
   readonly preload?: readonly string[];
   /** Takes what is written to stdout, which is then not kept: for servers that write a lot. */
@@ -107,10 +109,11 @@ function spawnServer({
   runtime = USUAL_RUNTIME,
   without = [],
   preload = [],
+  command = COMMANDS[runtime](root, preload),
   onStdout,
 }: ServerOptions) {
-  const command = COMMANDS[runtime](root, preload).filter((word) => !without.includes(word));
-  const child = Bun.spawn(command, {
+  const words = command.filter((word) => !without.includes(word));
+  const child = Bun.spawn(words, {
     cwd: folder, // no .env there
     env: { PATH: process.env.PATH ?? '', PORT: '0', ...env },
     stdin: 'ignore',

@@ -17,6 +17,19 @@ export interface ToolFile {
   readonly resources?: unknown;
 }
 
+/** What a program brings that starts the server itself. */
+export interface Own {
+  /** What tool files export by default. */
+  readonly tools?: readonly MakeTools[] | undefined;
+  /** Pages and other resources, in addition to those of the server. */
+  readonly resources?: readonly unknown[] | undefined;
+}
+
+export const toolFilesOf = ({ tools = [], resources }: Own): readonly ToolFile[] => [
+  ...tools.map((make, index) => ({ file: `tools[${index}]`, make })),
+  { file: 'resources', make: () => [], resources },
+];
+
 /** Imports the module at an absolute path. */
 export type ImportModule = (path: string) => Promise<object>;
 

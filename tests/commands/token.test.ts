@@ -3,12 +3,12 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
-import { callOver } from '../../support/client.ts';
-import { temporaryFolder } from '../../support/folder.ts';
-import { startServer } from '../../support/server-process.ts';
-import { TEST_SECRET } from '../../support/test-app.ts';
+import { callOver } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
 
-const TOKEN = join(import.meta.dir, '../../../src/token.ts');
+const TOKEN = join(import.meta.dir, '../../src/commands/token.ts');
 
 async function mint(args: readonly string[], env: Record<string, string> = {}, folder = temporaryFolder()) {
   const child = Bun.spawn([process.execPath, TOKEN, ...args], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' });

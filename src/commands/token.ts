@@ -2,11 +2,11 @@
 
 import { parseArgs } from 'node:util';
 import { SignJWT } from 'jose/jwt/sign';
-import { parseConfig } from './config/config.ts';
-import type { Env } from './config/env.ts';
-import { isSubject, SUBJECT_CHARS_MAX } from './jwt/claims.ts';
-import { developmentSecret } from './jwt/dev-secret.ts';
-import { parseDuration } from './lib/duration.ts';
+import { parseConfig } from '../config/config.ts';
+import type { Env } from '../config/env.ts';
+import { isSubject, SUBJECT_CHARS_MAX } from '../jwt/claims.ts';
+import { developmentSecret } from '../jwt/dev-secret.ts';
+import { parseDuration } from '../lib/duration.ts';
 
 const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d]';
 
@@ -50,11 +50,13 @@ function optionsOf(args: readonly string[]) {
   }
 }
 
-if (import.meta.main) {
+export async function main(args: readonly string[]): Promise<void> {
   try {
-    process.stdout.write(`${await mintToken(process.argv.slice(2), process.env)}\n`);
+    process.stdout.write(`${await mintToken(args, process.env)}\n`);
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n`);
     process.exitCode = 1;
   }
 }
+
+if (import.meta.main) await main(process.argv.slice(2));

@@ -1,0 +1,52 @@
+// `bun run dev`: serves, and starts again when a file of the server or of the tools folder changes, comes or goes.
+// (`bun --watch` sees only files that have been imported, and none that could not be.)
+
+import { existsSync, watch } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+
+const SRC = dirname(import.meta.dirname);
+/** Editors write a file in several steps. */
+const SETTLE_MS = 50;
+
+const serve = () => Bun.spawn([process.execPath, join(SRC, 'main.ts')], { stdio: ['inherit', 'inherit', 'inherit'] });
+
+/** Calls `changed` at every change of the tools folder, and when it appears. */
+function watchTools(folder: string, changed: () => void): void {
+  if (existsSync(folder)) return void watch(folder, changed);
+  const parent = dirname(folder);
+  const watcher = watch(parent, (_, name) => {
+    if (name !== basename(folder) || !existsSync(folder)) return;
+    watcher.close();
+    watchTools(folder, changed);
+    changed();
+  });
+}
+
+function dev(): void {
+  let server = serve();
+  let settling: ReturnType<typeof setTimeout> | undefined;
+  let restarting = Promise.resolve();
+  const restart = async () => {
+    server.kill('SIGTERM');
+    await server.exited;
+    server = serve();
+  };
+  const changed = () => {
+    clearTimeout(settling);
+    settling = setTimeout(() => {
+      restarting = restarting.then(restart); // one at a time: two would leave a server behind
+    }, SETTLE_MS);
+  };
+  for (const folder of [SRC, join(SRC, '../db')]) watch(folder, { recursive: true }, changed);
+  watchTools(process.env.TOOLS_DIR || './tools', changed);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, async () => {
+      clearTimeout(settling);
+      await restarting;
+      server.kill(signal);
+      process.exit(await server.exited);
+    });
+  }
+}
+
+if (import.meta.main) dev();

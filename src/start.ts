@@ -1,0 +1,16 @@
+// Starts the server from a program of one's own, as the command does: signals, graceful shutdown, TLS and banner
+// included. The configuration comes from the environment, and the tools folder is read too.
+
+import type { Resource } from './mcp/resource.ts';
+import { thisRuntime } from './this-runtime.ts';
+import type { MakeTools } from './tools/core/folder.ts';
+
+export interface StartOptions {
+  /** What tool files export by default. */
+  readonly tools?: readonly MakeTools[];
+  /** Pages and other resources, in addition to the widgets. */
+  readonly resources?: readonly Resource[];
+}
+
+/** Resolves when the server listens. A start that fails ends the process, with one line on stderr. */
+export const start = async (options: StartOptions = {}): Promise<void> => (await thisRuntime()).main(options);

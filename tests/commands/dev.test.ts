@@ -1,0 +1,42 @@
+// `bun run dev`: the server as it is now, whatever happens to the files.
+
+import { expect, test } from 'bun:test';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { scripts } from '../../package.json';
+import { callOver } from '../support/client.ts';
+import { startServer } from '../support/server-process.ts';
+import { copyOfSource } from '../support/source.ts';
+import { until } from '../support/until.ts';
+
+const hello = (text: string) => `
+import { defineTool, ok, v } from 'mcp-key-server';
+export default () => defineTool(() => ok({}), { name: 'hello', title: '', description: '', annotations: {} as never,
+  input: v.strictObject({}), run: () => ok({ content: [{ type: 'text', text: '${text}' }] }) });`;
+
+test('it starts again when a tool appears, changes, breaks and is mended, and when the source changes', async () => {
+  const root = copyOfSource();
+  rmSync(join(root, 'tools'), { recursive: true });
+  expect(scripts.dev).toBe('RUST_LOG=off exec bun src/commands/dev.ts');
+  const command = [process.execPath, join(root, 'src/commands/dev.ts')];
+  await using dev = await startServer({ folder: root, command });
+  const said = async () => {
+    const url = [...dev.stderr().matchAll(/listening on (\S+)/g)].at(-1)?.[1] ?? '';
+    const answer = await callOver(url, 'hello').catch(() => null); // the one before may have stopped
+    return answer?.body.content?.[0].text;
+  };
+  const tool = join(root, 'tools/hello.ts');
+  mkdirSync(join(root, 'tools'));
+  writeFileSync(tool, hello('one'));
+  await until(async () => (await said()) === 'one');
+  writeFileSync(tool, hello('two'));
+  await until(async () => (await said()) === 'two');
+  writeFileSync(tool, 'export default (');
+  await until(() => dev.stderr().includes('mcp-key-server: tools/hello.ts:'));
+  writeFileSync(tool, hello('three'));
+  await until(async () => (await said()) === 'three');
+  const before = dev.stderr().match(/listening on/g)?.length ?? 0;
+  writeFileSync(join(root, 'src/more.ts'), '');
+  await until(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
+  expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
+});
