@@ -56,6 +56,8 @@ export interface ServiceOptions {
 export interface Service {
   readonly app: App;
   readonly keyDomain: KeyDomain;
+  /** As configured. */
+  readonly storeMode: Store['mode'];
   /** Writes what is pending and closes the store. */
   close(): Promise<void>;
 }
@@ -113,6 +115,7 @@ function serviceOn(
   }));
   return {
     app,
+    storeMode: store.mode,
     keyDomain,
     async close() {
       try {

@@ -14,16 +14,24 @@ const NO_HOST_NAME_WARNING =
 const NO_HTTPS_WARNING =
   '  warning: in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY behind a proxy\n';
 
-export function banner(config: Config, listening: string, publicUrl: string): string {
+export interface BannerFacts {
+  readonly listening: string;
+  readonly publicUrl: string;
+  /** What runs a script of package.json. */
+  readonly runScript: string;
+}
+
+export function banner(config: Config, { listening, publicUrl, runScript }: BannerFacts): string {
   const { database, jwt } = config;
   const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
   const signIn =
     jwt.kind === 'secret' || jwt.kind === 'dev-secret'
-      ? 'sign in (mint a token)   bun run token --sub alice'
+      ? `sign in (mint a token)   ${runScript} token --sub alice`
       : `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`;
   const unnamed = !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null;
   const insecure = config.production && config.tls === null && config.trustProxy === 0;
   return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
+  environment              ${config.environment}
   MCP clients connect to   ${publicUrl}/mcp
   keys are kept in         ${where}
   ${signIn}

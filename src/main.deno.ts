@@ -61,6 +61,8 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
 }
 
 const runtime: Runtime = {
+  name: 'deno',
+  runScript: 'bun run',
   // Read by name, which needs no permission for the whole environment.
   env: Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])),
   sha256: (text, encoding) => hash('sha256', text, encoding),

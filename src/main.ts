@@ -1,5 +1,6 @@
 // The server on Bun: what server.ts needs of this runtime.
 
+import { delimiter } from 'node:path';
 import { once } from './lib/memoize.ts';
 import { SERVER_NAME } from './lib/server-info.ts';
 import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
@@ -49,7 +50,15 @@ const provideOwnModule = once(() => {
   return true;
 });
 
+/** What runs Bun in another terminal. npx keeps it to itself: in its cache, and on the PATH of what it starts alone. */
+function bunCommand(): string {
+  const folders = process.env.PATH?.split(delimiter).filter((folder) => !folder.includes('node_modules')) ?? [];
+  return Bun.which('bun', { PATH: folders.join(delimiter) }) === null ? `npx -y bun@${Bun.version}` : 'bun';
+}
+
 const runtime: Runtime = {
+  name: 'bun',
+  runScript: `${bunCommand()} run`,
   env: process.env,
   sha256: Bun.SHA256.hash,
   writeOut: (chunk) =>

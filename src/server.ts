@@ -5,18 +5,22 @@ import { createService, type Service } from './app.ts';
 import { addressOf, banner } from './banner.ts';
 import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
+import { settingsOf, withoutEffect } from './config/report.ts';
 import type { Tls } from './config/tls.ts';
 import type { Connections } from './http/context.ts';
 import type { Awaitable } from './lib/result.ts';
 import { type Clock, type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
-import { SERVER_NAME } from './lib/server-info.ts';
+import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
 import { sleep, withTimeout } from './lib/timeout.ts';
-import { createLog, type Log } from './log/log.ts';
+import { createLog, type Log, type LogFields } from './log/log.ts';
 import { redact } from './log/redact.ts';
 import { type ImportModule, type Own, readToolFolder, toolFilesOf } from './tools/core/folder.ts';
 
 /** What a runtime provides. */
 export interface Runtime {
+  readonly name: 'bun' | 'deno';
+  /** What runs a script of package.json here. */
+  readonly runScript: string;
   readonly env: Env;
   readonly sha256: Sha256;
   /** Takes a chunk of log lines; resolves when it has left the process. */
@@ -82,8 +86,8 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
 /** Configuration → app → listen → signals → banner. */
 async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
   const clock = systemClock;
-  const log = createLog({ level: config.logLevel, clock, write: runtime.writeOut });
-  warnOfNoisyReplica(runtime, config, log);
+  const { log, begin } = openLog(runtime, config, clock);
+  warnOfSettings(runtime, config, log);
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const toolFiles = [...toolFilesOf(own), ...(await readToolFolder(config.toolsDir, runtime.importTool))];
   let publicUrl = config.publicUrl ?? '';
@@ -99,11 +103,29 @@ async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
   const listening = addressOf(config, server.port);
   publicUrl ||= listening + config.basePath;
   stopOnSignal(runtime, clock, log, () => shutDown(service, server, log));
-  runtime.writeErr(banner(config, listening, publicUrl)); // last: whoever waits for it may send a signal at once
+  const { environment } = config;
+  begin({ version: SERVER_VERSION, environment, store: service.storeMode, settings: settingsOf(runtime.env) });
+  runtime.writeErr(banner(config, { listening, publicUrl, runScript: runtime.runScript })); // last: whoever waits for it may send a signal at once
 }
 
-/** When in trouble, the replica's native part writes to stdout. It reads RUST_LOG before any of our code runs. */
-function warnOfNoisyReplica({ env }: Runtime, { database }: Config, log: Log): void {
+/** The log, and what writes its first line, which is known last: until then the others wait. */
+function openLog({ writeOut }: Runtime, { logLevel: level }: Config, clock: Clock) {
+  const { promise: begun, resolve } = Promise.withResolvers<void>();
+  const log = createLog({ level, clock, write: (chunk) => begun.then(() => writeOut(chunk)) });
+  const begin = (fields: LogFields) => {
+    const first = createLog({ level, clock, write: writeOut });
+    first.info('started', fields);
+    resolve(first.flush());
+  };
+  return { log, begin };
+}
+
+function warnOfSettings({ env, name }: Runtime, config: Config, log: Log): void {
+  for (const { variable, reason } of withoutEffect(env, config, name)) {
+    log.warn('variable without effect', { variable, reason });
+  }
+  const { database } = config;
+  // When in trouble, the replica's native part writes to stdout. It reads RUST_LOG before any of our code runs.
   if (database.mode !== 'remote' || database.replicaFile === null || env.RUST_LOG === 'off') return;
   log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
 }
@@ -153,8 +175,19 @@ async function listen(
     return runtime.serve({ hostname, port, tls, fetch: service.app.fetch });
   } catch (error) {
     await service.close();
+    if (!(await resolves(hostname)))
+      throw new Error(`HOST: expected an address or a name that resolves, got "${hostname}"`);
     const { code, message } = error as { code?: unknown; message?: unknown };
     const why = code === 'EADDRINUSE' ? 'is in use' : `can't be used (${code ?? message})`;
     throw new Error(`HOST, PORT: expected an address to listen on, but port ${port} of ${hostname} ${why}`);
   }
+}
+
+/** Of a name that doesn't, Bun says that the port is in use. */
+async function resolves(hostname: string): Promise<boolean> {
+  const { lookup } = await import('node:dns/promises');
+  return lookup(hostname).then(
+    () => true,
+    () => false,
+  );
 }

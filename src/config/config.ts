@@ -6,6 +6,7 @@ import { isLoopback } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { LOG_LEVELS, type LogLevel } from '../log/log.ts';
 import { type Env, type EnvReader, envReader } from './env.ts';
+import { type Environment, environment, mayMakeSecret } from './environment.ts';
 
 /** How user JWTs are verified: a shared secret, or the key set of an issuer. */
 export type JwtConfig =
@@ -23,8 +24,7 @@ export interface RemoteConfig {
 
 export type DatabaseConfig = { readonly mode: 'embedded'; readonly path: string } | RemoteConfig;
 
-export interface Config {
-  readonly production: boolean;
+export interface Config extends Environment {
   readonly host: string;
   readonly port: number;
   readonly basePath: string;
@@ -58,16 +58,16 @@ export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as
 export function parseConfig(env: Env): Result<Config, readonly string[]> {
   const read = envReader(env);
   const { text, parsed, integer, oneOf, faults } = read;
-  const production = text('NODE_ENV') === 'production';
+  const runsAs = environment(read);
   const config: Config = {
-    production,
+    ...runsAs,
     host: parsed('HOST', 'an address or host name', hostName) ?? '127.0.0.1',
     port: integer('PORT', 0, 65535) ?? 3000,
     basePath: parsed('BASE_PATH', 'a path like /keys, without a slash at its end', basePath) ?? '',
-    publicUrl: parsed('PUBLIC_URL', 'an http or https URL without query, user or fragment', publicUrl, shownUrl),
-    database: databaseConfig(read, production),
+    publicUrl: parsed('PUBLIC_URL', 'an http or https URL without query, user or fragment', publicUrl, outlinedUrl),
+    database: databaseConfig(read, runsAs.production),
     revocationLagMaxMs: integer('REVOCATION_LAG_MAX_MS', 250, 60_000) ?? 1000,
-    ...userTokens(read, production),
+    ...userTokens(read, runsAs),
     mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',
     rateLimit: {
       requests: integer('RATE_LIMIT_REQUESTS', 0, 1_000_000_000) ?? 1000,
@@ -92,6 +92,12 @@ export function shownUrl(url: string): string {
   // Everything up to the last @ goes: a password may hold any character, ? and / included. A file URL has no user.
   const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1');
   return withoutUser.replace(/[?#].*$/s, '');
+}
+
+/** The same with marks for what is left out, which may be what is wrong with it. */
+function outlinedUrl(url: string): string {
+  const user = url.includes('@') ? '://…@' : '://';
+  return shownUrl(url).replace('://', user) + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');
 }
 
 const hostName = (value: string) => (/^[\w.:-]+$/.test(value) ? value : null);
@@ -144,11 +150,11 @@ function tlsFiles({ text, fault }: EnvReader): Config['tls'] {
 /** Who signs user tokens, and what they must say. */
 function userTokens(
   { text, parsed, fault }: EnvReader,
-  production: boolean,
+  runsAs: Environment,
 ): Pick<Config, 'jwt' | 'jwtIssuer' | 'jwtAudience' | 'authorizationServer'> {
   const secret = text('JWT_SECRET');
   const previous = text('JWT_SECRET_PREVIOUS');
-  const jwksUrl = parsed('JWT_JWKS_URL', 'an https URL (http on loopback only)', trustedUrl, shownUrl);
+  const jwksUrl = parsed('JWT_JWKS_URL', 'an https URL (http on loopback only)', trustedUrl, outlinedUrl);
   const jwtAudience = text('JWT_AUDIENCE');
   if (secret !== null) {
     for (const name of ['JWT_SECRET', 'JWT_SECRET_PREVIOUS'] as const) {
@@ -170,9 +176,9 @@ function userTokens(
   }
   if (previous !== null) fault('JWT_SECRET_PREVIOUS', 'to be unset without JWT_SECRET (the value is not shown)');
   const expected = 'an https URL (http on loopback only) without query and fragment';
-  const issuer = parsed('JWT_ISSUER', expected, issuerText, shownUrl);
-  if (production && text('JWT_JWKS_URL') === null && text('JWT_ISSUER') === null) {
-    fault('JWT_SECRET', 'JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in production');
+  const issuer = parsed('JWT_ISSUER', expected, issuerText, outlinedUrl);
+  if (!mayMakeSecret(runsAs) && text('JWT_JWKS_URL') === null && text('JWT_ISSUER') === null) {
+    fault('JWT_SECRET', `JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${runsAs.environment}`);
   }
   return { jwt: issuerKeys(jwksUrl, issuer), jwtIssuer: issuer, jwtAudience, authorizationServer: issuer };
 }

@@ -19,6 +19,7 @@ function faults(env: Env): readonly string[] {
 
 test('with nothing set every default holds', () => {
   expect(parsed({})).toEqual({
+    environment: 'development',
     production: false,
     host: '127.0.0.1',
     port: 3000,
@@ -48,11 +49,51 @@ test('an empty value counts as not set', () => {
   expect(parsed(empty)).toEqual(parsed({}));
 });
 
-test('only NODE_ENV=production is production', () => {
-  expect(parsed({ NODE_ENV: 'production', JWT_SECRET: SECRET_32 }).production).toBe(true);
-  for (const other of ['development', 'test', 'Production', 'prod']) {
-    expect(parsed({ NODE_ENV: other }).production).toBe(false);
-  }
+describe('NODE_ENV', () => {
+  test.each([
+    ['production', true],
+    ['development', false],
+    ['test', false],
+    ['staging', false],
+    ['pre-production', false],
+    ['dev', false],
+    ['delivery', false],
+  ])('%s is an environment: production %p', (environment, production) => {
+    expect(parsed({ NODE_ENV: environment, JWT_SECRET: SECRET_32 })).toMatchObject({ environment, production });
+  });
+
+  test.each([
+    ...['prod', 'PROD', 'prd', 'live', 'Live', 'Production', 'PRODUCTION', 'prod1', 'production ', ' production'],
+    ...[
+      'produciton',
+      'prodution',
+      'productoin',
+      'proudction',
+      'productions',
+      'produktion',
+      'production.',
+      'porduciton',
+    ],
+  ])('%p is surely meant to be production, and stops the start', (name) => {
+    expect(faults({ NODE_ENV: name, JWT_SECRET: SECRET_32 })).toEqual([
+      `NODE_ENV: expected "production", or a name unlike it (did you mean "production"?), got ${JSON.stringify(name)}`,
+    ]);
+  });
+
+  test.each(['a b', 'a\nb', 'ü', 'x'.repeat(65), '"'])('%p is no name', (name) => {
+    expect(faults({ NODE_ENV: name, JWT_SECRET: SECRET_32 })[0]).toStartWith('NODE_ENV: expected a name like ');
+  });
+
+  test.each(['development', 'test'])('%s has a secret made up', (name) => {
+    expect(parsed({ NODE_ENV: name }).jwt.kind).toBe('dev-secret');
+  });
+
+  test.each(['staging', 'dev', 'testing', 'Development'])('%s has to say who signs user tokens', (name) => {
+    expect(faults({ NODE_ENV: name })).toEqual([
+      `JWT_SECRET: expected JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${name}`,
+    ]);
+    expect(parsed({ NODE_ENV: name, JWT_ISSUER: 'https://id.example' }).jwt.kind).toBe('discovery');
+  });
 });
 
 /** Accepted text and what it means; then refused text. */
@@ -106,7 +147,15 @@ const BOUNDS: readonly {
       ['http://keys.example:8080/a/b/', 'http://keys.example:8080/a/b'],
       ['https://KEYS.example/A?', 'https://keys.example/A'],
     ],
-    refused: ['keys.example', 'ftp://keys.example', ['https://keys.example/?token=x#y', 'https://keys.example/'], '/a'],
+    refused: [
+      'keys.example',
+      'ftp://keys.example',
+      '/a',
+      ['https://keys.example/?token=x', 'https://keys.example/?…'],
+      ['https://keys.example/?token=x#y', 'https://keys.example/?…#…'],
+      ['https://keys.example/a#y', 'https://keys.example/a#…'],
+      ['https://user:hunter2@keys.example/?a=b', 'https://…@keys.example/?…'],
+    ],
     expected: 'an http or https URL without query, user or fragment',
   },
   {
@@ -211,7 +260,7 @@ const BOUNDS: readonly {
       ['https://id.example/', 'https://id.example/'],
       ['http://[::1]:9/x', 'http://[::1]:9/x'],
     ],
-    refused: ['http://id.example', 'issuer', ['https://id.example/#here', 'https://id.example/']],
+    refused: ['http://id.example', 'issuer', ['https://id.example/#here', 'https://id.example/#…']],
     expected: 'an https URL (http on loopback only) without query and fragment',
   },
 ];
@@ -365,7 +414,7 @@ describe('who signs user tokens', () => {
   test.each(['user:hunter2', ':hunter2'])('user-info in a URL is refused and not echoed: %s', (userInfo) => {
     for (const name of ['JWT_ISSUER', 'JWT_JWKS_URL', 'PUBLIC_URL']) {
       const [line, ...more] = faults({ [name]: `https://${userInfo}@id.example/` });
-      expect(line).toEndWith('got "https://id.example/"');
+      expect(line).toEndWith('got "https://…@id.example/"');
       expect(more).toEqual([]);
     }
   });

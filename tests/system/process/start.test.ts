@@ -20,11 +20,19 @@ import { createClient } from '@libsql/client';
 import { makeCertificate } from '../../support/certificate.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { runToExit, startServer } from '../../support/server-process.ts';
+import { runToExit, type ServerProcess, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
+import { startSqld } from '../../support/sqld.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { until } from '../../support/until.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
+/** What it has logged so far. */
+const lines = (server: ServerProcess) =>
+  server
+    .stdout()
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
 
 describe('with no configuration at all', () => {
   test('it serves on loopback, keeps keys in ./data, makes its secret, and says how to sign in', async () => {
@@ -32,8 +40,20 @@ describe('with no configuration at all', () => {
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect(server.stderr()).toContain('mcp-key-server 1.0.0 listening on ');
     expect(server.stderr()).toContain(`${server.url}/mcp`);
-    expect(server.stderr()).toContain('bun run token --sub alice');
-    expect(server.stdout()).toBe('');
+    expect(server.stderr()).toMatch(/\bbun(@[\d.]+)? run token --sub alice\n/);
+    await until(() => server.stdout() !== '');
+    expect(lines(server)).toEqual([
+      {
+        time: expect.any(String),
+        level: 'info',
+        event: 'started',
+        version: '1.0.0',
+        environment: 'development',
+        store: 'embedded',
+        settings: { PORT: '0' },
+      },
+    ]);
+    expect(server.stderr()).toMatch(/environment +development\n/);
     const secretFile = join(server.folder, 'data/jwt-secret');
     expect(statSync(secretFile).mode & 0o777).toBe(0o600);
     expect(existsSync(join(server.folder, 'data/keys.db'))).toBe(true);
@@ -62,6 +82,23 @@ describe('with no configuration at all', () => {
     expect((await callOver(second.url, 'list_api_keys', {}, headers)).status).toBe(200);
   });
 });
+
+test.skipIf(USUAL_RUNTIME === 'deno')(
+  'the banner names a command that works where Bun is on the PATH, and where it is not',
+  async () => {
+    const hint = async (PATH: string) => {
+      await using server = await startServer({ env: { ...JWT, PATH } });
+      return /sign in \(mint a token\) +(.*)\n/.exec(server.stderr())?.[1];
+    };
+    const [none, own] = [temporaryFolder(), temporaryFolder()];
+    const npx = join(temporaryFolder(), 'node_modules/.bin');
+    mkdirSync(npx, { recursive: true });
+    for (const folder of [own, npx]) symlinkSync(process.execPath, join(folder, 'bun'));
+    expect(await hint(none)).toBe(`npx -y bun@${Bun.version} run token --sub alice`);
+    expect(await hint(`${npx}:${none}`)).toBe(`npx -y bun@${Bun.version} run token --sub alice`);
+    expect(await hint(`${npx}:${own}`)).toBe('bun run token --sub alice');
+  },
+);
 
 test('the secret is kept beside the database file', async () => {
   const folder = temporaryFolder();
@@ -170,6 +207,62 @@ test('production without TLS and without a proxy to trust warns that no credenti
   expect(proxied.stderr()).not.toContain(WARNING);
 });
 
+describe('the first line of the log', () => {
+  test('says what runs, and shows no secret', async () => {
+    await using sqld = await startSqld({ auth: true });
+    const env = {
+      ...JWT,
+      ...sqld.env,
+      NODE_ENV: 'staging',
+      PUBLIC_URL: 'https://keys.example/a',
+      JWT_AUDIENCE: 'keys',
+    };
+    await using server = await startServer({ env });
+    await until(() => lines(server).length > 0);
+    expect(lines(server)[0]).toMatchObject({
+      event: 'started',
+      environment: 'staging',
+      store: 'remote',
+      settings: {
+        NODE_ENV: 'staging',
+        DATABASE_URL: sqld.url,
+        DATABASE_AUTH_TOKEN: '(not shown)',
+        JWT_SECRET: '(not shown)',
+        PUBLIC_URL: 'https://keys.example/a',
+        JWT_AUDIENCE: 'keys',
+      },
+    });
+    expect(server.stderr()).toMatch(/environment +staging\n/);
+    expect(server.stdout()).not.toContain(sqld.env.DATABASE_AUTH_TOKEN);
+    expect(server.stdout()).not.toContain(TEST_SECRET);
+  });
+
+  test('comes before what the start warns of', async () => {
+    const env = { ...JWT, NODE_ENV: 'production', DATABASE_URL: 'file:./new/keys.db', DATABASE_AUTH_TOKEN: 'x' };
+    await using server = await startServer({ env });
+    await until(() => lines(server).length >= 3);
+    expect(lines(server)).toMatchObject([
+      { level: 'info', event: 'started', environment: 'production' },
+      { level: 'warn', event: 'variable without effect' },
+      { level: 'warn', event: 'database made in a new folder: no key is known yet' },
+    ]);
+  });
+});
+
+test('variables that change nothing are named, their values are not', async () => {
+  const env = { ...JWT, MCP_AUTH: 'eager', DATABASE_AUTH_TOKEN: 'hunter2', RATE_LIMIT_REQUEST: 'hunter2' };
+  await using server = await startServer({ env });
+  await until(() => lines(server).length > 2);
+  const named = lines(server).filter(({ event }) => event === 'variable without effect');
+  const slips = { variable: 'RATE_LIMIT_REQUEST', reason: 'did you mean RATE_LIMIT_REQUESTS?' };
+  expect(named).toMatchObject([
+    { level: 'warn', variable: 'MCP_AUTH' },
+    { level: 'warn', variable: 'DATABASE_AUTH_TOKEN', reason: 'the database is a file' },
+    ...(USUAL_RUNTIME === 'bun' ? [slips] : []), // Deno may not list the environment
+  ]);
+  expect(server.stdout()).not.toContain('hunter2');
+});
+
 /** The one line of a start that failed. */
 async function failure(env: Record<string, string>, folder?: string): Promise<string> {
   const { code, stderr, stdout } = await runToExit({ env, ...(folder !== undefined && { folder }) });
@@ -216,6 +309,12 @@ describe('a start that fails is one line and a non-zero exit', () => {
       `mcp-key-server: HOST, PORT: expected an address to listen on, but port ${port} of 127.0.0.1 is in use`,
     );
     taken.close();
+  });
+
+  test('a name that does not resolve', async () => {
+    expect(await failure({ ...JWT, HOST: 'no-such-host.invalid' })).toBe(
+      'mcp-key-server: HOST: expected an address or a name that resolves, got "no-such-host.invalid"',
+    );
   });
 
   test('an address that is not of this machine', async () => {

@@ -32,7 +32,7 @@ describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
     server.signal(signal);
     expect(await server.exited).toBe(0);
     expect(performance.now() - startedMs).toBeLessThan(STOP_MS_MAX);
-    expect(events(server)).toMatchObject([{ event: 'stopping', signal }, { event: 'stopped' }]);
+    expect(events(server)).toMatchObject([{ event: 'started' }, { event: 'stopping', signal }, { event: 'stopped' }]);
   });
 
   test('idle keep-alive connections do not hold it up', async () => {

@@ -1,0 +1,49 @@
+// What the start says of the configuration: the variables that are set, and those that change nothing.
+
+import { isWithinEdits } from '../lib/edits.ts';
+import { type Config, shownUrl } from './config.ts';
+import { type Env, VARIABLES } from './env.ts';
+
+/** The variables that are set, as the log may show them. */
+export const settingsOf = (env: Env): Readonly<Record<string, string>> =>
+  Object.fromEntries(VARIABLES.flatMap((name) => (env[name] ? [[name, shownValue(name, env[name])]] : [])));
+
+function shownValue(name: string, value: string): string {
+  if (/SECRET|TOKEN/.test(name)) return '(not shown)';
+  return value.includes('://') ? shownUrl(value) : value;
+}
+
+export interface WithoutEffect {
+  readonly variable: string;
+  readonly reason: string;
+}
+
+/** Variables that are set for nothing. Of a misspelt one only the name is said. */
+export function withoutEffect(env: Env, config: Config, runtime: 'bun' | 'deno'): WithoutEffect[] {
+  const { database, authorizationServer, mcpAuth } = config;
+  const found: WithoutEffect[] = [];
+  if (mcpAuth === 'eager' && authorizationServer === null) {
+    found.push({ variable: 'MCP_AUTH', reason: 'there is no authorization server: JWT_ISSUER, without JWT_SECRET' });
+  }
+  if (env.DATABASE_AUTH_TOKEN && database.mode === 'embedded') {
+    found.push({ variable: 'DATABASE_AUTH_TOKEN', reason: 'the database is a file' });
+  }
+  if (env.DATABASE_REPLICA_FILE && runtime === 'deno') {
+    found.push({ variable: 'DATABASE_REPLICA_FILE', reason: 'replicas need Bun' });
+  }
+  return [...found, ...misspelt(Object.keys(env))];
+}
+
+/** A slip for every five characters of the name: `HOME` is not a slip of `HOST`. */
+const CHARS_PER_SLIP = 5;
+const SLIPS_MAX = 2;
+
+const misspelt = (names: readonly string[]): WithoutEffect[] =>
+  names.flatMap((variable) => {
+    const upper = variable.toUpperCase();
+    const near = VARIABLES.find((known) =>
+      isWithinEdits(upper, known, Math.min(SLIPS_MAX, Math.floor(known.length / CHARS_PER_SLIP))),
+    );
+    const isKnown = VARIABLES.some((known) => known === variable);
+    return near === undefined || isKnown ? [] : [{ variable, reason: `did you mean ${near}?` }];
+  });
