@@ -86,10 +86,10 @@ function serviceOn(
   const { clock, ageClock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
   const { toolFiles = [], resourceTemplates = [] } = options;
   const { resources: offeredResources = widgetResources } = options;
-  const { production, revocationLagMaxMs: lagMaxMs, rateLimit } = config;
-  const keyDomain = createKeyDomain({ store, clock: ageClock, random, sha256, log, production, lagMaxMs });
+  const { production, revocationLagMaxMs: lagMaxMs, keyCeilings: ceilings, rateLimit } = config;
+  const keyDomain = createKeyDomain({ store, clock: ageClock, random, sha256, log, production, ceilings, lagMaxMs });
   const { keys, verifier } = keyDomain;
-  const deps = createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, rateLimit, clock, log });
+  const deps = createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, ceilings, rateLimit, clock, log });
   const tools = [...offered(deps), ...makeTools(toolFiles, deps, RESERVED_NAMES)];
   const ownResources = toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources));
   const resources = [...offeredResources, ...ownResources];
@@ -153,7 +153,7 @@ function createApp(parts: AppParts): App {
   const sessions = createSessions(random);
   const routes = createRoutes({
     ...parts,
-    methods: createMethods({ ...parts, tools: toolsByName(tools) }),
+    methods: createMethods({ ...parts, tools: toolsByName(tools, config.keyCeilings.scopes) }),
     runTool: createToolRunner(log, inFlight, confirm),
     confirm,
     sendText: createSendText(sendBudget),

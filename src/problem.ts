@@ -33,6 +33,7 @@ export type Problem =
       readonly sent?: 'user_token';
     }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
+  | { readonly code: 'scope_not_granted' }
   | { readonly code: 'origin_denied' }
   | { readonly code: 'host_denied' }
   | { readonly code: 'https_required' }
@@ -73,6 +74,7 @@ const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
   missing_api_key: { status: 401, detail: 'No API key provided' },
   invalid_api_key: { status: 401, detail: 'Invalid or expired API key' },
   insufficient_scope: { status: 403, detail: 'Insufficient permissions' },
+  scope_not_granted: { status: 403, detail: 'You may not give a key these scopes' },
   origin_denied: { status: 403, detail: 'This origin may not call the server' },
   host_denied: { status: 403, detail: 'The server does not answer to this host name' },
   https_required: { status: 403, detail: 'Credentials are accepted over HTTPS only' },

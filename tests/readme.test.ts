@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { parseConfig } from '../src/config/config.ts';
 import type { Env } from '../src/config/env.ts';
 import { BODY_BYTES_MAX } from '../src/http/body.ts';
-import { SUBJECT_CHARS_MAX } from '../src/jwt/claims.ts';
+import { SUBJECT_CHARS_MAX } from '../src/jwt/identity.ts';
 import { KEYS_PER_USER_MAX } from '../src/keys/operations.ts';
 import { type ProblemCode, problemText } from '../src/problem.ts';
 import { TOOL_TIMEOUT_MS } from '../src/tools/core/tool.ts';
@@ -214,7 +214,7 @@ test('the table of limits: those of the code', () => {
   const limits = new Map(CODE_README.table('Limits').map(([what, limit]) => [what, limit]));
   expect(limits.get('request body')).toBe(`${BODY_BYTES_MAX / 1024 / 1024} MiB`);
   expect(limits.get('keys of one user, in any state')).toBe(KEYS_PER_USER_MAX.toLocaleString('en'));
-  expect(limits.get('user id (`sub`)')).toBe(`${SUBJECT_CHARS_MAX} characters`);
+  expect(limits.get('user id (`sub`, and the claim that owns keys)')).toBe(`${SUBJECT_CHARS_MAX} characters`);
   expect(limits.get('a tool call')).toStartWith(`${TOOL_TIMEOUT_MS / 1000} s,`);
 });
 

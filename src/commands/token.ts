@@ -1,14 +1,15 @@
-// `bun run token --sub alice [--expires 24h]`: mints a user JWT with the secret, issuer and audience the server uses.
+// `bun run token --sub alice [--expires 24h] [--claim name=value]…`: mints a user JWT with the secret, issuer and
+// audience the server uses.
 
 import { parseArgs } from 'node:util';
 import { SignJWT } from 'jose/jwt/sign';
 import { parseConfig } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
-import { isSubject, SUBJECT_CHARS_MAX } from '../jwt/claims.ts';
 import { developmentSecret } from '../jwt/dev-secret.ts';
+import { isSubject, SUBJECT_CHARS_MAX } from '../jwt/identity.ts';
 import { parseDuration } from '../lib/duration.ts';
 
-const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d]';
+const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d] [--claim <name>=<value>]…';
 
 /** The JWT, or an Error that says what to do. */
 async function mintToken(args: readonly string[], env: Env): Promise<string> {
@@ -21,7 +22,7 @@ async function mintToken(args: readonly string[], env: Env): Promise<string> {
   }
   const secret = jwt.kind === 'secret' ? jwt.secret : developmentSecret(database);
   const nowS = Math.floor(Date.now() / 1000);
-  const token = new SignJWT()
+  const token = new SignJWT(options.claims)
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
     .setSubject(options.sub)
     .setIssuedAt(nowS)
@@ -31,18 +32,30 @@ async function mintToken(args: readonly string[], env: Env): Promise<string> {
   return token.sign(new TextEncoder().encode(secret));
 }
 
-function parseArguments(args: readonly string[]): { sub: string; expiresMs: number } {
-  const { sub, expires } = optionsOf(args);
+interface TokenOptions {
+  readonly sub: string;
+  readonly expiresMs: number;
+  readonly claims: Readonly<Record<string, string>>;
+}
+
+function parseArguments(args: readonly string[]): TokenOptions {
+  const { sub, expires, claim } = optionsOf(args);
   if (sub === '') throw new Error(USAGE);
   if (!isSubject(sub))
     throw new Error(`--sub: expected 1 to ${SUBJECT_CHARS_MAX} characters without control characters`);
   const expiresMs = parseDuration(expires);
   if (expiresMs === null) throw new Error(`--expires: expected a time like 30s, 15m, 24h or 7d\n${USAGE}`);
-  return { sub, expiresMs };
+  const claims = claim.map((pair) => /^([^=]+)=(.*)$/s.exec(pair)?.slice(1) ?? []);
+  if (claims.some(([name]) => name === undefined)) throw new Error(`--claim: expected <name>=<value>\n${USAGE}`);
+  return { sub, expiresMs, claims: Object.fromEntries(claims) };
 }
 
 function optionsOf(args: readonly string[]) {
-  const options = { sub: { type: 'string', default: '' }, expires: { type: 'string', default: '24h' } } as const;
+  const options = {
+    sub: { type: 'string', default: '' },
+    expires: { type: 'string', default: '24h' },
+    claim: { type: 'string', multiple: true, default: [] as string[] },
+  } as const;
   try {
     return parseArgs({ args: [...args], options }).values;
   } catch {

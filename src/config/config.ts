@@ -4,6 +4,7 @@
 import { parseDuration } from '../lib/duration.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
+import { isScope, splitScopes } from '../lib/scope.ts';
 import { LOG_LEVELS, type LogLevel } from '../log/log.ts';
 import { type Env, type EnvReader, envReader } from './env.ts';
 import { type Environment, environment, mayMakeSecret } from './environment.ts';
@@ -32,9 +33,13 @@ export interface Config extends Environment {
   readonly publicUrl: string | null;
   readonly database: DatabaseConfig;
   readonly revocationLagMaxMs: number;
+  /** What any key may have: null for no bound. */
+  readonly keyCeilings: { readonly scopes: readonly string[] | null; readonly daysMax: number | null };
   readonly jwt: JwtConfig;
   readonly jwtIssuer: string | null;
   readonly jwtAudience: string | null;
+  /** The claims of a user token that say who owns its user's keys, and (null: none) what that user may grant. */
+  readonly jwtClaims: { readonly owner: string; readonly scope: string | null };
   /** The issuer that OAuth clients are sent to. Null: they are never challenged. */
   readonly authorizationServer: string | null;
   /** `eager` has an effect only with an authorization server. */
@@ -67,7 +72,12 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     publicUrl: parsed('PUBLIC_URL', 'an http or https URL without query, user or fragment', publicUrl, outlinedUrl),
     database: databaseConfig(read, runsAs.production),
     revocationLagMaxMs: integer('REVOCATION_LAG_MAX_MS', 250, 60_000) ?? 1000,
+    keyCeilings: {
+      scopes: parsed('KEY_SCOPES', SCOPES_EXPECTED, scopeNames),
+      daysMax: integer('KEY_MAX_DAYS', 1, 36_500),
+    },
     ...userTokens(read, runsAs),
+    jwtClaims: { owner: text('JWT_OWNER_CLAIM') ?? 'sub', scope: text('JWT_SCOPE_CLAIM') },
     mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',
     rateLimit: {
       requests: integer('RATE_LIMIT_REQUESTS', 0, 1_000_000_000) ?? 1000,
@@ -98,6 +108,13 @@ export function shownUrl(url: string): string {
 function outlinedUrl(url: string): string {
   const user = url.includes('@') ? '://…@' : '://';
   return shownUrl(url).replace('://', user) + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');
+}
+
+const SCOPES_EXPECTED = 'scopes with spaces between, each 1-100 printable ASCII characters without quote or backslash';
+
+function scopeNames(value: string): readonly string[] | null {
+  const names = splitScopes(value);
+  return names.length > 0 && names.every(isScope) ? [...new Set(names)] : null;
 }
 
 const hostName = (value: string) => (/^[\w.:-]+$/.test(value) ? value : null);

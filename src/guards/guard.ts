@@ -16,6 +16,8 @@ export interface Guard<In, Add extends object = object> {
   (context: In): Awaitable<Result<Add, Problem>>;
   /** The credential it asks for, if any; used in descriptions and challenges. */
   readonly credential?: Credential | undefined;
+  /** The scopes it demands of an API key, if any. */
+  readonly requiredScopes?: readonly string[] | undefined;
   /** The full quota of its rate limit, if any, for the RateLimit headers of calls that an earlier guard refuses. */
   readonly fullQuota?: RateLimitState | undefined;
 }
@@ -37,8 +39,8 @@ export function addTo<Context extends object, Add extends object>(context: Conte
 
 /**
  * Guards one after another, each with what those before it added; the first refusal is the result. Asks for the
- * credential of the first guard that has one; the rate limit is that of the last. NoInfer: the types come from the
- * guards, not from the type expected of the result.
+ * credential of the first guard that has one, and for the scopes of all; the rate limit is that of the last. NoInfer:
+ * the types come from the guards, not from the type expected of the result.
  */
 export function sequence<In extends object, A extends object, B extends object>(
   a: Guard<In, A>,
@@ -58,6 +60,7 @@ export function sequence<In extends object, A extends object, B extends object, 
 export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
+    requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),
     fullQuota: guards.findLast(({ fullQuota }) => fullQuota !== undefined)?.fullQuota,
   });
 }

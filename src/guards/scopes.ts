@@ -11,13 +11,15 @@ export interface ScopedCall {
 }
 
 export function scopesGuard(log: Log) {
-  return (...required: readonly string[]): Guard<ScopedCall> =>
-    ({ requestId, auth }) => {
+  return (...required: readonly string[]): Guard<ScopedCall> => {
+    const decide: Guard<ScopedCall> = ({ requestId, auth }) => {
       const held = auth.scopes ?? [];
       if (holds(held, required)) return PASS;
       log.warn('Insufficient scopes', { requestId, keyId: auth.keyId, userId: auth.subject, required, held });
       return err({ code: 'insufficient_scope', required });
     };
+    return Object.assign(decide, { requiredScopes: required });
+  };
 }
 
 function holds(held: readonly string[], required: readonly string[]): boolean {

@@ -1,6 +1,7 @@
 // The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is.
 
 import type { Credentials } from '../http/credentials.ts';
+import type { Actor } from '../keys/actor.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
@@ -13,11 +14,22 @@ export interface UserCall {
   readonly credentials: Credentials;
 }
 
-export interface UserAuth {
-  readonly auth: { readonly subject: string };
+/** Who a user token speaks for. */
+export interface UserIdentity {
+  /** The owner of keys: the person, or a team that the person belongs to. */
+  readonly subject: string;
+  /** The person: the token's `sub`. */
+  readonly actor: string;
+  /** The scopes that the person may give to a key; null: any. */
+  readonly grantable: readonly string[] | null;
 }
 
-export type VerifyUserJwt = (token: string) => Awaitable<Result<{ readonly subject: string }, Problem>>;
+/** What the guard adds. */
+export interface UserAuth {
+  readonly auth: UserIdentity;
+}
+
+export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
 export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, UserAuth> {
   const decide: Guard<UserCall, UserAuth> = ({ requestId, credentials }) => {
@@ -38,3 +50,11 @@ export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, U
   };
   return Object.assign(decide, { credential: 'user_jwt' as const });
 }
+
+/** Who asks, for the key operations. */
+export const actorOf = ({ auth, requestId }: UserAuth & Pick<UserCall, 'requestId'>): Actor => ({
+  userId: auth.subject,
+  actor: auth.actor,
+  grantable: auth.grantable,
+  requestId,
+});

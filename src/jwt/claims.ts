@@ -5,10 +5,11 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
 import * as errors from 'jose/errors';
 import { jwtVerify } from 'jose/jwt/verify';
+import type { UserIdentity } from '../guards/user-jwt.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
-import { hasLength, isStorable } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
+import { type IdentityClaims, identityOf } from './identity.ts';
 import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 
 const CLOCK_TOLERANCE_S = 5;
@@ -22,12 +23,13 @@ export interface TokenCheckOptions {
   readonly issuer: string | null;
   /** Accepted `aud` values, read at each use; null: not compared. */
   readonly audiences: () => readonly string[] | null;
+  readonly claims: IdentityClaims;
   readonly clock: Clock;
 }
 
 /** What a valid token says, and the keys that verified it. */
 export interface CheckedToken {
-  readonly subject: string;
+  readonly user: UserIdentity;
   readonly keys: JwtKeys;
   /** `exp`, by the wall clock. */
   readonly expiresAtMs: number;
@@ -35,7 +37,8 @@ export interface CheckedToken {
 
 export type CheckToken = (token: string) => Promise<Result<CheckedToken, Problem>>;
 
-export function createTokenCheck({ keys: verificationKeys, issuer, audiences, clock }: TokenCheckOptions): CheckToken {
+export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
+  const { keys: verificationKeys, issuer, audiences, claims, clock } = checkOptions;
   return async (token) => {
     const alg = algorithmOf(token);
     if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
@@ -61,14 +64,10 @@ export function createTokenCheck({ keys: verificationKeys, issuer, audiences, cl
       keys = newer;
     }
     if (!verified.ok) return err(problemOf(verified.error));
-    const { sub: subject, exp } = verified.value;
-    if (typeof subject !== 'string' || !isSubject(subject)) {
-      return err({
-        code: 'invalid_token',
-        reason: `sub must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`,
-      });
-    }
-    return ok({ subject, keys: keys.value, expiresAtMs: Number(exp) * 1000 }); // required and checked to be a number above
+    const user = identityOf(verified.value, claims);
+    if (!user.ok) return user;
+    const expiresAtMs = Number(verified.value.exp) * 1000; // required and checked to be a number above
+    return ok({ user: user.value, keys: keys.value, expiresAtMs });
   };
 }
 
@@ -129,8 +128,3 @@ const problemOf = (error: unknown): Problem => ({
         ? error.code
         : 'unusable key',
 });
-
-export const SUBJECT_CHARS_MAX = 255; // the limit of OpenID Connect Core §2
-
-/** True for text that can own keys. */
-export const isSubject = (sub: string): boolean => hasLength(sub, 1, SUBJECT_CHARS_MAX) && isStorable(sub);

@@ -22,13 +22,13 @@ export async function userJwtVerifier(
   config: Config,
   { clock, sha256, log, publicUrl }: UserJwtOptions,
 ): Promise<VerifyUserJwt> {
-  const { jwt, jwtIssuer: issuer, jwtAudience } = config;
+  const { jwt, jwtIssuer: issuer, jwtAudience, jwtClaims: claims } = config;
   const keys = await verificationKeys(config, { clock, log });
   // A secret signs for this server alone; an issuer signs for others too.
   const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
   const usual = () => (isSecret ? null : ownAudiences(publicUrl()));
   const audiences = jwtAudience === null ? usual : () => [jwtAudience];
-  return createJwtVerifier({ keys, issuer, audiences, clock, sha256 });
+  return createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 });
 }
 
 async function verificationKeys(

@@ -1,7 +1,7 @@
 // Verifies user JWTs: checks their form and remembers verdicts, so that a token's signature and claims are checked once
 // (by claims.ts) and not on every call.
 
-import type { VerifyUserJwt } from '../guards/user-jwt.ts';
+import type { UserIdentity, VerifyUserJwt } from '../guards/user-jwt.ts';
 import { createLruCache } from '../lib/lru-cache.ts';
 import { once } from '../lib/memoize.ts';
 import { err, ok, type Result } from '../lib/result.ts';
@@ -15,6 +15,7 @@ const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
 
 const VERDICT_TTL_MS = 5 * 60_000;
 const VERDICTS_MAX = 10_000; // about 3 MB
+const GRANTABLE_BYTES_MAX = 4 * 1024 * 1024; // of all verdicts together: one may have thousands of scopes
 
 interface Verdict extends CheckedToken {
   /** End of VERDICT_TTL_MS, monotonic, so that setting the wall clock back prolongs nothing. */
@@ -28,7 +29,11 @@ export interface JwtVerifierOptions extends TokenCheckOptions {
 export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
   const { keys: verificationKeys, clock, sha256 } = options;
   // Keyed by the token's hash, so that no token stays in memory longer than its request.
-  const verdicts = createLruCache<Verdict>({ entries: VERDICTS_MAX });
+  const verdicts = createLruCache<Verdict>({
+    entries: VERDICTS_MAX,
+    bytes: GRANTABLE_BYTES_MAX,
+    bytesOf: ({ user }) => grantableBytes(user),
+  });
   const checker = once(async () => (await import('./claims.ts')).createTokenCheck(options));
 
   function known(tokenHash: string): Verdict | undefined {
@@ -43,13 +48,13 @@ export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
     return undefined;
   }
 
-  async function check(token: string, tokenHash: string): Promise<Result<{ subject: string }, Problem>> {
+  async function check(token: string, tokenHash: string): Promise<Result<UserIdentity, Problem>> {
     const checkToken = await checker();
     const untilMs = clock.monotonicMs() + VERDICT_TTL_MS;
     const checked = await checkToken(token);
     if (!checked.ok) return checked;
     verdicts.set(tokenHash, { ...checked.value, untilMs });
-    return ok({ subject: checked.value.subject });
+    return ok(checked.value.user);
   }
 
   return (token) => {
@@ -57,6 +62,11 @@ export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
     if (token.length > TOKEN_CHARS_MAX) return err({ code: 'invalid_token', reason: 'too long' });
     const tokenHash = sha256(token, 'base64url');
     const verdict = known(tokenHash);
-    return verdict !== undefined ? ok({ subject: verdict.subject }) : check(token, tokenHash);
+    return verdict !== undefined ? ok(verdict.user) : check(token, tokenHash);
   };
 }
+
+const STRING_BYTES = 40; // what a short string takes beside its characters, with its place in the list
+
+const grantableBytes = ({ grantable }: UserIdentity): number =>
+  grantable?.reduce((bytes, { length }) => bytes + length + STRING_BYTES, 0) ?? 0;

@@ -6,6 +6,7 @@ import type { Clock } from '../lib/runtime.ts';
 import { type Allowance, createTokenBuckets, tryTake } from '../lib/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
+import { type Actor, actorFields, personOf } from './actor.ts';
 
 /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */
 const CREATIONS: Allowance = { perS: 20, burst: 2000 };
@@ -14,16 +15,17 @@ const USERS_MAX = 10_000;
 
 export interface CreationBudget {
   /** Takes one creation out of the user's budget, or refuses it. */
-  take(userId: string, requestId: string): Result<void, Problem>;
+  take(actor: Actor): Result<void, Problem>;
 }
 
 export function createCreationBudget(clock: Clock, log: Log): CreationBudget {
   const budgets = createTokenBuckets(CREATIONS, USERS_MAX);
   return {
-    take(userId, requestId) {
-      const budget = budgets(userId, clock.monotonicMs());
+    take(actor) {
+      const person = personOf(actor);
+      const budget = budgets(person, clock.monotonicMs());
       if (tryTake(budget)) return ok(undefined);
-      log.warnThrottled('Rate limit exceeded', `user ${userId}`, { requestId, userId });
+      log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
       return err({ code: 'rate_limited', retryAfterS: Math.ceil((1 - budget.tokens) / CREATIONS.perS) });
     },
   };

@@ -2,6 +2,7 @@
 
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
+import type { KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
 import { createKeys, type Keys } from './operations.ts';
 import type { KeyStore } from './record.ts';
@@ -21,6 +22,7 @@ export function createKeyDomain(options: {
   sha256: Sha256;
   log: Log;
   production: boolean;
+  ceilings: KeyCeilings;
   lagMaxMs: number;
 }): KeyDomain {
   const lastUsed = createLastUsed(options);

@@ -22,6 +22,7 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   missing_api_key: 'tool',
   invalid_api_key: 'tool',
   insufficient_scope: 'tool',
+  scope_not_granted: 'tool',
   origin_denied: 'http',
   host_denied: 'http',
   https_required: 'http',

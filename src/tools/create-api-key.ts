@@ -1,7 +1,10 @@
 // The tool that creates a key and gives it out, once.
 
 import * as v from 'valibot';
+import { actorOf } from '../guards/user-jwt.ts';
+import type { KeyCeilings } from '../keys/grants.ts';
 import { ok } from '../lib/result.ts';
+import { isScope, SCOPE_PATTERN } from '../lib/scope.ts';
 import { epochMs, text } from './core/schema.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
@@ -11,48 +14,46 @@ const SCOPES_MAX = 100;
 const SCOPES_CHARS_MAX = 2000;
 const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years: also keeps expiresAt an exact integer
 
-// RFC 6749 §3.3 scope-token: printable ASCII except space, quote and backslash.
-const SCOPE = '^[\\x21\\x23-\\x5B\\x5D-\\x7E]{1,100}$';
-const SCOPE_TOKEN = new RegExp(SCOPE);
+// What the ceilings allow is decided by keys/grants.ts; the schema says it to clients.
+const scope = ({ scopes }: KeyCeilings) =>
+  v.pipe(
+    v.string(),
+    v.check(isScope, 'Expected 1 to 100 printable ASCII characters without space, quote or backslash'),
+    v.metadata(scopes === null ? { pattern: SCOPE_PATTERN } : { enum: scopes }),
+  );
 
-const scope = v.pipe(
-  v.string(),
-  v.check(
-    (value) => SCOPE_TOKEN.test(value),
-    'Expected 1 to 100 printable ASCII characters without space, quote or backslash',
-  ),
-  v.metadata({ pattern: SCOPE }),
-);
-
-const input = v.strictObject({
-  name: v.pipe(
-    text(1, 200),
-    v.check((value) => value.trim() !== '', 'Expected a name that is not blank'),
-    v.description('What the key is for, to recognize it by: "billing export", "CI".'),
-  ),
-  scopes: v.pipe(
-    v.array(scope),
-    v.maxLength(SCOPES_MAX, `Expected at most ${SCOPES_MAX} scopes`),
-    v.check(
-      (scopes) => scopes.reduce((chars, { length }) => chars + length, 0) <= SCOPES_CHARS_MAX,
-      `Expected scopes of at most ${SCOPES_CHARS_MAX} characters together`,
+const input = (ceilings: KeyCeilings) =>
+  v.strictObject({
+    name: v.pipe(
+      text(1, 200),
+      v.check((value) => value.trim() !== '', 'Expected a name that is not blank'),
+      v.description('What the key is for, to recognize it by: "billing export", "CI".'),
     ),
-    v.description(
-      `What the key may do, for example ["read"]. Give as few as possible; may be empty. At most ${SCOPES_CHARS_MAX} characters together.`,
-    ),
-  ),
-  expiresInDays: v.optional(
-    v.pipe(
-      v.number(),
+    scopes: v.pipe(
+      v.array(scope(ceilings)),
+      v.maxLength(SCOPES_MAX, `Expected at most ${SCOPES_MAX} scopes`),
       v.check(
-        (days) => days > 0 && days <= EXPIRES_IN_DAYS_MAX,
-        `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`,
+        (scopes) => scopes.reduce((chars, { length }) => chars + length, 0) <= SCOPES_CHARS_MAX,
+        `Expected scopes of at most ${SCOPES_CHARS_MAX} characters together`,
       ),
-      v.metadata({ exclusiveMinimum: 0, maximum: EXPIRES_IN_DAYS_MAX }),
-      v.description('Days until the key expires, fractions allowed. Without it the key never expires.'),
+      v.description(
+        `What the key may do, for example ["${ceilings.scopes?.[0] ?? 'read'}"]. Give as few as possible; may be empty. At most ${SCOPES_CHARS_MAX} characters together.`,
+      ),
     ),
-  ),
-});
+    expiresInDays: v.optional(
+      v.pipe(
+        v.number(),
+        v.check(
+          (days) => days > 0 && days <= EXPIRES_IN_DAYS_MAX,
+          `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`,
+        ),
+        v.metadata({ exclusiveMinimum: 0, maximum: ceilings.daysMax ?? EXPIRES_IN_DAYS_MAX }),
+        v.description(
+          `Days until the key expires, fractions allowed. Without it ${ceilings.daysMax === null ? 'the key never expires' : `it is ${ceilings.daysMax}`}.`,
+        ),
+      ),
+    ),
+  });
 
 const output = v.strictObject({
   id: v.pipe(v.string(), v.description('The id to revoke or delete the key by.')),
@@ -63,7 +64,7 @@ const output = v.strictObject({
   warning: v.string(),
 });
 
-export const createApiKey = ({ guards, keys }: ToolDeps) =>
+export const createApiKey = ({ guards, keys, ceilings }: ToolDeps) =>
   defineTool(guards.userJwt, {
     name: 'create_api_key',
     title: 'Create an API key',
@@ -71,10 +72,10 @@ export const createApiKey = ({ guards, keys }: ToolDeps) =>
       'Creates an API key for the signed-in user and returns it. The key is shown only in this answer and cannot be read again, so pass it on or have it stored at once. Prefer few scopes and an expiry.',
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
     widget: 'ui://widget/api-key-created.html',
-    input,
+    input: input(ceilings),
     output,
-    async run(newKey, { auth, requestId }) {
-      const created = await keys.create({ userId: auth.subject, requestId }, newKey);
+    async run(newKey, call) {
+      const created = await keys.create(actorOf(call), newKey);
       if (!created.ok) return created;
       const { record, key } = created.value;
       return ok({

@@ -1,5 +1,6 @@
 // The tool that deletes one of the caller's keys for good.
 
+import { actorOf } from '../guards/user-jwt.ts';
 import { ok } from '../lib/result.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
@@ -14,8 +15,8 @@ export const deleteApiKey = ({ guards, keys }: ToolDeps) =>
     annotations: endAnnotations,
     input: keyIdInput,
     output: endOutput,
-    async run({ keyId }, { auth, requestId }) {
-      const deleted = await keys.delete({ userId: auth.subject, requestId }, keyId);
+    async run({ keyId }, call) {
+      const deleted = await keys.delete(actorOf(call), keyId);
       return deleted.ok ? ok({ success: true as const, message: 'API key deleted permanently' }) : deleted;
     },
   });

@@ -1,6 +1,7 @@
 // The tool that lists the caller's keys, without the keys themselves.
 
 import * as v from 'valibot';
+import { actorOf } from '../guards/user-jwt.ts';
 import { ok } from '../lib/result.ts';
 import { epochMs } from './core/schema.ts';
 import { defineTool } from './core/tool.ts';
@@ -27,7 +28,7 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     input: v.strictObject({}),
     output: v.strictObject({ keys: v.array(item) }),
     async run(_input, call) {
-      const records = await keys.list({ userId: call.auth.subject, requestId: call.requestId }, call);
+      const records = await keys.list(actorOf(call), call);
       if (!records.ok) return records;
       return ok({
         keys: records.value.map(({ id, name, scopes, active, createdAtMs, expiresAtMs, lastUsedAtMs }) => ({

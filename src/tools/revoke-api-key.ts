@@ -1,5 +1,6 @@
 // The tool that revokes one of the caller's keys.
 
+import { actorOf } from '../guards/user-jwt.ts';
 import { ok } from '../lib/result.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
@@ -14,8 +15,8 @@ export const revokeApiKey = ({ guards, keys }: ToolDeps) =>
     annotations: endAnnotations,
     input: keyIdInput,
     output: endOutput,
-    async run({ keyId }, { auth, requestId }) {
-      const revoked = await keys.revoke({ userId: auth.subject, requestId }, keyId);
+    async run({ keyId }, call) {
+      const revoked = await keys.revoke(actorOf(call), keyId);
       return revoked.ok ? ok({ success: true as const, message: 'API key revoked successfully' }) : revoked;
     },
   });

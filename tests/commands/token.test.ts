@@ -59,6 +59,14 @@ test('it carries the configured issuer and audience', async () => {
   expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
 });
 
+test('it carries the claims it is told to, but sub and exp are its own', async () => {
+  const args = ['--claim', 'scope=read write', '--claim=org_id=a=b', '--claim', 'sub=mallory', '--claim', 'exp=1'];
+  const { stdout } = await mint(['--sub', 'alice', ...args]);
+  const { exp, iat, ...claims } = decodeJwt(stdout.trim());
+  expect(claims).toEqual({ sub: 'alice', scope: 'read write', org_id: 'a=b' });
+  expect(exp).toBe((iat ?? 0) + 86_400);
+});
+
 describe('what it cannot do is said on stderr, with a non-zero exit', () => {
   test.each([
     [[], {}, 'usage: bun run token --sub <user>'],
@@ -68,6 +76,8 @@ describe('what it cannot do is said on stderr, with a non-zero exit', () => {
     [['--sub', '--expires'], {}, 'usage'], // not for a user of this name
     [['--sub', 'alice', '--admin', 'yes'], {}, 'usage'],
     [['--sub', 'alice', '--expires', 'soon'], {}, '--expires: expected a time like 30s'],
+    [['--sub', 'alice', '--claim', 'scope'], {}, '--claim: expected <name>=<value>'],
+    [['--sub', 'alice', '--claim', '=read'], {}, '--claim: expected <name>=<value>'],
     [['--sub', 'a\nb'], {}, '--sub: expected 1 to 255 characters without control characters'],
     [['--sub', 'a'.repeat(256)], {}, '--sub: expected 1 to 255 characters'],
     [['--sub', 'alice'], { JWT_SECRET: 'short' }, 'JWT_SECRET: expected at least 32 bytes'],

@@ -108,6 +108,21 @@ describe('scope guard', () => {
   });
 });
 
+test('a sequence demands the scopes of all its guards, also of sequences within', async () => {
+  await using app = await createTestApp({
+    tools: ({ guards }) => {
+      const two = sequence(guards.apiKey, guards.scopes('read', 'write'));
+      const all = sequence(two, guards.scopes('admin'));
+      expect([two.requiredScopes, all.requiredScopes]).toEqual([
+        ['read', 'write'],
+        ['read', 'write', 'admin'],
+      ]);
+      return [];
+    },
+  });
+  expect(app.url).toStartWith('http');
+});
+
 test('a tool behind three or four guards runs with what they added, and states the last limit', async () => {
   await using app = await createTestApp({ tools });
   const key = await insertKey(app, 'alice', ['read']);

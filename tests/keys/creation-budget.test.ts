@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { KEYS_PER_USER_MAX } from '../../src/keys/operations.ts';
 import { call, post } from '../support/mcp.ts';
-import { bearer, createTestApp, insertKey, NOBODY, type TestApp } from '../support/test-app.ts';
+import { actorFor, bearer, createTestApp, insertKey, NOBODY, type TestApp } from '../support/test-app.ts';
 
 const BURST = 2000;
 const PER_S = 20;
@@ -11,7 +11,7 @@ const input = { name: 'one more', scopes: [] };
 
 /** Creates and deletes until this many creations are done, not by HTTP, which takes ten times as long. */
 async function createAndDelete({ service }: TestApp, userId: string, count: number): Promise<void> {
-  const actor = { userId, requestId: 'test' };
+  const actor = actorFor(userId);
   for (let n = 0; n < count; n += 1) {
     const created = await service.keyDomain.keys.create(actor, input);
     if (!created.ok) throw new Error(created.error.code);
@@ -28,7 +28,7 @@ const statusesOf = async (app: TestApp, sub: string, count: number) => {
 test('a user who holds all the keys he may can replace them all at once', async () => {
   await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
   const { keys } = app.service.keyDomain;
-  const actor = { userId: 'alice', requestId: 'test' };
+  const actor = actorFor('alice');
   for (let round = 0; round < 2; round += 1) {
     for (let n = 0; n < KEYS_PER_USER_MAX; n += 1) await insertKey(app, 'alice');
     const listed = await keys.list(actor, NOBODY);

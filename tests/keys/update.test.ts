@@ -1,9 +1,9 @@
 // The service-level update of name and scopes. No tool offers it, so it is called directly.
 
 import { describe, expect, test } from 'bun:test';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { actorFor, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
-const alice = { userId: 'alice', requestId: 'r' };
+const alice = actorFor('alice');
 const seen = async (app: TestApp) => {
   const { body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
   const [{ name, scopes }] = body.keys;
@@ -48,7 +48,7 @@ describe('update', () => {
   test('it applies to the owner alone', async () => {
     await using app = await createTestApp();
     const { id } = await app.createKey('alice', { name: 'old' });
-    await app.service.keyDomain.keys.update({ userId: 'mallory', requestId: 'r' }, id, { name: 'mine' });
+    await app.service.keyDomain.keys.update(actorFor('mallory'), id, { name: 'mine' });
     expect(await seen(app)).toEqual({ name: 'old', scopes: ['read'] });
     expect((await app.log()).at(-1)).toMatchObject({ event: 'API key updated', userId: 'mallory', changed: false });
   });

@@ -4,6 +4,7 @@ import { SignJWT } from 'jose';
 import { createService, type Service, type ServiceOptions } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/config.ts';
 import type { Env } from '../../src/config/env.ts';
+import type { Actor } from '../../src/keys/actor.ts';
 import { systemRandom } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
 import { serve } from '../../src/main.ts';
@@ -160,9 +161,12 @@ export const failureOf = (making: Promise<TestApp>): Promise<string> =>
     (error) => String(error),
   );
 
+/** A user who asks for himself, and may grant anything. */
+export const actorFor = (userId: string): Actor => ({ userId, actor: userId, grantable: null, requestId: 'test' });
+
 /** Makes a key for `userId` in an app that does not offer the server's own tools. */
 export async function insertKey({ service }: TestApp, userId: string, scopes: readonly string[] = []): Promise<string> {
-  const made = await service.keyDomain.keys.create({ userId, requestId: 'test' }, { name: 'test key', scopes });
+  const made = await service.keyDomain.keys.create(actorFor(userId), { name: 'test key', scopes });
   if (!made.ok) throw new Error(made.error.code);
   return made.value.key;
 }

@@ -80,7 +80,7 @@ export const text = (min: number, max: number) =>
 export const epochMs = v.pipe(v.number(), v.integer());
 
 // Checks are functions; what JSON Schema can say of them stands beside them as metadata.
-const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'exclusiveMinimum', 'maximum', 'x-mcp-header'];
+const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'enum', 'exclusiveMinimum', 'maximum', 'x-mcp-header'];
 
 /**
  * The JSON Schema (2020-12) of what a schema of `tool` accepts, or of a little more: checks that JSON Schema can't

@@ -38,6 +38,8 @@ export interface ToolFacts {
 export interface Tool extends ToolFacts {
   /** What its guards ask for; null: no credential. */
   readonly credential: Credential | null;
+  /** The scopes its guards demand. */
+  readonly requiredScopes: readonly string[];
   readonly inputSchema: () => JsonSchema;
   /** Null: the tool answers with content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
@@ -117,6 +119,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   return {
     ...facts,
     credential: guard.credential ?? null,
+    requiredScopes: guard.requiredScopes ?? [],
     timeoutMs,
     fullQuota: guard.fullQuota ?? null,
     inputSchema: once(() => jsonSchemaOf(name, input)),

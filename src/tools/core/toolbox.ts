@@ -4,7 +4,8 @@ import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.
 import { type Guard, sequence } from '../../guards/guard.ts';
 import { type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
-import { type UserAuth, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
+import { type UserAuth, type UserIdentity, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
+import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/operations.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
 import { parseDuration } from '../../lib/duration.ts';
@@ -15,7 +16,7 @@ import type { Tool } from './tool.ts';
 
 export interface ToolDeps {
   readonly guards: {
-    /** A signed-in person: adds `auth.subject`. */
+    /** A signed-in person: adds `auth`, with the owner of the keys, the person, and what the person may grant. */
     readonly userJwt: Guard<Call, UserAuth>;
     /** A program with an API key, within the configured rate limit: adds `auth` with the key's identity and scopes. */
     readonly apiKey: Guard<Call, KeyAuth>;
@@ -25,6 +26,8 @@ export interface ToolDeps {
     readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
   };
   readonly keys: Keys;
+  /** What any key may have, for the schemas that say so. */
+  readonly ceilings: KeyCeilings;
 }
 
 export interface ToolLimit<In> {
@@ -39,15 +42,27 @@ export interface ToolDepsOptions {
   readonly verifyKey: VerifyKey;
   readonly verifyUserJwt: VerifyUserJwt;
   readonly keys: Keys;
+  readonly ceilings: KeyCeilings;
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   readonly clock: Clock;
   readonly log: Log;
 }
 
-export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, clock, log }: ToolDepsOptions): ToolDeps {
-  function logRefused(call: Call & { readonly auth?: Partial<KeyIdentity> }, bucket: string, fields?: LogFields): void {
-    const { keyId, subject: userId } = call.auth ?? {};
-    log.warnThrottled('Rate limit exceeded', bucket, { requestId: call.requestId, keyId, userId, ...fields });
+export function createToolDeps(options: ToolDepsOptions): ToolDeps {
+  const { verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log } = options;
+  function logRefused(
+    call: Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> },
+    bucket: string,
+    fields?: LogFields,
+  ): void {
+    const { keyId, subject: userId, actor } = call.auth ?? {};
+    log.warnThrottled('Rate limit exceeded', bucket, {
+      requestId: call.requestId,
+      keyId,
+      userId,
+      ...(actor !== userId && { actor }),
+      ...fields,
+    });
   }
 
   // One limiter for all tools: the limit is per key, not per key and tool.
@@ -78,6 +93,7 @@ export function createToolDeps({ verifyKey, verifyUserJwt, keys, rateLimit, cloc
       },
     },
     keys,
+    ceilings,
   };
 }
 
@@ -90,13 +106,18 @@ export function checkToolName(name: string): void {
   throw new Error(`tool name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
 }
 
-/** Keeps the given order. Throws an Error that shows the name that can't be used. */
-export function toolsByName(tools: readonly Tool[]): ReadonlyMap<string, Tool> {
+/**
+ * Keeps the given order. Throws an Error that shows the name that can't be used, or the scope that no key can have
+ * (`existing`: all scopes there are; null: any).
+ */
+export function toolsByName(tools: readonly Tool[], existing: KeyCeilings['scopes']): ReadonlyMap<string, Tool> {
   const byName = new Map<string, Tool>();
   for (const tool of tools) {
     const { name } = tool;
     checkToolName(name);
     if (byName.has(name)) throw new Error(`tool name: expected a different one for each tool, got "${name}" twice`);
+    const missing = existing && tool.requiredScopes.find((scope) => !existing.includes(scope));
+    if (missing) throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it`);
     byName.set(name, tool);
   }
   return byName;

@@ -10,7 +10,7 @@ import { rawPost } from '../../support/raw.ts';
 import { BEHIND_PROXY, cameFrom, postTo } from '../../support/raw-sse.ts';
 import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { copyOfSource } from '../../support/source.ts';
-import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+import { actorFor, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 
 export interface StreamsReport {
   /** The most that was resident at any time. */
@@ -94,7 +94,7 @@ export async function folderWithKeys(keys: number, scopeChars: number): Promise<
   await using app = await createTestApp({ store: { env: () => databaseIn(folder), async [Symbol.asyncDispose]() {} } });
   const scopes = Array.from({ length: scopeChars / 100 }, (_, index) => `${index}`.padEnd(100, 'x'));
   for (let index = 0; index < keys; index += 1) {
-    const made = await app.service.keyDomain.keys.create({ userId: USER, requestId: 'test' }, { name: 'n', scopes });
+    const made = await app.service.keyDomain.keys.create(actorFor(USER), { name: 'n', scopes });
     if (!made.ok) throw new Error(made.error.code);
   }
   return folder;

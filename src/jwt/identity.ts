@@ -1,0 +1,42 @@
+// Who a token speaks for, by its claims: the owner of keys, the person, and what the person may grant. Pure; whether
+// the token is valid is decided elsewhere.
+
+import type { UserIdentity } from '../guards/user-jwt.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import { splitScopes } from '../lib/scope.ts';
+import { hasLength, isStorable, type JsonObject } from '../lib/text.ts';
+import type { Problem } from '../problem.ts';
+
+/** The names of the claims that say it. */
+export interface IdentityClaims {
+  readonly owner: string;
+  /** Null: anybody may grant anything. */
+  readonly scope: string | null;
+}
+
+export const SUBJECT_CHARS_MAX = 255; // the limit of OpenID Connect Core §2
+
+/** True for text that can own keys. */
+export const isSubject = (sub: string): boolean => hasLength(sub, 1, SUBJECT_CHARS_MAX) && isStorable(sub);
+
+export function identityOf(claims: JsonObject, names: IdentityClaims): Result<UserIdentity, Problem> {
+  const actor = subjectIn(claims, 'sub');
+  if (!actor.ok) return actor;
+  const subject = subjectIn(claims, names.owner); // without a fallback: to whom would the keys belong tomorrow?
+  if (!subject.ok) return subject;
+  const grantable = names.scope === null ? null : scopesIn(claims[names.scope]);
+  return ok({ subject: subject.value, actor: actor.value, grantable });
+}
+
+function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
+  const value = claims[name];
+  if (typeof value === 'string' && isSubject(value)) return ok(value);
+  const reason = `${name} must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`;
+  return err({ code: 'invalid_token', reason });
+}
+
+/** The scopes of a claim: text with spaces between, or a list of text. Anything else grants nothing. */
+function scopesIn(claim: unknown): readonly string[] {
+  if (typeof claim === 'string') return splitScopes(claim);
+  return Array.isArray(claim) && claim.every((scope) => typeof scope === 'string') ? claim : [];
+}

@@ -1,0 +1,24 @@
+// Who asks for something to be done with keys: the owner that the keys belong to, and the person.
+
+export interface Actor {
+  /** The owner. A team's members share one. */
+  readonly userId: string;
+  /** The person: the token's `sub`. */
+  readonly actor: string;
+  /** The scopes that the person may give to a key; null: any. */
+  readonly grantable: readonly string[] | null;
+  readonly requestId: string;
+}
+
+/** What the log says of an actor. */
+export const actorFields = ({ userId, actor, requestId }: Actor) => ({
+  requestId,
+  userId,
+  ...(actor !== userId && { actor }),
+});
+
+/**
+ * What limits on conduct go by: the person for this owner. By the owner alone, a member of a team could use up its
+ * turns and lock the others out; by the person alone, owners whose tokens share one `sub` could. No id has controls.
+ */
+export const personOf = ({ userId, actor }: Actor): string => (actor === userId ? userId : `${userId}\0${actor}`);

@@ -1,0 +1,122 @@
+// JWT_OWNER_CLAIM: the claim that owns keys. Members of a team share its keys, and can't lock each other out.
+
+import { describe, expect, test } from 'bun:test';
+import { createIssuer } from '../support/issuer.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
+
+const env = { JWT_OWNER_CLAIM: 'org_id' };
+const KEY = { name: 'n', scopes: ['read'] };
+
+const member = async (app: TestApp, sub: string, claims: Record<string, unknown> = { org_id: 'acme' }) => ({
+  authorization: `Bearer ${await app.token(sub, claims)}`,
+});
+
+test('the members of a team share its keys; others don’t see them', async () => {
+  await using app = await createTestApp({ env });
+  const [alice, bob] = [await member(app, 'alice'), await member(app, 'bob')];
+  const other = await member(app, 'alice', { org_id: 'other' });
+  const { body: made } = await app.call('create_api_key', KEY, alice);
+  const idsFor = async (headers: Record<string, string>) =>
+    (await app.call('list_api_keys', {}, headers)).body.keys.map(({ id }: { id: string }) => id);
+  expect([await idsFor(alice), await idsFor(bob), await idsFor(other)]).toEqual([[made.id], [made.id], []]);
+  expect((await app.useKey(made.key)).body.owner).toBe('acme');
+  await app.call('revoke_api_key', { keyId: made.id }, other);
+  expect((await app.useKey(made.key)).status).toBe(200);
+  await app.call('revoke_api_key', { keyId: made.id }, bob);
+  expect((await app.useKey(made.key)).status).toBe(401);
+});
+
+test('the log has the owner as userId, and the person as actor where they differ', async () => {
+  await using app = await createTestApp({ env });
+  for (const [sub, org_id] of [
+    ['alice', 'acme'],
+    ['bob', 'bob'],
+  ] as const) {
+    const headers = await member(app, sub, { org_id });
+    const { body } = await app.call('create_api_key', KEY, headers);
+    await app.call('revoke_api_key', { keyId: body.id }, headers);
+    await app.call('delete_api_key', { keyId: 'no id' }, headers);
+  }
+  const lines = (await app.log()).filter(({ event }) => event.startsWith('API key '));
+  expect(lines.map(({ event, userId, actor }) => ({ event, userId, actor }))).toEqual([
+    { event: 'API key created', userId: 'acme', actor: 'alice' },
+    { event: 'API key revoked', userId: 'acme', actor: 'alice' },
+    { event: 'API key deleted', userId: 'acme', actor: 'alice' },
+    { event: 'API key created', userId: 'bob', actor: undefined },
+    { event: 'API key revoked', userId: 'bob', actor: undefined },
+    { event: 'API key deleted', userId: 'bob', actor: undefined },
+  ]);
+});
+
+describe('a token is refused, and sub is no fallback', () => {
+  test.each([
+    ['without the claim', undefined],
+    ['with null', null],
+    ['with a number', 7],
+    ['with a list', ['acme']],
+    ['with an object', { id: 'acme' }],
+    ['with empty text', ''],
+    ['with a control character', 'ac\0me'],
+    ['with 256 characters', 'a'.repeat(256)],
+  ])('%s', async (_, org_id) => {
+    await using app = await createTestApp({ env });
+    const { status, body } = await app.call('list_api_keys', {}, await member(app, 'alice', { org_id }));
+    expect({ status, code: body.code }).toEqual({ status: 401, code: 'invalid_token' });
+    expect((await app.log()).at(-1)).toMatchObject({
+      event: 'Invalid user token',
+      reason: 'org_id must be 1 to 255 characters without controls',
+    });
+  });
+
+  test('with the claim, but without sub', async () => {
+    await using app = await createTestApp({ env });
+    const { status } = await app.call('list_api_keys', {}, await member(app, 'x', { sub: undefined, org_id: 'acme' }));
+    expect(status).toBe(401);
+  });
+});
+
+test('255 characters own keys', async () => {
+  await using app = await createTestApp({ env });
+  const headers = await member(app, 'alice', { org_id: '😀'.repeat(255) });
+  expect((await app.call('create_api_key', KEY, headers)).status).toBe(200);
+});
+
+test('the tokens of an issuer are read like those of a secret', async () => {
+  await using issuer = await createIssuer();
+  await using app = await createTestApp({ env: { ...env, JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
+  const exp = Math.floor(app.clock.nowMs() / 1000) + 3600;
+  const call = async (claims: Record<string, unknown>) => {
+    const token = await issuer.token({ sub: 'alice', aud: app.url, exp, ...claims });
+    return app.call('create_api_key', KEY, { authorization: `Bearer ${token}` });
+  };
+  const { body } = await call({ org_id: 'acme' });
+  expect((await app.useKey(body.key)).body.owner).toBe('acme');
+  expect((await call({})).status).toBe(401);
+});
+
+describe('a member who uses up his turns', () => {
+  test('creates no more; his colleague does', async () => {
+    await using app = await createTestApp({ env: { ...env, REVOCATION_LAG_MAX_MS: '60000' } });
+    const { keys } = app.service.keyDomain;
+    const actor = { userId: 'acme', actor: 'alice', grantable: null, requestId: 'test' };
+    for (let n = 0; n < 2000; n += 1) {
+      const made = await keys.create(actor, KEY);
+      if (made.ok) await keys.delete(actor, made.value.record.id);
+    }
+    expect((await app.call('create_api_key', KEY, await member(app, 'alice'))).status).toBe(429);
+    expect((await app.call('create_api_key', KEY, await member(app, 'bob'))).status).toBe(200);
+    expect((await app.log()).find(({ event }) => event === 'Rate limit exceeded')).toMatchObject({
+      userId: 'acme',
+      actor: 'alice',
+    });
+  }, 60_000);
+
+  test('and whose list never leaves, does not hold up his colleague’s', async () => {
+    await using app = await createTestApp({ env });
+    const { keys } = app.service.keyDomain;
+    const never = { holdUntilSent: () => {} };
+    await keys.list({ userId: 'acme', actor: 'alice', grantable: null, requestId: 'test' }, never);
+    const bob = await app.call('list_api_keys', {}, await member(app, 'bob'));
+    expect(bob.status).toBe(200);
+  });
+});

@@ -1,0 +1,257 @@
+// Who may give what to a key: KEY_SCOPES, JWT_SCOPE_CLAIM, KEY_MAX_DAYS, at creation and at an update.
+
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { createIssuer } from '../support/issuer.ts';
+import { call, post } from '../support/mcp.ts';
+import { actorFor, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
+
+const MS_PER_DAY = 86_400_000;
+
+/** Creates a key with a token that has these claims. */
+async function create(app: TestApp, input: Record<string, unknown>, claims: Record<string, unknown> = {}) {
+  const headers = { authorization: `Bearer ${await app.token('alice', claims)}` };
+  return app.call('create_api_key', { name: 'n', scopes: [], ...input }, headers);
+}
+
+const keysOf = async (app: TestApp, claims: Record<string, unknown> = {}) => {
+  const headers = { authorization: `Bearer ${await app.token('alice', claims)}` };
+  return (await app.call('list_api_keys', {}, headers)).body.keys as { scopes: string[] }[];
+};
+
+describe('KEY_SCOPES', () => {
+  const env = { KEY_SCOPES: 'read write:orders' };
+
+  test.each([[[]], [['read']], [['write:orders', 'read']], [['read', 'read']]])('%j are granted', async (scopes) => {
+    await using app = await createTestApp({ env });
+    expect((await create(app, { scopes })).body.scopes).toEqual(scopes);
+  });
+
+  test('another scope is bad input, which names those that exist, not the one that was sent; nothing is made', async () => {
+    await using app = await createTestApp({ env });
+    const { status, body } = await create(app, { scopes: ['read', 'Read', 'write', 'admin'] });
+    expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
+    const message = 'Expected one of read, write:orders';
+    expect(body.issues).toEqual(['scopes.1', 'scopes.2', 'scopes.3'].map((path) => ({ path, message })));
+    expect(JSON.stringify(body)).not.toContain('admin');
+    expect(await keysOf(app)).toEqual([]);
+  });
+
+  test('a hundred wrong scopes are ten issues', async () => {
+    await using app = await createTestApp({ env });
+    const { body } = await create(app, { scopes: Array.from({ length: 100 }, (_, index) => `x${index}`) });
+    expect(body.issues).toHaveLength(10);
+  });
+
+  test('tools/list and OpenAPI show them as an enum', async () => {
+    await using app = await createTestApp({ env });
+    const { body } = await post(app, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
+    const [tool] = body.result.tools;
+    expect(tool.inputSchema.properties.scopes.items).toEqual({ type: 'string', enum: ['read', 'write:orders'] });
+    const openapi = await (await fetch(`${app.url}/openapi.json`)).json();
+    const { schema } = openapi.paths['/tools/create_api_key'].post.requestBody.content['application/json'];
+    expect(schema).toEqual(tool.inputSchema);
+  });
+
+  test('a tool that needs a scope outside stops the start', async () => {
+    expect(await failureOf(createTestApp({ env: { KEY_SCOPES: 'write' } }))).toContain(
+      'KEY_SCOPES: expected "read" in it, because get_data needs it',
+    );
+  });
+});
+
+describe('KEY_MAX_DAYS', () => {
+  const env = { KEY_MAX_DAYS: '30' };
+
+  test.each([
+    [undefined, 30],
+    [30, 30],
+    [29.5, 29.5],
+    [0.001, 0.001],
+  ])('%p days become %p', async (expiresInDays, days) => {
+    await using app = await createTestApp({ env });
+    const { body } = await create(app, { expiresInDays });
+    expect(body.expiresAt).toBe(Math.round(app.clock.nowMs() + days * MS_PER_DAY));
+  });
+
+  test.each([30.000001, 31, 36_500])('%p days are refused', async (expiresInDays) => {
+    await using app = await createTestApp({ env });
+    const { status, body } = await create(app, { expiresInDays });
+    expect(status).toBe(400);
+    expect(body.issues).toEqual([{ path: 'expiresInDays', message: 'Expected a number above 0 and at most 30' }]);
+    expect(await keysOf(app)).toEqual([]);
+  });
+
+  test('the schema says so', async () => {
+    await using app = await createTestApp({ env });
+    const { body } = await post(app, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
+    const { maximum, description } = body.result.tools[0].inputSchema.properties.expiresInDays;
+    expect({ maximum, description }).toEqual({
+      maximum: 30,
+      description: 'Days until the key expires, fractions allowed. Without it it is 30.',
+    });
+  });
+});
+
+describe('JWT_SCOPE_CLAIM', () => {
+  const env = { JWT_SCOPE_CLAIM: 'scope' };
+  const long = Array.from({ length: 1000 }, (_, index) => `s${index}`);
+
+  test.each([
+    ['text', 'read write', ['write', 'read']],
+    ['one of it', 'read write', ['read']],
+    ['text with more spaces', '  read   write ', ['read', 'write']],
+    ['a list', ['read', 'write'], ['read', 'write']],
+    ['twice the same', ['read', 'read'], ['read', 'read']],
+    ['a thousand scopes', long, ['s999']],
+    ['nothing of nothing', '', []],
+    ['nothing without the claim', undefined, []],
+  ])('%s: granted', async (_, scope, scopes) => {
+    await using app = await createTestApp({ env });
+    expect((await create(app, { scopes }, { scope })).body.scopes).toEqual(scopes);
+  });
+
+  test.each([
+    ['one more', 'read write', ['read', 'write', 'admin']],
+    ['another case', 'read', ['Read']],
+    ['a part of one', 'read:orders', ['read']],
+    ['two in one element', ['read write'], ['read']],
+    ['empty text', '', ['read']],
+    ['no claim', undefined, ['read']],
+    ['null', null, ['read']],
+    ['a number', 1, ['1']],
+    ['an object', { read: true }, ['read']],
+    ['a list with something else in it', ['read', 1], ['read']],
+    ['a list of lists', [['read']], ['read']],
+  ])('%s: refused over REST and MCP, and nothing is made', async (_, scope, scopes) => {
+    await using app = await createTestApp({ env });
+    const { status, body } = await create(app, { scopes }, { scope });
+    const detail = 'You may not give a key these scopes';
+    expect(body).toMatchObject({ status: 403, code: 'scope_not_granted', detail });
+    expect(status).toBe(403);
+    const headers = { authorization: `Bearer ${await app.token('alice', { scope })}` };
+    const { body: mcp } = await post(app, call('create_api_key', { name: 'n', scopes }), headers);
+    expect(mcp.result).toMatchObject({ isError: true, content: [{ type: 'text', text: detail }] });
+    expect(await keysOf(app)).toEqual([]);
+    const lines = (await app.log()).filter(({ event }) => event === 'Scope not granted');
+    expect(lines).toHaveLength(2);
+    expect(lines[0]).toMatchObject({ level: 'warn', userId: 'alice', requestId: body.requestId });
+  });
+
+  test('a claim whose name is a property of every object grants nothing', async () => {
+    await using app = await createTestApp({ env: { JWT_SCOPE_CLAIM: '__proto__' } });
+    expect((await create(app, { scopes: ['read'] })).status).toBe(403);
+  });
+
+  test('the second token of a person counts for itself, not by what is remembered of the first', async () => {
+    await using app = await createTestApp({ env });
+    for (const [scope, status] of [
+      ['read', 200],
+      ['write', 403],
+      ['read', 200],
+    ] as const)
+      expect((await create(app, { scopes: ['read'] }, { scope })).status).toBe(status);
+  });
+
+  test('the tokens of an issuer are read like those of a secret', async () => {
+    await using issuer = await createIssuer();
+    const own = { JWT_SECRET: undefined, JWT_ISSUER: issuer.url, JWT_SCOPE_CLAIM: '_scopes' };
+    await using app = await createTestApp({ env: own });
+    const exp = Math.floor(app.clock.nowMs() / 1000) + 3600;
+    const token = await issuer.token({ sub: 'alice', aud: app.url, exp, _scopes: ['read'] });
+    const headers = { authorization: `Bearer ${token}` };
+    const status = async (scopes: string[]) =>
+      (await app.call('create_api_key', { name: 'n', scopes }, headers)).status;
+    expect([await status(['read']), await status(['write']), await status(['read'])]).toEqual([200, 403, 200]);
+  });
+
+  test('who may not grant does not use up the budget of creations', async () => {
+    await using app = await createTestApp({ env });
+    const { keys } = app.service.keyDomain;
+    const alice = { ...actorFor('alice'), grantable: [] };
+    for (let n = 0; n < 2001; n += 1) await keys.create(alice, { name: 'n', scopes: ['read'] });
+    expect((await create(app, {})).status).toBe(200);
+  });
+});
+
+describe('an API key', () => {
+  test.each([
+    ['X-API-Key', (key: string) => ({ 'x-api-key': key })],
+    ['Authorization', (key: string) => ({ authorization: `Bearer ${key}` })],
+  ])('never creates a key, whatever its scopes, in %s', async (_, headers) => {
+    await using app = await createTestApp();
+    const { key } = await app.createKey('alice', { scopes: ['admin', 'create_api_key'] });
+    const { status } = await app.call('create_api_key', { name: 'n', scopes: [] }, headers(key));
+    expect(status).toBe(401);
+    expect(await keysOf(app)).toHaveLength(1);
+  });
+});
+
+describe('update', () => {
+  test('obeys the same ceilings, and changes nothing when it is refused', async () => {
+    await using app = await createTestApp({ env: { KEY_SCOPES: 'read write', JWT_SCOPE_CLAIM: 'scope' } });
+    const { id } = (await create(app, { scopes: ['read'] }, { scope: 'read' })).body;
+    const { keys } = app.service.keyDomain;
+    const alice = { ...actorFor('alice'), grantable: ['read'] };
+    const codeOf = async (scopes: string[]) => {
+      const updated = await keys.update(alice, id, { name: 'new', scopes });
+      return updated.ok ? 'ok' : updated.error.code;
+    };
+    expect(await codeOf(['admin'])).toBe('invalid_input');
+    expect(await codeOf(['read', 'write'])).toBe('scope_not_granted');
+    expect(await keysOf(app)).toMatchObject([{ name: 'n', scopes: ['read'] }]);
+    expect(await codeOf(['read', 'read'])).toBe('ok');
+    expect(await keysOf(app)).toMatchObject([{ name: 'new', scopes: ['read', 'read'] }]);
+  });
+});
+
+test('no sequence of calls gives a key a scope outside its creator’s claim at that time', async () => {
+  await using app = await createTestApp({ env: { JWT_SCOPE_CLAIM: 'scope', REVOCATION_LAG_MAX_MS: '60000' } });
+  const { keys } = app.service.keyDomain;
+  const scopes = fc.subarray(['read', 'write', 'admin', 'read:orders']);
+  const claim = fc.oneof(
+    scopes,
+    scopes.map((list) => list.join(' ')),
+    fc.constantFrom(undefined, null, 7, ['read', 7], { read: true }),
+  );
+  const step = fc.record({
+    does: fc.constantFrom('create', 'update', 'revoke', 'delete'),
+    claim,
+    scopes,
+    which: fc.nat(3),
+  });
+  const granted = (scope: unknown): readonly string[] => {
+    if (typeof scope === 'string') return scope.split(' ');
+    return Array.isArray(scope) && scope.every((one) => typeof one === 'string') ? scope : [];
+  };
+  let round = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
+      round += 1;
+      const owner = `user-${round}`;
+      /** What whoever last gave scopes to a key could grant. */
+      const allowed = new Map<string, readonly string[]>();
+      for (const { does, claim: scope, scopes: wanted, which } of steps) {
+        const headers = { authorization: `Bearer ${await app.token(owner, { scope })}` };
+        const id = [...allowed.keys()][which] ?? '0'.repeat(32);
+        if (does === 'create') {
+          const { status, body } = await app.call('create_api_key', { name: 'n', scopes: wanted }, headers);
+          expect(status).toBe(wanted.every((one) => granted(scope).includes(one)) ? 200 : 403);
+          if (status === 200) allowed.set(body.id, granted(scope));
+        } else if (does === 'update') {
+          const actor = { ...actorFor(owner), grantable: granted(scope) };
+          const updated = await keys.update(actor, id, { scopes: wanted });
+          if (updated.ok && wanted.length > 0 && allowed.has(id)) allowed.set(id, granted(scope));
+        } else {
+          await app.call(`${does}_api_key`, { keyId: id }, headers);
+        }
+        const listed = (await app.call('list_api_keys', {}, headers)).body.keys as { id: string; scopes: string[] }[];
+        for (const key of listed) {
+          const bound = allowed.get(key.id) ?? [];
+          expect(key.scopes.filter((one) => !bound.includes(one))).toEqual([]);
+        }
+      }
+    }),
+    { numRuns: 60 },
+  );
+}, 60_000);
