@@ -98,7 +98,7 @@ function serviceOn(
     config,
     publicUrl,
     keyDomain,
-    storeMode: store.mode,
+    store,
     tools,
     resources,
     resourceTemplates,
@@ -128,11 +128,14 @@ function serviceOn(
   };
 }
 
+/** No two processes have the same, and it is short enough for every request id to begin with it. */
+const INSTANCE_BYTES = 6;
+
 interface AppParts {
   readonly config: Config;
   readonly publicUrl: () => string;
   readonly keyDomain: KeyDomain;
-  readonly storeMode: string;
+  readonly store: Store;
   readonly tools: readonly Tool[];
   readonly resources: readonly Resource[];
   readonly resourceTemplates: readonly ResourceTemplate[];
@@ -143,10 +146,12 @@ interface AppParts {
 }
 
 function createApp(parts: AppParts): App {
-  const { config, publicUrl, keyDomain, tools, clock, random, log } = parts;
+  const { config, publicUrl, keyDomain, store, tools, clock, random, log } = parts;
   const { production, trustProxy } = config;
   const { feed } = keyDomain.verifier;
+  const { replicaState } = store;
   const startedAtMs = clock.monotonicMs();
+  const instance = random(INSTANCE_BYTES).toHex();
   const inFlight = createInFlight();
   const confirm = createConfirm(keyDomain.verifier, log);
   const sendBudget = createSendBudget(clock, log);
@@ -160,9 +165,11 @@ function createApp(parts: AppParts): App {
     streams: createEventStreams(clock, sendBudget),
     sessions,
     health: {
-      storeMode: parts.storeMode,
+      instance,
+      storeMode: store.mode,
       storeOk: feed.probe,
       lagMs: feed.lagMs,
+      replicaState: replicaState && (() => replicaState(feed.position)),
       sessions: () => sessions.count,
       uptimeMs: () => clock.monotonicMs() - startedAtMs,
     },
@@ -178,7 +185,7 @@ function createApp(parts: AppParts): App {
     check,
     isSecure: (headers) => config.tls !== null || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https'),
     inFlight,
-    random,
+    instance,
     log,
   });
   return { ...dispatch, endStreams: sessions.drain, idle: inFlight.idle };

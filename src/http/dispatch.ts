@@ -3,7 +3,6 @@
 
 import type { InFlight } from '../lib/in-flight.ts';
 import { type Awaitable, chain, isPromise } from '../lib/result.ts';
-import type { RandomBytes } from '../lib/runtime.ts';
 import type { Log, LogFields } from '../log/log.ts';
 import { excerptOf } from '../log/redact.ts';
 import type { Problem, ProblemCode } from '../problem.ts';
@@ -21,7 +20,8 @@ export interface DispatchOptions {
   readonly isSecure: (headers: Headers) => boolean;
   readonly server: ServerFacts;
   readonly inFlight: InFlight;
-  readonly random: RandomBytes;
+  /** The process: every request id begins with it. */
+  readonly instance: string;
   readonly log: Log;
 }
 
@@ -32,9 +32,9 @@ export interface Dispatch {
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
-  const { server, check, isSecure, inFlight, random, log } = options;
+  const { server, check, isSecure, inFlight, instance, log } = options;
   const route = createRouter(options.routes);
-  const newRequestId = requestIds(random);
+  const newRequestId = requestIds(instance);
   const endOfTurn = createResponseBatcher();
   let draining = false;
 
@@ -165,11 +165,10 @@ function refusedPart(request: Request, code: ProblemCode): LogFields | undefined
 }
 
 /** Ids that no two requests share, in this process or another, at the price of counting. */
-function requestIds(random: RandomBytes): () => string {
-  const prefix = random(6).toHex();
+function requestIds(instance: string): () => string {
   let count = 0;
   return () => {
     count += 1;
-    return `${prefix}-${count.toString(36)}`;
+    return `${instance}-${count.toString(36)}`;
   };
 }

@@ -8,10 +8,14 @@ import { ALL_VERSIONS } from '../mcp/era.ts';
 import { RETRY_UNAVAILABLE_S } from '../problem.ts';
 
 export interface HealthOptions {
+  /** Random for each process; its request ids begin with it. */
+  readonly instance: string;
   readonly storeMode: string;
   /** Whether the store answers, as of a moment ago: anybody may ask, as often as they like. */
   readonly storeOk: () => Awaitable<boolean>;
   readonly lagMs: () => number | null;
+  /** What a replica does, if there is one. */
+  readonly replicaState: (() => Promise<string>) | undefined;
   readonly sessions: () => number;
   readonly uptimeMs: () => number;
 }
@@ -19,14 +23,16 @@ export interface HealthOptions {
 export function healthRoute(options: HealthOptions): Handler {
   return async () => {
     const storeOk = await options.storeOk();
+    const replica = await options.replicaState?.(); // after the poll: it says what the replica should have
     const body = {
       status: storeOk ? 'ok' : 'unavailable',
       name: SERVER_NAME,
       version: SERVER_VERSION,
       uptimeSeconds: Math.floor(options.uptimeMs() / 1000),
       protocolVersions: ALL_VERSIONS,
-      store: { mode: options.storeMode, ok: storeOk, lagMs: options.lagMs() },
+      store: { mode: options.storeMode, ok: storeOk, lagMs: options.lagMs(), replica },
       sessions: options.sessions(),
+      instance: options.instance,
     };
     return new Response(JSON.stringify(body), {
       status: storeOk ? 200 : 503,

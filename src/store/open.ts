@@ -8,6 +8,7 @@ import { makeOwn, reasonOf } from '../lib/private-files.ts';
 import type { Log } from '../log/log.ts';
 import type { DbResult } from './database.ts';
 import { CHANGES_KEPT_MAX, type StoreCounts } from './key-store.ts';
+import type { Replica } from './replica/replica.ts';
 
 /** Makes the folders that database files go into. Throws an Error that names the variable. */
 export function prepareDataFolder({ database, production }: Config, log: Log): void {
@@ -34,6 +35,8 @@ function makeFolder(variable: string, folder: string): void {
 
 export interface Store extends KeyStore {
   readonly mode: 'embedded' | 'remote' | 'replica';
+  /** Of the replica, if there is one. */
+  readonly replicaState: Replica['state'] | undefined;
   /** What was asked of the database so far. */
   readonly counts: Readonly<StoreCounts>;
   /** Stops the upkeep and releases files and connections. */
@@ -61,12 +64,13 @@ const OVERDUE_TO = 1.1;
  * Error that says why it can't be opened.
  */
 export async function openStore(config: DatabaseConfig, log: Log): Promise<Store> {
-  const { store, mode, close } = await open(config, log);
+  const { store, mode, replicaState, close } = await open(config, log);
   const pruning = pruneRegularly(store.prune, log);
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   return {
     ...store,
     mode,
+    replicaState,
     async changesAfter(reached, withinMs) {
       const page = await store.changesAfter(reached, withinMs);
       if (page.ok && page.value.newestSeq - page.value.prunedSeq > overdueAt) pruning.hasten();

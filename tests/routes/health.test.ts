@@ -1,11 +1,13 @@
 // GET /mcp/health.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { join } from 'node:path';
+import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { answerOf, createTestApp, TEST_SECRET } from '../support/test-app.ts';
+import { answerOf, bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { until } from '../support/until.ts';
 
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
@@ -26,6 +28,36 @@ test('while the store answers: 200 and ok', async () => {
     sessions: 0,
   });
   expect(body.protocolVersions).toBeArray();
+});
+
+test('names the process, as the ids of its requests do', async () => {
+  await using app = await createTestApp();
+  await using other = await createTestApp();
+  const instanceOf = async ({ url }: TestApp) =>
+    (await answerOf(await fetch(`${url}/mcp/health`))).body.instance as string;
+  const instance = await instanceOf(app);
+  expect(instance).toMatch(/^[0-9a-f]{12}$/);
+  expect(await instanceOf(app)).toBe(instance);
+  expect(await instanceOf(other)).not.toBe(instance);
+  expect((await app.call('get_data')).body.requestId).toStartWith(`${instance}-`);
+});
+
+test('says what a replica does, if there is one', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  const env = { ...sqld.env, DATABASE_URL: proxy.url, DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') };
+  const storeOf = async ({ url }: TestApp) => (await answerOf(await fetch(`${url}/mcp/health`))).body.store;
+  await using without = await createTestApp({ store: storeOn(sqld.env) });
+  await using app = await createTestApp({ store: storeOn(env) });
+  await until(async () => (await storeOf(app)).replica === 'in_use');
+  expect(await storeOf(app)).toEqual({ mode: 'replica', ok: true, lagMs: expect.any(Number), replica: 'in_use' });
+  expect(await storeOf(without)).toEqual({ mode: 'remote', ok: true, lagMs: expect.any(Number) });
+  await using second = await createTestApp({ store: storeOn(env) }); // each needs a file of its own
+  expect(await storeOf(second)).toMatchObject({ mode: 'replica', replica: 'not_in_use' });
+  proxy.holdPulls();
+  const { id } = await app.createKey('alice');
+  await app.call('delete_api_key', { keyId: id }, await bearer(app, 'alice'));
+  expect(await storeOf(app)).toMatchObject({ ok: true, replica: 'catching_up' });
 });
 
 test('while it does not: 503 and unavailable, and GET / still answers', async () => {

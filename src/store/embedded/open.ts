@@ -46,6 +46,7 @@ export async function openEmbedded(path: string) {
   return {
     store: createKeyStore({ primary: placed.db, usesPerWrite: USES_PER_WRITE }),
     mode: 'embedded' as const,
+    replicaState: undefined,
     close: placed.close,
   };
 }

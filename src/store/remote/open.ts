@@ -35,6 +35,7 @@ export async function openRemote(config: RemoteConfig, log: Log) {
   return {
     store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { replica: replica }) }),
     mode: replica === null ? ('remote' as const) : ('replica' as const),
+    replicaState: replica?.state,
     async close() {
       db.close();
       await replica?.close();

@@ -2,7 +2,7 @@
 // by the position of the change feed). This file keeps it open and undamaged, and gives up on a slow answer.
 
 import { existsSync, statSync } from 'node:fs';
-import { isLost } from '../../keys/record.ts';
+import { isLost, type ReachedPosition } from '../../keys/record.ts';
 import { err, ok, type Result } from '../../lib/result.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import type { Log } from '../../log/log.ts';
@@ -18,11 +18,16 @@ const OPEN_AGAIN_AFTER_MS = 2000;
 /** Closing waits this long for a thread that is stuck in the driver. */
 const CLOSE_MS_MAX = 1000;
 
+/** `catching_up`: it answers, but does not have yet what its process knows of. */
+export type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
+
 export interface Replica {
   /** Reads one statement; null when nothing here answers (in time). */
   read(statement: Statement): Promise<readonly Row[] | null>;
   /** Opens it, once the primary is known to answer. Does nothing while it is open or opening. */
   open(): void;
+  /** Whether its answers count in a process that knows of everything up to `reached`. */
+  state(reached: ReachedPosition): Promise<ReplicaState>;
   /** The primary was replaced: drops what is here, which belongs to the one before. */
   discard(): void;
   close(): Promise<void>;
@@ -49,6 +54,8 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
   let rebuild = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let lastReason = '';
+  let here: ReachedPosition | null = null; // as it said last; null: nothing yet
+  let asking: Promise<ReachedPosition | null> | undefined;
 
   async function open(): Promise<void> {
     if (state !== 'closed') return;
@@ -60,6 +67,7 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     if (mine !== opening || state !== 'opening') return;
     if (!tried.ok) return close(tried.error);
     state = 'open';
+    here = null;
     rebuild = false;
     lastReason = '';
     log.info('replica opened', { kept: tried.value });
@@ -71,17 +79,17 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     if ('refused' in opened) return err({ reason: opened.reason, damaged: opened.refused === 'broken' });
     const [{ kept }] = opened.rows as [{ kept: boolean }];
     let broken: Failure | null = null;
-    const here = await readPosition(async (statement) => {
+    const found = await readPosition(async (statement) => {
       const reply = await thread.ask(statement);
       if ('rows' in reply) return reply.rows as readonly Row[];
       if (reply.refused === 'broken') broken = { reason: reply.reason, damaged: true };
       return null;
     });
     if (broken !== null) return err(broken);
-    if (here === null) return ok(kept); // nothing has arrived yet; what will arrive comes from this primary
-    const there = await readPage(readPrimary, here.seq);
+    if (found === null) return ok(kept); // nothing has arrived yet; what will arrive comes from this primary
+    const there = await readPage(readPrimary, found.seq);
     if (there === null) return err({ reason: 'the primary is away', damaged: false });
-    return isLost(here, there)
+    return isLost(found, there)
       ? err({ reason: 'it is of another database, or holds what its primary has lost', damaged: true })
       : ok(kept);
   }
@@ -101,15 +109,32 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     open().catch((bug) => log.error('replica not in use', { error: bug }));
   }
 
+  async function read(statement: Statement): Promise<readonly Row[] | null> {
+    if (state !== 'open') return null;
+    const reply = await thread.askWithin(statement, READ_MS_MAX);
+    if (reply === null) return null;
+    if ('rows' in reply) return reply.rows as readonly Row[];
+    if (reply.refused === 'broken') close({ reason: reply.reason, damaged: true });
+    return null;
+  }
+
+  /** One question at a time, for all who want to know. Without an answer in time, the last one stands. */
+  function askPosition(): Promise<ReachedPosition | null> {
+    asking ??= readPosition(read)
+      .then((position) => (here = position ?? here))
+      .finally(() => {
+        asking = undefined;
+      });
+    return asking;
+  }
+
   return {
     open: openSoon,
-    async read(statement) {
-      if (state !== 'open') return null;
-      const reply = await thread.askWithin(statement, READ_MS_MAX);
-      if (reply === null) return null;
-      if ('rows' in reply) return reply.rows as readonly Row[];
-      if (reply.refused === 'broken') close({ reason: reply.reason, damaged: true });
-      return null;
+    read,
+    async state(reached) {
+      const position = state === 'open' ? await askPosition() : null;
+      if (state !== 'open') return 'not_in_use';
+      return position?.databaseId === reached.databaseId && position.seq >= reached.seq ? 'in_use' : 'catching_up';
     },
     discard: () => close({ reason: 'the primary was replaced', damaged: true }),
     async close() {
