@@ -8,6 +8,7 @@ export { type Awaitable, err, ok, type Result } from './lib/result.ts';
 export type { Resource, ResourceContent } from './mcp/resource.ts';
 export type { Problem } from './problem.ts';
 export type { Call } from './tools/core/call.ts';
+export type { ContentBlock, ToolContent } from './tools/core/content.ts';
 export type { MakeTools } from './tools/core/folder.ts';
-export { defineTool, type Tool, type ToolContent, type ToolFacts } from './tools/core/tool.ts';
+export { defineTool, type Tool, type ToolFacts } from './tools/core/tool.ts';
 export type { ToolDeps, ToolLimit } from './tools/core/toolbox.ts';

@@ -1,19 +1,12 @@
 // What the lists say: tools and resources as clients see them, and the server's own description.
 
-import type {
-  Implementation,
-  Resource as ListedResource,
-  ResourceTemplate as ListedTemplate,
-  Tool as ListedTool,
-  ServerCapabilities,
-} from '@modelcontextprotocol/sdk/types.js';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import type { Tool } from '../tools/core/tool.ts';
 import type { Resource, ResourceFacts, ResourceTemplate } from './resource.ts';
 
-export const SERVER_INFO: Implementation = { name: SERVER_NAME, version: SERVER_VERSION };
+export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
 
-export const CAPABILITIES: ServerCapabilities & { extensions: Record<string, object> } = {
+export const CAPABILITIES = {
   tools: {},
   resources: {},
   extensions: { 'io.modelcontextprotocol/ui': {} },
@@ -22,12 +15,14 @@ export const CAPABILITIES: ServerCapabilities & { extensions: Record<string, obj
 export const INSTRUCTIONS =
   'API keys for programs. create_api_key, list_api_keys, revoke_api_key and delete_api_key act for a signed-in user (Authorization: Bearer <JWT>). Other tools take an API key (X-API-Key, or Authorization: Bearer <key>). A new key is shown once: hand it to the user at once and do not repeat it later.';
 
-export const describeTool = ({ name, title, description, annotations, widget, ...tool }: Tool): ListedTool => ({
+type ObjectJsonSchema = { type: 'object'; [keyword: string]: unknown };
+
+export const describeTool = ({ name, title, description, annotations, widget, ...tool }: Tool) => ({
   name,
   title,
   description,
-  inputSchema: tool.inputSchema() as ListedTool['inputSchema'], // its root type is object, as every tool's input is
-  ...(tool.outputSchema !== null && { outputSchema: tool.outputSchema() as NonNullable<ListedTool['outputSchema']> }),
+  inputSchema: tool.inputSchema() as ObjectJsonSchema, // its root type is object, as every tool's input is
+  ...(tool.outputSchema !== null && { outputSchema: tool.outputSchema() as ObjectJsonSchema }),
   annotations: { title, ...annotations },
   // Early MCP Apps hosts read the flat key.
   ...(widget !== undefined && { _meta: { ui: { resourceUri: widget }, 'ui/resourceUri': widget } }),
@@ -41,12 +36,12 @@ const describeFacts = ({ name, title, description, mimeType, meta }: ResourceFac
   ...(meta && { _meta: meta }),
 });
 
-export const describeResource = (resource: Resource): ListedResource => ({
+export const describeResource = (resource: Resource) => ({
   uri: resource.uri,
   ...describeFacts(resource),
 });
 
-export const describeTemplate = (template: ResourceTemplate): ListedTemplate => ({
+export const describeTemplate = (template: ResourceTemplate) => ({
   uriTemplate: template.uriTemplate,
   ...describeFacts(template),
 });

@@ -1,7 +1,6 @@
 // JSON-RPC 2.0 as MCP uses it: reading one message, and writing answers. Checked by hand, field by field: this runs on
 // every call, and a schema library would cost more than the call.
 
-import type { JSONRPCNotification } from '@modelcontextprotocol/sdk/types.js';
 import { metaApiKey } from '../http/credentials.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
 
@@ -99,5 +98,5 @@ export const resultText = (id: Id, members: string): string =>
 /** If no id could be read, the answer has none: MCP's schema allows no `null` there. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });
 
-export const notificationText = (method: string, params: JSONRPCNotification['params']): string =>
+export const notificationText = (method: string, params: JsonObject): string =>
   JSON.stringify({ jsonrpc: '2.0', method, params });

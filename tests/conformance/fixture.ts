@@ -4,7 +4,8 @@
 import * as v from 'valibot';
 import { ok } from '../../src/lib/result.ts';
 import type { Resource, ResourceTemplate } from '../../src/mcp/resource.ts';
-import { defineTool, type Tool, type ToolContent, type ToolFacts } from '../../src/tools/core/tool.ts';
+import type { ToolContent } from '../../src/tools/core/content.ts';
+import { defineTool, type Tool, type ToolFacts } from '../../src/tools/core/tool.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 // One red pixel, and 16 bytes of silence.

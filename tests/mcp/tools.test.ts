@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/lib/result.ts';
-import { defineTool, type ToolContent } from '../../src/tools/core/tool.ts';
+import type { ToolContent } from '../../src/tools/core/content.ts';
+import { defineTool } from '../../src/tools/core/tool.ts';
 import { call, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';

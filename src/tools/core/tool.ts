@@ -1,6 +1,5 @@
 // What a tool is (data plus one function), and the one way to call one. REST and every MCP era come through `callTool`.
 
-import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
 import type * as v from 'valibot';
 import { addTo, type Credential, type Guard } from '../../guards/guard.ts';
 import { once } from '../../lib/memoize.ts';
@@ -8,25 +7,26 @@ import type { RateLimitState } from '../../lib/rate-limit.ts';
 import { type Awaitable, chain, ok, type Result } from '../../lib/result.ts';
 import type { InvalidInput, Problem } from '../../problem.ts';
 import type { Call } from './call.ts';
+import type { ToolContent } from './content.ts';
 import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
-
-/**
- * Content blocks for an agent; what a tool without an output schema returns. `isError` marks a failure of the tool
- * itself.
- */
-export type ToolContent = Pick<CallToolResult, 'content' | 'isError'>;
 
 /** A successful call: the output as JSON text (encoded once, used by every transport), or content blocks. */
 export type ToolOutput = { readonly json: string } | { readonly content: ToolContent };
+
+/** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
+export interface ToolHints {
+  readonly readOnlyHint: boolean;
+  readonly destructiveHint: boolean;
+  readonly idempotentHint: boolean;
+  readonly openWorldHint: boolean;
+}
 
 export interface ToolFacts {
   readonly name: string;
   readonly title: string;
   /** Written for an agent: what it does, when to use it, what it needs. */
   readonly description: string;
-  readonly annotations: Required<
-    Pick<ToolAnnotations, 'readOnlyHint' | 'destructiveHint' | 'idempotentHint' | 'openWorldHint'>
-  >;
+  readonly annotations: ToolHints;
   /** The resource (`ui://…`) of the widget that shows the output. */
   readonly widget?: string;
   /** Capabilities the client must have declared (MCP 2026-07-28). */
