@@ -22,6 +22,8 @@ import { checkUris, type Resource, type ResourceTemplate, resourcesOf } from './
 import { createSessions } from './mcp/sessions.ts';
 import { createRoutes } from './routes/index.ts';
 import { openStore, prepareDataFolder, type Store } from './store/open.ts';
+import { createAccessLog } from './telemetry/access-log.ts';
+import { createMetrics, type Metrics, type ProcessUsage } from './telemetry/metrics.ts';
 import { createConfirm } from './tools/core/confirm.ts';
 import { makeTools, type ToolFile } from './tools/core/folder.ts';
 import { createToolRunner } from './tools/core/run.ts';
@@ -51,6 +53,8 @@ export interface ServiceOptions {
   /** The resources to offer; the widgets unless given. */
   readonly resources?: readonly Resource[];
   readonly resourceTemplates?: readonly ResourceTemplate[];
+  /** What the process takes, for the metrics. */
+  readonly usage?: () => ProcessUsage;
 }
 
 export interface Service {
@@ -87,9 +91,21 @@ function serviceOn(
   const { toolFiles = [], resourceTemplates = [] } = options;
   const { resources: offeredResources = widgetResources } = options;
   const { production, revocationLagMaxMs: lagMaxMs, keyCeilings: ceilings, rateLimit } = config;
-  const keyDomain = createKeyDomain({ store, clock: ageClock, random, sha256, log, production, ceilings, lagMaxMs });
+  const metrics = config.metricsToken === null ? null : createMetrics(clock);
+  const keyDomain = createKeyDomain({
+    store: metrics?.store(store) ?? store,
+    clock: ageClock,
+    random,
+    sha256,
+    log,
+    production,
+    ceilings,
+    lagMaxMs,
+  });
   const { keys, verifier } = keyDomain;
-  const deps = createToolDeps({ verifyKey: verifier.verify, verifyUserJwt, keys, ceilings, rateLimit, clock, log });
+  const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
+  const observeGuard = metrics?.guard;
+  const deps = createToolDeps({ verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, observeGuard });
   const tools = [...offered(deps), ...makeTools(toolFiles, deps, RESERVED_NAMES)];
   const ownResources = toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources));
   const resources = [...offeredResources, ...ownResources];
@@ -105,7 +121,10 @@ function serviceOn(
     resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.verify, sha256),
     clock,
     random,
+    sha256,
     log,
+    metrics,
+    usage: options.usage,
   });
   // Must come last: it starts a timer, which a later failure would leave running.
   const stopReporting = reportCounts(log, () => ({
@@ -142,11 +161,14 @@ interface AppParts {
   readonly resolveSubjects: ResolveSubjects;
   readonly clock: Clock;
   readonly random: RandomBytes;
+  readonly sha256: Sha256;
   readonly log: Log;
+  readonly metrics: Metrics | null;
+  readonly usage: ServiceOptions['usage'];
 }
 
 function createApp(parts: AppParts): App {
-  const { config, publicUrl, keyDomain, store, tools, clock, random, log } = parts;
+  const { config, publicUrl, keyDomain, store, tools, clock, random, log, metrics } = parts;
   const { production, trustProxy } = config;
   const { feed } = keyDomain.verifier;
   const { replicaState } = store;
@@ -156,6 +178,7 @@ function createApp(parts: AppParts): App {
   const confirm = createConfirm(keyDomain.verifier, log);
   const sendBudget = createSendBudget(clock, log);
   const sessions = createSessions(random);
+  metrics?.addGauges({ ...parts, feed, lagMaxMs: config.revocationLagMaxMs, sessions: () => sessions.count });
   const routes = createRoutes({
     ...parts,
     methods: createMethods({ ...parts, tools: toolsByName(tools, config.keyCeilings.scopes) }),
@@ -187,6 +210,7 @@ function createApp(parts: AppParts): App {
     inFlight,
     instance,
     log,
+    observe: config.accessLog ? createAccessLog(clock, log) : undefined,
   });
   return { ...dispatch, endStreams: sessions.drain, idle: inFlight.idle };
 }

@@ -1,6 +1,7 @@
 // The server on Deno: what server.ts needs of this runtime.
 
 import { hash } from 'node:crypto';
+import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { VARIABLES } from './config/env.ts';
 import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
@@ -73,6 +74,10 @@ const runtime: Runtime = {
   serve,
   // For a tool file, src/import-map.json says what `mcp-key-server` is.
   importTool: (path) => import(pathToFileURL(path).href),
+  usage() {
+    const { user, system } = cpuUsage(); // microseconds
+    return { residentBytes: Deno.memoryUsage().rss, cpuSeconds: (user + system) / 1e6 };
+  },
   onSignal(handler) {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) Deno.addSignalListener(signal, () => handler(signal));
   },

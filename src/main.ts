@@ -73,6 +73,10 @@ const runtime: Runtime = {
     provideOwnModule();
     return import(path);
   },
+  usage() {
+    const { user, system } = process.cpuUsage(); // microseconds
+    return { residentBytes: process.memoryUsage.rss(), cpuSeconds: (user + system) / 1e6 };
+  },
   onSignal(handler) {
     process.on('SIGTERM', handler);
     process.on('SIGINT', handler);

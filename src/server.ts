@@ -14,6 +14,7 @@ import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
 import { sleep, withTimeout } from './lib/timeout.ts';
 import { createLog, type Log, type LogFields } from './log/log.ts';
 import { redact } from './log/redact.ts';
+import type { ProcessUsage } from './telemetry/metrics.ts';
 import { type ImportModule, type Own, readToolFolder, toolFilesOf } from './tools/core/folder.ts';
 
 /** What a runtime provides. */
@@ -29,6 +30,7 @@ export interface Runtime {
   serve(options: ServeOptions): RunningServer;
   /** Imports a tool file, for which `mcp-key-server` is this server's own module (authoring.ts). */
   readonly importTool: ImportModule;
+  usage(): ProcessUsage;
   onSignal(handler: (signal: string) => void): void;
   exit(code: number): never;
 }
@@ -97,6 +99,7 @@ async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
     sha256: runtime.sha256,
     log,
     publicUrl: () => publicUrl,
+    usage: runtime.usage,
     toolFiles,
   });
   const server = await listen(runtime, config, tls, service);

@@ -50,12 +50,13 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'jwt/': [...BASE, 'config/', 'guards/'],
   'tools/': [...BASE, 'guards/', 'http/', 'keys/'],
   'mcp/': [...BASE, 'guards/', 'http/', 'tools/'],
+  'telemetry/': [...BASE, 'guards/', 'http/', 'keys/', 'mcp/', 'tools/'],
   'widgets/': [...BASE, 'mcp/'],
-  'routes/': [...BASE, 'config/', 'guards/', 'http/', 'mcp/', 'tools/', 'widgets/'],
+  'routes/': [...BASE, 'config/', 'guards/', 'http/', 'mcp/', 'telemetry/', 'tools/', 'widgets/'],
   'store/': [...BASE, 'config/', 'keys/'],
   'authoring.ts': [...BASE, 'guards/', 'mcp/', 'tools/'],
   'banner.ts': [...BASE, 'config/'],
-  'server.ts': [...BASE, 'app.ts', 'banner.ts', 'config/', 'http/', 'tools/'],
+  'server.ts': [...BASE, 'app.ts', 'banner.ts', 'config/', 'http/', 'telemetry/', 'tools/'],
   'commands/': [...BASE, 'config/', 'jwt/'],
 };
 

@@ -143,7 +143,7 @@ test('the example tools, put where the documents say, compile and answer', async
 }, 30_000);
 
 test('the table of routes: each is there, and answers the method it names', async () => {
-  await using app = await createTestApp();
+  await using app = await createTestApp({ env: { METRICS_TOKEN: 'x'.repeat(16) } });
   const allowed = await Promise.all(
     README.table('Routes').map(async ([method = '', path]) => {
       const url = app.url + unquoted(path).replace('<tool_name>', 'get_data');

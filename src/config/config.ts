@@ -55,7 +55,13 @@ export interface Config extends Environment {
   /** The folder with tools of one's own. Null: ./tools, where it exists. */
   readonly toolsDir: string | null;
   readonly logLevel: LogLevel;
+  readonly accessLog: boolean;
+  /** Null: there are no metrics. */
+  readonly metricsToken: string | null;
 }
+
+/** Short tokens can be guessed: nothing counts wrong ones. */
+const METRICS_TOKEN_CHARS_MIN = 16;
 
 export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
 
@@ -93,6 +99,8 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     trustProxy: integer('TRUST_PROXY', 0, 32) ?? 0,
     toolsDir: text('TOOLS_DIR'),
     logLevel: oneOf('LOG_LEVEL', LOG_LEVELS) ?? 'info',
+    accessLog: oneOf('ACCESS_LOG', ['0', '1']) === '1',
+    metricsToken: metricsToken(read),
   };
   return faults.length > 0 ? err(faults) : ok(config);
 }
@@ -203,6 +211,15 @@ function userTokens(
 function issuerKeys(jwksUrl: URL | null, issuer: string | null): JwtConfig {
   if (jwksUrl !== null) return { kind: 'jwks', url: jwksUrl };
   return issuer !== null ? { kind: 'discovery', issuer } : { kind: 'dev-secret' };
+}
+
+function metricsToken({ text, fault }: EnvReader): string | null {
+  const token = text('METRICS_TOKEN');
+  if (token !== null && (token.length < METRICS_TOKEN_CHARS_MIN || !HEADER_TEXT.test(token))) {
+    const expected = `at least ${METRICS_TOKEN_CHARS_MIN} printable ASCII characters without space`;
+    fault('METRICS_TOKEN', `${expected} (the value is not shown)`);
+  }
+  return token;
 }
 
 /** What may follow `Bearer `: a little more than RFC 9110 §11.4 allows. */

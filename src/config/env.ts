@@ -29,6 +29,8 @@ export const VARIABLES = [
   'TRUST_PROXY',
   'TOOLS_DIR',
   'LOG_LEVEL',
+  'ACCESS_LOG',
+  'METRICS_TOKEN',
   'RUST_LOG', // belongs to the database driver; only checked
 ] as const;
 type Variable = (typeof VARIABLES)[number];

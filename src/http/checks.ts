@@ -37,8 +37,8 @@ export function createRequestChecks({ checkHost, checkOrigin }: RequestChecksOpt
     if (request.method === 'OPTIONS') return preflightOf(found);
     const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
-    if (!context.acceptsCredentials && carriesCredential(readCredentials(request.headers, null)))
-      return { code: 'https_required' };
+    const isPlain = !context.acceptsCredentials && found.takesPlainHttp !== true;
+    if (isPlain && carriesCredential(readCredentials(request.headers, null))) return { code: 'https_required' };
     return handler;
   };
 }

@@ -21,7 +21,22 @@ export interface ServerFacts {
   readonly production: boolean;
 }
 
+/** What a request turned out to ask for, and who asked, for the access log. */
+export interface RequestFacts {
+  readonly tool?: string | undefined;
+  readonly auth?: { readonly keyId?: string; readonly subject?: string };
+}
+
+/** Told of a request when it begins; `route` is its path in the route table. Returns what is told when it is over. */
+export type ObserveRequest = (context: RequestContext, route: string | null) => (response: Response) => void;
+
 export class RequestContext {
+  /** The call that the request makes; of a batch, the last. */
+  call: RequestFacts | undefined = undefined;
+  /** True when a trusted proxy named the request; its id is then sent back. */
+  idIsGiven = false;
+  /** Told of the response. */
+  observed: ReturnType<ObserveRequest> | undefined = undefined;
   /** Set by a route whose response may become wrong while it waits to leave. */
   perishable: Perishable | undefined = undefined;
   readonly #server: ServerFacts;
@@ -31,7 +46,7 @@ export class RequestContext {
     server: ServerFacts,
     connections: Connections,
     readonly request: Request,
-    /** Unique in the log; shown to callers in every problem. */
+    /** Shown in the log, and to callers in every problem. Unique, unless a trusted proxy gave it. */
     readonly requestId: string,
     /** True when the request came over this server's TLS, or over a trusted proxy's. */
     readonly secure: boolean,

@@ -7,8 +7,9 @@ import type { Log, LogFields } from '../log/log.ts';
 import { excerptOf } from '../log/redact.ts';
 import type { Problem, ProblemCode } from '../problem.ts';
 import { type CheckRequest, hostOf } from './checks.ts';
-import { type Connections, RequestContext, type ServerFacts } from './context.ts';
+import { type Connections, type ObserveRequest, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin } from './cors.ts';
+import { forwardedRequestId } from './forwarded.ts';
 import { STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
 import { createResponseBatcher } from './response-batching.ts';
@@ -23,6 +24,7 @@ export interface DispatchOptions {
   /** The process: every request id begins with it. */
   readonly instance: string;
   readonly log: Log;
+  readonly observe?: ObserveRequest | undefined;
 }
 
 export interface Dispatch {
@@ -32,7 +34,7 @@ export interface Dispatch {
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
-  const { server, check, isSecure, inFlight, instance, log } = options;
+  const { server, check, isSecure, inFlight, instance, log, observe } = options;
   const route = createRouter(options.routes);
   const newRequestId = requestIds(instance);
   const endOfTurn = createResponseBatcher();
@@ -82,8 +84,10 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     return added === null ? response : withHeaders(response, added);
   }
 
-  function finish(response: Response): Response {
+  function finish(response: Response, { observed, requestId, idIsGiven }: RequestContext): Response {
     inFlight.leave();
+    if (idIsGiven) response.headers.set('X-Request-Id', requestId);
+    observed?.(response);
     if (draining) response.headers.set('Connection', 'close');
     return response;
   }
@@ -116,19 +120,23 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     if (context.request.method === 'POST') await endOfTurn();
     const renewing = context.perishable?.renew();
     if (renewing !== undefined) response = await renewed(response, renewing, context, found);
-    return finish(response);
+    return finish(response, context);
   }
 
   return {
     fetch(request, connections) {
       const found = route(pathOf(request.url));
-      const context = new RequestContext(server, connections, request, newRequestId(), isSecure(request.headers));
+      const { headers } = request;
+      const given = server.trustProxy > 0 ? forwardedRequestId(headers) : null;
+      const context = new RequestContext(server, connections, request, given ?? newRequestId(), isSecure(headers));
+      context.idIsGiven = given !== null;
       inFlight.enter();
+      context.observed = observe?.(context, found?.path ?? null);
       try {
         const answered = answer(context, found);
-        return isPromise(answered) ? settle(answered, context, found) : finish(answered);
+        return isPromise(answered) ? settle(answered, context, found) : finish(answered, context);
       } catch (bug) {
-        return finish(internalError(bug, context, found));
+        return finish(internalError(bug, context, found), context);
       }
     },
     beginDrain() {

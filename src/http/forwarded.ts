@@ -14,6 +14,14 @@ export function forwardedFor(headers: Headers, proxies: number): string | null {
   return ipv4 ?? ipv6 ?? (address || null);
 }
 
+/** The id that a proxy gave the request; null if it gave none that a log could take. */
+export function forwardedRequestId(headers: Headers): string | null {
+  const id = headers.get('x-request-id');
+  return id !== null && REQUEST_ID.test(id) ? id : null;
+}
+
+const REQUEST_ID = /^[\w.-]{1,128}$/;
+
 /** `192.0.2.7:50123`, `[2001:db8::7]:50123`, and the brackets alone. */
 const WITH_PORT = /^(?:([\d.]+):\d+|\[([^\]]+)\](?::\d+)?)$/;
 

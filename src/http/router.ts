@@ -20,6 +20,8 @@ export interface Route {
   readonly refuse?: Refuse;
   /** Any web page may read it: it says the same to everyone. */
   readonly openToAnyOrigin?: boolean;
+  /** Takes its credential over plain HTTP, in production too: it guards no keys. */
+  readonly takesPlainHttp?: boolean;
   /** Answers to any Host: probes use whatever name they know. */
   readonly anyHost?: boolean;
 }

@@ -53,6 +53,8 @@ export interface Feed {
   readonly position: ReachedPosition;
   /** How long a question to the store may take for its answer to count. */
   readonly queryTimeoutMs: number;
+  /** True while nobody verifies, and nothing is polled. */
+  readonly idle: boolean;
   /** Age of what is known, in milliseconds; null before the first poll and after a `refresh` that failed. */
   lagMs(): number | null;
   stop(): void;
@@ -125,9 +127,11 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
     failing = !result.ok;
   }
 
+  const isIdle = () => clock.monotonicMs() - lastUseMs > IDLE_AFTER_MS;
+
   function scheduleNext(): void {
     clearTimeout(timer);
-    if (stopped || clock.monotonicMs() - lastUseMs > IDLE_AFTER_MS) return; // the next verification polls first
+    if (stopped || isIdle()) return; // the next verification polls first
     timer = setTimeout(
       () => {
         poll().catch((bug) => log.error('change feed broken', { error: bug })); // the next verification meets it too
@@ -191,6 +195,9 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
       return position;
     },
     queryTimeoutMs,
+    get idle() {
+      return isIdle();
+    },
     lagMs: () => (freshAsOfMs === Number.NEGATIVE_INFINITY ? null : Math.round(clock.monotonicMs() - freshAsOfMs)),
     stop() {
       stopped = true;

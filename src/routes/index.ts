@@ -5,8 +5,10 @@ import type { ResolveSubjects } from '../guards/subjects.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
 import type { Route } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
+import type { Sha256 } from '../lib/runtime.ts';
 import type { Methods } from '../mcp/methods.ts';
 import type { Sessions } from '../mcp/sessions.ts';
+import type { Metrics, Transport } from '../telemetry/metrics.ts';
 import type { Confirm } from '../tools/core/confirm.ts';
 import type { RunTool } from '../tools/core/run.ts';
 import type { Tool } from '../tools/core/tool.ts';
@@ -14,13 +16,14 @@ import { aboutRoute } from './about.ts';
 import { type HealthOptions, healthRoute } from './health.ts';
 import { mcpRoute } from './mcp.ts';
 import { metadataRoutes, metadataUrl, type ProtectedPath } from './metadata.ts';
+import { metricsRoute } from './metrics.ts';
 import { openapiRoute } from './openapi.ts';
 import { previewRoute } from './preview.ts';
 import { sseRoutes } from './sse.ts';
 import { toolRoutes } from './tools.ts';
 
 export interface RoutesOptions {
-  readonly config: Pick<Config, 'basePath' | 'publicUrl' | 'authorizationServer' | 'mcpAuth'>;
+  readonly config: Pick<Config, 'basePath' | 'publicUrl' | 'authorizationServer' | 'mcpAuth' | 'metricsToken'>;
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
   readonly tools: readonly Tool[];
@@ -32,29 +35,49 @@ export interface RoutesOptions {
   readonly sessions: Sessions;
   readonly resolveSubjects: ResolveSubjects;
   readonly health: HealthOptions;
+  /** Null: nothing is counted. */
+  readonly metrics: Metrics | null;
+  readonly sha256: Sha256;
 }
 
 export function createRoutes(options: RoutesOptions): readonly Route[] {
-  const { config, publicUrl, tools } = options;
-  const { basePath, authorizationServer } = config;
+  const { config, publicUrl, tools, metrics, sha256 } = options;
+  const { basePath, authorizationServer, metricsToken } = config;
   const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
   // Without an authorization server there is no challenge: it would make OAuth clients look for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
   const about = aboutRoute(publicUrl);
-  const mcp = mcpRoute({ ...options, metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });
-  const sse = sseRoutes({ ...options, publicPath, metadataUrl: signInAt('/sse') });
+  const counted = (transport: Transport): RoutesOptions =>
+    metrics === null
+      ? options
+      : {
+          ...options,
+          runTool: metrics.runTool(transport, options.runTool),
+          methods: metrics.methods(transport, options.methods),
+        };
+  const mcp = mcpRoute({ ...counted('http'), metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });
+  const sse = sseRoutes({ ...counted('sse'), publicPath, metadataUrl: signInAt('/sse') });
 
   return [
     { path: `${basePath}/`, get: about, openToAnyOrigin: true },
     { path: basePath, get: about, openToAnyOrigin: true },
-    ...toolRoutes(`${basePath}/tools/`, tools, { ...options, metadataUrl: signInAt('') }),
+    ...toolRoutes(`${basePath}/tools/`, tools, { ...counted('rest'), metadataUrl: signInAt('') }),
     { path: `${basePath}/mcp`, post: mcp },
     { path: `${basePath}/sse`, get: sse.open },
     { path: `${basePath}/messages`, post: sse.post },
     { path: `${basePath}/mcp/health`, get: healthRoute(options.health), openToAnyOrigin: true, anyHost: true },
     { path: `${basePath}/widgets/preview`, get: previewRoute() },
     { path: `${basePath}/openapi.json`, get: openapiRoute(tools, publicUrl), openToAnyOrigin: true },
+    ...(metrics !== null && metricsToken !== null
+      ? [
+          {
+            path: `${basePath}/metrics`,
+            get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }),
+            takesPlainHttp: true,
+          },
+        ]
+      : []),
     ...metadataRoutes({ publicUrl, publicPath, authorizationServer }),
   ];
 }

@@ -41,6 +41,8 @@ test('with nothing set every default holds', () => {
     trustProxy: 0,
     toolsDir: null,
     logLevel: 'info',
+    accessLog: false,
+    metricsToken: null,
   });
 });
 

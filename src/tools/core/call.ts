@@ -80,13 +80,12 @@ export class Call {
 }
 
 /** The call that a request makes. `metaApiKey`: the key in its body, if any. */
-export const callOf = (context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call =>
-  new Call(
-    context.requestId,
-    readCredentials(context.request.headers, metaApiKey),
-    () => context.clientAddress(),
-    extras,
-  );
+export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
+  const credentials = readCredentials(context.request.headers, metaApiKey);
+  const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras);
+  context.call = call;
+  return call;
+}
 
 export interface SplitInput {
   readonly fields: JsonObject;

@@ -46,10 +46,16 @@ export interface ToolDepsOptions {
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   readonly clock: Clock;
   readonly log: Log;
+  /** Wraps each guard, to count what it refuses. */
+  readonly observeGuard?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
 }
 
+const asItIs = <G>(guard: G): G => guard;
+
 export function createToolDeps(options: ToolDepsOptions): ToolDeps {
-  const { verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log } = options;
+  const { verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, observeGuard = asItIs } = options;
+  const scopes = scopesGuard(log);
+
   function logRefused(
     call: Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> },
     bucket: string,
@@ -74,22 +80,23 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
   });
   return {
     guards: {
-      userJwt: userJwtGuard(verifyUserJwt, log),
-      apiKey: sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey),
-      scopes: scopesGuard(log),
+      userJwt: observeGuard(userJwtGuard(verifyUserJwt, log)),
+      apiKey: observeGuard(sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey)),
+      scopes: (...required) => observeGuard(scopes(...required)),
       rateLimit({ requests, window, key }) {
         const windowMs = parseDuration(window);
         if (!Number.isSafeInteger(requests) || requests < 0) {
           throw new Error(`rate limit: expected a whole number of requests, 0 for no limit, got ${requests}`);
         }
         if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
-        return rateLimitGuard({
+        const limit = rateLimitGuard({
           requests,
           windowMs,
           key,
           clock,
           onRefused: (call, bucket) => logRefused(call, `${call.tool} ${bucket}`, { tool: call.tool }),
         });
+        return observeGuard(limit);
       },
     },
     keys,

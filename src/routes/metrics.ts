@@ -1,0 +1,36 @@
+// GET /metrics: for a scraper that has METRICS_TOKEN. Over plain HTTP too: the token guards counts, not keys.
+
+import { challengeFor } from '../http/challenge.ts';
+import { readCredentials } from '../http/credentials.ts';
+import { SECURITY_HEADERS } from '../http/headers.ts';
+import { problemResponse } from '../http/problem-response.ts';
+import type { Handler } from '../http/router.ts';
+import type { Sha256 } from '../lib/runtime.ts';
+import type { Problem } from '../problem.ts';
+
+export interface MetricsRouteOptions {
+  readonly token: string;
+  readonly sha256: Sha256;
+  /** The metrics in Prometheus' text format. */
+  readonly text: () => Promise<string>;
+}
+
+export function metricsRoute({ token, sha256, text }: MetricsRouteOptions): Handler {
+  // Hashes are compared, so that the time it takes says nothing of the token.
+  const tokenHash = sha256(token, 'hex');
+
+  return async ({ request, requestId }) => {
+    const { bearer } = readCredentials(request.headers, null);
+    if (bearer === null || sha256(bearer, 'hex') !== tokenHash) {
+      const problem: Problem =
+        bearer === null ? { code: 'missing_token' } : { code: 'invalid_token', reason: 'not METRICS_TOKEN' };
+      return problemResponse(problem, requestId, challengeFor(problem, null));
+    }
+    const headers = {
+      ...SECURITY_HEADERS,
+      'Content-Type': 'text/plain; version=0.0.4; charset=utf-8',
+      'Cache-Control': 'no-store',
+    };
+    return new Response(await text(), { headers });
+  };
+}

@@ -1,0 +1,200 @@
+// What the server counts and times for its operators. Each part of the server is wrapped by what counts it, and only
+// while metrics are on: without METRICS_TOKEN nothing is counted. No label holds anything that a caller can make up.
+//
+// Names follow Prometheus' rules, and OpenTelemetry's conventions for MCP servers where there are some.
+
+import type { Guard } from '../guards/guard.ts';
+import type { KeyStore } from '../keys/record.ts';
+import type { Verifier } from '../keys/verify.ts';
+import { type Awaitable, chain, isPromise } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import { SERVER_VERSION } from '../lib/server-info.ts';
+import { CODES } from '../mcp/message.ts';
+import type { Methods, Plan } from '../mcp/methods.ts';
+import type { RunTool, ToolResult } from '../tools/core/run.ts';
+import { type Counter, createRegistry, type Histogram } from './prometheus.ts';
+
+/** How a call came. */
+export type Transport = 'rest' | 'http' | 'sse';
+
+/** Seconds. Calls that memory decides take some 20 µs; a tool may take a minute. */
+const OPERATION_BUCKETS_S = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60];
+const STORE_BUCKETS_S = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
+
+/** Any tool or method that the server doesn't have. */
+const OTHER = 'other';
+
+/** What only the runtime knows of the process. */
+export interface ProcessUsage {
+  readonly residentBytes: number;
+  readonly cpuSeconds: number;
+}
+
+export interface GaugeOptions {
+  readonly feed: Verifier['feed'];
+  readonly lagMaxMs: number;
+  readonly sessions: () => number;
+  readonly usage: (() => ProcessUsage) | undefined;
+}
+
+export interface Metrics {
+  runTool(transport: Transport, runTool: RunTool): RunTool;
+  methods(transport: Transport, methods: Methods): Methods;
+  /** Counts refusals by their code. */
+  guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
+  verify(verifier: Pick<Verifier, 'verify' | 'counts'>): Verifier['verify'];
+  /** Times every question to the store. */
+  store<S extends KeyStore>(store: S): S;
+  /** What is read when the text is made. */
+  addGauges(options: GaugeOptions): void;
+  /** In Prometheus' text format. */
+  text(): Promise<string>;
+}
+
+export function createMetrics(clock: Clock): Metrics {
+  const registry = createRegistry();
+  const operations = registry.histogram(
+    'mcp_server_operation_duration_seconds',
+    'Tool calls over REST, and MCP requests, by how they ended.',
+    ['mcp_method_name', 'gen_ai_tool_name', 'error_type', 'transport'],
+    OPERATION_BUCKETS_S,
+  );
+  const verifications = registry.counter(
+    'mcp_keys_verifications_total',
+    'API keys verified: from memory, after a look into the store, refused, or not decided.',
+    ['result'],
+  );
+  const [memory, fromStore, refused, unavailable] = (['memory', 'store', 'refused', 'unavailable'] as const).map(
+    (result) => verifications(result),
+  ) as [Counter, Counter, Counter, Counter];
+  const refusals = registry.counter('mcp_keys_refused_total', 'Calls that guards refused.', ['code']);
+  const storeDurations = registry.histogram(
+    'mcp_keys_store_duration_seconds',
+    'Questions to the store, by operation.',
+    ['operation'],
+    STORE_BUCKETS_S,
+  );
+
+  const secondsSince = (startedMs: number) => (clock.monotonicMs() - startedMs) / 1000;
+
+  return {
+    runTool(transport, runTool) {
+      const successes = new Map<string, Histogram>(); // at hand, because nearly all calls are
+      function observe(result: ToolResult, { tool, startedMs }: Started): ToolResult {
+        const errorType = errorTypeOf(result);
+        let durations = errorType === '' ? successes.get(tool) : undefined;
+        if (durations === undefined) {
+          durations = operations('tools/call', tool, errorType, transport);
+          if (errorType === '') successes.set(tool, durations);
+        }
+        durations.observe(secondsSince(startedMs));
+        return result;
+      }
+      return (tool, input, call, canceller) => {
+        const started = { tool: tool.name, startedMs: clock.monotonicMs() };
+        return chain(runTool(tool, input, call, canceller), observe, started);
+      };
+    },
+
+    methods(transport, methods) {
+      return {
+        ...methods,
+        plan(request, context) {
+          const startedMs = clock.monotonicMs();
+          const plan = methods.plan(request, context);
+          // A tool's call is counted when it ends.
+          if (plan.kind === 'result' || plan.kind === 'error') {
+            const { method, tool } = shownAs(request.method, plan);
+            const errorType = plan.kind === 'error' ? String(plan.error.code) : '';
+            operations(method, tool, errorType, transport).observe(secondsSince(startedMs));
+          }
+          return plan;
+        },
+      };
+    },
+
+    guard(guard) {
+      const counted: typeof guard = (context) => chain(guard(context), count);
+      function count(result: Awaited<ReturnType<typeof guard>>) {
+        if (!result.ok) refusals(result.error.code).value += 1;
+        return result;
+      }
+      return Object.assign(counted, guard);
+    },
+
+    verify(verifier) {
+      function count(verified: Awaited<ReturnType<Verifier['verify']>>, wasKnown: boolean) {
+        if (verified.ok) (wasKnown ? memory : fromStore).value += 1;
+        else (verified.error.code === 'store_unavailable' ? unavailable : refused).value += 1;
+        return verified;
+      }
+      return (token, clientAddress) => {
+        const { reads } = verifier.counts;
+        const verified = verifier.verify(token, clientAddress);
+        return chain(verified, count, !isPromise(verified) && verifier.counts.reads === reads);
+      };
+    },
+
+    store(store) {
+      const timed = Object.entries(store).map(([name, member]) => {
+        if (typeof member !== 'function' || name === 'close') return [name, member];
+        const durations = storeDurations(snakeCase(name));
+        return [name, timedBy(member as (...args: unknown[]) => Awaitable<unknown>, durations)];
+      });
+      // Each method has the type it had.
+      return Object.fromEntries(timed) as typeof store;
+    },
+
+    addGauges({ feed, lagMaxMs, sessions, usage }) {
+      registry.gauge(
+        'mcp_keys_feed_lag_seconds',
+        'Age of what this process knows of revocations elsewhere; 0 while it is idle, and verifies nothing from memory.',
+        [],
+        () => [[[], feed.idle ? 0 : (feed.lagMs() ?? Number.POSITIVE_INFINITY) / 1000]],
+      );
+      registry.gauge('mcp_keys_feed_lag_limit_seconds', 'REVOCATION_LAG_MAX_MS: above it keys are refused.', [], () => [
+        [[], lagMaxMs / 1000],
+      ]);
+      registry.gauge('mcp_server_sessions', 'Open sessions of /sse.', [], () => [[[], sessions()]]);
+      registry.gauge('mcp_server_build_info', 'Always 1; its label is the version.', ['version'], () => [
+        [[SERVER_VERSION], 1],
+      ]);
+      const startedAtS = clock.nowMs() / 1000;
+      registry.gauge('process_start_time_seconds', 'When the process started, since the Unix epoch.', [], () => [
+        [[], startedAtS],
+      ]);
+      if (usage === undefined) return;
+      registry.gauge('process_resident_memory_bytes', 'Resident memory.', [], () => [[[], usage().residentBytes]]);
+      registry.total('process_cpu_seconds_total', 'Processor time, of user and system.', () => usage().cpuSeconds);
+    },
+
+    text: registry.text,
+  };
+
+  function timedBy<T>(ask: (...args: unknown[]) => Awaitable<T>, durations: Histogram) {
+    function observe(result: T, startedMs: number): T {
+      durations.observe(secondsSince(startedMs));
+      return result;
+    }
+    return (...args: unknown[]) => chain(ask(...args), observe, clock.monotonicMs());
+  }
+}
+
+interface Started {
+  readonly tool: string;
+  readonly startedMs: number;
+}
+
+/** OpenTelemetry's `error.type`: empty for a success, `tool_error` for a failure that a tool reports as content. */
+function errorTypeOf(result: ToolResult): string {
+  if (!result.ok) return result.error.code;
+  return 'content' in result.value && result.value.content.isError === true ? 'tool_error' : '';
+}
+
+/** What a message that is answered without a tool is counted as. */
+function shownAs(method: string, plan: Plan): { readonly method: string; readonly tool: string } {
+  if (plan.kind === 'error' && plan.error.code === CODES.methodNotFound) return { method: OTHER, tool: '' };
+  return { method, tool: method === 'tools/call' ? OTHER : '' };
+}
+
+const snakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -1,0 +1,77 @@
+// ACCESS_LOG=1: one line for each request; and the request ids that trusted proxies give.
+
+import { describe, expect, test } from 'bun:test';
+import { call, post } from '../support/mcp.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+async function requestsOf(app: TestApp) {
+  return (await app.log()).filter(({ event }) => event === 'request');
+}
+
+test('each request is one line, with what it asked for, how it ended, and who asked', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1', BASE_PATH: '/keys' } });
+  const { id, key } = await app.createKey('alice');
+  const seen = (await requestsOf(app)).length;
+  await app.useKey(key);
+  await app.useKey('no key');
+  await app.call('list_api_keys', {}, await bearer(app, 'alice'));
+  await post(app, call('get_data'), { 'x-api-key': key });
+  await app.call('no_such_tool');
+  await fetch(`${app.url}/nowhere`);
+  const lines = (await requestsOf(app)).slice(seen);
+  expect(
+    lines.map(({ method, route, tool, status, keyId, userId }) => [method, route, tool, status, keyId, userId]),
+  ).toEqual([
+    ['POST', '/keys/tools/get_data', 'get_data', 200, id, undefined],
+    ['POST', '/keys/tools/get_data', 'get_data', 401, undefined, undefined],
+    ['POST', '/keys/tools/list_api_keys', 'list_api_keys', 200, undefined, 'alice'],
+    ['POST', '/keys/mcp', 'get_data', 200, id, undefined],
+    ['POST', '/keys/tools/*', undefined, 404, undefined, undefined],
+    ['GET', null, undefined, 404, undefined, undefined],
+  ]);
+  for (const line of lines) {
+    expect(line).toMatchObject({ level: 'info', address: '127.0.0.1', durationMs: 0, requestId: expect.any(String) });
+  }
+});
+
+test('the line comes with the response, and has the time that it took', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const { key } = await app.createKey('alice');
+  app.clock.advance(10);
+  await app.useKey(key);
+  const refused = await app.useKey('no key');
+  expect((await requestsOf(app)).at(-1)).toMatchObject({ requestId: refused.body.requestId, status: 401 });
+});
+
+test('without ACCESS_LOG there is no such line', async () => {
+  await using app = await createTestApp();
+  await app.useKey('no key');
+  expect(await requestsOf(app)).toEqual([]);
+});
+
+describe('X-Request-Id', () => {
+  const idOf = async (app: TestApp, sent: string) => {
+    const { headers, body } = await app.call('get_data', {}, { 'x-request-id': sent });
+    return { echoed: headers.get('x-request-id'), requestId: body.requestId as string };
+  };
+
+  test('of a trusted proxy is the request id, in the log too, and is sent back', async () => {
+    await using app = await createTestApp({ env: { TRUST_PROXY: '1' } });
+    expect(await idOf(app, 'edge-7.A_1')).toEqual({ echoed: 'edge-7.A_1', requestId: 'edge-7.A_1' });
+    expect((await app.log()).at(-1)).toMatchObject({ event: 'No API key provided', requestId: 'edge-7.A_1' });
+    expect(await idOf(app, 'x'.repeat(128))).toMatchObject({ requestId: 'x'.repeat(128) });
+  });
+
+  test.each([['x'.repeat(129)], ['a b'], ['a"b'], ['é'], ['']])('is not taken as %j', async (sent) => {
+    await using app = await createTestApp({ env: { TRUST_PROXY: '1' } });
+    const { echoed, requestId } = await idOf(app, sent);
+    expect(echoed).toBeNull();
+    expect(requestId).toMatch(/^[0-9a-f]{12}-\w+$/);
+  });
+
+  test('of anybody else is ignored', async () => {
+    await using app = await createTestApp();
+    const { echoed, requestId } = await idOf(app, 'mine');
+    expect({ echoed, taken: requestId === 'mine' }).toEqual({ echoed: null, taken: false });
+  });
+});
