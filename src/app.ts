@@ -115,6 +115,7 @@ function serviceOn(
     publicUrl,
     keyDomain,
     store,
+    guards: deps.guards,
     tools,
     resources,
     resourceTemplates,
@@ -155,6 +156,7 @@ interface AppParts {
   readonly publicUrl: () => string;
   readonly keyDomain: KeyDomain;
   readonly store: Store;
+  readonly guards: ToolDeps['guards'];
   readonly tools: readonly Tool[];
   readonly resources: readonly Resource[];
   readonly resourceTemplates: readonly ResourceTemplate[];

@@ -22,6 +22,7 @@ export type CheckRequest = (
 export function createRequestChecks({ checkHost, checkOrigin }: RequestChecksOptions): CheckRequest {
   return (context, found, origin) => {
     const { request } = context;
+    if (found?.any !== undefined) return isInClear(context) ? { code: 'https_required' } : found.any;
     if (found?.anyHost !== true) {
       const host = hostOf(request);
       if (context.lacksHost) return withoutHost;
@@ -37,11 +38,12 @@ export function createRequestChecks({ checkHost, checkOrigin }: RequestChecksOpt
     if (request.method === 'OPTIONS') return preflightOf(found);
     const handler = request.method === 'POST' ? found.post : isRead(request.method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
-    const isPlain = !context.acceptsCredentials && found.takesPlainHttp !== true;
-    if (isPlain && carriesCredential(readCredentials(request.headers, null))) return { code: 'https_required' };
-    return handler;
+    return isInClear(context) && found.takesPlainHttp !== true ? { code: 'https_required' } : handler;
   };
 }
+
+const isInClear = (context: RequestContext): boolean =>
+  !context.acceptsCredentials && carriesCredential(readCredentials(context.request.headers, null));
 
 /**
  * The host name a client used. Null if it sent none over HTTP/1.0: no browser does that, so no page can be behind it.

@@ -67,6 +67,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     found: Route | undefined,
     origin?: string | null,
   ): AddedHeaders | null {
+    if (found?.any !== undefined) return null; // what a proxy passes on speaks for another host
     const open = found?.openToAnyOrigin === true; // added for everyone: a cache may give the answer to a page
     const allowed = origin === undefined || (origin === null && !open) ? null : (origin ?? '*');
     const strict = server.production && secure; // browsers shall stay with HTTPS

@@ -12,12 +12,10 @@ export const SECURITY_HEADERS = {
 /** Strict-Transport-Security (RFC 6797) for production: a year. Subdomains are not ours to decide for. */
 export const STRICT_TRANSPORT = 'max-age=31536000';
 
-/** A JSON answer that no cache may keep. */
-export const UNCACHED_JSON_HEADERS = {
-  'Content-Type': 'application/json',
-  'Cache-Control': 'no-store',
-  ...SECURITY_HEADERS,
-} as const;
+/** An answer that no cache may keep. */
+export const UNCACHED_HEADERS = { 'Cache-Control': 'no-store', ...SECURITY_HEADERS } as const;
+
+export const UNCACHED_JSON_HEADERS = { 'Content-Type': 'application/json', ...UNCACHED_HEADERS } as const;
 
 /** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
 export function setRateLimit(headers: Headers, { limit, remaining, resetS }: RateLimitState): void {
@@ -25,18 +23,18 @@ export function setRateLimit(headers: Headers, { limit, remaining, resetS }: Rat
   headers.set('RateLimit', `"key";r=${remaining};t=${resetS}`);
 }
 
-/** Gives the headers of a tool's answer. A Response must copy them at once, because the next call changes them. */
+/** Gives the headers of a rate-limited answer. A Response must copy them at once, because the next call changes them. */
 export type ResponseHeaders = (rateLimit: RateLimitState | undefined) => Headers;
 
 /** Filling Headers costs more than anything else about an answer, so they are filled once per limit. */
-export function createResponseHeaders(): ResponseHeaders {
-  const unlimited = new Headers(UNCACHED_JSON_HEADERS);
+export function createResponseHeaders(common: Readonly<Record<string, string>>): ResponseHeaders {
+  const unlimited = new Headers(common);
   const limited = new Map<RateLimit, Headers>();
   return (rateLimit) => {
     if (rateLimit === undefined) return unlimited;
     const filled = limited.get(rateLimit.limit);
     if (filled === undefined) {
-      const headers = new Headers(UNCACHED_JSON_HEADERS);
+      const headers = new Headers(common);
       setRateLimit(headers, rateLimit);
       limited.set(rateLimit.limit, headers);
       return headers;

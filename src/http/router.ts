@@ -14,6 +14,11 @@ export interface Route {
   readonly path: string;
   readonly get?: Handler;
   readonly post?: Handler;
+  /**
+   * Takes every method, from proxies that send on what they were asked: OPTIONS is no preflight, Host and Origin are
+   * another server's, and so are the pages that may read the response. Alone, without `get` and `post`.
+   */
+  readonly any?: Handler;
   /** There is nothing at these paths, and this says so better than `not_found`. */
   readonly missing?: Problem;
   /** Answers what is refused before the handler; problemResponse unless given. */

@@ -20,6 +20,9 @@ export interface KeyIdentity {
   readonly keyId: string;
   readonly keyName: string;
   readonly scopes: readonly string[];
+  readonly createdAtMs: number;
+  /** Null: never. */
+  readonly expiresAtMs: number | null;
   readonly token: string;
 }
 
@@ -167,10 +170,11 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
     const reason = refusalAt(key.record, nowMs);
-    const { userId, id, name, scopes } = key.record;
+    const { userId, id, name, scopes, createdAtMs, expiresAtMs } = key.record;
     if (reason !== null) return refusal({ reason, keyId: id, userId });
     if (isUse) lastUsed.note(key, nowMs);
-    return { ok: true, value: { subject: userId, keyId: id, keyName: name, scopes, token }, freshAsOfMs };
+    const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, token };
+    return { ok: true, value, freshAsOfMs };
   }
 
   function lookUp(keyHash: string, clientAddress: () => string): Awaitable<Result<FoundKey, Problem>> {

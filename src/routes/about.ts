@@ -16,6 +16,7 @@ This is not a website. Connect to it with an MCP client.
   ${url}/sse               MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)
   ${url}/tools/<tool_name> the same tools over plain HTTP (POST, JSON)
   ${url}/openapi.json      their description
+  ${url}/verify            whether an API key is good, for proxies
   ${url}/mcp/health        health
   ${url}/widgets/preview   preview of the widgets
   ${metadataUrl(url, '')}

@@ -6,12 +6,14 @@ import type { EventStreams } from '../http/keep-alive.ts';
 import type { Route } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
 import type { Sha256 } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
 import type { Methods } from '../mcp/methods.ts';
 import type { Sessions } from '../mcp/sessions.ts';
 import type { Metrics, Transport } from '../telemetry/metrics.ts';
 import type { Confirm } from '../tools/core/confirm.ts';
 import type { RunTool } from '../tools/core/run.ts';
 import type { Tool } from '../tools/core/tool.ts';
+import type { ToolDeps } from '../tools/core/toolbox.ts';
 import { aboutRoute } from './about.ts';
 import { type HealthOptions, healthRoute } from './health.ts';
 import { mcpRoute } from './mcp.ts';
@@ -21,11 +23,16 @@ import { openapiRoute } from './openapi.ts';
 import { previewRoute } from './preview.ts';
 import { sseRoutes } from './sse.ts';
 import { toolRoutes } from './tools.ts';
+import { verifyRoute } from './verify.ts';
 
 export interface RoutesOptions {
-  readonly config: Pick<Config, 'basePath' | 'publicUrl' | 'authorizationServer' | 'mcpAuth' | 'metricsToken'>;
+  readonly config: Pick<
+    Config,
+    'basePath' | 'publicUrl' | 'authorizationServer' | 'mcpAuth' | 'metricsToken' | 'trustProxy'
+  >;
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
+  readonly guards: ToolDeps['guards'];
   readonly tools: readonly Tool[];
   readonly methods: Methods;
   readonly runTool: RunTool;
@@ -38,6 +45,7 @@ export interface RoutesOptions {
   /** Null: nothing is counted. */
   readonly metrics: Metrics | null;
   readonly sha256: Sha256;
+  readonly log: Log;
 }
 
 export function createRoutes(options: RoutesOptions): readonly Route[] {
@@ -78,6 +86,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
           },
         ]
       : []),
+    { path: `${basePath}/verify`, ...verifyRoute({ ...options, trustProxy: config.trustProxy }) },
     ...metadataRoutes({ publicUrl, publicPath, authorizationServer }),
   ];
 }

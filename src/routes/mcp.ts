@@ -7,7 +7,7 @@ import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
-import { createResponseHeaders } from '../http/headers.ts';
+import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
@@ -50,7 +50,7 @@ const OVERLOADED: Problem = { code: 'overloaded' };
 
 export function mcpRoute(options: McpRouteOptions): Handler {
   const { methods, runTool, confirm, sendText, streams, metadataUrl, eager } = options;
-  const responseHeaders = createResponseHeaders();
+  const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /**
    * One JSON-RPC answer, as an event stream only for a client that takes nothing else. Null when there is no room for

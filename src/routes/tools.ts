@@ -5,7 +5,7 @@ import { challengeFor } from '../http/challenge.ts';
 import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
-import { createResponseHeaders } from '../http/headers.ts';
+import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
@@ -34,7 +34,7 @@ export function toolRoutes(prefix: string, tools: readonly Tool[], options: Tool
 
 function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 'refuse'> {
   const { runTool, confirm, sendText, metadataUrl } = options;
-  const responseHeaders = createResponseHeaders();
+  const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
   function refuse(context: RequestContext, problem: Problem, limit = tool.fullQuota ?? undefined): Response {

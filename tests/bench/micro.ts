@@ -3,7 +3,7 @@
 import { createService } from '../../src/app.ts';
 import { parseConfig } from '../../src/config/config.ts';
 import { readCredentials } from '../../src/http/credentials.ts';
-import { createResponseHeaders } from '../../src/http/headers.ts';
+import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../../src/http/headers.ts';
 import { hashKey } from '../../src/keys/key-format.ts';
 import { isPromise } from '../../src/lib/result.ts';
 import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
@@ -55,7 +55,7 @@ const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: 
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
 const answer = await callTool(tool, {}, newCall());
 const call = newCall();
-const responseHeaders = createResponseHeaders();
+const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 await guards.apiKey(call);
 const { headers } = requestOf(loads.REST);
 const fields = { requestId: 'r-1', keyId: '0'.repeat(32), userId: 'user-0' };

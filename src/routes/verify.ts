@@ -1,0 +1,112 @@
+// /verify: says whether the key of a request is good, to a proxy that asks before it passes the request on
+// (forward_auth, auth_request, ext_authz). Guarded like a tool; status and headers are the whole answer.
+
+import type { KeyAuth } from '../guards/api-key.ts';
+import { type Guard, sequence } from '../guards/guard.ts';
+import { challengeFor } from '../http/challenge.ts';
+import type { Perishable, RequestContext } from '../http/context.ts';
+import { createResponseHeaders, UNCACHED_HEADERS } from '../http/headers.ts';
+import { problemResponse } from '../http/problem-response.ts';
+import { queryOf, type Route } from '../http/router.ts';
+import { memoize } from '../lib/memoize.ts';
+import { percentEncode } from '../lib/percent.ts';
+import { type Awaitable, chain, type Result } from '../lib/result.ts';
+import { isScope, splitScopes } from '../lib/scope.ts';
+import type { Log } from '../log/log.ts';
+import { redact } from '../log/redact.ts';
+import type { Problem } from '../problem.ts';
+import { type Call, callOf } from '../tools/core/call.ts';
+import type { Confirm } from '../tools/core/confirm.ts';
+import type { ToolDeps } from '../tools/core/toolbox.ts';
+
+export interface VerifyRouteOptions {
+  readonly guards: Pick<ToolDeps['guards'], 'apiKey' | 'scopes'>;
+  readonly confirm: Confirm;
+  /** How many proxies in front to believe. */
+  readonly trustProxy: number;
+  readonly log: Log;
+}
+
+export function verifyRoute({ guards, confirm, trustProxy, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
+  const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
+  // A proxy demands the same scopes again and again.
+  const guardFor = memoize((demanded: string): Guard<Call, KeyAuth> => {
+    const scopes = splitScopes(demanded);
+    return scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
+  });
+  const { fullQuota } = guards.apiKey;
+  let isWarned = trustProxy > 0;
+
+  /** Without TRUST_PROXY all clients of a proxy share one budget of unknown keys. */
+  function warnOnce({ request, requestId }: RequestContext): void {
+    if (isWarned || !request.headers.has('x-forwarded-for')) return;
+    isWarned = true;
+    log.warn('X-Forwarded-For not believed', { requestId, setting: 'TRUST_PROXY' });
+  }
+
+  /** A proxy passes on the client's own identity headers unless the response replaces them: so a refusal has them. */
+  function refuse({ requestId }: RequestContext, problem: Problem, limit = fullQuota): Response {
+    const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
+    const reached = problem.code === 'rate_limited' ? (problem.rateLimit ?? limit) : limit;
+    const response = problemResponse(shown, requestId, challengeFor(shown, null), reached);
+    identify(response.headers, null);
+    return response;
+  }
+
+  function verify(context: RequestContext): Awaitable<Response> {
+    warnOnce(context);
+    const call = callOf(context, null);
+    call.rateLimit = fullQuota;
+    return chain(guardFor(demandedScopes(context.request))(call), respond, { context, call, renew });
+  }
+
+  function respond(guarded: Result<KeyAuth, Problem>, made: MadeCall): Response {
+    const { context, call } = made;
+    if (!guarded.ok) return refuse(context, guarded.error, call.rateLimit);
+    context.perishable = made;
+    const headers = responseHeaders(call.rateLimit);
+    identify(headers, guarded.value.auth);
+    return new Response(null, { headers });
+  }
+
+  function renew(this: MadeCall) {
+    const { context, call } = this;
+    return confirm(call)?.then((problem) => problem && refuse(context, problem, call.rateLimit));
+  }
+
+  return { any: verify, refuse };
+}
+
+interface MadeCall extends Perishable {
+  readonly context: RequestContext;
+  readonly call: Call;
+}
+
+type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
+
+/** Demands come with the request: what is no scope, or could be a key in the wrong place, is not sent back. */
+const withoutSent = (problem: InsufficientScope): Problem => ({
+  ...problem,
+  required: problem.required.filter((scope) => isScope(scope) && redact(scope) === scope),
+});
+
+/** The scopes that the request demands, each once, with spaces between. Query and header can only add to each other. */
+function demandedScopes({ url, headers }: Request): string {
+  const inQuery = url.includes('?') ? queryOf(url).getAll('scope') : [];
+  const inHeader = headers.get('x-required-scope');
+  if (inQuery.length === 0 && inHeader === null) return '';
+  return [...new Set(splitScopes([...inQuery, inHeader ?? ''].join(' ')))].join(' ');
+}
+
+/** The last moment that RFC 3339 can name. */
+const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/** All five, whoever is behind the request: null for nobody. */
+function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
+  headers.set('X-Key-Id', auth?.keyId ?? '');
+  headers.set('X-Key-Owner', percentEncode(auth?.subject ?? ''));
+  headers.set('X-Key-Name', percentEncode(auth?.keyName ?? ''));
+  headers.set('X-Key-Scopes', auth?.scopes.filter(isScope).join(' ') ?? '');
+  const expiresAtMs = auth?.expiresAtMs ?? null;
+  headers.set('X-Key-Expires', expiresAtMs === null ? '' : new Date(Math.min(expiresAtMs, LAST_MS)).toISOString());
+}
