@@ -170,7 +170,7 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
 
   function lower(bytes: number): void {
     heldBytes = bytes;
-    holding.lower(bytes);
+    holding.set(bytes);
   }
 
   function hold(bytes: number): boolean {

@@ -8,7 +8,7 @@ import type { Log } from '../log/log.ts';
 const BUDGET_BYTES = 32 * 1024 * 1024;
 /** A client has this long before its speed counts: to wake up, or to cross a gap in its network. */
 const GRACE_MS = 10_000;
-/** Who has read less than this on average after GRACE_MS is cut off. */
+/** Who has read less than this on average after GRACE_MS is cut off, and who has read nothing for as long. */
 const BYTES_PER_S_MIN = 32 * 1024;
 /** Nobody is cut off to make room before this: a client that reads at all has read a response by then. */
 const CUT_FOR_ROOM_AFTER_MS = 1000;
@@ -17,14 +17,9 @@ const LOOK_EVERY_MS = 1000;
 
 /** What is held for one client. */
 export interface Holding {
-  /**
-   * Says how many bytes are held now. False, with nothing changed, when the budget has no room for the difference. Fewer
-   * bytes than before count as read.
-   */
+  /** Says how many bytes are held now. False, with nothing changed, when the budget has no room for the difference. */
   set(bytes: number): boolean;
-  /** Says that fewer bytes are held now, which doesn't count as read. */
-  lower(bytes: number): void;
-  /** Counts bytes as read, of something that is held until it is read to its end. */
+  /** Counts bytes as read, whether fewer are held then or not. */
   read(bytes: number): void;
   /** Ends the holding. May be called again. */
   release(): void;
@@ -46,6 +41,8 @@ interface Entry {
   readBytes: number;
   /** When bytes were first held, after none. */
   sinceMs: number;
+  /** When some of them were last read; at first, when they were first held. */
+  readAtMs: number;
   readonly cut: () => void;
 }
 
@@ -58,11 +55,11 @@ export function createSendBudget(clock: Clock, log: Log, budgetBytes = BUDGET_BY
     heldBytes += bytes - entry.bytes;
     if (entry.bytes === 0 && bytes > 0) {
       entry.sinceMs = clock.monotonicMs();
+      entry.readAtMs = entry.sinceMs;
       entry.readBytes = 0;
       entries.add(entry);
       timer ??= setInterval(look, LOOK_EVERY_MS);
     }
-    if (bytes < entry.bytes) entry.readBytes += entry.bytes - bytes;
     if (bytes === 0) entries.delete(entry);
     entry.bytes = bytes;
     if (entries.size === 0) {
@@ -81,7 +78,8 @@ export function createSendBudget(clock: Clock, log: Log, budgetBytes = BUDGET_BY
     const nowMs = clock.monotonicMs();
     for (const entry of entries) {
       const dueBytes = ((nowMs - entry.sinceMs - GRACE_MS) / 1000) * BYTES_PER_S_MIN;
-      if (entry.readBytes < dueBytes) cut(entry);
+      // The average alone would long bear with a client whose kernel took megabytes at once.
+      if (entry.readBytes < dueBytes || nowMs - entry.readAtMs > GRACE_MS) cut(entry);
     }
   }
 
@@ -109,7 +107,7 @@ export function createSendBudget(clock: Clock, log: Log, budgetBytes = BUDGET_BY
 
   return {
     open(cutOff) {
-      const entry: Entry = { bytes: 0, readBytes: 0, sinceMs: 0, cut: cutOff };
+      const entry: Entry = { bytes: 0, readBytes: 0, sinceMs: 0, readAtMs: 0, cut: cutOff };
       return {
         set(bytes) {
           const more = bytes - entry.bytes;
@@ -117,13 +115,9 @@ export function createSendBudget(clock: Clock, log: Log, budgetBytes = BUDGET_BY
           put(entry, bytes);
           return true;
         },
-        lower(bytes) {
-          const { readBytes } = entry;
-          put(entry, bytes);
-          entry.readBytes = readBytes;
-        },
         read(bytes) {
           entry.readBytes += bytes;
+          entry.readAtMs = clock.monotonicMs();
         },
         release: () => put(entry, 0),
       };

@@ -42,7 +42,7 @@ export function createSendText(budget: SendBudget): SendText {
       onSent();
       return null;
     }
-    holding.lower(parts.reduce((sum, part) => sum + bytesInMemory(part), 0));
+    holding.set(parts.reduce((sum, part) => sum + bytesInMemory(part), 0));
     const body = new ReadableStream<Uint8Array>(
       {
         start(opened) {

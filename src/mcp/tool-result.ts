@@ -56,7 +56,7 @@ export const deniedError = (problem: Problem): RpcError => ({
 });
 
 /**
- * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded once, by the tool.
+ * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded with the call.
  */
 export function toolResultMembers(answer: Result<ToolOutput, Problem>): string {
   if (!answer.ok) return refusalMembers(sentenceOf(answer.error), hintOf(answer.error));
@@ -64,8 +64,7 @@ export function toolResultMembers(answer: Result<ToolOutput, Problem>): string {
   if ('json' in value) {
     return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
   }
-  const { content, isError } = value.content;
-  return `"content":${JSON.stringify(content)}${isError === true ? ',"isError":true' : ''}`;
+  return value.contentJson.slice(1, -1);
 }
 
 /** The members of a result that says why there is none, and in a block of its own, what would help. */

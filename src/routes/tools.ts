@@ -75,7 +75,7 @@ interface MadeCall extends Perishable {
   readonly call: Call;
 }
 
-const textOf = (answer: ToolOutput): string => ('json' in answer ? answer.json : JSON.stringify(answer.content));
+const textOf = (answer: ToolOutput): string => ('json' in answer ? answer.json : answer.contentJson);
 
 function inputOf(body: unknown): Result<SplitInput, Problem> {
   if (body === undefined) return ok({ fields: {}, meta: undefined });

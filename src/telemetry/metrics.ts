@@ -188,7 +188,7 @@ interface Started {
 /** OpenTelemetry's `error.type`: empty for a success, `tool_error` for a failure that a tool reports as content. */
 function errorTypeOf(result: ToolResult): string {
   if (!result.ok) return result.error.code;
-  return 'content' in result.value && result.value.content.isError === true ? 'tool_error' : '';
+  return 'contentJson' in result.value && result.value.isError ? 'tool_error' : '';
 }
 
 /** What a message that is answered without a tool is counted as. */

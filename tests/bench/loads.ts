@@ -60,10 +60,11 @@ export const mcp2026GetData = (key: string): Load => ({
   }),
 });
 
-export const listKeys = (token: string): Load => ({
+export const listKeys = (tokens: readonly string[]): Load => ({
   path: '/tools/list_api_keys',
-  headers: { ...JSON_TYPE, Authorization: `Bearer ${token}` },
+  headers: { ...JSON_TYPE, Authorization: 'Bearer {}' },
   body: '{}',
+  valuesFile: fileOf(tokens),
 });
 
 export const createKey = (tokens: readonly string[]): Load => ({

@@ -185,6 +185,18 @@ describe('the budget', () => {
     expect((await reader.read()).done).toBe(true);
   });
 
+  test('cuts off who reads nothing for 10 seconds, however much was read before', async () => {
+    const { clock, send, read, seen } = openStream();
+    send('x'.repeat(1_000_000));
+    clock.advance(5000);
+    await read(800_000); // enough for 30 seconds, by the average
+    clock.advance(10_000);
+    await Bun.sleep(1100);
+    expect(seen.ended).toBe(0);
+    clock.advance(1);
+    await until(() => seen.ended === 1);
+  });
+
   test('lets a slow client finish a large event', async () => {
     const { clock, send, read, seen } = openStream();
     send('x'.repeat(1_000_000));

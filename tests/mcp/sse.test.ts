@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { ok } from '../../src/lib/result.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
@@ -9,7 +10,7 @@ import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { sessionsOf } from '../support/raw-sse.ts';
 import { answerOf, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
-import { anyone, facts, steeredTool } from '../support/tools.ts';
+import { anyone, facts, NOT_JSON, steeredTool } from '../support/tools.ts';
 import { until } from '../support/until.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -124,14 +125,11 @@ describe('POST /messages', () => {
     expect((await session.nextMessage()).result.structuredContent.keys).toHaveLength(1);
   });
 
-  test('a bug fails its own request, not the stream', async () => {
-    const broken = defineTool(anyone, {
-      ...facts('broken'),
-      input: v.strictObject({}),
-      run: async () => {
-        throw new Error('oops');
-      },
-    });
+  test.each([
+    ['an exception', () => Promise.reject(new Error('oops'))],
+    ['content that JSON cannot express', () => ok(NOT_JSON)],
+  ])('a bug fails its own request, not the stream: %s', async (_what, run) => {
+    const broken = defineTool(anyone, { ...facts('broken'), input: v.strictObject({}), run });
     await using app = await createTestApp({ tools: () => [broken] });
     const session = await openSse(app);
     await session.post(call('broken'));

@@ -7,7 +7,7 @@ import type { ToolContent } from '../../src/tools/core/content.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import { call, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, facts, NOT_JSON } from '../support/tools.ts';
 
 const textOf = (body: { result: { content: { text: string }[] } }) => body.result.content[0]?.text;
 
@@ -166,9 +166,10 @@ describe('denials are in-band, and no challenge', () => {
     const tools = [
       defineTool(anyone, { ...facts('sync'), input: v.strictObject({}), run: thrown }),
       defineTool(anyone, { ...facts('async'), input: v.strictObject({}), run: async () => thrown() }),
+      defineTool(anyone, { ...facts('not-json'), input: v.strictObject({}), run: () => ok(NOT_JSON) }),
     ];
     await using app = await createTestApp({ tools: () => tools });
-    for (const name of ['sync', 'async']) {
+    for (const { name } of tools) {
       const { body } = await post(app, call(name));
       expect(body).toEqual({
         jsonrpc: '2.0',
@@ -182,11 +183,13 @@ describe('denials are in-band, and no challenge', () => {
       const lines = (await app.log()).filter(({ requestId }) => requestId === body.error.data.requestId);
       expect(lines).toMatchObject([{ level: 'error', event: 'internal error', tool: name }]);
     }
-    const { body } = await post(app, [call('sync'), request('ping', undefined, 2)]);
-    expect(body).toMatchObject([
-      { id: 1, error: { code: -32603 } },
-      { id: 2, result: {} },
-    ]);
+    for (const { name } of tools) {
+      const { body } = await post(app, [call(name), request('ping', undefined, 2)]);
+      expect(body).toMatchObject([
+        { id: 1, error: { code: -32603 } },
+        { id: 2, result: {} },
+      ]);
+    }
   });
 });
 

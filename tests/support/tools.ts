@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import type { Guard } from '../../src/guards/guard.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { Call } from '../../src/tools/core/call.ts';
+import type { ToolContent } from '../../src/tools/core/content.ts';
 import { defineTool, type Tool, type ToolFacts } from '../../src/tools/core/tool.ts';
 
 /** Lets anybody in. */
@@ -15,6 +16,9 @@ export const facts = (name: string, description = name): ToolFacts => ({
   description,
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
 });
+
+/** Content that JSON has no form for; what a tool's author may return by mistake. */
+export const NOT_JSON: ToolContent = { content: [{ type: 'text', text: 'x', _meta: { count: 1n } }] };
 
 export interface Steered {
   readonly tool: Tool;

@@ -10,8 +10,8 @@ import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';
 import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
-/** A successful call: the output as JSON text (encoded once, used by every transport), or content blocks. */
-export type ToolOutput = { readonly json: string } | { readonly content: ToolContent };
+/** A successful call as JSON text, encoded once and used by every transport: the output, or a ToolContent. */
+export type ToolOutput = { readonly json: string } | { readonly contentJson: string; readonly isError: boolean };
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -97,7 +97,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
 
   function encode(result: Result<unknown, Problem>): Result<ToolOutput, Problem> {
     if (!result.ok) return result;
-    if (check === null) return ok({ content: result.value as ToolContent });
+    if (check === null) return ok(encodedContent(result.value as ToolContent));
     const checked = check(result.value);
     if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
     return ok({ json: JSON.stringify(checked.value) });
@@ -127,6 +127,11 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     invoke: (raw, call) => chain(guard(call), afterGuards, { raw, call }),
   };
 }
+
+const encodedContent = ({ content, isError = false }: ToolContent): ToolOutput => ({
+  contentJson: JSON.stringify(isError ? { content, isError } : { content }),
+  isError,
+});
 
 /** What is wrong with an output, for its author. The issues quote none of it. */
 const listed = ({ issues }: InvalidInput): string =>

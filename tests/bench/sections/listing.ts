@@ -1,14 +1,19 @@
-// A signed-in user lists ten keys, with a token seen before: against a bare server that does the same SELECT.
+// Signed-in users list their ten keys, with tokens seen before: against a bare server that does the same SELECT.
 
 import { buildDatabase, KEYS_PER_USER, userName, userToken } from '../database.ts';
 import { answerTo, listKeys } from '../loads.ts';
 import { measure, perSecond, ratio } from '../measure.ts';
 import { startOther, startOurs } from '../ours.ts';
 import { atLeast, type Section } from '../report.ts';
+import { CONNECTIONS } from '../wrk.ts';
+
+/** More than connections: a user has one list at a time, and a second one would wait. */
+const USERS = 3 * CONNECTIONS;
 
 export const listing: Section = async (plan) => {
-  const { path } = await buildDatabase(1000);
-  const load = listKeys(await userToken(userName(0)));
+  const { path } = await buildDatabase(USERS * KEYS_PER_USER);
+  const tokens = await Promise.all(Array.from({ length: USERS }, (_, index) => userToken(userName(index))));
+  const load = listKeys(tokens);
   await using ours = await startOurs(path);
   await using bare = await startOther('bare-list', path, userName(0));
   for (const server of [ours, bare]) {
