@@ -85,7 +85,7 @@ test.skipIf(WITHOUT_CURL)(
   async () => {
     const root = copyOfSource();
     await using server = await startServer({ root, folder: root });
-    const answers = await paste(README.codeBlock('A first session', 'sh'), root, server.url);
+    const answers = await paste(README.codeBlocks('A first session', 'sh').join(''), root, server.url);
     expect(answers).toHaveLength(7);
     const [created, data, listed, revoked, refused, deleted, empty] = answers;
     expect(created).toMatchObject({ name: 'my first key', scopes: ['read'], key: expect.stringMatching(/^sk_test_/) });
@@ -99,6 +99,12 @@ test.skipIf(WITHOUT_CURL)(
   },
   30_000,
 );
+
+test('nothing that is to be pasted holds a comment: an interactive zsh would run it', () => {
+  const pasted = README.text.match(/(?<=^```sh\n)[\s\S]*?(?=^```$)/gm) ?? [];
+  expect(pasted.length).toBeGreaterThan(5);
+  expect(pasted.filter((lines) => /(^|\s)#/m.test(lines))).toEqual([]);
+});
 
 test('the example tools, put where the documents say, compile and answer', async () => {
   const root = copyOfSource();

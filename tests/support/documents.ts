@@ -23,6 +23,8 @@ export interface Document {
   readonly text: string;
   /** The text of a section (`## title`), up to the next one. */
   section(title: string): string;
+  /** The code blocks of a kind in a section. */
+  codeBlocks(title: string, language: string): string[];
   /** The first code block of its kind in a section, unless another is asked for. */
   codeBlock(title: string, language: string, index?: number): string;
   /** The cells of a section's first table, without its head. */
@@ -39,12 +41,17 @@ export function readDocument(path: string): Document {
     return text.slice(start, end === -1 ? undefined : end);
   }
 
+  const codeBlocks = (title: string, language: string) =>
+    [...section(title).matchAll(/^( *)```(\w*)\n([\s\S]*?)^\1```$/gm)]
+      .filter(([, , named]) => named === language)
+      .map(([, , , block = '']) => block);
+
   return {
     text,
     section,
+    codeBlocks,
     codeBlock(title, language, index = 0) {
-      const blocks = [...section(title).matchAll(/^( *)```(\w*)\n([\s\S]*?)^\1```$/gm)];
-      const block = blocks.filter(([, , named]) => named === language)[index]?.[3];
+      const block = codeBlocks(title, language)[index];
       if (block === undefined) throw new Error(`section "${title}" of ${path} has no \`\`\`${language} block ${index}`);
       return block;
     },

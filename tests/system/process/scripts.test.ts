@@ -1,14 +1,17 @@
 // The scripts of package.json: what they let in from the environment.
 
-import { expect, test } from 'bun:test';
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, test } from 'bun:test';
+import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import PACKAGE from '../../../package.json';
+import { readDocument } from '../../support/documents.ts';
 import { temporaryFolder } from '../../support/folder.ts';
+import { productionEnv, productionFolder } from '../../support/production.ts';
 import { startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
 const ROOT = join(import.meta.dir, '../../..');
-const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+const scripts: Readonly<Record<string, string>> = PACKAGE.scripts;
 
 test.each(['test', 'test:long'])(
   'bun run %s ignores the environment, but for PATH, HOME and CI, and .env',
@@ -24,7 +27,7 @@ test.each(['test', 'test:long'])(
         "import { test } from 'bun:test';\ntest('probe', () => console.log('ENV', JSON.stringify(process.env)));\n",
       );
     }
-    const [, testing] = (scripts[name] as string).split(' && ');
+    const testing = scripts[name]?.split(' && ').at(-1);
     const child = Bun.spawn(['sh', '-c', testing ?? ''], {
       cwd: folder,
       env: {
@@ -52,11 +55,60 @@ test.each(['test', 'test:long'])(
 );
 
 test('start installs what the lock names for run time, and nothing that only development or a peer asks for', () => {
-  const [install, serve] = (scripts.start as string).split(' && ');
+  const [, install, serve] = (scripts.start ?? '').split(' && ');
   expect(install?.split(' ')).toEqual(
     expect.arrayContaining(['install', '--production', '--omit=peer', '--frozen-lockfile', '1>&2']),
   );
   expect(serve).toBe('RUST_LOG=off exec bun src/main.ts'); // the server is what gets the signals
+});
+
+describe('the version of Bun', () => {
+  /** The repository as it is checked out, with a package.json of its own; nothing is installed. */
+  function checkout(packageManager: string): string {
+    const folder = productionFolder();
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ ...PACKAGE, packageManager }));
+    return folder;
+  }
+
+  async function run(folder: string, script: string) {
+    const child = Bun.spawn([process.execPath, 'run', '--silent', script], {
+      cwd: folder,
+      env: productionEnv(folder),
+      stdout: 'pipe',
+      stderr: 'pipe',
+    });
+    const [code, stdout, stderr] = await Promise.all([
+      child.exited,
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ]);
+    return { code, stdout, stderr };
+  }
+
+  test.each(['start', 'start:deno', 'test'])(
+    'one that is too old ends `%s` before anything is installed, and says which is needed',
+    async (script) => {
+      const folder = checkout('bun@1.100.0');
+      const { code, stdout, stderr } = await run(folder, script);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr).toContain(`mcp-key-server: expected Bun 1.100.0 or newer, but this is ${Bun.version}.`);
+      expect(stderr).toContain(`npx -y bun@1.100.0 run ${script}\n`);
+      expect(stderr).toContain('bash -s bun-v1.100.0\n');
+      expect(existsSync(join(folder, 'node_modules'))).toBe(false);
+    },
+  );
+
+  test.each([`bun@${Bun.version}`, 'bun@1.0.30', 'bun@0.99.0'])('this one passes where %s is needed', (needed) => {
+    const { exitCode, stderr } = Bun.spawnSync([process.execPath, 'src/commands/bun-version.js'], {
+      cwd: checkout(needed),
+    });
+    expect({ exitCode, said: stderr.toString() }).toEqual({ exitCode: 0, said: '' });
+  });
+
+  test('is the one that the README names', () => {
+    expect(readDocument('README.md').text).toContain(`npx -y ${PACKAGE.packageManager} run start`);
+    expect(`bun@${PACKAGE.engines.bun}`).toBe(PACKAGE.packageManager.replace('@', '@>='));
+  });
 });
 
 // Deno reads the file that --env-file names.
