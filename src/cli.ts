@@ -1,11 +1,11 @@
 // The command `mcp-key-server`, as the package and the executable have it: serves, or runs one of the other commands.
 
-import { thisRuntime } from './this-runtime.ts';
+import { start } from './start.ts';
 
 const COMMANDS = new Map([['token', () => import('./commands/token.ts')]]);
 
 async function main([name, ...args]: readonly string[]): Promise<void> {
-  if (name === undefined) return (await thisRuntime()).main();
+  if (name === undefined) return start();
   const command = COMMANDS.get(name);
   if (command !== undefined) return (await command()).main(args);
   process.stderr.write(`usage: mcp-key-server [${[...COMMANDS.keys()].join(' | ')}] …\n`);

@@ -5,13 +5,12 @@ import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { VARIABLES } from './config/env.ts';
 import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
-import type { Own } from './tools/core/folder.ts';
 
 /**
  * Serves `fetch` with Deno.serve. Deno's own shutdown breaks off bodies that are still being read, so `stop` first
  * waits until every request that was accepted is answered. New ones are turned away meanwhile.
  */
-export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
+function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const killer = new AbortController();
   let active = 0;
   let stopping = false;
@@ -61,7 +60,7 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
   while (rest.length > 0) rest = rest.subarray(await Deno.stdout.write(rest));
 }
 
-const runtime: Runtime = {
+export const runtime: Runtime = {
   name: 'deno',
   runScript: 'bun run',
   // Read by name, which needs no permission for the whole environment.
@@ -84,6 +83,4 @@ const runtime: Runtime = {
   exit: (code) => Deno.exit(code),
 };
 
-export const main = (own?: Own): Promise<void> => start(runtime, own);
-
-if (import.meta.main) await main();
+if (import.meta.main) await start(runtime);

@@ -4,7 +4,6 @@ import { delimiter } from 'node:path';
 import { once } from './lib/memoize.ts';
 import { SERVER_NAME } from './lib/server-info.ts';
 import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
-import type { Own } from './tools/core/folder.ts';
 
 /** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;
@@ -12,7 +11,7 @@ const IDLE_TIMEOUT_S = 75;
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
 
 /** Serves `fetch` with Bun.serve. */
-export function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
+function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const server: Bun.Server<undefined> = Bun.serve({
     hostname,
     port,
@@ -56,7 +55,7 @@ function bunCommand(): string {
   return Bun.which('bun', { PATH: folders.join(delimiter) }) === null ? `npx -y bun@${Bun.version}` : 'bun';
 }
 
-const runtime: Runtime = {
+export const runtime: Runtime = {
   name: 'bun',
   runScript: `${bunCommand()} run`,
   env: process.env,
@@ -84,6 +83,4 @@ const runtime: Runtime = {
   exit: (code) => process.exit(code),
 };
 
-export const main = (own?: Own): Promise<void> => start(runtime, own);
-
-if (import.meta.main) await main();
+if (import.meta.main) await start(runtime);

@@ -1,7 +1,9 @@
 // Starts the server from a program of one's own, as the command does: signals, graceful shutdown, TLS and banner
 // included. The configuration comes from the environment, and the tools folder is read too.
 
+import { SERVER_NAME } from './lib/server-info.ts';
 import type { Resource } from './mcp/resource.ts';
+import { start as startOn } from './server.ts';
 import { thisRuntime } from './this-runtime.ts';
 import type { MakeTools } from './tools/core/folder.ts';
 
@@ -13,4 +15,7 @@ export interface StartOptions {
 }
 
 /** Resolves when the server listens. A start that fails ends the process, with one line on stderr. */
-export const start = async (options: StartOptions = {}): Promise<void> => (await thisRuntime()).main(options);
+export async function start(options: StartOptions = {}): Promise<void> {
+  const { runtime } = await thisRuntime();
+  await startOn({ ...runtime, runScript: SERVER_NAME }, options);
+}

@@ -69,16 +69,26 @@ describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
   });
 });
 
-test('only the wiring imports the store, and only the server imports the wiring', () => {
+test('only the wiring imports the store, and only the server, the package and its test app import the wiring', () => {
   const importersOf = (part: string) => [
     ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
   ];
   expect(importersOf('store/')).toEqual(['app.ts']);
-  expect(importersOf('app.ts')).toEqual(['server.ts']);
+  expect(importersOf('app.ts').sort()).toEqual(['index.ts', 'server.ts', 'testing/test-app.ts']);
 });
 
 test('every room of the source is in the table, or puts the rooms together', () => {
-  const together = ['app.ts', 'main.ts', 'main.deno.ts', 'this-runtime.ts', 'cli.ts', 'start.ts'];
+  const together = [
+    'app.ts',
+    'main.ts',
+    'main.deno.ts',
+    'this-runtime.ts',
+    'cli.ts',
+    'start.ts',
+    'index.ts',
+    'testing.ts',
+    'testing/',
+  ];
   const parts = new Set(files.map(partOf));
   expect([...parts].filter((part) => !(part in ALLOWED) && !together.includes(part))).toEqual([]);
 });

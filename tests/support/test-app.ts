@@ -1,62 +1,30 @@
-// The real service on a real libSQL file behind a real socket, in this process, with a clock moved by hand.
+// The app for tests (src/testing), on each kind of store, and with what only these tests look at.
 
-import { SignJWT } from 'jose';
-import { createService, type Service, type ServiceOptions } from '../../src/app.ts';
-import { parseConfig } from '../../src/config/config.ts';
+import type { Service, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
 import type { Actor } from '../../src/keys/actor.ts';
-import { systemRandom } from '../../src/lib/runtime.ts';
-import { createLog } from '../../src/log/log.ts';
-import { serve } from '../../src/main.ts';
-import { type TestClock, testClock } from './clock.ts';
+import {
+  type TestApp as PublicTestApp,
+  readResponse,
+  serveTestApp,
+  TEST_SECRET,
+  type TestResponse,
+} from '../../src/testing/test-app.ts';
+import type { TestClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
-export const TEST_SECRET = 'a secret for tests, of more than 32 bytes';
+export type { LogLine } from '../../src/testing/test-app.ts';
+export { TEST_SECRET };
 
-export interface LogLine {
-  time: string;
-  level: string;
-  event: string;
-  requestId?: string;
-  [field: string]: unknown;
-}
+export type Answer = TestResponse;
+export const answerOf = readResponse;
 
-export interface TestApp extends AsyncDisposable {
-  /** Without a trailing slash; BASE_PATH included. */
-  readonly url: string;
-  readonly clock: TestClock;
+export interface TestApp extends PublicTestApp {
   readonly service: Service;
   readonly folder: string;
-  /** A user token that is good for an hour of the test clock, unless `claims` say otherwise. */
-  token(sub: string, claims?: Record<string, unknown>): Promise<string>;
-  /** POST /tools/<tool> with a JSON body. */
-  call(tool: string, input?: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** Creates a key for `sub` and returns the tool's output. */
-  createKey(
-    sub: string,
-    input?: Record<string, unknown>,
-  ): Promise<{ id: string; key: string; expiresAt: number | null }>;
   /** Calls get_data with a key. */
   useKey(key: string): Promise<Answer>;
-  /** Everything logged so far. */
-  log(): Promise<LogLine[]>;
-  /** The same, as it was written. */
-  logText(): Promise<string>;
-  close(): Promise<void>;
-}
-
-export interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
-  readonly body: any;
-}
-
-export async function answerOf(response: Response): Promise<Answer> {
-  const text = await response.text();
-  const json = response.headers.get('content-type')?.includes('json');
-  return { status: response.status, headers: response.headers, body: json && text !== '' ? JSON.parse(text) : text };
 }
 
 export interface TestAppOptions extends Partial<Pick<ServiceOptions, 'tools' | 'resources' | 'resourceTemplates'>> {
@@ -69,86 +37,26 @@ export interface TestAppOptions extends Partial<Pick<ServiceOptions, 'tools' | '
 }
 
 export async function createTestApp(options: TestAppOptions = {}): Promise<TestApp> {
-  const folder = options.folder ?? temporaryFolder();
-  const { store = defaultStoreMode() } = options;
+  const { folder = temporaryFolder(), store = defaultStoreMode(), env, clock, ...service } = options;
   const ownStore = typeof store === 'string' ? await startStore(store, folder) : null;
   const storeEnv = typeof store === 'string' ? ownStore?.env() : store.env();
-  const env = { ...storeEnv, JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env };
-  const config = parseConfig(env);
-  if (!config.ok) throw new Error(config.error.join('\n'));
-  const clock = options.clock ?? testClock();
-  let logged = '';
-  const log = createLog({
-    level: config.value.logLevel,
-    clock,
-    write: async (chunk) => {
-      logged += new TextDecoder().decode(chunk);
-    },
-  });
-  let publicUrl = config.value.publicUrl ?? '';
-  const service = await createService(config.value, {
-    clock,
-    random: systemRandom,
-    sha256: Bun.SHA256.hash,
-    log,
-    publicUrl: () => publicUrl,
-    ...(options.tools && { tools: options.tools }),
-    ...(options.resources && { resources: options.resources }),
-    ...(options.resourceTemplates && { resourceTemplates: options.resourceTemplates }),
-  }).catch(async (error) => {
-    await ownStore?.[Symbol.asyncDispose]();
-    throw error;
-  });
-  const server = serve({ hostname: '127.0.0.1', port: 0, tls: null, fetch: service.app.fetch });
-  const url = `http://127.0.0.1:${server.port}${config.value.basePath}`;
-  publicUrl ||= url;
-
-  const app: TestApp = {
-    url,
-    clock,
-    service,
-    folder,
-    token(sub, claims = {}) {
-      const nowS = Math.floor(clock.nowMs() / 1000);
-      const all = { sub, iat: nowS, exp: nowS + 3600, ...claims };
-      return new SignJWT(all).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(TEST_SECRET));
-    },
-    async call(tool, input = {}, headers = {}) {
-      const response = await fetch(`${url}/tools/${tool}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', ...headers },
-        body: JSON.stringify(input),
-      });
-      return answerOf(response);
-    },
-    async createKey(sub, input = {}) {
-      const answer = await app.call(
-        'create_api_key',
-        { name: 'test key', scopes: ['read'], ...input },
-        await bearer(app, sub),
-      );
-      if (answer.status !== 200) throw new Error(`create_api_key answered ${answer.status}`);
-      return answer.body;
-    },
-    useKey: (key) => app.call('get_data', {}, { 'x-api-key': key }),
-    async log() {
-      return (await app.logText())
-        .split('\n')
-        .filter(Boolean)
-        .map((line) => JSON.parse(line) as LogLine);
-    },
-    async logText() {
-      await log.flush();
-      return logged;
-    },
-    async close() {
-      server.kill();
-      await service.close();
+  const served = await serveTestApp({ env: { ...storeEnv, ...env }, service, ...(clock && { clock }) }).catch(
+    async (error) => {
       await ownStore?.[Symbol.asyncDispose]();
+      throw error;
     },
-    [Symbol.asyncDispose]: () => app.close(),
+  );
+  async function close(): Promise<void> {
+    await served.close();
+    await ownStore?.[Symbol.asyncDispose]();
+  }
+  return {
+    ...served,
+    folder,
+    useKey: (key) => served.call('get_data', {}, { 'x-api-key': key }),
+    close,
+    [Symbol.asyncDispose]: close,
   };
-  return app;
 }
 
 /**
