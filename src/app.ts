@@ -25,10 +25,11 @@ import { openStore, prepareDataFolder, type Store } from './store/open.ts';
 import { createAccessLog } from './telemetry/access-log.ts';
 import { createMetrics, type Metrics, type ProcessUsage } from './telemetry/metrics.ts';
 import { createConfirm } from './tools/core/confirm.ts';
-import { makeTools, type ToolFile } from './tools/core/folder.ts';
+import { makePrompts, makeTools, type ToolFile } from './tools/core/folder.ts';
+import type { Prompt } from './tools/core/prompt.ts';
 import { createToolRunner } from './tools/core/run.ts';
 import type { Tool } from './tools/core/tool.ts';
-import { createToolDeps, type ToolDeps, toolsByName } from './tools/core/toolbox.ts';
+import { byName, createToolDeps, type ToolDeps } from './tools/core/toolbox.ts';
 import { createTools, RESERVED_NAMES } from './tools/index.ts';
 import { widgetResources } from './widgets/index.ts';
 
@@ -48,7 +49,9 @@ export interface ServiceOptions {
   readonly publicUrl: () => string;
   /** The tools to offer; those of tools/index.ts unless given. */
   readonly tools?: (deps: ToolDeps) => readonly Tool[];
-  /** Tools and resources of one's own, in addition. */
+  /** The prompts to offer; none unless given. */
+  readonly prompts?: (deps: ToolDeps) => readonly Prompt[];
+  /** Tools, prompts and resources of one's own, in addition. */
   readonly toolFiles?: readonly ToolFile[];
   /** The resources to offer; the widgets unless given. */
   readonly resources?: readonly Resource[];
@@ -88,7 +91,7 @@ function serviceOn(
   options: ServiceOptions & { readonly ageClock: Clock },
 ): Service {
   const { clock, ageClock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
-  const { toolFiles = [], resourceTemplates = [] } = options;
+  const { toolFiles = [], resourceTemplates = [], prompts: offeredPrompts = () => [] } = options;
   const { resources: offeredResources = widgetResources } = options;
   const { production, revocationLagMaxMs: lagMaxMs, keyCeilings: ceilings, rateLimit } = config;
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
@@ -107,6 +110,7 @@ function serviceOn(
   const observeGuard = metrics?.guard;
   const deps = createToolDeps({ verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, observeGuard });
   const tools = [...offered(deps), ...makeTools(toolFiles, deps, RESERVED_NAMES)];
+  const prompts = [...offeredPrompts(deps), ...makePrompts(toolFiles, deps)];
   const ownResources = toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources));
   const resources = [...offeredResources, ...ownResources];
   checkUris(resources);
@@ -117,6 +121,7 @@ function serviceOn(
     store,
     guards: deps.guards,
     tools,
+    prompts,
     resources,
     resourceTemplates,
     resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.verify, sha256),
@@ -158,6 +163,7 @@ interface AppParts {
   readonly store: Store;
   readonly guards: ToolDeps['guards'];
   readonly tools: readonly Tool[];
+  readonly prompts: readonly Prompt[];
   readonly resources: readonly Resource[];
   readonly resourceTemplates: readonly ResourceTemplate[];
   readonly resolveSubjects: ResolveSubjects;
@@ -170,7 +176,7 @@ interface AppParts {
 }
 
 function createApp(parts: AppParts): App {
-  const { config, publicUrl, keyDomain, store, tools, clock, random, log, metrics } = parts;
+  const { config, publicUrl, keyDomain, store, tools, prompts, clock, random, log, metrics } = parts;
   const { production, trustProxy } = config;
   const { feed } = keyDomain.verifier;
   const { replicaState } = store;
@@ -183,7 +189,11 @@ function createApp(parts: AppParts): App {
   metrics?.addGauges({ ...parts, feed, lagMaxMs: config.revocationLagMaxMs, sessions: () => sessions.count });
   const routes = createRoutes({
     ...parts,
-    methods: createMethods({ ...parts, tools: toolsByName(tools, config.keyCeilings.scopes) }),
+    methods: createMethods({
+      ...parts,
+      tools: byName('tool', tools, config.keyCeilings.scopes),
+      prompts: byName('prompt', prompts, config.keyCeilings.scopes),
+    }),
     runTool: createToolRunner(log, inFlight, confirm),
     confirm,
     sendText: createSendText(sendBudget),

@@ -10,7 +10,7 @@ import { BODY_BYTES_MAX } from '../src/http/body.ts';
 import { SUBJECT_CHARS_MAX } from '../src/jwt/identity.ts';
 import { KEYS_PER_USER_MAX } from '../src/keys/operations.ts';
 import { type ProblemCode, problemText } from '../src/problem.ts';
-import { TOOL_TIMEOUT_MS } from '../src/tools/core/tool.ts';
+import { TOOL_TIMEOUT_MS } from '../src/tools/core/operation.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { startServer } from './support/server-process.ts';

@@ -1,16 +1,20 @@
 // What the lists say: tools and resources as clients see them, and the server's own description.
 
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
+import type { Prompt } from '../tools/core/prompt.ts';
 import type { Tool } from '../tools/core/tool.ts';
 import type { Resource, ResourceFacts, ResourceTemplate } from './resource.ts';
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
 
-export const CAPABILITIES = {
+/** What a server without prompts has isn't announced. */
+export const capabilitiesOf = (prompts: ReadonlyMap<string, Prompt>) => ({
   tools: {},
   resources: {},
+  ...(prompts.size > 0 && { prompts: {} }),
+  ...(prompts.values().some(({ completes }) => completes) && { completions: {} }),
   extensions: { 'io.modelcontextprotocol/ui': {} },
-};
+});
 
 export const INSTRUCTIONS =
   'API keys for programs. create_api_key, list_api_keys, revoke_api_key and delete_api_key act for a signed-in user (Authorization: Bearer <JWT>). Other tools take an API key (X-API-Key, or Authorization: Bearer <key>). A new key is shown once: hand it to the user at once and do not repeat it later.';
@@ -26,6 +30,13 @@ export const describeTool = ({ name, title, description, annotations, widget, ..
   annotations: { title, ...annotations },
   // Early MCP Apps hosts read the flat key.
   ...(widget !== undefined && { _meta: { ui: { resourceUri: widget }, 'ui/resourceUri': widget } }),
+});
+
+export const describePrompt = (prompt: Prompt) => ({
+  name: prompt.name,
+  title: prompt.title,
+  description: prompt.description,
+  arguments: prompt.arguments,
 });
 
 const describeFacts = ({ name, title, description, mimeType, meta }: ResourceFacts) => ({

@@ -1,14 +1,14 @@
-// What the server does for each method, as a pure plan: a result, an error, or the tool call to make.
-// Making the call, and everything about HTTP, is left to the transports.
+// What the server does for each method, as a pure plan: a result, an error, or the call to make. Making the call, and
+// everything about HTTP, is left to the transports.
 
-import { metaApiKey } from '../http/credentials.ts';
 import { once } from '../lib/memoize.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
-import { withoutMeta } from '../tools/core/call.ts';
+import type { Prompt } from '../tools/core/prompt.ts';
 import type { Tool } from '../tools/core/tool.ts';
 import {
-  CAPABILITIES,
+  capabilitiesOf,
+  describePrompt,
   describeResource,
   describeTemplate,
   describeTool,
@@ -16,27 +16,11 @@ import {
   SERVER_INFO,
 } from './descriptions.ts';
 import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, type MessageContext, MODERN_VERSIONS } from './era.ts';
-import { CODES, type Params, type RequestMessage, type RpcError } from './message.ts';
+import { CODES, type RequestMessage } from './message.ts';
 import { type MirroredParam, mirroredParams, mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
+import { callPlan, failed, invalidParams, type Method, membersOf, type Plan, result } from './plan.ts';
+import { completeArgument, getPrompt } from './prompts.ts';
 import type { Resource, ResourceTemplate } from './resource.ts';
-
-export type ProgressToken = string | number;
-
-/** A tool call to make: what the message asks for. */
-export interface ToolPlan {
-  readonly kind: 'tool';
-  readonly tool: Tool;
-  readonly input: unknown;
-  readonly metaApiKey: string | null;
-  readonly progressToken: ProgressToken | undefined;
-  readonly clientCapabilities: JsonObject;
-}
-
-export type Plan =
-  /** The members of the result object, as JSON text without the braces. */
-  | { readonly kind: 'result'; readonly members: string }
-  | { readonly kind: 'error'; readonly status: 200 | 400 | 404; readonly error: RpcError }
-  | ToolPlan;
 
 export interface Methods {
   plan(request: RequestMessage, context: MessageContext): Plan;
@@ -46,6 +30,7 @@ export interface Methods {
 
 export interface MethodsOptions {
   readonly tools: ReadonlyMap<string, Tool>;
+  readonly prompts: ReadonlyMap<string, Prompt>;
   readonly resources: readonly Resource[];
   readonly resourceTemplates: readonly ResourceTemplate[];
 }
@@ -54,6 +39,8 @@ export interface MethodsOptions {
 const CACHE_MS = 3_600_000;
 
 const MODERN_MEMBERS = `"resultType":"complete","_meta":${JSON.stringify({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO })},`;
+
+const NO_COMPLETION = membersOf({ completion: { values: [], total: 0, hasMore: false } });
 
 /** What differs between the eras, beside which methods there are. */
 const ERA_FACTS = {
@@ -66,9 +53,8 @@ const ERA_FACTS = {
   },
 } as const;
 
-type Method = (params: Params, context: MessageContext) => Plan;
-
-export function createMethods({ tools, resources, resourceTemplates }: MethodsOptions): Methods {
+export function createMethods({ tools, prompts, resources, resourceTemplates }: MethodsOptions): Methods {
+  const capabilities = capabilitiesOf(prompts);
   // Encoded once: a batch may ask for the same page a hundred times.
   const resourcesByUri = new Map(
     resources.map((resource) => [resource.uri, once(() => contentsOf(resource.uri, resource, resource.read()))]),
@@ -77,6 +63,7 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
 
   // Made at first use: a start needs no schemas.
   const toolsJson = once(() => membersOf({ tools: Array.from(tools.values(), describeTool) }));
+  const promptsJson = once(() => membersOf({ prompts: Array.from(prompts.values(), describePrompt) }));
   const resourcesJson = once(() => membersOf({ resources: resources.map(describeResource) }));
   const templatesJson = once(() => membersOf({ resourceTemplates: resourceTemplates.map(describeTemplate) }));
 
@@ -90,13 +77,13 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
   const initialize: Method = ({ protocolVersion }) => {
     if (typeof protocolVersion !== 'string') return invalidParams('protocolVersion must be a string');
     const known = LEGACY_VERSIONS.includes(protocolVersion);
-    const about = { capabilities: CAPABILITIES, serverInfo: SERVER_INFO, instructions: INSTRUCTIONS };
+    const about = { capabilities, serverInfo: SERVER_INFO, instructions: INSTRUCTIONS };
     return result(membersOf({ protocolVersion: known ? protocolVersion : LATEST_LEGACY_VERSION, ...about }));
   };
 
   const discovered = membersOf({
     supportedVersions: MODERN_VERSIONS,
-    capabilities: CAPABILITIES,
+    capabilities,
     instructions: INSTRUCTIONS,
   });
 
@@ -109,8 +96,9 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
     return params;
   }
 
-  const callTool: Method = (params, { era, clientCapabilities, headers }) => {
-    const { name, arguments: given = {}, _meta: meta } = params;
+  const callTool: Method = (params, context) => {
+    const { era, clientCapabilities, headers } = context;
+    const { name, arguments: given = {} } = params;
     if (typeof name !== 'string') return invalidParams('name must be a string');
     if (!isObject(given)) return invalidParams('arguments must be an object');
     const tool = tools.get(name);
@@ -124,15 +112,7 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
         return failed(400, CODES.missingClientCapability, message, { requiredCapabilities });
       }
     }
-    const input = withoutMeta(given);
-    return {
-      kind: 'tool',
-      tool,
-      input: input.fields,
-      metaApiKey: metaApiKey(meta) ?? metaApiKey(input.meta),
-      progressToken: progressTokenOf(meta),
-      clientCapabilities,
-    };
+    return callPlan(tool, given, params, context);
   };
 
   const readResource: Method = ({ uri }, { era }) => {
@@ -147,12 +127,22 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
     return failed(200, facts.resourceNotFound, 'Resource not found', { uri: redact(uri) });
   };
 
+  const noCompletion: Method = (_params, { era }) => result(`${ERA_FACTS[era].members}${NO_COMPLETION}`);
   const common: readonly (readonly [string, Method])[] = [
     ['tools/list', list(toolsJson)],
     ['tools/call', callTool],
     ['resources/list', list(resourcesJson)],
     ['resources/templates/list', list(templatesJson)],
     ['resources/read', readResource],
+    ...(capabilities.prompts
+      ? ([
+          ['prompts/list', list(promptsJson)],
+          ['prompts/get', getPrompt(prompts)],
+        ] as const)
+      : []),
+    ...(capabilities.completions
+      ? ([['completion/complete', completeArgument(prompts, resourceTemplates, noCompletion)]] as const)
+      : []),
   ];
   const methods: Readonly<Record<Era, ReadonlyMap<string, Method>>> = {
     legacy: new Map([...common, ['initialize', initialize], ['ping', () => result('')]]),
@@ -169,26 +159,11 @@ export function createMethods({ tools, resources, resourceTemplates }: MethodsOp
   };
 }
 
-const result = (members: string): Plan => ({ kind: 'result', members });
-const failed = (status: 200 | 400 | 404, code: number, message: string, data?: unknown): Plan => ({
-  kind: 'error',
-  status,
-  error: { code, message, data },
-});
-const invalidParams = (message: string) => failed(200, CODES.invalidParams, message);
-
-const membersOf = (value: object) => JSON.stringify(value).slice(1, -1);
-
 const contentsOf = (
   uri: string,
   { mimeType, meta }: Pick<Resource, 'mimeType' | 'meta'>,
   content: ReturnType<Resource['read']>,
 ): string => membersOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] });
-
-function progressTokenOf(meta: JsonObject | undefined): ProgressToken | undefined {
-  const token = meta?.progressToken;
-  return typeof token === 'string' || Number.isSafeInteger(token) ? (token as ProgressToken) : undefined;
-}
 
 /** The required capabilities the client lacks; undefined when it has all. */
 function missingCapabilities({ requiresClient }: Tool, declared: JsonObject): Record<string, object> | undefined {

@@ -4,7 +4,7 @@ import type { RequestContext } from '../http/context.ts';
 import type { EventStream } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
 import { notificationText } from './message.ts';
-import type { ProgressToken } from './methods.ts';
+import type { ProgressToken } from './plan.ts';
 
 /**
  * `Call.progress` for a client that sent a token. Progress that does not increase is left out (basic/patterns/progress:

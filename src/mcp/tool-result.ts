@@ -1,18 +1,19 @@
-// The result of tools/call as JSON text, and what each problem becomes over MCP.
+// The result of a call as JSON text, and what each problem becomes over MCP.
 
 import { challengeFor } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Result } from '../lib/result.ts';
 import { detailOf, type Problem, type ProblemCode, retryAfterSeconds } from '../problem.ts';
+import type { Operation, Output } from '../tools/core/operation.ts';
 import type { ToolResult } from '../tools/core/run.ts';
-import type { ToolOutput } from '../tools/core/tool.ts';
 import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';
-import type { Methods, ToolPlan } from './methods.ts';
+import type { Methods } from './methods.ts';
+import type { CallPlan } from './plan.ts';
 
 /**
- * How a problem is reported. `tool`: in-band, as a result with `isError`, so that an agent reads it. `http`: by HTTP,
- * because the request is wrong, not the call. A number: the code of a JSON-RPC error.
+ * How a problem of a tool is reported. `tool`: in-band, as a result with `isError`, so that an agent reads it. `http`: by
+ * HTTP, because the request is wrong, not the call. A number: the code of a JSON-RPC error.
  */
 const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   invalid_json: CODES.parse,
@@ -48,6 +49,12 @@ export function rpcErrorOf(problem: Problem, requestId: string): RpcError | unde
   return { code, message: detailOf(problem), data: { requestId } };
 }
 
+/** The JSON-RPC error of a prompt's problem: an agent does not read it, and there is no in-band form. */
+function promptError(problem: Problem, requestId: string): RpcError {
+  if (problem.code !== 'invalid_input') return rpcErrorOf(problem, requestId) ?? deniedError(problem);
+  return { code: CODES.invalidParams, message: sentenceOf(problem), data: { issues: problem.issues } };
+}
+
 /** A denial of anything but a tool call, for which there is no in-band form. */
 export const deniedError = (problem: Problem): RpcError => ({
   code: CODES.denied,
@@ -58,7 +65,7 @@ export const deniedError = (problem: Problem): RpcError => ({
 /**
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded with the call.
  */
-export function toolResultMembers(answer: Result<ToolOutput, Problem>): string {
+export function toolResultMembers(answer: Result<Output, Problem>): string {
   if (!answer.ok) return refusalMembers(sentenceOf(answer.error), hintOf(answer.error));
   const { value } = answer;
   if ('json' in value) {
@@ -93,29 +100,37 @@ function hintOf(problem: Problem): string | null {
 /** 202 Accepted, for notifications. */
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
-/** The message that answers a tools/call. */
-export function toolResultText(
-  methods: Methods,
-  { id, era, requestId }: { readonly id: Id; readonly era: Era; readonly requestId: string },
-  result: ToolResult,
-): string {
-  const error = result.ok ? undefined : rpcErrorOf(result.error, requestId);
-  return error === undefined
-    ? resultText(id, methods.withEraMembers(era, toolResultMembers(result)))
-    : errorText(id, error);
+/** Which call a message answers. */
+export interface Answered {
+  readonly id: Id;
+  readonly era: Era;
+  readonly requestId: string;
+  readonly operation: Pick<Operation, 'kind'>;
 }
 
-/** The text that answers a call has at least this many characters: JSON is in it twice (toolResultMembers). */
-export const resultCharsMin = (result: ToolResult): number =>
-  result.ok && 'json' in result.value ? 2 * result.value.json.length : 0;
+/** The message that answers a call. */
+export function callResultText(methods: Methods, answered: Answered, result: ToolResult): string {
+  const { id, era, requestId, operation } = answered;
+  const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
+  const error = result.ok ? undefined : problemError(result.error, requestId);
+  if (error !== undefined) return errorText(id, error);
+  const isTool = operation.kind === 'tool';
+  const members =
+    result.ok && !isTool && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
+  return resultText(id, methods.withEraMembers(era, members));
+}
 
-/** The challenge for a user's tool without a valid token: the one refusal that a client can mend by itself. */
+/** The text that answers a call has at least this many characters: a tool's JSON is in it twice (toolResultMembers). */
+export const resultCharsMin = (result: ToolResult, { kind }: Operation): number =>
+  result.ok && 'json' in result.value ? (kind === 'tool' ? 2 : 1) * result.value.json.length : 0;
+
+/** The challenge for a user's tool or prompt without a valid token: the one refusal that a client can mend by itself. */
 export function oauthChallenge(
-  { tool }: ToolPlan,
+  { operation }: CallPlan,
   result: ToolResult,
   metadataUrl: () => string | null,
 ): { readonly problem: Problem; readonly header: string | null } | null {
-  if (result.ok || tool.credential !== 'user_jwt') return null;
+  if (result.ok || operation.credential !== 'user_jwt') return null;
   const { error: problem } = result;
   if (problem.code !== 'missing_token' && problem.code !== 'invalid_token') return null;
   const url = metadataUrl();

@@ -14,7 +14,7 @@ import type { Handler } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, chain, err, type Result } from '../lib/result.ts';
-import { classify, type Era, type IncomingRequest, legacyContext } from '../mcp/era.ts';
+import { classify, type IncomingRequest, legacyContext } from '../mcp/era.ts';
 import {
   carriesApiKey,
   errorText,
@@ -24,9 +24,10 @@ import {
   type RequestMessage,
   resultText,
 } from '../mcp/message.ts';
-import type { Methods, ToolPlan } from '../mcp/methods.ts';
+import type { Methods } from '../mcp/methods.ts';
+import type { CallPlan } from '../mcp/plan.ts';
 import { type ProgressResponse, progressResponse } from '../mcp/progress.ts';
-import { accepted, deniedError, oauthChallenge, toolResultText } from '../mcp/tool-result.ts';
+import { type Answered, accepted, callResultText, deniedError, oauthChallenge } from '../mcp/tool-result.ts';
 import type { Problem } from '../problem.ts';
 import { type Call, callOf } from '../tools/core/call.ts';
 import type { Confirm } from '../tools/core/confirm.ts';
@@ -79,21 +80,20 @@ export function mcpRoute(options: McpRouteOptions): Handler {
         return reply(context, resultText(id, plan.members));
       case 'error':
         return reply(context, errorText(id, plan.error), { status: plan.status });
-      case 'tool':
+      case 'call':
         return answerCall(context, incoming, plan);
     }
   }
 
-  function answerCall(context: RequestContext, { request, era }: IncomingRequest, plan: ToolPlan): Awaitable<Response> {
-    const { progressToken: token } = plan;
+  function answerCall(context: RequestContext, { request, era }: IncomingRequest, plan: CallPlan): Awaitable<Response> {
+    const { operation, progressToken: token } = plan;
     const progress = token === undefined || !takesEvents(context) ? null : progressResponse(streams, context, token);
     const call = callOf(context, plan.metaApiKey, progress === null ? plan : { ...plan, progress: progress.report });
     // Closing the answer's stream cancels the call, but only in the modern era.
-    const result = runTool(plan.tool, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
-    const answered = chain(holdingOpen(context, plan.tool.timeoutMs, result), answerResult, {
+    const result = runTool(operation, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
+    const answered = chain(holdingOpen(context, operation.timeoutMs, result), answerResult, {
       context,
-      id: request.id,
-      era,
+      answered: { id: request.id, era, requestId: context.requestId, operation },
       plan,
       call,
       progress,
@@ -103,13 +103,11 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   }
 
   function answerResult(result: ToolResult, made: MadeCall): Response {
-    const { context, id, era, plan, call, progress } = made;
-    const { requestId } = context;
+    const { context, answered, plan, call, progress } = made;
     const challenge = oauthChallenge(plan, result, metadataUrl);
-    if (challenge !== null) return problemResponse(challenge.problem, requestId, challenge.header);
-    const about = { id, era, requestId };
-    const text = toolResultText(methods, about, result);
-    const overloaded = () => toolResultText(methods, about, err(OVERLOADED));
+    if (challenge !== null) return problemResponse(challenge.problem, context.requestId, challenge.header);
+    const text = callResultText(methods, answered, result);
+    const overloaded = () => callResultText(methods, answered, err(OVERLOADED));
     const streamed = progress?.finish(text, overloaded);
     if (streamed !== undefined) {
       call.release();
@@ -123,10 +121,10 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   }
 
   function renew(this: MadeCall) {
-    const { context, call } = this;
+    const { context, answered, call } = this;
     return confirm(call)?.then((problem) => {
       if (problem === undefined) return undefined;
-      const text = toolResultText(methods, { ...this, requestId: context.requestId }, err(problem));
+      const text = callResultText(methods, answered, err(problem));
       return reply(context, text, { rateLimit: call.rateLimit });
     });
   }
@@ -140,11 +138,13 @@ export function mcpRoute(options: McpRouteOptions): Handler {
         return { id, text: full ? errorText(id, deniedError(OVERLOADED)) : resultText(id, plan.members) };
       case 'error':
         return { id, text: errorText(id, plan.error) };
-      case 'tool': {
+      case 'call': {
+        const { operation } = plan;
         const call = callOf(context, plan.metaApiKey);
-        const result = full ? err(OVERLOADED) : await runTool(plan.tool, plan.input, call);
-        const text = toolResultText(methods, { id, era: 'legacy', requestId }, result);
-        return result.ok ? { id, text, success: call } : { id, text };
+        const result = full ? err(OVERLOADED) : await runTool(operation, plan.input, call);
+        const answered: Answered = { id, era: 'legacy', requestId, operation };
+        const text = callResultText(methods, answered, result);
+        return result.ok ? { id, text, success: { call, answered } } : { id, text };
       }
     }
   }
@@ -182,14 +182,13 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   }
 
   function renewBatch(context: RequestContext, answers: BatchAnswer[]) {
-    const { requestId } = context;
     let changed = false;
     const renewing = answers.flatMap(({ id, success }, index) => {
-      if (id === undefined || success === undefined) return [];
-      const confirmed = confirm(success)?.then((problem) => {
+      if (success === undefined) return [];
+      const confirmed = confirm(success.call)?.then((problem) => {
         if (problem === undefined) return;
         changed = true;
-        answers[index] = { id, text: toolResultText(methods, { id, era: 'legacy', requestId }, err(problem)) };
+        answers[index] = { id, text: callResultText(methods, success.answered, err(problem)) };
       });
       return confirmed ?? [];
     });
@@ -232,23 +231,22 @@ const carriesAny = ({ request }: RequestContext, body: unknown): boolean =>
 /** What it takes to answer a call once its result is there. */
 interface MadeCall extends Perishable {
   readonly context: RequestContext;
-  readonly id: Id;
-  readonly era: Era;
-  readonly plan: ToolPlan;
+  readonly answered: Answered;
+  readonly plan: CallPlan;
   readonly call: Call;
   readonly progress: ProgressResponse | null;
 }
 
 /** Ends what the calls of a batch hold until its response has left. */
 function release(answers: readonly BatchAnswer[]): void {
-  for (const { success } of answers) success?.release();
+  for (const { success } of answers) success?.call.release();
 }
 
 interface BatchAnswer {
   readonly id: Id | undefined;
   readonly text: string;
-  /** The call, if it succeeded. */
-  readonly success?: Call;
+  /** Only of a call that succeeded. */
+  readonly success?: { readonly call: Call; readonly answered: Answered };
 }
 
 interface ReplyOptions {

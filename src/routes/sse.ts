@@ -26,19 +26,22 @@ import {
   readMessage,
   resultText,
 } from '../mcp/message.ts';
-import type { Methods, ToolPlan } from '../mcp/methods.ts';
+import type { Methods } from '../mcp/methods.ts';
+import type { CallPlan } from '../mcp/plan.ts';
 import { progressReporter } from '../mcp/progress.ts';
 import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
 import {
+  type Answered,
   accepted,
+  callResultText,
   deniedError,
   oauthChallenge,
   refusalMembers,
   resultCharsMin,
-  toolResultText,
 } from '../mcp/tool-result.ts';
 import type { Problem } from '../problem.ts';
 import { type Call, callOf } from '../tools/core/call.ts';
+import type { Operation } from '../tools/core/operation.ts';
 import type { RunTool, ToolResult } from '../tools/core/run.ts';
 
 export interface SseRouteOptions {
@@ -108,15 +111,15 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
     const plan = message.kind === 'request' ? methods.plan(message, legacyContext(request.headers)) : undefined;
-    const call = callOf(context, plan?.kind === 'tool' ? plan.metaApiKey : keyIn(message));
+    const call = callOf(context, plan?.kind === 'call' ? plan.metaApiKey : keyIn(message));
     const callers = await resolveSubjects(call.credentials, call.clientAddress);
-    const found = sessions.find(sessionId, callers, plan?.kind === 'tool');
+    const found = sessions.find(sessionId, callers, plan?.kind === 'call');
     if (!found.ok) return problemResponse(found.error, requestId);
     const session = found.value;
     if (message.kind === 'notification') takeNotification(session, message);
     if (message.kind !== 'request' || plan === undefined) return accepted();
     session.used = true;
-    if (plan.kind === 'tool') return takeCall(context, session, message, plan, call);
+    if (plan.kind === 'call') return takeCall(context, session, message, plan, call);
     const { id } = message;
     const textOf = () => (plan.kind === 'result' ? resultText(id, plan.members) : errorText(id, plan.error));
     send(session, textOf, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
@@ -127,10 +130,11 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     context: RequestContext,
     session: Session,
     { id }: RequestMessage,
-    plan: ToolPlan,
+    plan: CallPlan,
     call: Call,
   ): Awaitable<Response> {
     const { requestId } = context;
+    const { operation } = plan;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
     if (session.calls.size >= SESSION_CALLS_MAX) return problemResponse(OVERLOADED, requestId);
     const cancel = new AbortController();
@@ -141,25 +145,32 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
         : progressReporter(plan.progressToken, (data) => session.stream.offer({ event: 'message', data }));
     if (progress !== undefined) call.progress = progress.report;
 
-    const answered = chain(runTool(plan.tool, plan.input, call, cancel), (result) => {
+    const answered = chain(runTool(operation, plan.input, call, cancel), (result) => {
       progress?.stop();
       const challenge = oauthChallenge(plan, result, metadataUrl);
       // A cancelled request gets no answer (basic/utilities/cancellation).
-      if (challenge === null && !cancel.signal.aborted) sendResult(session, id, requestId, result);
+      if (challenge === null && !cancel.signal.aborted)
+        sendResult(session, { id, era: 'legacy', requestId, operation }, result);
       call.release();
       sessions.callEnded(session, id);
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the answer to the POST.
-    const waits = plan.tool.credential === 'user_jwt' && metadataUrl() !== null;
-    return waits ? holdingOpen(context, plan.tool.timeoutMs, answered) : accepted();
+    const waits = operation.credential === 'user_jwt' && metadataUrl() !== null;
+    return waits ? holdingOpen(context, operation.timeoutMs, answered) : accepted();
   }
 
-  function sendResult(session: Session, id: Id, requestId: string, result: ToolResult): void {
-    const textOf = (answer: ToolResult) => toolResultText(methods, { id, era: 'legacy', requestId }, answer);
-    const refusal = (why: Sent) =>
-      why === 'too_large' ? resultText(id, refusalMembers(TOO_LARGE)) : textOf(err(OVERLOADED));
-    send(session, () => textOf(result), refusal, resultCharsMin(result));
+  function sendResult(
+    session: Session,
+    answered: Answered & { readonly operation: Operation },
+    result: ToolResult,
+  ): void {
+    const { id, operation } = answered;
+    const textOf = (answer: ToolResult) => callResultText(methods, answered, answer);
+    const tooLarge = () =>
+      operation.kind === 'tool' ? resultText(id, refusalMembers(TOO_LARGE)) : errorText(id, TOO_LARGE_ERROR);
+    const refusal = (why: Sent) => (why === 'too_large' ? tooLarge() : textOf(err(OVERLOADED)));
+    send(session, () => textOf(result), refusal, resultCharsMin(result, operation));
   }
 
   /** Sends an answer, or why it can't be had here. A client that leaves even that unread is cut off. */

@@ -14,8 +14,9 @@ import { isObject } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
 import { type Call, callOf, type SplitInput, withoutMeta } from '../tools/core/call.ts';
 import type { Confirm } from '../tools/core/confirm.ts';
+import type { Output } from '../tools/core/operation.ts';
 import type { RunTool } from '../tools/core/run.ts';
-import type { Tool, ToolOutput } from '../tools/core/tool.ts';
+import type { Tool } from '../tools/core/tool.ts';
 
 export interface ToolRouteOptions {
   readonly runTool: RunTool;
@@ -52,7 +53,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     return chain(answered, respond, { context, call, renew });
   }
 
-  function respond(answered: Result<ToolOutput, Problem>, made: MadeCall): Response {
+  function respond(answered: Result<Output, Problem>, made: MadeCall): Response {
     const { context, call } = made;
     if (!answered.ok) return refuse(context, answered.error, call.rateLimit);
     context.perishable = made;
@@ -75,7 +76,7 @@ interface MadeCall extends Perishable {
   readonly call: Call;
 }
 
-const textOf = (answer: ToolOutput): string => ('json' in answer ? answer.json : answer.contentJson);
+const textOf = (answer: Output): string => ('json' in answer ? answer.json : answer.contentJson);
 
 function inputOf(body: unknown): Result<SplitInput, Problem> {
   if (body === undefined) return ok({ fields: {}, meta: undefined });

@@ -10,7 +10,9 @@ import { type Awaitable, chain, isPromise } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { SERVER_VERSION } from '../lib/server-info.ts';
 import { CODES } from '../mcp/message.ts';
-import type { Methods, Plan } from '../mcp/methods.ts';
+import type { Methods } from '../mcp/methods.ts';
+import type { Plan } from '../mcp/plan.ts';
+import type { Operation } from '../tools/core/operation.ts';
 import type { RunTool, ToolResult } from '../tools/core/run.ts';
 import { type Counter, createRegistry, type Histogram } from './prometheus.ts';
 
@@ -23,6 +25,13 @@ const STORE_BUCKETS_S = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 
 
 /** Any tool or method that the server doesn't have. */
 const OTHER = 'other';
+
+/** The method that calls an operation. */
+const METHODS: Readonly<Record<Operation['kind'], string>> = {
+  tool: 'tools/call',
+  prompt: 'prompts/get',
+  completion: 'completion/complete',
+};
 
 /** What only the runtime knows of the process. */
 export interface ProcessUsage {
@@ -79,20 +88,21 @@ export function createMetrics(clock: Clock): Metrics {
 
   return {
     runTool(transport, runTool) {
-      const successes = new Map<string, Histogram>(); // at hand, because nearly all calls are
-      function observe(result: ToolResult, { tool, startedMs }: Started): ToolResult {
+      const successes = new Map<Operation, Histogram>(); // at hand, because nearly all calls are
+      function observe(result: ToolResult, { operation, startedMs }: Started): ToolResult {
         const errorType = errorTypeOf(result);
-        let durations = errorType === '' ? successes.get(tool) : undefined;
+        let durations = errorType === '' ? successes.get(operation) : undefined;
         if (durations === undefined) {
-          durations = operations('tools/call', tool, errorType, transport);
-          if (errorType === '') successes.set(tool, durations);
+          const { kind, name } = operation;
+          durations = operations(METHODS[kind], kind === 'tool' ? name : '', errorType, transport);
+          if (errorType === '') successes.set(operation, durations);
         }
         durations.observe(secondsSince(startedMs));
         return result;
       }
-      return (tool, input, call, canceller) => {
-        const started = { tool: tool.name, startedMs: clock.monotonicMs() };
-        return chain(runTool(tool, input, call, canceller), observe, started);
+      return (operation, input, call, canceller) => {
+        const started = { operation, startedMs: clock.monotonicMs() };
+        return chain(runTool(operation, input, call, canceller), observe, started);
       };
     },
 
@@ -102,7 +112,7 @@ export function createMetrics(clock: Clock): Metrics {
         plan(request, context) {
           const startedMs = clock.monotonicMs();
           const plan = methods.plan(request, context);
-          // A tool's call is counted when it ends.
+          // A call is counted when it ends.
           if (plan.kind === 'result' || plan.kind === 'error') {
             const { method, tool } = shownAs(request.method, plan);
             const errorType = plan.kind === 'error' ? String(plan.error.code) : '';
@@ -181,7 +191,7 @@ export function createMetrics(clock: Clock): Metrics {
 }
 
 interface Started {
-  readonly tool: string;
+  readonly operation: Operation;
   readonly startedMs: number;
 }
 

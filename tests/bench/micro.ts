@@ -10,7 +10,7 @@ import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
 import { toolResultMembers } from '../../src/mcp/tool-result.ts';
 import { Call } from '../../src/tools/core/call.ts';
-import { callTool } from '../../src/tools/core/run.ts';
+import { runOperation } from '../../src/tools/core/run.ts';
 import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
 import { getData } from '../../src/tools/get-data.ts';
 import { createTools } from '../../src/tools/index.ts';
@@ -53,7 +53,7 @@ const loads = { REST: restGetData(key), 'MCP 2025-11-25': mcp2025GetData(key), '
 const source = () => '127.0.0.1';
 const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: null }, source);
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
-const answer = await callTool(tool, {}, newCall());
+const answer = await runOperation(tool, {}, newCall());
 const call = newCall();
 const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 await guards.apiKey(call);
@@ -65,7 +65,7 @@ const STEPS: Record<string, () => unknown> = {
   'hash a key': () => hashKey(Bun.SHA256.hash, key),
   'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, source),
   'key guard with rate limit': () => guards.apiKey(newCall()),
-  'callTool: guards, input, run, output': () => callTool(tool, {}, newCall()),
+  'run a tool: guards, input, run, output': () => runOperation(tool, {}, newCall()),
   "encode a tool's result for MCP": () => toolResultMembers(answer),
   'headers of an answer': () => responseHeaders(call.rateLimit),
   'make a Response': () => new Response('{}', { headers: responseHeaders(call.rateLimit) }),

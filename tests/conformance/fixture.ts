@@ -1,10 +1,11 @@
-// The tools and resources that the conformance suite asks a server for, made with this project's own defineTool.
+// The tools, prompts and resources that the conformance suite asks a server for, made with this project's own functions.
 // Their names, texts and values are the suite's.
 
 import * as v from 'valibot';
 import { ok } from '../../src/lib/result.ts';
 import type { Resource, ResourceTemplate } from '../../src/mcp/resource.ts';
 import type { ToolContent } from '../../src/tools/core/content.ts';
+import { definePrompt, type Prompt, type PromptMessages } from '../../src/tools/core/prompt.ts';
 import { defineTool, type Tool, type ToolFacts } from '../../src/tools/core/tool.ts';
 import { anyone, facts } from '../support/tools.ts';
 
@@ -116,6 +117,45 @@ export const fixtureTools: readonly Tool[] = [
   ),
   answering('test_streaming_elicitation', 'Asks nothing of the client on its stream', { content: [text('done')] }),
   answering('test_logging_tool', 'Logs nothing to a client that did not ask', { content: [text('done')] }),
+];
+
+const user = (...contents: PromptMessages['messages'][number]['content'][]) =>
+  ok({ messages: contents.map((content) => ({ role: 'user' as const, content })) });
+
+const promptFacts = (name: string, description: string) => ({ name, title: name, description });
+
+export const fixturePrompts: readonly Prompt[] = [
+  definePrompt(anyone, {
+    ...promptFacts('test_simple_prompt', 'One message'),
+    arguments: nothing,
+    run: () => user(text('This is a simple prompt for testing.')),
+  }),
+  definePrompt(anyone, {
+    ...promptFacts('test_prompt_with_arguments', 'One message with its two arguments'),
+    arguments: v.strictObject({
+      arg1: v.pipe(v.string(), v.description('First test argument')),
+      arg2: v.pipe(v.string(), v.description('Second test argument')),
+    }),
+    run: ({ arg1, arg2 }) => user(text(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)),
+    complete: { arg1: (value) => ok(['paris', 'park', 'party'].filter((name) => name.startsWith(value))) },
+  }),
+  definePrompt(anyone, {
+    ...promptFacts('test_prompt_with_embedded_resource', 'A resource, and a message about it'),
+    arguments: v.strictObject({ resourceUri: v.pipe(v.string(), v.description('URI of the resource to embed')) }),
+    run: ({ resourceUri: uri }) =>
+      user(
+        {
+          type: 'resource',
+          resource: { uri, mimeType: 'text/plain', text: 'Embedded resource content for testing.' },
+        },
+        text('Please process the embedded resource above.'),
+      ),
+  }),
+  definePrompt(anyone, {
+    ...promptFacts('test_prompt_with_image', 'An image, and a message about it'),
+    arguments: nothing,
+    run: () => user(image, text('Please analyze the image above.')),
+  }),
 ];
 
 export const fixtureResources: readonly Resource[] = [

@@ -3,7 +3,7 @@
 
 import { join } from 'node:path';
 import { createTestApp } from '../support/test-app.ts';
-import { fixtureResources, fixtureTemplates, fixtureTools } from './fixture.ts';
+import { fixturePrompts, fixtureResources, fixtureTemplates, fixtureTools } from './fixture.ts';
 
 const SUITE = join(import.meta.dir, '../../node_modules/@modelcontextprotocol/conformance/dist/index.js');
 const RUNS = [
@@ -23,6 +23,7 @@ async function run(url: string, args: readonly string[]): Promise<number> {
 
 await using app = await createTestApp({
   tools: () => fixtureTools,
+  prompts: () => fixturePrompts,
   resources: fixtureResources,
   resourceTemplates: fixtureTemplates,
 });

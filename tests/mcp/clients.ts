@@ -18,6 +18,12 @@ export interface ToolResult {
 export interface Connected {
   listTools(): Promise<{ tools: { name: string }[] }>;
   listResources(): Promise<{ resources: { uri: string }[] }>;
+  listPrompts(): Promise<{ prompts: { name: string }[] }>;
+  getPrompt(prompt: { name: string; arguments: Record<string, string> }): Promise<{ messages: unknown[] }>;
+  complete(request: {
+    ref: { type: 'ref/prompt'; name: string };
+    argument: { name: string; value: string };
+  }): Promise<{ completion: { values: string[] } }>;
   callTool(call: { name: string; arguments?: Record<string, unknown> }): Promise<ToolResult>;
   close(): Promise<void>;
 }

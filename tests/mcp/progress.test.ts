@@ -8,7 +8,7 @@ import { createSendBudget } from '../../src/http/send-budget.ts';
 import { createLog } from '../../src/log/log.ts';
 import { progressResponse } from '../../src/mcp/progress.ts';
 import { Call } from '../../src/tools/core/call.ts';
-import { callTool } from '../../src/tools/core/run.ts';
+import { runOperation } from '../../src/tools/core/run.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, eventReader, type HeaderMap, modern, post, postRaw, request } from '../support/mcp.ts';
@@ -219,7 +219,7 @@ describe('a client that goes away', () => {
     const steered = steeredTool();
     const request = new AbortController();
     const credentials = { xApiKey: null, bearer: null, metaApiKey: null };
-    const answer = callTool(steered.tool, {}, new Call('r', credentials, () => 'here'), request);
+    const answer = runOperation(steered.tool, {}, new Call('r', credentials, () => 'here'), request);
     steered.finish();
     expect(await answer).toMatchObject({ ok: true });
     await Bun.sleep(0);

@@ -3,7 +3,9 @@
 import { expect, test } from 'bun:test';
 import type {
   CallToolResult,
+  GetPromptResult,
   Implementation,
+  Prompt,
   Resource,
   ResourceTemplate,
   ContentBlock as SdkContentBlock,
@@ -12,17 +14,21 @@ import type {
   ToolAnnotations,
 } from '@modelcontextprotocol/sdk/types.js';
 import type {
-  CAPABILITIES,
+  capabilitiesOf,
+  describePrompt,
   describeResource,
   describeTemplate,
   describeTool,
   SERVER_INFO,
 } from '../../src/mcp/descriptions.ts';
 import type { ContentBlock, ToolContent } from '../../src/tools/core/content.ts';
+import type { PromptMessages } from '../../src/tools/core/prompt.ts';
 import type { ToolFacts } from '../../src/tools/core/tool.ts';
 
 type Fits<A, B> = [A] extends [B] ? true : false;
 type Same<A, B> = [Fits<A, B>, Fits<B, A>];
+/** The SDK's types are for writing, too. */
+type Mutable<T> = T extends object ? { -readonly [Name in keyof T]: Mutable<T[Name]> } : T;
 type OfType<Union, Type> = Extract<Union, { type: Type }>;
 
 const SAME: [true, true] = [true, true];
@@ -46,8 +52,10 @@ test('what the lists say fits the types of the SDK', () => {
     true satisfies Fits<ReturnType<typeof describeResource>, Resource>,
     true satisfies Fits<ReturnType<typeof describeTemplate>, ResourceTemplate>,
     true satisfies Fits<typeof SERVER_INFO, Implementation>,
-    true satisfies Fits<typeof CAPABILITIES, ServerCapabilities>,
+    true satisfies Fits<Mutable<ReturnType<typeof describePrompt>>, Prompt>,
+    true satisfies Fits<Mutable<PromptMessages>, Pick<GetPromptResult, 'description' | 'messages'>>,
+    true satisfies Fits<ReturnType<typeof capabilitiesOf>, ServerCapabilities>,
     true satisfies Fits<ToolFacts['annotations'], ToolAnnotations>,
   ];
-  expect(listed).toHaveLength(6);
+  expect(listed).toHaveLength(8);
 });

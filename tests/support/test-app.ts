@@ -27,7 +27,8 @@ export interface TestApp extends PublicTestApp {
   useKey(key: string): Promise<Answer>;
 }
 
-export interface TestAppOptions extends Partial<Pick<ServiceOptions, 'tools' | 'resources' | 'resourceTemplates'>> {
+export interface TestAppOptions
+  extends Partial<Pick<ServiceOptions, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>> {
   readonly env?: Env;
   /** Where its data is; an app made there later finds it again. */
   readonly folder?: string;

@@ -19,7 +19,7 @@ const NO_CAPABILITIES = {};
 
 /** One call of a tool: made by a transport, extended by guards with what they add, given to the tool as its context. */
 export class Call {
-  /** The name of the tool, once it is called. */
+  /** The name of the tool or prompt, once it is called. */
   tool = '';
   progress: (progress: number, total?: number, message?: string) => void;
   readonly clientCapabilities: JsonObject;

@@ -1,18 +1,25 @@
-// Tools of one's own: the files of a folder, in the order of their names. A file that can't be used is one line, which
+// Tools and prompts of one's own: the files of a folder, in the order of their names. A file that can't be used is one line, which
 // says file, place and what was expected. How a module is imported is for the commands, which know the runtime.
 
 import { readdirSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
+import { isObject } from '../../lib/text.ts';
+import type { Operation } from './operation.ts';
+import type { Prompt } from './prompt.ts';
 import type { Tool } from './tool.ts';
-import { checkToolName, type ToolDeps } from './toolbox.ts';
+import { checkName, type ToolDeps } from './toolbox.ts';
 
 /** What a tool file exports by default. */
 export type MakeTools = (deps: ToolDeps) => Tool | readonly Tool[];
+
+/** What a tool file may export as `prompts`. */
+export type MakePrompts = (deps: ToolDeps) => Prompt | readonly Prompt[];
 
 export interface ToolFile {
   /** As messages name it: `tools/list-orders.ts`. */
   readonly file: string;
   readonly make: MakeTools;
+  readonly makePrompts?: MakePrompts;
   /** Its export `resources`, if any, unchecked: mcp/resource.ts knows what a resource is. */
   readonly resources?: unknown;
 }
@@ -74,12 +81,17 @@ async function loaded(file: string, importing: Promise<object>): Promise<object>
 }
 
 function toolFileOf(file: string, module: object): ToolFile {
-  const { default: make, resources } = module as { default?: unknown; resources?: unknown };
+  const { default: made, prompts, resources } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
+  const make = made ?? (prompts === undefined ? undefined : () => []); // a file may hold prompts alone
   if (typeof make !== 'function') {
     const found = make === undefined ? 'it has none' : `it is of type ${typeof make}`;
     throw new Error(`${file}: expected a default export (deps: ToolDeps) => Tool or Tool[], but ${found}`);
   }
-  return { file, make: make as MakeTools, resources };
+  if (prompts === undefined) return { file, make: make as MakeTools, resources };
+  if (typeof prompts !== 'function') {
+    throw new Error(`${file}: expected the export prompts to be a function (deps: ToolDeps) => Prompt or Prompt[]`);
+  }
+  return { file, make: make as MakeTools, makePrompts: prompts as MakePrompts, resources };
 }
 
 /**
@@ -87,39 +99,66 @@ function toolFileOf(file: string, module: object): ToolFile {
  * the line to show.
  */
 export function makeTools(files: readonly ToolFile[], deps: ToolDeps, reserved: readonly string[]): readonly Tool[] {
+  const tools = makeAll('tool', files, ({ make }) => {
+    const made = [make(deps)].flat();
+    made.filter(isOf('tool')).forEach(checkSchemas);
+    return made;
+  });
+  for (const { file, made } of tools) {
+    const { name } = made;
+    if (reserved.includes(name)) throw new Error(`${file}: expected another tool name, ${name} is the server's own`);
+  }
+  return tools.map(({ made }) => made);
+}
+
+/** Makes the prompts of all files, likewise. */
+export const makePrompts = (files: readonly ToolFile[], deps: ToolDeps): readonly Prompt[] =>
+  makeAll('prompt', files, ({ makePrompts: make }) => (make === undefined ? [] : [make(deps)].flat())).map(
+    ({ made }) => made,
+  );
+
+const EXPECTED = {
+  tool: 'its default export to return what defineTool makes',
+  prompt: 'its export prompts to return what definePrompt makes',
+} as const;
+
+/** Makes what all files offer of one kind, each with its file; no two may have the same name. */
+function makeAll<T extends Tool | Prompt>(
+  kind: T['kind'],
+  files: readonly ToolFile[],
+  make: (file: ToolFile) => readonly T[],
+): readonly { readonly file: string; readonly made: T }[] {
   const fileOf = new Map<string, string>();
-  return files.flatMap(({ file, make }) => {
-    const tools = toolsOf(file, make, deps);
-    for (const { name } of tools) {
+  return files.flatMap((toolFile) => {
+    const { file } = toolFile;
+    const all = attempt(file, () => make(toolFile));
+    if (!all.every(isOf(kind))) throw new Error(`${file}: expected ${EXPECTED[kind]}, or an array of that`);
+    return all.map((made) => {
+      const { name } = made;
       const other = fileOf.get(name);
-      if (reserved.includes(name)) throw new Error(`${file}: expected another tool name, ${name} is the server's own`);
-      if (other !== undefined) throw new Error(`${file}: expected another tool name, ${name} is in ${other} already`);
+      attempt(file, () => checkName(kind, name));
+      if (other !== undefined)
+        throw new Error(`${file}: expected another ${kind} name, ${name} is in ${other} already`);
       fileOf.set(name, file);
-    }
-    return tools;
+      return { file, made };
+    });
   });
 }
 
-function toolsOf(file: string, make: MakeTools, deps: ToolDeps): readonly Tool[] {
-  let tools: readonly unknown[];
+function attempt<T>(file: string, make: () => T): T {
   try {
-    tools = [make(deps)].flat();
-    tools.filter(isTool).forEach(check);
+    return make();
   } catch (error) {
     throw unusable(file, error);
   }
-  if (tools.every(isTool)) return tools;
-  throw new Error(`${file}: expected its default export to return what defineTool makes, or an array of that`);
 }
 
-function check({ name, inputSchema, outputSchema }: Tool): void {
-  checkToolName(name);
+function checkSchemas({ inputSchema, outputSchema }: Tool): void {
   inputSchema(); // throws for a type that JSON Schema can't express; later it would break the list of all tools
   outputSchema?.();
 }
 
-const isTool = (value: unknown): value is Tool =>
-  typeof value === 'object' && value !== null && 'name' in value && 'invoke' in value;
+const isOf = (kind: Operation['kind']) => (value: unknown) => isObject(value) && value.kind === kind;
 
 /** The line for a file that threw, or that the runtime could not load. */
 function unusable(file: string, error: unknown, remedy = ''): Error {

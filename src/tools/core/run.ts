@@ -1,4 +1,4 @@
-// The one way to run a tool, for REST and every MCP era: within its time, with bugs caught.
+// The one way to run a tool or a prompt, for REST and every MCP era: within its time, with bugs caught.
 
 import type { InFlight } from '../../lib/in-flight.ts';
 import { type Awaitable, err, isPromise, type Result } from '../../lib/result.ts';
@@ -6,7 +6,7 @@ import type { Log } from '../../log/log.ts';
 import type { Problem } from '../../problem.ts';
 import type { Call } from './call.ts';
 import type { Confirm } from './confirm.ts';
-import type { Tool, ToolOutput } from './tool.ts';
+import type { Operation, Output } from './operation.ts';
 
 /**
  * Something whose signal cancels a call: a request, or an AbortController. Only read when the tool doesn't answer at
@@ -14,32 +14,32 @@ import type { Tool, ToolOutput } from './tool.ts';
  */
 export type AbortSource = Pick<Request, 'signal'>;
 
-/** Calls a tool within its time. `canceller` aborts it early, when nobody waits for its answer any more. */
-export function callTool(
-  tool: Tool,
+/** Runs an operation within its time. `canceller` aborts it early, when nobody waits for its answer any more. */
+export function runOperation(
+  operation: Operation,
   input: unknown,
   call: Call,
   canceller?: AbortSource,
-): Awaitable<Result<ToolOutput, Problem>> {
-  call.tool = tool.name;
-  if (tool.fullQuota !== null) call.rateLimit = tool.fullQuota;
-  const answer = tool.invoke(input, call);
-  return isPromise(answer) ? runWithTimeout(tool, call, answer, canceller?.signal) : answer;
+): Awaitable<Result<Output, Problem>> {
+  call.tool = operation.name;
+  if (operation.fullQuota !== null) call.rateLimit = operation.fullQuota;
+  const answer = operation.invoke(input, call);
+  return isPromise(answer) ? runWithTimeout(operation, call, answer, canceller?.signal) : answer;
 }
 
 function runWithTimeout(
-  tool: Tool,
+  { timeoutMs }: Operation,
   call: Call,
-  answer: Promise<Result<ToolOutput, Problem>>,
+  answer: Promise<Result<Output, Problem>>,
   cancelled: AbortSignal | undefined,
-): Promise<Result<ToolOutput, Problem>> {
+): Promise<Result<Output, Problem>> {
   return new Promise((resolve, reject) => {
     const cancel = () => call.abort(cancelled?.reason);
     const giveUp = () => resolve(err({ code: 'tool_timeout' }));
     const timer = setTimeout(() => {
       call.abort(new Error('tool timeout'));
       giveUp();
-    }, tool.timeoutMs);
+    }, timeoutMs);
     if (cancelled?.aborted) cancel();
     cancelled?.addEventListener('abort', cancel, { once: true });
     // What a tool throws after it was told to stop is its way of stopping, not a bug.
@@ -52,19 +52,19 @@ function runWithTimeout(
   });
 }
 
-export type ToolResult = Result<ToolOutput, Problem>;
+export type ToolResult = Result<Output, Problem>;
 
-export type RunTool = typeof callTool;
+export type RunTool = typeof runOperation;
 
 /**
- * Calls tools. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that it is in,
+ * Runs tools and prompts. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that it is in,
  * and counts against the rate limit like any other answer. A call counts as under way until it is done, even if its
  * request was answered before (202, or an event stream). A success that took a while is confirmed. What a call holds until
  * its response has left is released here if it fails; if it succeeds, whoever sends the response takes it over.
  */
 export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm): RunTool {
-  function failed(error: unknown, tool: Tool, call: Call): ToolResult {
-    log.error('internal error', { requestId: call.requestId, tool: tool.name, error });
+  function failed(error: unknown, { kind, name }: Operation, call: Call): ToolResult {
+    log.error('internal error', { requestId: call.requestId, [kind]: name, error });
     return over(err({ code: 'internal' }), call);
   }
 
@@ -73,28 +73,28 @@ export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm)
     return result;
   }
 
-  async function finished(answer: Promise<ToolResult>, tool: Tool, call: Call): Promise<ToolResult> {
+  async function finished(answer: Promise<ToolResult>, operation: Operation, call: Call): Promise<ToolResult> {
     inFlight.enter();
     try {
       const result = await answer;
       if (!result.ok && result.error.code === 'tool_timeout') {
-        log.warn('tool out of time', { requestId: call.requestId, tool: tool.name });
+        log.warn('tool out of time', { requestId: call.requestId, [operation.kind]: operation.name });
       }
       const problem = result.ok ? await confirm(call) : undefined;
       return over(problem === undefined ? result : err(problem), call);
     } catch (error) {
-      return failed(error, tool, call);
+      return failed(error, operation, call);
     } finally {
       inFlight.leave();
     }
   }
 
-  return (tool, input, call, canceller) => {
+  return (operation, input, call, canceller) => {
     try {
-      const answer = callTool(tool, input, call, canceller);
-      return isPromise(answer) ? finished(answer, tool, call) : over(answer, call);
+      const answer = runOperation(operation, input, call, canceller);
+      return isPromise(answer) ? finished(answer, operation, call) : over(answer, call);
     } catch (error) {
-      return failed(error, tool, call);
+      return failed(error, operation, call);
     }
   };
 }

@@ -1,17 +1,14 @@
-// What a tool is (data plus one function), and the one way to call one. REST and every MCP era come through `callTool`.
+// What a tool is: data plus one function.
 
 import type * as v from 'valibot';
-import { addTo, type Credential, type Guard } from '../../guards/guard.ts';
+import type { Guard } from '../../guards/guard.ts';
 import { once } from '../../lib/memoize.ts';
-import type { RateLimitState } from '../../lib/rate-limit.ts';
-import { type Awaitable, chain, ok, type Result } from '../../lib/result.ts';
+import { type Awaitable, ok, type Result } from '../../lib/result.ts';
 import type { InvalidInput, Problem } from '../../problem.ts';
 import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';
+import { type Operation, type Output, operationOf } from './operation.ts';
 import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
-
-/** A successful call as JSON text, encoded once and used by every transport: the output, or a ToolContent. */
-export type ToolOutput = { readonly json: string } | { readonly contentJson: string; readonly isError: boolean };
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -35,25 +32,13 @@ export interface ToolFacts {
   readonly timeoutMs?: number;
 }
 
-export interface Tool extends ToolFacts {
-  /** What its guards ask for; null: no credential. */
-  readonly credential: Credential | null;
-  /** The scopes its guards demand. */
-  readonly requiredScopes: readonly string[];
+export interface Tool extends ToolFacts, Operation {
+  readonly kind: 'tool';
   readonly inputSchema: () => JsonSchema;
   /** Null: the tool answers with content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
-  /** The rate limit as answers show it when the call was refused before it; null: the tool has none. */
-  readonly fullQuota: RateLimitState | null;
-  /** Guards, then input, then run, then output check. Use `callTool`. */
-  readonly invoke: (input: unknown, call: Call) => Awaitable<Result<ToolOutput, Problem>>;
 }
-
-/** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
-const TIMEOUT_MS_MAX = 2 ** 31 - 1;
-
-export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients also give up then
 
 interface WithOutput<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
   readonly input: I;
@@ -86,16 +71,12 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O> | WithContent<Added, I>,
 ): Tool {
-  const { input, output, run, timeoutMs = TOOL_TIMEOUT_MS, ...facts } = definition as WithOutput<Added, I, O>;
+  const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
   const { name } = facts;
-  if (!(timeoutMs > 0 && timeoutMs <= TIMEOUT_MS_MAX)) {
-    throw new Error(`${name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
-  }
-
   const parse = parserOf(input);
   const check = output === undefined ? null : parserOf(output);
 
-  function encode(result: Result<unknown, Problem>): Result<ToolOutput, Problem> {
+  function encode(result: Result<unknown, Problem>): Result<Output, Problem> {
     if (!result.ok) return result;
     if (check === null) return ok(encodedContent(result.value as ToolContent));
     const checked = check(result.value);
@@ -103,32 +84,15 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     return ok({ json: JSON.stringify(checked.value) });
   }
 
-  function afterGuards(
-    guarded: Result<Added, Problem>,
-    { raw, call }: { readonly raw: unknown; readonly call: Call },
-  ): Awaitable<Result<ToolOutput, Problem>> {
-    if (!guarded.ok) {
-      if (guarded.error.code === 'rate_limited') call.rateLimit = guarded.error.rateLimit ?? call.rateLimit;
-      return guarded;
-    }
-    const parsed = parse(raw);
-    if (!parsed.ok) return parsed;
-    return chain(run(parsed.value, addTo(call, guarded.value)), encode);
-  }
-
   return {
     ...facts,
-    credential: guard.credential ?? null,
-    requiredScopes: guard.requiredScopes ?? [],
-    timeoutMs,
-    fullQuota: guard.fullQuota ?? null,
+    ...operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, encode }),
     inputSchema: once(() => jsonSchemaOf(name, input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
-    invoke: (raw, call) => chain(guard(call), afterGuards, { raw, call }),
   };
 }
 
-const encodedContent = ({ content, isError = false }: ToolContent): ToolOutput => ({
+const encodedContent = ({ content, isError = false }: ToolContent): Output => ({
   contentJson: JSON.stringify(isError ? { content, isError } : { content }),
   isError,
 });

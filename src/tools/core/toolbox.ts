@@ -12,6 +12,7 @@ import { parseDuration } from '../../lib/duration.ts';
 import type { Clock } from '../../lib/runtime.ts';
 import type { Log, LogFields } from '../../log/log.ts';
 import type { Call } from './call.ts';
+import type { Prompt } from './prompt.ts';
 import type { Tool } from './tool.ts';
 
 export interface ToolDeps {
@@ -108,24 +109,30 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
 const NAME = /^[\w.-]{1,128}$/;
 
 /** Throws an Error that shows the name if it can't be one. */
-export function checkToolName(name: string): void {
+export function checkName(kind: 'tool' | 'prompt', name: string): void {
   if (NAME.test(name)) return;
-  throw new Error(`tool name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
+  throw new Error(`${kind} name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
 }
 
 /**
  * Keeps the given order. Throws an Error that shows the name that can't be used, or the scope that no key can have
  * (`existing`: all scopes there are; null: any).
  */
-export function toolsByName(tools: readonly Tool[], existing: KeyCeilings['scopes']): ReadonlyMap<string, Tool> {
-  const byName = new Map<string, Tool>();
-  for (const tool of tools) {
-    const { name } = tool;
-    checkToolName(name);
-    if (byName.has(name)) throw new Error(`tool name: expected a different one for each tool, got "${name}" twice`);
-    const missing = existing && tool.requiredScopes.find((scope) => !existing.includes(scope));
+export function byName<T extends Tool | Prompt>(
+  kind: T['kind'],
+  operations: readonly T[],
+  existing: KeyCeilings['scopes'],
+): ReadonlyMap<string, T> {
+  const named = new Map<string, T>();
+  for (const operation of operations) {
+    const { name, requiredScopes } = operation;
+    checkName(kind, name);
+    if (named.has(name)) {
+      throw new Error(`${kind} name: expected a different one for each ${kind}, got "${name}" twice`);
+    }
+    const missing = existing && requiredScopes.find((scope) => !existing.includes(scope));
     if (missing) throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it`);
-    byName.set(name, tool);
+    named.set(name, operation);
   }
-  return byName;
+  return named;
 }

@@ -8,12 +8,13 @@ import { readToolFolder } from '../../../src/tools/core/folder.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { ROOT, readDocument } from '../../support/documents.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { post } from '../../support/mcp.ts';
+import { post, request } from '../../support/mcp.ts';
 import { type Runtime, runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { transportOf } from '../../support/transports.ts';
 
 const EXAMPLE = readDocument('README.md').codeBlock('A tool of your own', 'ts');
+const PROMPT_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Prompts', 'ts');
 
 /** A tool file with one tool, which anybody may call and which answers with `text`. */
 const tool = (name: string, text = "'hello'", head = '') => `${head}
@@ -58,6 +59,19 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     expect((await callOver(server.url, 'list_orders')).status).toBe(401);
   });
 
+  test('the example of a prompt is listed, got and completed', async () => {
+    await using server = await start(runtime, { 'tools/plan-visit.ts': PROMPT_EXAMPLE });
+    const create = { name: 'n', scopes: [] };
+    const { key } = (await callOver(server.url, 'create_api_key', create, await userHeaders('alice'))).body;
+    const ask = async (method: string, params: object = {}) =>
+      (await post(server, request(method, params), { 'x-api-key': key })).body.result;
+    expect((await ask('prompts/list')).prompts).toMatchObject([{ name: 'plan_visit', arguments: [{ name: 'city' }] }]);
+    const { messages } = await ask('prompts/get', { name: 'plan_visit', arguments: { city: 'Porto' } });
+    expect(messages[0].content.text).toBe('Plan a visit to Porto.');
+    const half = { ref: { type: 'ref/prompt', name: 'plan_visit' }, argument: { name: 'city', value: 'Par' } };
+    expect((await ask('completion/complete', half)).completion.values).toEqual(['Paris', 'Parma']);
+  });
+
   test.each([
     [
       'without a default export',
@@ -90,6 +104,23 @@ test.each([
     'no tool',
     'export default () => ({});',
     'expected its default export to return what defineTool makes, or an array of that',
+  ],
+  [
+    'prompts that are no function',
+    `${tool('a')}export const prompts = [];`,
+    'expected the export prompts to be a function (deps: ToolDeps) => Prompt or Prompt[]',
+  ],
+  [
+    'prompts that are none',
+    `${tool('a')}export const prompts = () => [{ name: 'p' }];`,
+    'expected its export prompts to return what definePrompt makes, or an array of that',
+  ],
+  [
+    'a prompt with an argument that is no string',
+    `import { definePrompt, ok, v } from 'mcp-key-server';
+export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', description: '',
+  arguments: v.strictObject({ count: v.number() }), run: () => ok({ messages: [] }) });`,
+    /p: arguments: expected strings, got another type for "count"$/,
   ],
   [
     'a promise of a tool',

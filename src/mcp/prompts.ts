@@ -1,0 +1,39 @@
+// prompts/get and completion/complete. A server without prompts has neither.
+
+import { isObject } from '../lib/text.ts';
+import type { Prompt } from '../tools/core/prompt.ts';
+import { callPlan, invalidParams, type Method, type Plan } from './plan.ts';
+import type { ResourceTemplate } from './resource.ts';
+
+const UNKNOWN_PROMPT: Plan = invalidParams('Unknown prompt');
+
+export const getPrompt =
+  (prompts: ReadonlyMap<string, Prompt>): Method =>
+  (params, context) => {
+    const { name, arguments: given = {} } = params;
+    if (typeof name !== 'string') return invalidParams('name must be a string');
+    if (!isObject(given)) return invalidParams('arguments must be an object');
+    const prompt = prompts.get(name);
+    return prompt === undefined ? UNKNOWN_PROMPT : callPlan(prompt, given, params, context);
+  };
+
+/** `nothing` is the plan for resource templates: none of their parameters is completed. */
+export const completeArgument =
+  (prompts: ReadonlyMap<string, Prompt>, templates: readonly ResourceTemplate[], nothing: Method): Method =>
+  (params, context) => {
+    const { ref, argument, context: known = {} } = params;
+    if (!isObject(ref)) return invalidParams('ref must be an object');
+    switch (ref.type) {
+      case 'ref/prompt': {
+        const prompt = typeof ref.name === 'string' ? prompts.get(ref.name) : undefined;
+        if (prompt === undefined) return UNKNOWN_PROMPT;
+        return callPlan(prompt.complete, { argument, context: known }, params, context);
+      }
+      case 'ref/resource': {
+        const isKnown = templates.some(({ uriTemplate }) => uriTemplate === ref.uri);
+        return isKnown ? nothing(params, context) : invalidParams('Unknown resource template');
+      }
+      default:
+        return invalidParams('ref.type must be ref/prompt or ref/resource');
+    }
+  };

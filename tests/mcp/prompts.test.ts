@@ -1,0 +1,304 @@
+// Prompts and completions of one's own, over every transport and revision, and a server that has none.
+
+import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { sequence } from '../../src/guards/guard.ts';
+import { err, ok } from '../../src/lib/result.ts';
+import { definePrompt, type Prompt } from '../../src/tools/core/prompt.ts';
+import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
+import { createAuthorizationServer } from '../support/authorization-server.ts';
+import { testClock } from '../support/clock.ts';
+import { modern, openSse, post, postModern, request } from '../support/mcp.ts';
+import { createTestApp, failureOf, insertKey, type TestApp } from '../support/test-app.ts';
+import { anyone } from '../support/tools.ts';
+import { CONNECTS } from './clients.ts';
+
+const CITIES = ['Paris', 'Parma', 'Porto'];
+
+const facts = (name: string) => ({ name, title: `Title of ${name}`, description: `Description of ${name}` });
+const says = (text: string) => ok({ messages: [{ role: 'user' as const, content: { type: 'text' as const, text } }] });
+const nothing = v.strictObject({});
+
+const visit = ({ guards }: ToolDeps) =>
+  definePrompt(sequence(guards.apiKey, guards.scopes('read')), {
+    ...facts('visit'),
+    arguments: v.strictObject({
+      city: v.pipe(v.string(), v.title('City'), v.description('Where to go.')),
+      season: v.optional(v.picklist(['summer', 'winter'])),
+    }),
+    run: ({ city, season = 'any season' }, { auth }) => says(`${auth.subject} goes to ${city} in ${season}`),
+    complete: {
+      city: (value) => ok(CITIES.filter((city) => city.startsWith(value))),
+      season: (_value, { given, auth }) => ok([`${auth.subject}'s in ${given.city}`]),
+    },
+  });
+
+const open = (name: string, run: () => ReturnType<typeof says> = () => says(name)) =>
+  definePrompt(anyone, { ...facts(name), arguments: nothing, run });
+
+const serve = (make: (deps: ToolDeps) => readonly Prompt[], env = {}) => createTestApp({ prompts: make, env });
+
+/** The response to a request over each transport. */
+const OVER: Readonly<Record<string, Ask>> = {
+  'POST /mcp to 2025-11-25': async (app, method, params, headers = {}) =>
+    (await post(app, request(method, params), headers)).body,
+  'POST /mcp of 2026-07-28': async (app, method, params, headers = {}) =>
+    (await postModern(app, method, params, { headers })).body,
+  'a batch': async (app, method, params, headers = {}) => (await post(app, [request(method, params)], headers)).body[0],
+  'GET /sse': async (app, method, params, headers = {}) => {
+    const session = await openSse(app, headers);
+    await session.post(request(method, params));
+    const message = await session.nextMessage();
+    await session.drop();
+    return message;
+  },
+};
+type Ask = (
+  app: TestApp,
+  method: string,
+  params: Record<string, unknown>,
+  headers?: Record<string, string>,
+  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+) => Promise<any>;
+
+const complete = (name: string, value: string, context?: object) => ({
+  ref: { type: 'ref/prompt', name: 'visit' },
+  argument: { name, value },
+  ...(context && { context }),
+});
+
+describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
+  test('prompts/list describes each with its arguments', async () => {
+    await using app = await serve((deps) => [visit(deps), open('plain')]);
+    expect((await ask(app, 'prompts/list', {})).result.prompts).toEqual([
+      {
+        ...facts('visit'),
+        arguments: [
+          { name: 'city', title: 'City', description: 'Where to go.', required: true },
+          { name: 'season', required: false },
+        ],
+      },
+      { ...facts('plain'), arguments: [] },
+    ]);
+  });
+
+  test('prompts/get runs behind the guards', async () => {
+    await using app = await serve((deps) => [visit(deps)]);
+    const key = await insertKey(app, 'alice', ['read']);
+    const params = { name: 'visit', arguments: { city: 'Porto' } };
+    const { result } = await ask(app, 'prompts/get', params, { 'x-api-key': key });
+    expect(result.messages).toEqual([
+      { role: 'user', content: { type: 'text', text: 'alice goes to Porto in any season' } },
+    ]);
+    const { error } = await ask(app, 'prompts/get', params);
+    expect(error).toEqual({ code: -32000, message: 'No API key provided', data: { code: 'missing_api_key' } });
+    const weak = await insertKey(app, 'bob');
+    const denied = await ask(app, 'prompts/get', params, { 'x-api-key': weak });
+    expect(denied.error).toMatchObject({ code: -32000, data: { code: 'insufficient_scope' } });
+  });
+
+  test.each([
+    ['an unknown prompt', { name: 'nope' }],
+    ['no name', {}],
+    ['a missing argument', { name: 'visit' }],
+    ['an unknown argument', { name: 'visit', arguments: { city: 'Porto', sk_test_secret: 'x' } }],
+    ['an argument that is no string', { name: 'visit', arguments: { city: 7 } }],
+    ['a value outside the list', { name: 'visit', arguments: { city: 'Porto', season: 'sk_test_secret' } }],
+    ['arguments of a wrong type', { name: 'visit', arguments: [] }],
+  ])('prompts/get with %s is -32602 and quotes nothing', async (_what, params) => {
+    await using app = await serve((deps) => [visit(deps)]);
+    const key = await insertKey(app, 'alice', ['read']);
+    const { error } = await ask(app, 'prompts/get', params, { 'x-api-key': key });
+    expect(error.code).toBe(-32602);
+    expect(JSON.stringify(error)).not.toContain('sk_test_secret');
+  });
+
+  test('completion/complete runs behind the same guards', async () => {
+    await using app = await serve((deps) => [visit(deps)]);
+    const headers = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
+    const found = await ask(app, 'completion/complete', complete('city', 'Par'), headers);
+    expect(found.result.completion).toEqual({ values: ['Paris', 'Parma'], total: 2, hasMore: false });
+    const context = { arguments: { city: 'Porto' } };
+    const next = await ask(app, 'completion/complete', complete('season', '', context), headers);
+    expect(next.result.completion.values).toEqual(["alice's in Porto"]);
+    const { error } = await ask(app, 'completion/complete', complete('city', 'Par'));
+    expect(error).toMatchObject({ code: -32000, data: { code: 'missing_api_key' } });
+  });
+
+  test.each([
+    ['an unknown prompt', { ...complete('city', ''), ref: { type: 'ref/prompt', name: 'nope' } }],
+    ['an unknown resource template', { ...complete('city', ''), ref: { type: 'ref/resource', uri: 'x://{y}' } }],
+    ['an unknown kind of reference', { ...complete('city', ''), ref: { type: 'ref/tool', name: 'visit' } }],
+    ['no reference', { argument: { name: 'city', value: '' } }],
+    ['an unknown argument', complete('nope', '')],
+    ['no argument', { ref: { type: 'ref/prompt', name: 'visit' } }],
+    ['a value of a wrong type', { ...complete('city', ''), argument: { name: 'city', value: 7 } }],
+    ['a context of a wrong type', { ...complete('city', ''), context: 7 }],
+  ])('completion/complete for %s is -32602', async (_what, params) => {
+    await using app = await serve((deps) => [visit(deps)]);
+    const headers = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
+    expect((await ask(app, 'completion/complete', params, headers)).error.code).toBe(-32602);
+  });
+
+  test('a server without prompts has none of the methods', async () => {
+    await using app = await createTestApp();
+    for (const method of ['prompts/list', 'prompts/get', 'completion/complete']) {
+      expect((await ask(app, method, complete('city', ''))).error.code).toBe(-32601);
+    }
+  });
+
+  test('a bug is -32603 with the request id, and the log has the prompt', async () => {
+    await using app = await serve(() => [
+      open('broken', () => {
+        throw new Error('a bug');
+      }),
+    ]);
+    const { error } = await ask(app, 'prompts/get', { name: 'broken' });
+    expect(error).toMatchObject({ code: -32603, data: { requestId: expect.any(String) } });
+    const line = (await app.log()).find(({ event }) => event === 'internal error');
+    expect(line).toMatchObject({ prompt: 'broken', requestId: error.data.requestId });
+  });
+
+  test('a refusal by the prompt itself, and one that is out of time, are -32000', async () => {
+    await using app = await serve(() => [
+      definePrompt(anyone, { ...facts('full'), arguments: nothing, run: () => err({ code: 'overloaded' }) }),
+      definePrompt(anyone, {
+        ...facts('slow'),
+        arguments: nothing,
+        timeoutMs: 5,
+        run: (_given, { signal }) =>
+          new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+      }),
+    ]);
+    for (const [name, code] of [
+      ['full', 'overloaded'],
+      ['slow', 'tool_timeout'],
+    ] as const) {
+      expect((await ask(app, 'prompts/get', { name })).error).toMatchObject({ code: -32000, data: { code } });
+    }
+  });
+});
+
+test('completions beyond the hundredth are counted, not sent', async () => {
+  const many = (count: number) => Array.from({ length: count }, (_, index) => `value ${index}`);
+  await using app = await serve(() => [
+    definePrompt(anyone, {
+      ...facts('visit'),
+      arguments: v.strictObject({ city: v.string() }),
+      run: () => says(''),
+      complete: { city: (count) => ok(many(Number(count))) },
+    }),
+  ]);
+  for (const [count, sent, hasMore] of [
+    [99, 99, false],
+    [100, 100, false],
+    [101, 100, true],
+  ] as const) {
+    const { result } = (await post(app, request('completion/complete', complete('city', `${count}`)))).body;
+    expect(result.completion).toMatchObject({ total: count, hasMore });
+    expect(result.completion.values).toHaveLength(sent);
+  }
+});
+
+describe('what is announced', () => {
+  const capabilities = async (app: TestApp) => {
+    const legacy = await post(app, request('initialize', { protocolVersion: '2025-11-25' }));
+    const discovered = await postModern(app, 'server/discover');
+    expect(discovered.body.result.capabilities).toEqual(legacy.body.result.capabilities);
+    return Object.keys(legacy.body.result.capabilities).sort();
+  };
+
+  test('without prompts neither prompts nor completions', async () => {
+    await using app = await createTestApp();
+    expect(await capabilities(app)).toEqual(['extensions', 'resources', 'tools']);
+  });
+
+  test('with prompts that complete nothing, prompts alone', async () => {
+    await using app = await serve(() => [open('plain')]);
+    expect(await capabilities(app)).toEqual(['extensions', 'prompts', 'resources', 'tools']);
+    expect((await post(app, request('completion/complete', complete('city', '')))).body.error.code).toBe(-32601);
+  });
+
+  test('with one that completes, both', async () => {
+    await using app = await serve((deps) => [visit(deps)]);
+    expect(await capabilities(app)).toEqual(['completions', 'extensions', 'prompts', 'resources', 'tools']);
+  });
+
+  test('in 2026-07-28 the list may be cached, and Mcp-Name must name the prompt', async () => {
+    await using app = await serve(() => [open('plain')]);
+    const { result } = (await postModern(app, 'prompts/list')).body;
+    expect(result).toMatchObject({ resultType: 'complete', ttlMs: 3_600_000, cacheScope: 'public' });
+    const got = (await postModern(app, 'prompts/get', { name: 'plain' })).body.result;
+    expect([got.resultType, got.ttlMs]).toEqual(['complete', undefined]);
+    const { body, headers } = modern('prompts/get', { name: 'plain' });
+    const wrong = await post(app, body, { ...headers, 'mcp-name': 'other' });
+    expect([wrong.status, wrong.body.error.code]).toEqual([400, -32020]);
+  });
+});
+
+test('a call of a prompt counts against the rate limit of its key, and its response says so', async () => {
+  await using app = await serve((deps) => [visit(deps)], { RATE_LIMIT_REQUESTS: '2' });
+  const headers = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
+  const get = () => post(app, request('prompts/get', { name: 'visit', arguments: { city: 'Porto' } }), headers);
+  expect((await get()).headers.get('ratelimit')).toStartWith('"key";r=1;');
+  await post(app, request('completion/complete', complete('city', '')), headers);
+  const refused = await get();
+  expect(refused.body.error).toMatchObject({ code: -32000, data: { code: 'rate_limited' } });
+  expect(refused.headers.get('ratelimit')).toStartWith('"key";r=0;');
+});
+
+test('a prompt for users is challenged, with an authorization server', async () => {
+  const clock = testClock();
+  await using server = await createAuthorizationServer({ nowMs: clock.nowMs });
+  await using app = await createTestApp({
+    clock,
+    env: { JWT_SECRET: undefined, JWT_ISSUER: server.url },
+    prompts: ({ guards }) => [
+      definePrompt(guards.userJwt, { ...facts('mine'), arguments: nothing, run: () => says('mine') }),
+    ],
+  });
+  const { status, headers } = await post(app, request('prompts/get', { name: 'mine' }));
+  expect(status).toBe(401);
+  expect(headers.get('www-authenticate')).toContain('resource_metadata=');
+});
+
+test('a response too large for /sse is an error that says so', async () => {
+  await using app = await serve(() => [open('large', () => says('x'.repeat(2 * 1024 * 1024)))]);
+  const session = await openSse(app);
+  await session.post(request('prompts/get', { name: 'large' }));
+  expect((await session.nextMessage()).error).toMatchObject({ code: -32000, data: { code: 'overloaded' } });
+  await session.drop();
+});
+
+describe('a definition that can not work stops the start', () => {
+  test.each([
+    ['a number', v.number()],
+    ['an object', v.strictObject({})],
+    ['a nullable string', v.nullable(v.string())],
+  ])('an argument that is %s', (_what, schema) => {
+    const make = () =>
+      definePrompt(anyone, { ...facts('p'), arguments: v.strictObject({ city: schema }), run: () => says('') });
+    expect(make).toThrow('p: arguments: expected strings, got another type for "city"');
+  });
+
+  test('two prompts of one name', async () => {
+    const failure = await failureOf(serve(() => [open('same'), open('same')]));
+    expect(failure).toContain('prompt name: expected a different one for each prompt, got "same" twice');
+  });
+});
+
+describe.each(CONNECTS)('%s', (_name, connect) => {
+  test('lists, gets and completes', async () => {
+    await using app = await serve((deps) => [visit(deps)]);
+    const client = await connect(app.url, { 'x-api-key': await insertKey(app, 'alice', ['read']) });
+    expect((await client.listPrompts()).prompts.map(({ name }) => name)).toEqual(['visit']);
+    const { messages } = await client.getPrompt({ name: 'visit', arguments: { city: 'Porto', season: 'winter' } });
+    expect(messages).toMatchObject([{ content: { text: 'alice goes to Porto in winter' } }]);
+    const { completion } = await client.complete({
+      ref: { type: 'ref/prompt', name: 'visit' },
+      argument: { name: 'city', value: 'Po' },
+    });
+    expect(completion.values).toEqual(['Porto']);
+    await client.close();
+  });
+});
