@@ -9,6 +9,7 @@ export type { Resource, ResourceContent } from './mcp/resource.ts';
 export type { Problem } from './problem.ts';
 export type { Call } from './tools/core/call.ts';
 export type { ContentBlock, ToolContent } from './tools/core/content.ts';
+export { type Failure, failure } from './tools/core/failure.ts';
 export type { MakePrompts, MakeTools } from './tools/core/folder.ts';
 export { definePrompt, type Prompt, type PromptFacts, type PromptMessages } from './tools/core/prompt.ts';
 export { defineTool, type Tool, type ToolFacts } from './tools/core/tool.ts';

@@ -49,9 +49,22 @@ export type Problem =
   | { readonly code: 'internal' }
   | { readonly code: 'store_unavailable'; readonly reason: string }
   | { readonly code: 'auth_unavailable'; readonly reason: string }
-  | { readonly code: 'overloaded' };
+  | { readonly code: 'overloaded' }
+  | ToolFailure;
+
+/** A failure in a tool's own words, made and checked by tools/core/failure.ts. Callers see `ownCode` as its code. */
+export interface ToolFailure {
+  readonly code: 'tool_failure';
+  readonly status: number;
+  readonly ownCode: string;
+  readonly detail: string;
+  readonly retryAfterS?: number;
+}
 
 export type ProblemCode = Problem['code'];
+
+/** The codes of the server's own problems. */
+export type ServerCode = Exclude<ProblemCode, ToolFailure['code']>;
 
 export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
 
@@ -66,7 +79,7 @@ export interface ProblemText {
 /** Seconds after which an unreachable store or key set is worth another try. */
 export const RETRY_UNAVAILABLE_S = 1;
 
-const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
+const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
   invalid_json: { status: 400, detail: 'The body is not JSON' },
   invalid_input: { status: 400, detail: 'The input does not fit the schema of the tool' },
   missing_token: { status: 401, detail: 'No user token provided' },
@@ -93,7 +106,10 @@ const TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
   overloaded: { status: 503, detail: 'The server is at its limit; try again' },
 };
 
-export const problemText = (code: ProblemCode): ProblemText => TEXTS[code];
+export const problemText = (code: ServerCode): ProblemText => TEXTS[code];
+
+/** True for a code that a tool may not use for its own failures. */
+export const isServerCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(TEXTS, code);
 
 const NOT_AN_OBJECT = 'The body must be one JSON object';
 
@@ -102,11 +118,20 @@ const WRONG_KIND = {
   user_token: 'This tool needs an API key; a user token was sent',
 } as const;
 
-/** The sentence that callers read: that of the code, or one that says more. It quotes nothing that was sent. */
-export function detailOf(problem: Problem): string {
+/** What callers read, on every transport. The sentence is that of the code, or one that says more. */
+export function publicPart(problem: Problem): ProblemText & { readonly code: string } {
+  if (problem.code === 'tool_failure') {
+    const { status, ownCode: code, detail } = problem;
+    return { status, code, detail };
+  }
+  const { code } = problem;
+  const { status, detail } = TEXTS[code];
+  return { status, code, detail: exactDetail(problem) ?? detail };
+}
+
+function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
-  if (problem.code === 'invalid_json' && problem.notObject) return NOT_AN_OBJECT;
-  return TEXTS[problem.code].detail;
+  return problem.code === 'invalid_json' && problem.notObject ? NOT_AN_OBJECT : undefined;
 }
 
 /** Seconds for `Retry-After` (RFC 9110 §10.2.3), or null if trying again changes nothing. */
@@ -114,6 +139,8 @@ export function retryAfterSeconds(problem: Problem): number | null {
   switch (problem.code) {
     case 'rate_limited':
       return problem.retryAfterS;
+    case 'tool_failure':
+      return problem.retryAfterS ?? null;
     case 'store_unavailable':
     case 'auth_unavailable':
     case 'overloaded':

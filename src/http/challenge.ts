@@ -9,7 +9,6 @@ import { type Problem, problemText } from '../problem.ts';
  */
 export function challengeFor(problem: Problem, metadataUrl: string | null): string | null {
   const { code } = problem;
-  const detail = problemText(code).detail;
   switch (code) {
     case 'missing_token':
     case 'missing_api_key':
@@ -19,11 +18,15 @@ export function challengeFor(problem: Problem, metadataUrl: string | null): stri
     case 'invalid_api_key':
       return parameters({
         error: 'invalid_token',
-        error_description: detail,
+        error_description: problemText(code).detail, // whatever kind was sent
         resource_metadata: code === 'invalid_token' ? metadataUrl : null,
       });
     case 'insufficient_scope':
-      return parameters({ error: 'insufficient_scope', error_description: detail, scope: problem.required.join(' ') });
+      return parameters({
+        error: code,
+        error_description: problemText(code).detail,
+        scope: problem.required.join(' '),
+      });
     default:
       return null;
   }

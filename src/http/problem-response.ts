@@ -1,23 +1,36 @@
 // A problem as an HTTP answer: application/problem+json (RFC 9457), with the headers its kind asks for.
 
 import type { RateLimitState } from '../lib/rate-limit.ts';
-import { detailOf, type Problem, problemText, retryAfterSeconds } from '../problem.ts';
+import { type Problem, publicPart, retryAfterSeconds } from '../problem.ts';
 import { SECURITY_HEADERS, setRateLimit } from './headers.ts';
 
-/** RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). */
+/**
+ * RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). The server's own, and those that
+ * tools are likely to report.
+ */
 const TITLES: Readonly<Record<number, string>> = {
   400: 'Bad Request',
   401: 'Unauthorized',
+  402: 'Payment Required',
   403: 'Forbidden',
   404: 'Not Found',
   405: 'Method Not Allowed',
   409: 'Conflict',
+  410: 'Gone',
+  412: 'Precondition Failed',
   413: 'Content Too Large',
   415: 'Unsupported Media Type',
+  422: 'Unprocessable Content',
+  423: 'Locked',
+  424: 'Failed Dependency',
   429: 'Too Many Requests',
+  451: 'Unavailable For Legal Reasons',
   500: 'Internal Server Error',
+  501: 'Not Implemented',
+  502: 'Bad Gateway',
   503: 'Service Unavailable',
   504: 'Gateway Timeout',
+  507: 'Insufficient Storage',
 };
 
 /** Filled once: a copy costs a fraction of filling a new one. */
@@ -34,7 +47,7 @@ export function problemResponse(
   challenge?: string | null,
   limit?: RateLimitState | null,
 ): Response {
-  const { status } = problemText(problem.code);
+  const { status, code, detail } = publicPart(problem);
   const headers = new Headers(HEADERS);
   const retryAfterS = retryAfterSeconds(problem);
   if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
@@ -43,10 +56,10 @@ export function problemResponse(
   if (challenge) headers.set('WWW-Authenticate', challenge);
   const body = {
     type: 'about:blank',
-    title: TITLES[status],
+    title: TITLES[status] ?? (status < 500 ? 'Client Error' : 'Server Error'),
     status,
-    detail: detailOf(problem),
-    code: problem.code,
+    detail,
+    code,
     requestId,
     ...(problem.code === 'invalid_input' && { issues: problem.issues }),
     ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),

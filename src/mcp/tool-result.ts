@@ -3,7 +3,7 @@
 import { challengeFor } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Result } from '../lib/result.ts';
-import { detailOf, type Problem, type ProblemCode, retryAfterSeconds } from '../problem.ts';
+import { type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import type { Operation, Output } from '../tools/core/operation.ts';
 import type { ToolResult } from '../tools/core/run.ts';
 import type { Era } from './era.ts';
@@ -40,13 +40,14 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   store_unavailable: 'tool',
   auth_unavailable: 'tool',
   overloaded: 'tool',
+  tool_failure: 'tool',
 };
 
 /** The JSON-RPC error of a problem, if it is reported as one. */
 export function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
   const code = REPORTED_AS[problem.code];
   if (typeof code !== 'number') return undefined;
-  return { code, message: detailOf(problem), data: { requestId } };
+  return { code, message: publicPart(problem).detail, data: { requestId } };
 }
 
 /** The JSON-RPC error of a prompt's problem: an agent does not read it, and there is no in-band form. */
@@ -56,11 +57,10 @@ function promptError(problem: Problem, requestId: string): RpcError {
 }
 
 /** A denial of anything but a tool call, for which there is no in-band form. */
-export const deniedError = (problem: Problem): RpcError => ({
-  code: CODES.denied,
-  message: detailOf(problem),
-  data: { code: problem.code },
-});
+export function deniedError(problem: Problem): RpcError {
+  const { code, detail: message } = publicPart(problem);
+  return { code: CODES.denied, message, data: { code } };
+}
 
 /**
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded with the call.
@@ -82,7 +82,7 @@ export function refusalMembers(sentence: string, hint: string | null = null): st
 
 /** The sentence that REST has as `detail`; for bad input, with what is wrong and where. */
 function sentenceOf(problem: Problem): string {
-  const detail = detailOf(problem);
+  const { detail } = publicPart(problem);
   if (problem.code !== 'invalid_input') return detail;
   return [
     `${detail}:`,

@@ -69,7 +69,11 @@ export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm)
   }
 
   function over(result: ToolResult, call: Call): ToolResult {
-    if (!result.ok) call.release();
+    if (result.ok) return result;
+    const { requestId, tool } = call;
+    const { error: problem } = result;
+    if (problem.code === 'tool_failure') log.warn('tool failed', { requestId, tool, code: problem.ownCode });
+    call.release();
     return result;
   }
 

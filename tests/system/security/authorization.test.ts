@@ -3,19 +3,19 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
-import { type ProblemCode, problemText } from '../../../src/problem.ts';
+import { problemText, type ServerCode } from '../../../src/problem.ts';
 import { type HeaderMap, META, MODERN, openSse } from '../../support/mcp.ts';
 import { createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 
 /** A code; with the kind of credential that the sentence names instead, if it names one. */
-type Outcome = ProblemCode | 'ok' | 'missing_token: a key' | 'invalid_token: a key' | 'invalid_api_key: a token';
+type Outcome = ServerCode | 'ok' | 'missing_token: a key' | 'invalid_token: a key' | 'invalid_api_key: a token';
 
-const codeOf = (outcome: Outcome) => outcome.split(':')[0] as ProblemCode | 'ok';
+const codeOf = (outcome: Outcome) => outcome.split(':')[0] as ServerCode | 'ok';
 
 function sentenceOf(outcome: Outcome): string {
   if (outcome.endsWith(': a key')) return 'This tool needs a user token; an API key was sent';
   if (outcome.endsWith(': a token')) return 'This tool needs an API key; a user token was sent';
-  return problemText(outcome as ProblemCode).detail;
+  return problemText(outcome as ServerCode).detail;
 }
 
 /** What a request carries: headers, and `_meta.api_key`. */
@@ -122,7 +122,7 @@ const INPUTS: Readonly<Record<string, Record<string, unknown>>> = {
 interface Asked {
   readonly ok: boolean;
   /** Over REST alone. */
-  readonly code?: ProblemCode;
+  readonly code?: ServerCode;
   /** All that the tool says, without what differs from call to call. */
   readonly said: string;
 }
