@@ -8,6 +8,7 @@ import { isScope, SCOPE_PATTERN } from '../lib/scope.ts';
 import { epochMs, text } from './core/schema.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
+import { deliver, delivered, encryptTo } from './key-delivery.ts';
 
 const SCOPES_MAX = 100;
 /** Of all scopes of a key together. Bounds what a list of keys takes: at most 3.5 KB a key. */
@@ -53,11 +54,12 @@ const input = (ceilings: KeyCeilings) =>
         ),
       ),
     ),
+    encryptTo,
   });
 
 const output = v.strictObject({
   id: v.pipe(v.string(), v.description('The id to revoke or delete the key by.')),
-  key: v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.')),
+  ...delivered,
   name: v.string(),
   scopes: v.array(v.string()),
   expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
@@ -74,13 +76,13 @@ export const createApiKey = ({ guards, keys, ceilings }: ToolDeps) =>
     widget: 'ui://widget/api-key-created.html',
     input: input(ceilings),
     output,
-    async run(newKey, call) {
+    async run({ encryptTo, ...newKey }, call) {
       const created = await keys.create(actorOf(call), newKey);
       if (!created.ok) return created;
       const { record, key } = created.value;
       return ok({
         id: record.id,
-        key,
+        ...(await deliver(key, encryptTo)),
         name: record.name,
         scopes: [...record.scopes],
         expiresAt: record.expiresAtMs,
