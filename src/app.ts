@@ -2,6 +2,7 @@
 // not listen.
 
 import type { Config } from './config/config.ts';
+import type { VerifyKey } from './guards/api-key.ts';
 import { createResolveSubjects, type ResolveSubjects } from './guards/subjects.ts';
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
@@ -119,6 +120,7 @@ function serviceOn(
     publicUrl,
     keyDomain,
     store,
+    verifyKey: verifier.verify,
     guards: deps.guards,
     tools,
     prompts,
@@ -161,6 +163,7 @@ interface AppParts {
   readonly publicUrl: () => string;
   readonly keyDomain: KeyDomain;
   readonly store: Store;
+  readonly verifyKey: VerifyKey;
   readonly guards: ToolDeps['guards'];
   readonly tools: readonly Tool[];
   readonly prompts: readonly Prompt[];

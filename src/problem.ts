@@ -13,7 +13,7 @@ export interface InputIssue {
 }
 
 /** Why a presented key was refused. Only the log tells these apart; the caller reads one sentence for all. */
-export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired';
+export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'other_client_id';
 
 /**
  * An expected failure. `code` is what callers see and may rely on; the other fields are evidence, and `reason` is for

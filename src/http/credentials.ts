@@ -24,6 +24,31 @@ export function readCredentials(headers: Headers, metaApiKey: string | null): Cr
   };
 }
 
+/** A client's id and secret, as OAuth clients send them. */
+export interface ClientCredentials {
+  readonly id: string;
+  readonly secret: string;
+}
+
+const BASIC = /^Basic +(?=.)/i;
+
+/**
+ * From `Authorization: Basic`, each part form-encoded (RFC 6749 §2.3.1). Null if it is absent; what can't be decoded is
+ * present, and empty.
+ */
+export function readBasic(headers: Headers): ClientCredentials | null {
+  const authorization = headers.get('authorization') ?? '';
+  if (!BASIC.test(authorization)) return null;
+  try {
+    const [, id = '', secret = ''] = /^([^:]*):(.*)$/s.exec(atob(authorization.replace(BASIC, ''))) ?? [];
+    return { id: formDecoded(id), secret: formDecoded(secret) };
+  } catch {
+    return { id: '', secret: '' };
+  }
+}
+
+const formDecoded = (text: string) => decodeURIComponent(text.replaceAll('+', ' '));
+
 /** `api_key` of a `_meta` value of any shape; null unless it is a non-empty string. */
 export function metaApiKey(meta: unknown): string | null {
   const key = isObject(meta) ? meta.api_key : null;

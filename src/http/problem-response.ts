@@ -48,12 +48,8 @@ export function problemResponse(
   limit?: RateLimitState | null,
 ): Response {
   const { status, code, detail } = publicPart(problem);
-  const headers = new Headers(HEADERS);
-  const retryAfterS = retryAfterSeconds(problem);
-  if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
-  if (problem.code === 'method_not_allowed') headers.set('Allow', problem.allow);
+  const headers = problemHeaders(HEADERS, problem, challenge);
   if (limit) setRateLimit(headers, limit);
-  if (challenge) headers.set('WWW-Authenticate', challenge);
   const body = {
     type: 'about:blank',
     title: TITLES[status] ?? (status < 500 ? 'Client Error' : 'Server Error'),
@@ -65,4 +61,14 @@ export function problemResponse(
     ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),
   };
   return new Response(JSON.stringify(body), { status, headers });
+}
+
+/** `common`, and what the kind of problem asks for. */
+export function problemHeaders(common: HeadersInit, problem: Problem, challenge?: string | null): Headers {
+  const headers = new Headers(common);
+  const retryAfterS = retryAfterSeconds(problem);
+  if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
+  if (problem.code === 'method_not_allowed') headers.set('Allow', problem.allow);
+  if (challenge) headers.set('WWW-Authenticate', challenge);
+  return headers;
 }

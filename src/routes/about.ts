@@ -17,6 +17,7 @@ This is not a website. Connect to it with an MCP client.
   ${url}/tools/<tool_name> the same tools over plain HTTP (POST, JSON)
   ${url}/openapi.json      their description
   ${url}/verify            whether an API key is good, for proxies
+  ${url}/introspect        the same for services (OAuth token introspection)
   ${url}/mcp/health        health
   ${url}/widgets/preview   preview of the widgets
   ${metadataUrl(url, '')}

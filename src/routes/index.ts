@@ -1,6 +1,7 @@
 // The route table: each path, what answers it, and who may read it.
 
 import type { Config } from '../config/config.ts';
+import type { VerifyKey } from '../guards/api-key.ts';
 import type { ResolveSubjects } from '../guards/subjects.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
 import type { Route } from '../http/router.ts';
@@ -16,6 +17,7 @@ import type { Tool } from '../tools/core/tool.ts';
 import type { ToolDeps } from '../tools/core/toolbox.ts';
 import { aboutRoute } from './about.ts';
 import { type HealthOptions, healthRoute } from './health.ts';
+import { introspectRoute } from './introspect.ts';
 import { mcpRoute } from './mcp.ts';
 import { metadataRoutes, metadataUrl, type ProtectedPath } from './metadata.ts';
 import { metricsRoute } from './metrics.ts';
@@ -32,6 +34,7 @@ export interface RoutesOptions {
   >;
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
+  readonly verifyKey: VerifyKey;
   readonly guards: ToolDeps['guards'];
   readonly tools: readonly Tool[];
   readonly methods: Methods;
@@ -87,6 +90,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
         ]
       : []),
     { path: `${basePath}/verify`, ...verifyRoute({ ...options, trustProxy: config.trustProxy }) },
+    { path: `${basePath}/introspect`, ...introspectRoute(options) },
     ...metadataRoutes({ publicUrl, publicPath, authorizationServer }),
   ];
 }

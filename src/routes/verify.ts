@@ -11,7 +11,7 @@ import { queryOf, type Route } from '../http/router.ts';
 import { memoize } from '../lib/memoize.ts';
 import { percentEncode } from '../lib/percent.ts';
 import { type Awaitable, chain, type Result } from '../lib/result.ts';
-import { isScope, splitScopes } from '../lib/scope.ts';
+import { isScope, joinScopes, splitScopes } from '../lib/scope.ts';
 import type { Log } from '../log/log.ts';
 import { redact } from '../log/redact.ts';
 import type { Problem } from '../problem.ts';
@@ -106,7 +106,7 @@ function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
   headers.set('X-Key-Id', auth?.keyId ?? '');
   headers.set('X-Key-Owner', percentEncode(auth?.subject ?? ''));
   headers.set('X-Key-Name', percentEncode(auth?.keyName ?? ''));
-  headers.set('X-Key-Scopes', auth?.scopes.filter(isScope).join(' ') ?? '');
+  headers.set('X-Key-Scopes', joinScopes(auth?.scopes ?? []));
   const expiresAtMs = auth?.expiresAtMs ?? null;
   headers.set('X-Key-Expires', expiresAtMs === null ? '' : new Date(Math.min(expiresAtMs, LAST_MS)).toISOString());
 }

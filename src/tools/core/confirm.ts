@@ -2,23 +2,22 @@
 // may have become older than the revocation bound: the tool took long, the process was stopped, the machine slept. Then
 // the key is verified again, at no charge.
 
-import { logRefused, presentedKey } from '../../guards/api-key.ts';
+import { type KeyCall, logRefused, presentedKey } from '../../guards/api-key.ts';
 import type { Verifier } from '../../keys/verify.ts';
 import type { Log } from '../../log/log.ts';
 import type { Problem } from '../../problem.ts';
-import type { Call } from './call.ts';
 
 /**
  * Undefined when the success may leave, which is nearly always known at once. Else resolves to the problem to answer
  * with instead, or to undefined when the key is still good.
  */
-export type Confirm = (call: Call) => Promise<Problem | undefined> | undefined;
+export type Confirm = (call: KeyCall) => Promise<Problem | undefined> | undefined;
 
 /** A store that answers slower than the bound is asked no more often than this. */
 const TRIES = 2;
 
 export function createConfirm({ feed, confirm }: Verifier, log: Log): Confirm {
-  async function confirmNow(call: Call): Promise<Problem | undefined> {
+  async function confirmNow(call: KeyCall): Promise<Problem | undefined> {
     const { credentials, clientAddress, requestId } = call;
     for (let tries = 0; tries < TRIES; tries += 1) {
       const verified = await confirm(presentedKey(credentials) ?? '', clientAddress);

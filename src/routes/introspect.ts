@@ -1,0 +1,123 @@
+// POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's keys.
+// Whoever asks has a key with the scope `introspect`. Neither key's rate limit is touched.
+
+import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../guards/api-key.ts';
+import { type Guard, PASS, sequence } from '../guards/guard.ts';
+import { withForm } from '../http/body.ts';
+import { challengeFor } from '../http/challenge.ts';
+import type { Perishable, RequestContext } from '../http/context.ts';
+import { type ClientCredentials, carriesCredential, readBasic, readCredentials } from '../http/credentials.ts';
+import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
+import { oauthErrorResponse } from '../http/oauth-error.ts';
+import type { Route } from '../http/router.ts';
+import { err, type Result } from '../lib/result.ts';
+import { joinScopes } from '../lib/scope.ts';
+import { SERVER_NAME } from '../lib/server-info.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
+import { Call, callOf } from '../tools/core/call.ts';
+import type { Confirm } from '../tools/core/confirm.ts';
+import type { ToolDeps } from '../tools/core/toolbox.ts';
+
+export interface IntrospectRouteOptions {
+  readonly verifyKey: VerifyKey;
+  readonly guards: Pick<ToolDeps['guards'], 'scopes'>;
+  readonly confirm: Confirm;
+  readonly publicUrl: () => string;
+  readonly log: Log;
+}
+
+/** The caller's own id and secret; null if the key came in a header of its own. */
+interface ClientCall {
+  readonly client: ClientCredentials | null;
+}
+
+export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
+  const { verifyKey, guards, confirm, publicUrl, log } = options;
+  const keyGuard = apiKeyGuard(verifyKey, log);
+  const callerGuard = sequence<Call & ClientCall, KeyAuth, object, object>(
+    keyGuard,
+    clientIdGuard(log),
+    guards.scopes('introspect'),
+  );
+
+  async function introspect(body: Result<URLSearchParams | undefined, Problem>, context: RequestContext) {
+    if (!body.ok) return refuse(context, body.error);
+    const form = body.value ?? new URLSearchParams();
+    if (ONCE.some((field) => form.getAll(field).length > 1)) return refuse(context, INVALID);
+    const { headers } = context.request;
+    const client = carriesCredential(readCredentials(headers, null)) ? null : (readBasic(headers) ?? clientIn(form));
+    const caller = Object.assign(callOf(context, client?.secret || null), { client });
+    const allowed = await callerGuard(caller);
+    if (!allowed.ok) return refuse(context, allowed.error);
+    const token = form.get('token');
+    if (!token) return refuse(context, INVALID);
+    // The budget of unknown keys is the calling key's: a service sends what strangers sent it, all from one address.
+    const source = `key ${allowed.value.auth.keyId}`;
+    const asked = new Call(context.requestId, { xApiKey: token, bearer: null, metaApiKey: null }, () => source);
+    const found = await keyGuard(asked);
+    if (!found.ok) return refuseToken(context, found.error);
+    context.perishable = { renew: () => renew(context, caller, asked) };
+    return json(activeToken(found.value, publicUrl()));
+  }
+
+  /** The answer says that one key is good, to the holder of another: both must still be. */
+  function renew(context: RequestContext, caller: Call, asked: Call): ReturnType<Perishable['renew']> {
+    const confirming = [confirm(caller), confirm(asked)] as const;
+    if (confirming.every((problem) => problem === undefined)) return undefined;
+    return Promise.all(confirming).then(([refused, ended]) => {
+      if (refused !== undefined) return refuse(context, refused);
+      return ended && refuseToken(context, ended);
+    });
+  }
+
+  const post = (context: RequestContext) =>
+    context.acceptsCredentials
+      ? withForm(context.request, introspect, context)
+      : refuse(context, { code: 'https_required' }); // the token is one, wherever the caller's key is
+  return { post, refuse };
+}
+
+/** Fields that may be sent once (RFC 6749 §3.2). */
+const ONCE = ['token', 'client_id', 'client_secret'];
+
+const INVALID: Problem = { code: 'invalid_input', issues: [] };
+
+function clientIn(form: URLSearchParams): ClientCredentials | null {
+  const secret = form.get('client_secret');
+  return secret ? { id: form.get('client_id') ?? '', secret } : null;
+}
+
+/** A client's id is its key's. */
+function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
+  return ({ client, auth: { keyId, subject: userId }, requestId }) => {
+    if (client === null || client.id === keyId) return PASS;
+    const problem = { code: 'invalid_api_key', reason: 'other_client_id', keyId, userId } as const;
+    logRefused(log, problem, requestId);
+    return err(problem);
+  };
+}
+
+const activeToken = ({ auth }: KeyAuth, iss: string) => ({
+  active: true,
+  scope: joinScopes(auth.scopes),
+  client_id: auth.keyId,
+  sub: auth.subject,
+  token_type: 'api_key',
+  ...(auth.expiresAtMs !== null && { exp: Math.floor(auth.expiresAtMs / 1000) }),
+  iat: Math.floor(auth.createdAtMs / 1000),
+  iss,
+  jti: auth.keyId,
+  key_name: auth.keyName,
+});
+
+const json = (body: object) => new Response(JSON.stringify(body), { headers: UNCACHED_JSON_HEADERS });
+
+/** What isn't a good key is all one (RFC 7662 §2.2); what can't be told now is no answer about it. */
+const refuseToken = (context: RequestContext, problem: Problem): Response =>
+  problem.code === 'invalid_api_key' ? json({ active: false }) : refuse(context, problem);
+
+function refuse(_context: RequestContext, problem: Problem): Response {
+  const isUnknown = problem.code === 'missing_api_key' || problem.code === 'invalid_api_key';
+  return oauthErrorResponse(problem, isUnknown ? `Basic realm="${SERVER_NAME}"` : challengeFor(problem, null));
+}

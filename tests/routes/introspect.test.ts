@@ -1,0 +1,368 @@
+// POST /introspect, asked by services that accept this server's keys: RFC 7662, as their libraries speak it.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import {
+  allowInsecureRequests,
+  type Client,
+  type ClientAuth,
+  ClientSecretBasic,
+  ClientSecretPost,
+  introspectionRequest,
+  processIntrospectionResponse,
+} from 'oauth4webapi';
+import { revokeElsewhere } from '../support/elsewhere.ts';
+import { NO_CONNECTION } from '../support/peer.ts';
+import { sendRaw } from '../support/raw.ts';
+import { type Answer, answerOf, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
+const INACTIVE = { active: false };
+
+let app: TestApp;
+let service: { id: string; key: string };
+let scopeless: { id: string; key: string };
+let key: string;
+let id: string;
+beforeAll(async () => {
+  app = await createTestApp({ env: { PUBLIC_URL: 'https://keys.example' } });
+  service = await app.createKey('operator', { scopes: ['introspect'] });
+  scopeless = await app.createKey('operator', { scopes: ['introspection', 'INTROSPECT'] });
+  ({ key, id } = await app.createKey('alice', { name: 'ci', scopes: ['read', 'write'], expiresInDays: 1.00001 }));
+});
+afterAll(() => app.close());
+
+const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+const basic = (user: string, secret: string) => ({ authorization: `Basic ${btoa(`${user}:${secret}`)}` });
+const own = () => basic(service.id, service.key);
+
+const send = async (body: string, headers: Record<string, string> = own(), of = app): Promise<Answer> =>
+  answerOf(await fetch(`${of.url}/introspect`, { method: 'POST', headers: { ...FORM, ...headers }, body }));
+const ask = (token: string, headers?: Record<string, string>, of?: TestApp) =>
+  send(new URLSearchParams({ token }).toString(), headers, of);
+
+function expectError({ status, headers, body }: Answer, expected: number, error: string) {
+  expect({ status, body }).toEqual({ status: expected, body: { error } });
+  expect(headers.get('cache-control')).toBe('no-store');
+  expect(headers.get('content-type')).toBe('application/json');
+}
+
+describe('a good key', () => {
+  test('is active, with all there is to say', async () => {
+    const { status, headers, body } = await ask(key);
+    expect(status).toBe(200);
+    expect(headers.get('cache-control')).toBe('no-store');
+    const iat = Math.floor(app.clock.nowMs() / 1000);
+    expect(body).toEqual({
+      active: true,
+      scope: 'read write',
+      client_id: id,
+      sub: 'alice',
+      token_type: 'api_key',
+      exp: iat + 86_400, // 864 ms more, which are cut off
+      iat,
+      iss: 'https://keys.example',
+      jti: id,
+      key_name: 'ci',
+    });
+  });
+
+  test('without expiry and scopes has no exp and an empty scope', async () => {
+    const made = await app.createKey('bob', { scopes: [] });
+    const { body } = await ask(made.key);
+    expect(body).toMatchObject({ active: true, scope: '', sub: 'bob' });
+    expect(body).not.toHaveProperty('exp');
+  });
+
+  test('has its use noted and its limit untouched, as has the caller', async () => {
+    await using fresh = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
+    const caller = await fresh.createKey('operator', { scopes: ['introspect'] });
+    const made = await fresh.createKey('alice');
+    for (let calls = 0; calls < 5; calls += 1) {
+      expect((await ask(made.key, { 'x-api-key': caller.key }, fresh)).body.active).toBe(true);
+    }
+    const used = await fresh.call('list_api_keys', {}, await bearer(fresh, 'alice'));
+    expect(used.body.keys[0].lastUsedAt).toBe(fresh.clock.nowMs());
+    const usedByCaller = await fresh.call('list_api_keys', {}, await bearer(fresh, 'operator'));
+    expect(usedByCaller.body.keys[0].lastUsedAt).toBe(fresh.clock.nowMs());
+    for (const one of [made.key, caller.key]) {
+      const { headers } = await answerOf(await fetch(`${fresh.url}/verify`, { headers: { 'x-api-key': one } }));
+      expect(headers.get('ratelimit')).toBe('"key";r=1;t=3600');
+    }
+  });
+
+  test('costs no read of the store once both keys are known', async () => {
+    await ask(key);
+    const { counts } = app.service.keyDomain.verifier;
+    const { hits, reads } = counts;
+    for (let calls = 0; calls < 20; calls += 1) await ask(key);
+    expect({ hits: counts.hits - hits, reads: counts.reads - reads }).toEqual({ hits: 40, reads: 0 });
+  });
+
+  test.each(['quotes " and \' \\', '100% %41', '😀'.repeat(200), '\u00e4\u2028'])(
+    '%p is its name, exactly',
+    async (name) => {
+      const made = await app.createKey(`owner ${name}`, { name });
+      expect((await ask(made.key)).body).toMatchObject({ sub: `owner ${name}`, key_name: name });
+    },
+  );
+});
+
+describe('anything else is inactive, and nothing more is said', () => {
+  test('unknown, malformed, revoked, deleted, expired; a user token; NUL, bytes that are no UTF-8', async () => {
+    const alice = await bearer(app, 'alice');
+    const revoked = await app.createKey('alice');
+    await app.call('revoke_api_key', { keyId: revoked.id }, alice);
+    const deleted = await app.createKey('alice');
+    await app.call('delete_api_key', { keyId: deleted.id }, alice);
+    await using other = await createTestApp();
+    const foreign = await other.createKey('alice');
+    const tokens = [
+      UNKNOWN,
+      'x',
+      revoked.key,
+      deleted.key,
+      foreign.key,
+      await app.token('alice'),
+      '\0',
+      `${key}\0`,
+      ` ${key}`,
+    ];
+    for (const token of tokens) expect(await ask(token)).toMatchObject({ status: 200, body: INACTIVE });
+    expect((await send('token=%ff%fe')).body).toEqual(INACTIVE);
+    expect((await send(`token=${'x'.repeat(1_000_000)}`)).body).toEqual(INACTIVE);
+    const logged = await app.logText();
+    for (const token of [UNKNOWN, revoked.key, foreign.key]) expect(logged).not.toContain(token);
+  });
+
+  test('expired', async () => {
+    await using fresh = await createTestApp();
+    const caller = await fresh.createKey('operator', { scopes: ['introspect'] });
+    const made = await fresh.createKey('alice', { expiresInDays: 1 });
+    fresh.clock.advance(86_400_001);
+    expect((await ask(made.key, { 'x-api-key': caller.key }, fresh)).body).toEqual(INACTIVE);
+  });
+});
+
+describe('who asks', () => {
+  test.each([
+    ['Basic', () => own(), ''],
+    ['Basic, percent-encoded', () => basic(service.id, service.key.replaceAll('_', '%5F')), ''],
+    ['Bearer', () => ({ authorization: `Bearer ${service.key}` }), ''],
+    ['X-API-Key', () => ({ 'x-api-key': service.key }), ''],
+    ['the form', () => ({}), () => `&client_id=${service.id}&client_secret=${service.key}`],
+    ['Basic, whatever the form says', () => own(), '&client_id=x&client_secret=y'],
+    ['X-API-Key, whatever Basic says', () => ({ ...basic('x', 'y'), 'x-api-key': service.key }), ''],
+    ['Basic, with the id in the form too', () => own(), () => `&client_id=${service.id}`],
+  ] as [string, () => Record<string, string>, string | (() => string)][])('%s', async (_, headers, more) => {
+    const answer = await send(`token=${key}${typeof more === 'string' ? more : more()}`, headers());
+    expect(answer.body).toMatchObject({ active: true });
+  });
+
+  test.each([
+    ['nobody', () => ({}), ''],
+    ['another id', () => basic(id, service.key), ''],
+    ['no id', () => basic('', service.key), ''],
+    ['a wrong key', () => basic(service.id, UNKNOWN), ''],
+    ['an empty secret', () => basic(service.id, ''), ''],
+    ['Basic that is no base64', () => ({ authorization: 'Basic ~~~' }), ''],
+    ['Basic with broken percent-encoding', () => basic(service.id, '%zz'), ''],
+    ['Basic without a colon', () => ({ authorization: `Basic ${btoa(service.key)}` }), ''],
+    ['a wrong key in X-API-Key, before a good one', () => ({ ...own(), 'x-api-key': UNKNOWN }), ''],
+    ['the form, with another id', () => ({}), () => `&client_id=${id}&client_secret=${service.key}`],
+    ['the form, without an id', () => ({}), () => `&client_secret=${service.key}`],
+    ['an id alone', () => ({}), () => `&client_id=${service.id}`],
+    ['a user', () => bearer(app, 'operator'), ''],
+    ['the token itself, in a query', () => ({}), ''],
+  ] as [string, () => Record<string, string> | Promise<Record<string, string>>, string | (() => string)][])(
+    '%s: 401',
+    async (_, headers, more) => {
+      const answer = await send(`token=${key}${typeof more === 'string' ? more : more()}`, await headers());
+      expectError(answer, 401, 'invalid_client');
+      expect(answer.headers.get('www-authenticate')).toStartWith('Basic realm=');
+    },
+  );
+
+  test('a key without the scope: 403', async () => {
+    const answer = await ask(key, basic(scopeless.id, scopeless.key));
+    expectError(answer, 403, 'insufficient_scope');
+    expect(answer.headers.get('www-authenticate')).toContain('scope="introspect"');
+  });
+
+  test('another id is logged with the reason', async () => {
+    await ask(key, basic(id, service.key));
+    expect(await app.log()).toContainEqual(
+      expect.objectContaining({ event: 'Invalid or expired API key', reason: 'other_client_id', keyId: service.id }),
+    );
+  });
+});
+
+describe('bad requests', () => {
+  test.each([
+    ['nothing', ''],
+    ['no token', 'token_type_hint=access_token'],
+    ['an empty one', 'token='],
+    ['two', 'token=a&token=b'],
+    ['two of the same', 'token=a&token=a'],
+    ['two client ids', 'token=a&client_id=a&client_id=b'],
+    ['two secrets', 'token=a&client_secret=a&client_secret=b'],
+  ])('%s: 400', async (_, body) => {
+    expectError(await send(body), 400, 'invalid_request');
+  });
+
+  test('hints and fields that nobody knows are ignored, however often they come', async () => {
+    const { body } = await send(`token_type_hint=x&token=${key}&token_type_hint=y&resource=z&resource=z`);
+    expect(body.active).toBe(true);
+  });
+
+  test.each([
+    'application/json',
+    'multipart/form-data; boundary=x',
+    'text/plain',
+    `${FORM['content-type']}; charset=latin1`,
+  ])('%s: 415', async (type) => {
+    expectError(await send(JSON.stringify({ token: key }), { ...own(), 'content-type': type }), 415, 'invalid_request');
+  });
+
+  test('a charset of UTF-8 is taken, and a body in chunks', async () => {
+    const charset = { ...own(), 'content-type': `${FORM['content-type']}; charset=UTF-8` };
+    expect((await send(`token=${key}`, charset)).body.active).toBe(true);
+    const body = `token=${key}`;
+    const head = `POST /introspect HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${FORM['content-type']}\r\nAuthorization: ${own().authorization}\r\n`;
+    const chunked = await sendRaw(
+      app.url,
+      `${head}Transfer-Encoding: chunked\r\n\r\n5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`,
+    );
+    expect(JSON.parse(chunked.body).active).toBe(true);
+  });
+
+  test('1 MiB is read, a byte more is 413', async () => {
+    const padded = (bytes: number) => `token=${key}&x=`.padEnd(bytes, 'x');
+    expect((await send(padded(1024 * 1024))).body.active).toBe(true);
+    expectError(await send(padded(1024 * 1024 + 1)), 413, 'invalid_request');
+  });
+
+  test('other methods are 405, a foreign origin and host 403', async () => {
+    const got = await answerOf(await fetch(`${app.url}/introspect`));
+    expectError(got, 405, 'invalid_request');
+    expect(got.headers.get('allow')).toBe('POST');
+    expectError(await ask(key, { ...own(), origin: 'https://evil.example' }), 403, 'origin_denied');
+  });
+
+  test('plain HTTP in production is 403, before anything is read', async () => {
+    await using production = await createTestApp({ env: { NODE_ENV: 'production', TRUST_PROXY: '1' } });
+    for (const headers of [own(), {}, { 'x-api-key': service.key }] as Record<string, string>[]) {
+      expectError(await ask(key, headers, production), 403, 'https_required');
+    }
+    expectError(await ask(key, { ...own(), 'x-forwarded-proto': 'https' }, production), 401, 'invalid_client');
+  });
+});
+
+describe('unknown tokens', () => {
+  test('use up the budget of the calling key, and no other', async () => {
+    await using fresh = await createTestApp({ env: { LOG_LEVEL: 'error' } });
+    const [one, two] = await Promise.all([1, 2].map(() => fresh.createKey('operator', { scopes: ['introspect'] })));
+    const caller = (of: typeof one) => ({ 'x-api-key': of?.key ?? '' });
+    const never = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
+    const statuses = await Promise.all(
+      Array.from({ length: 1100 }, async (_, n) => (await ask(never(n), caller(one), fresh)).status),
+    );
+    expect(statuses.filter((status) => status === 200).length).toBe(1000);
+    expect(new Set(statuses)).toEqual(new Set([200, 429]));
+    const refused = await ask(never(5000), caller(one), fresh);
+    expectError(refused, 429, 'rate_limited');
+    expect(refused.headers.get('retry-after')).toBe('1');
+    expect((await ask(never(6000), caller(two), fresh)).body).toEqual(INACTIVE);
+    expect((await fresh.useKey(never(7000))).status).toBe(401); // the address has its own
+    const made = await fresh.createKey('alice');
+    expect((await fresh.useKey(made.key)).status).toBe(200);
+    expect((await ask(made.key, caller(one), fresh)).body.active).toBe(true); // known here
+  });
+});
+
+describe('when it can’t be told', () => {
+  test('a store that is away: 503, for the caller and for the token', async () => {
+    await using other = await createTestApp({ store: 'embedded' });
+    const caller = await other.createKey('operator', { scopes: ['introspect'] });
+    await ask(UNKNOWN, { 'x-api-key': caller.key }, other);
+    await other.service.close();
+    other.clock.advance(1000);
+    const answer = await ask(UNKNOWN, { 'x-api-key': caller.key }, other);
+    expectError(answer, 503, 'temporarily_unavailable');
+    expect(answer.headers.get('retry-after')).toBe('1');
+  });
+
+  test.each([
+    ['the token', 'alice', 200, INACTIVE],
+    ['the caller', 'operator', 401, { error: 'invalid_client' }],
+  ] as const)('a late answer, and %s was revoked elsewhere', async (_, owner, status, body) => {
+    const LAG_MAX_MS = 60_000;
+    await using late = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) } });
+    const caller = await late.createKey('operator', { scopes: ['introspect'] });
+    const made = await late.createKey('alice');
+    const request = new Request(`${late.url}/introspect`, {
+      method: 'POST',
+      headers: { ...FORM, host: 'localhost', 'x-api-key': caller.key },
+      body: `token=${made.key}`,
+    });
+    let isLate = false;
+    Object.defineProperty(request, 'method', {
+      get() {
+        // Asked for again when the decision is made.
+        if (request.bodyUsed && !isLate) {
+          isLate = true;
+          revokeElsewhere(late.folder, owner);
+          late.clock.sleep(LAG_MAX_MS);
+        }
+        return 'POST';
+      },
+    });
+    const answer = await answerOf(await late.service.app.fetch(request, NO_CONNECTION));
+    expect({ isLate, status: answer.status, body: answer.body }).toEqual({ isLate: true, status, body });
+  });
+});
+
+describe('clients that others wrote', () => {
+  const asked = async (client: Client, auth: ClientAuth, token: string) => {
+    const server = { issuer: 'https://keys.example', introspection_endpoint: `${app.url}/introspect` };
+    const response = await introspectionRequest(server, client, auth, token, { [allowInsecureRequests]: true });
+    return processIntrospectionResponse(server, client, response);
+  };
+
+  test.each([
+    ['ClientSecretBasic', ClientSecretBasic],
+    ['ClientSecretPost', ClientSecretPost],
+  ])('oauth4webapi with %s', async (_, auth) => {
+    const client = { client_id: service.id };
+    expect(await asked(client, auth(service.key), key)).toMatchObject({ active: true, sub: 'alice', client_id: id });
+    expect(await asked(client, auth(service.key), UNKNOWN)).toEqual(INACTIVE);
+    expect(asked(client, auth(UNKNOWN), key)).rejects.toThrow();
+  });
+
+  // fastmcp/server/auth/providers/introspection.py: httpx posts these fields, in this order, with these headers.
+  test.each(['client_secret_basic', 'client_secret_post'])(
+    'FastMCP’s IntrospectionTokenVerifier with %s',
+    async (method) => {
+      const isPost = method === 'client_secret_post';
+      const body =
+        `token=${key}&token_type_hint=access_token` +
+        (isPost ? `&client_id=${service.id}&client_secret=${service.key}` : '');
+      const head = [
+        'POST /introspect HTTP/1.1',
+        'Host: localhost',
+        'Accept-Encoding: gzip, deflate',
+        'Connection: keep-alive',
+        'User-Agent: python-httpx/0.28.1',
+        'Content-Type: application/x-www-form-urlencoded',
+        'Accept: application/json',
+        ...(isPost ? [] : [`Authorization: ${own().authorization}`]),
+        `Content-Length: ${body.length}`,
+      ];
+      const answer = await sendRaw(app.url, `${head.join('\r\n')}\r\n\r\n${body}`);
+      expect(answer.status).toBe(200);
+      const { active, client_id, exp, scope } = JSON.parse(answer.body);
+      // What it reads: a true `active`, a client, whole seconds, scopes with spaces between.
+      expect({ active, client_id, scope }).toEqual({ active: true, client_id: id, scope: 'read write' });
+      expect(Number.isInteger(exp)).toBe(true);
+    },
+  );
+});
