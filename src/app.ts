@@ -2,6 +2,7 @@
 // not listen.
 
 import type { Config } from './config/config.ts';
+import type { Env } from './config/env.ts';
 import type { VerifyKey } from './guards/api-key.ts';
 import { createResolveSubjects, type ResolveSubjects } from './guards/subjects.ts';
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
@@ -59,6 +60,8 @@ export interface ServiceOptions {
   readonly resourceTemplates?: readonly ResourceTemplate[];
   /** What the process takes, for the metrics. */
   readonly usage?: () => ProcessUsage;
+  /** Where tools find their settings. */
+  readonly env?: Env;
 }
 
 export interface Service {
@@ -94,6 +97,7 @@ function serviceOn(
   const { clock, ageClock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
   const { toolFiles = [], resourceTemplates = [], prompts: offeredPrompts = () => [] } = options;
   const { resources: offeredResources = widgetResources } = options;
+  const { env = {} } = options;
   const { production, revocationLagMaxMs: lagMaxMs, keyCeilings: ceilings, rateLimit } = config;
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
   const keyDomain = createKeyDomain({
@@ -109,7 +113,7 @@ function serviceOn(
   const { keys, verifier } = keyDomain;
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
   const observeGuard = metrics?.guard;
-  const deps = createToolDeps({ verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, observeGuard });
+  const deps = createToolDeps({ verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, env, observeGuard });
   const tools = [...offered(deps), ...makeTools(toolFiles, deps, RESERVED_NAMES)];
   const prompts = [...offeredPrompts(deps), ...makePrompts(toolFiles, deps)];
   const ownResources = toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources));

@@ -12,5 +12,6 @@ export type { ContentBlock, ToolContent } from './tools/core/content.ts';
 export { type Failure, failure } from './tools/core/failure.ts';
 export type { MakePrompts, MakeTools } from './tools/core/folder.ts';
 export { definePrompt, type Prompt, type PromptFacts, type PromptMessages } from './tools/core/prompt.ts';
+export type { Settings, SettingsSchema } from './tools/core/settings.ts';
 export { defineTool, type Tool, type ToolFacts } from './tools/core/tool.ts';
 export type { ToolDeps, ToolLimit } from './tools/core/toolbox.ts';

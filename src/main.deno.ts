@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
-import { VARIABLES } from './config/env.ts';
+import { type Env, VARIABLES } from './config/env.ts';
 import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
 
 /**
@@ -60,11 +60,15 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
   while (rest.length > 0) rest = rest.subarray(await Deno.stdout.write(rest));
 }
 
+/** Read by name, which needs no permission for the whole environment: the settings of tools when a tool asks for them. */
+const env = new Proxy<Env>(Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])), {
+  get: (known, name: string) => (name.startsWith('TOOL_') ? Deno.env.get(name) : known[name as keyof Env]),
+});
+
 export const runtime: Runtime = {
   name: 'deno',
   runScript: 'bun run',
-  // Read by name, which needs no permission for the whole environment.
-  env: Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])),
+  env,
   sha256: (text, encoding) => hash('sha256', text, encoding),
   writeOut,
   writeErr: (text) => {

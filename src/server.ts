@@ -100,6 +100,7 @@ async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
     log,
     publicUrl: () => publicUrl,
     usage: runtime.usage,
+    env: runtime.env,
     toolFiles,
   });
   const server = await listen(runtime, config, tls, service);

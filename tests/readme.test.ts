@@ -117,10 +117,14 @@ test('the example tools, put where the documents say, compile and answer', async
   const page = TOOLS_README.codeBlock('The folder', 'ts');
   writeFileSync(join(root, 'tools/_page.ts'), `import type { Resource } from 'mcp-key-server';\n${page}`);
 
+  writeFileSync(join(root, 'tools/shop-hours.ts'), TOOLS_README.codeBlock('Settings', 'ts'));
+
   const checked = await run([join(ROOT, 'node_modules/.bin/tsc'), '--noEmit'], { cwd: root });
   expect(checked).toEqual({ code: 0, stdout: '', stderr: '' });
 
-  await using server = await startServer({ root, folder: root, env: { JWT_SECRET: TEST_SECRET } });
+  // A shop that nobody reaches: its port is closed.
+  const env = { JWT_SECRET: TEST_SECRET, TOOL_SHOP_URL: 'http://127.0.0.1:1/hours' };
+  await using server = await startServer({ root, folder: root, env });
   const alice = await userHeaders('alice');
   const create = async (...scopes: string[]) => {
     const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes }, alice);
@@ -141,6 +145,8 @@ test('the example tools, put where the documents say, compile and answer', async
   expect(lines.body.content).toEqual([{ type: 'text', text: '3 lines' }]);
   const lost = await callOver(server.url, 'count_lines', { id: 'lost' }, reader);
   expect(lost.body).toMatchObject({ status: 400, issues: [{ path: 'id', message: 'No such page' }] });
+  const hours = await callOver(server.url, 'shop_hours', {}, reader);
+  expect(hours.body).toMatchObject({ status: 502, code: 'shop_away', title: 'Bad Gateway' });
   if (WITHOUT_CURL) return;
   const pasted = await paste(README.codeBlock('A tool of your own', 'sh'), root, server.url, {
     JWT_SECRET: TEST_SECRET,

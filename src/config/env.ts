@@ -34,7 +34,8 @@ export const VARIABLES = [
   'RUST_LOG', // belongs to the database driver; only checked
 ] as const;
 type Variable = (typeof VARIABLES)[number];
-export type Env = { readonly [name in Variable]?: string | undefined };
+/** With the settings of tools, whose names only the tools know. */
+export type Env = { readonly [name in Variable | `TOOL_${string}`]?: string | undefined };
 
 /** Every read returns null when the variable is not set, and also, after noting the fault, when its value is bad. */
 export interface EnvReader {

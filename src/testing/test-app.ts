@@ -102,6 +102,7 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
     sha256: runtime.sha256,
     log,
     publicUrl: () => publicUrl,
+    env: options.env,
     ...options.service,
   });
   const server = runtime.serve({ hostname: '127.0.0.1', port: 0, tls: null, fetch: service.app.fetch });

@@ -13,6 +13,7 @@ import type { Clock } from '../../lib/runtime.ts';
 import type { Log, LogFields } from '../../log/log.ts';
 import type { Call } from './call.ts';
 import type { Prompt } from './prompt.ts';
+import { type Settings, settingsIn, type ToolEnv } from './settings.ts';
 import type { Tool } from './tool.ts';
 
 export interface ToolDeps {
@@ -27,6 +28,8 @@ export interface ToolDeps {
     readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
   };
   readonly keys: Keys;
+  /** The environment variables that a tool reads, each beginning with `TOOL_`, as a schema. */
+  readonly settings: Settings;
   /** What any key may have, for the schemas that say so. */
   readonly ceilings: KeyCeilings;
 }
@@ -47,6 +50,7 @@ export interface ToolDepsOptions {
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   readonly clock: Clock;
   readonly log: Log;
+  readonly env: ToolEnv;
   /** Wraps each guard, to count what it refuses. */
   readonly observeGuard?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
 }
@@ -54,7 +58,7 @@ export interface ToolDepsOptions {
 const asItIs = <G>(guard: G): G => guard;
 
 export function createToolDeps(options: ToolDepsOptions): ToolDeps {
-  const { verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, observeGuard = asItIs } = options;
+  const { verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, env, observeGuard = asItIs } = options;
   const scopes = scopesGuard(log);
 
   function logRefused(
@@ -101,6 +105,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
       },
     },
     keys,
+    settings: settingsIn(env),
     ceilings,
   };
 }

@@ -14,6 +14,7 @@ import { TEST_SECRET } from '../../support/test-app.ts';
 import { transportOf } from '../../support/transports.ts';
 
 const EXAMPLE = readDocument('README.md').codeBlock('A tool of your own', 'ts');
+const SETTINGS_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Settings', 'ts');
 const PROMPT_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Prompts', 'ts');
 
 /** A tool file with one tool, which anybody may call and which answers with `text`. */
@@ -70,6 +71,24 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     expect(messages[0].content.text).toBe('Plan a visit to Porto.');
     const half = { ref: { type: 'ref/prompt', name: 'plan_visit' }, argument: { name: 'city', value: 'Par' } };
     expect((await ask('completion/complete', half)).completion.values).toEqual(['Paris', 'Parma']);
+  });
+
+  test('the example with settings gets them from the environment; without them, or with wrong ones, nothing starts', async () => {
+    const files = { 'tools/shop-hours.ts': SETTINGS_EXAMPLE };
+    await using server = await start(runtime, files, { TOOL_SHOP_URL: 'http://127.0.0.1:1/' }); // a closed port
+    const create = { name: 'n', scopes: [] };
+    const { key } = (await callOver(server.url, 'create_api_key', create, await userHeaders('alice'))).body;
+    const hours = await callOver(server.url, 'shop_hours', {}, { 'x-api-key': key });
+    expect(hours.body).toMatchObject({ status: 502, code: 'shop_away' });
+    for (const [env, said] of [
+      [{}, 'TOOL_SHOP_URL: expected a value, but it is not set'],
+      [{ TOOL_SHOP_URL: 'hunter2' }, 'TOOL_SHOP_URL: expected the URL of the shop'],
+    ] as const) {
+      const { code, stderr } = await runToExit({ runtime, folder: folderWith(files), env });
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/^mcp-key-server: tools\/shop-hours\.ts:\d+:\d+: [^\n]*\n$/);
+      expect(stderr).toEndWith(`: ${said}\n`);
+    }
   });
 
   test.each([
