@@ -91,7 +91,8 @@ async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
   const { log, begin } = openLog(runtime, config, clock);
   warnOfSettings(runtime, config, log);
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
-  const toolFiles = [...toolFilesOf(own), ...(await readToolFolder(config.toolsDir, runtime.importTool))];
+  const readFolder = own.tools === undefined || config.toolsDir !== null; // ./tools may be where own.tools come from
+  const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool) : [];
   let publicUrl = config.publicUrl ?? '';
   const service = await createService(config, {
     clock,
@@ -101,7 +102,7 @@ async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
     publicUrl: () => publicUrl,
     usage: runtime.usage,
     env: runtime.env,
-    toolFiles,
+    toolFiles: [...toolFilesOf(own), ...inFolder],
   });
   const server = await listen(runtime, config, tls, service);
   const listening = addressOf(config, server.port);

@@ -1,5 +1,5 @@
 // Starts the server from a program of one's own, as the command does: signals, graceful shutdown, TLS and banner
-// included. The configuration comes from the environment, and the tools folder is read too.
+// included. The configuration comes from the environment.
 
 import { SERVER_NAME } from './lib/server-info.ts';
 import type { Resource } from './mcp/resource.ts';
@@ -8,7 +8,7 @@ import { thisRuntime } from './this-runtime.ts';
 import type { MakeTools } from './tools/core/folder.ts';
 
 export interface StartOptions {
-  /** What tool files export by default. */
+  /** What tool files export by default. Unless given, the folder ./tools is read; TOOLS_DIR always is. */
   readonly tools?: readonly MakeTools[];
   /** Pages and other resources, in addition to the widgets. */
   readonly resources?: readonly Resource[];

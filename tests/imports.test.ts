@@ -7,7 +7,7 @@ import { join, posix } from 'node:path';
 import { Glob } from 'bun';
 
 const SRC = join(import.meta.dir, '../src');
-const ENTRIES = ['main.ts', 'main.deno.ts', 'cli.ts', 'commands/dev.ts', 'commands/token.ts'];
+const ENTRIES = ['main.ts', 'main.deno.ts', 'cli.ts', 'commands/build.ts', 'commands/dev.ts', 'commands/token.ts'];
 const files = [...new Glob('**/*.ts').scanSync(SRC)].filter((file) => !file.endsWith('.d.ts'));
 const source = (file: string) => readFileSync(join(SRC, file), 'utf8');
 

@@ -12,6 +12,7 @@ import { KEYS_PER_USER_MAX } from '../src/keys/operations.ts';
 import { problemText, type ServerCode } from '../src/problem.ts';
 import { TOOL_TIMEOUT_MS } from '../src/tools/core/operation.ts';
 import { callOver, userHeaders } from './support/client.ts';
+import { run } from './support/command.ts';
 import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { startServer } from './support/server-process.ts';
 import { copyOfSource } from './support/source.ts';
@@ -22,29 +23,6 @@ const CODE_README = readDocument('src/README.md');
 const CONFIG_README = readDocument('src/config/README.md');
 const TOOLS_README = readDocument('src/tools/README.md');
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-
-interface RunOptions {
-  readonly cwd: string;
-  readonly stdin?: string;
-  readonly path?: string;
-  readonly env?: Readonly<Record<string, string>>;
-}
-
-async function run(command: readonly string[], options: RunOptions) {
-  const child = Bun.spawn([...command], {
-    cwd: options.cwd,
-    env: { PATH: options.path ?? process.env.PATH ?? '', HOME: options.cwd, ...options.env },
-    stdin: new Blob([options.stdin ?? '']),
-    stdout: 'pipe',
-    stderr: 'pipe',
-  });
-  const [code, stdout, stderr] = await Promise.all([
-    child.exited,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ]);
-  return { code, stdout, stderr };
-}
 
 /** Pastes lines into a shell in `root`, where they find the server at `url`. Returns what they print, as JSON. */
 async function paste(lines: string, root: string, url: string, env: Readonly<Record<string, string>> = {}) {
@@ -60,8 +38,7 @@ async function paste(lines: string, root: string, url: string, env: Readonly<Rec
   const { code, stdout } = await run(['sh'], {
     cwd: root,
     stdin: lines.replace('http://127.0.0.1:3000', url),
-    path: `${commands}:${process.env.PATH}`,
-    env,
+    env: { PATH: `${commands}:${process.env.PATH}`, ...env },
   });
   expect(code).toBe(0);
   return stdout
@@ -121,6 +98,9 @@ test('the example tools, put where the documents say, compile and answer', async
 
   const checked = await run([join(ROOT, 'node_modules/.bin/tsc'), '--noEmit'], { cwd: root });
   expect(checked).toEqual({ code: 0, stdout: '', stderr: '' });
+  writeFileSync(join(root, 'tools/list-orders.test.ts'), TOOLS_README.codeBlock('Tests', 'ts'));
+  const tested = await run([process.execPath, 'test', './tools'], { cwd: root });
+  expect({ code: tested.code, said: tested.stderr }).toEqual({ code: 0, said: expect.stringContaining(' 1 pass\n') });
 
   // A shop that nobody reaches: its port is closed.
   const env = { JWT_SECRET: TEST_SECRET, TOOL_SHOP_URL: 'http://127.0.0.1:1/hours' };
@@ -231,6 +211,22 @@ test('the table of limits: those of the code', () => {
   expect(limits.get('keys of one user, in any state')).toBe(KEYS_PER_USER_MAX.toLocaleString('en'));
   expect(limits.get('user id (`sub`, and the claim that owns keys)')).toBe(`${SUBJECT_CHARS_MAX} characters`);
   expect(limits.get('a tool call')).toStartWith(`${TOOL_TIMEOUT_MS / 1000} s,`);
+});
+
+test('the table of what the package exports: every name, and no other', () => {
+  const exportsOf = (file: string): string[] =>
+    [
+      ...readFileSync(join(ROOT, 'src', file), 'utf8').matchAll(
+        /^export (?:type )?(?:\{([^}]+)\}|\* as (\w+)|\* from '.\/(.+)')/gm,
+      ),
+    ]
+      .flatMap(([, names, all, from]) => (from === undefined ? (names ?? all ?? '').split(',') : exportsOf(from)))
+      .map((name) => name.replace('type ', '').trim())
+      .filter(Boolean);
+  const exported = ['index.ts', 'testing.ts'].flatMap(exportsOf);
+  const listed = TOOLS_README.table('As a package').flatMap(([, cell = '']) => cell.match(/(?<=`)\w+(?=`)/g) ?? []);
+  expect(exported.length).toBeGreaterThan(40);
+  expect(listed.sort()).toEqual(exported.sort());
 });
 
 test('four run-time packages, all versions exact', () => {

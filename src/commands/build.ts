@@ -1,0 +1,90 @@
+// `bun run build`: the package in dist/, as JavaScript and declarations, because Deno and Node refuse TypeScript in
+// packages. `bun run build --compile`: the executable dist/mcp-key-server, which needs nothing beside it.
+
+import { rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { BunPlugin } from 'bun';
+import { SERVER_NAME } from '../lib/server-info.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const SRC = join(ROOT, 'src');
+const DIST = join(ROOT, 'dist');
+const WORKER = join(SRC, 'store/replica/worker.ts');
+
+/** Replaces a text that must be in a file exactly once, or the build fails. */
+function replacing(file: RegExp, text: string, replacement: string): BunPlugin {
+  return {
+    name: `replace ${text}`,
+    setup(build) {
+      build.onLoad({ filter: file }, async ({ path, loader }) => {
+        const parts = (await Bun.file(path).text()).split(text);
+        if (parts.length !== 2) throw new Error(`${path}: expected ${text} once`);
+        return { contents: parts.join(replacement), loader };
+      });
+    },
+  };
+}
+
+/** The replica's thread is a file of its own, which the bundler doesn't see in the URL that names it. */
+const workerAt = (path: string) =>
+  replacing(/\/store\/replica\/replica\.ts$/, "new URL('./worker.ts'", `new URL('${path}'`);
+
+/** The database driver computes the name of its native part at run time; then the bundler can't put it in. */
+function nativeDriver(): BunPlugin {
+  const require = createRequire(createRequire(import.meta.url).resolve('@libsql/client'));
+  require('libsql');
+  const native = Object.keys(require.cache).find((path) => path.endsWith('.node'));
+  if (native === undefined) throw new Error('the native part of libsql is not installed');
+  return replacing(/\/libsql\/index\.js$/, 'require(`@libsql/$' + '{target}`)', `require(${JSON.stringify(native)})`);
+}
+
+async function buildPackage(): Promise<void> {
+  await Bun.build({
+    entrypoints: [...['index.ts', 'testing.ts', 'cli.ts'].map((file) => join(SRC, file)), WORKER],
+    outdir: DIST,
+    naming: '[name].js',
+    target: 'bun',
+    packages: 'external',
+    splitting: true,
+    plugins: [workerAt('./worker.js')],
+  });
+  const cli = join(DIST, 'cli.js');
+  await Bun.write(cli, `#!/usr/bin/env bun\n${await Bun.file(cli).text()}`);
+  await buildDeclarations();
+}
+
+async function buildDeclarations(): Promise<void> {
+  const config = join(DIST, 'tsconfig.json');
+  const compilerOptions = {
+    noEmit: false,
+    declaration: true,
+    emitDeclarationOnly: true,
+    rewriteRelativeImportExtensions: true,
+    rootDir: SRC,
+    outDir: join(DIST, 'types'),
+  };
+  const files = ['index.ts', 'testing.ts', 'types/modules.d.ts', 'types/deno.d.ts'].map((file) => join(SRC, file));
+  await Bun.write(config, JSON.stringify({ extends: '../tsconfig.json', compilerOptions, files, include: [] }));
+  const tsc = Bun.spawn([join(ROOT, 'node_modules/.bin/tsc'), '-p', config], { stdio: ['ignore', 2, 2] });
+  if ((await tsc.exited) !== 0) throw new Error('tsc found errors');
+  rmSync(config);
+}
+
+async function buildExecutable(): Promise<void> {
+  await Bun.build({
+    entrypoints: [join(SRC, 'cli.ts'), WORKER],
+    target: 'bun',
+    // A tool file that imports a package that isn't there must not have it fetched.
+    compile: { outfile: join(DIST, SERVER_NAME), execArgv: ['--no-install'] },
+    plugins: [workerAt('./store/replica/worker.js'), nativeDriver()],
+  });
+}
+
+if (import.meta.main) {
+  if (process.argv.includes('--compile')) await buildExecutable();
+  else {
+    rmSync(DIST, { recursive: true, force: true });
+    await buildPackage();
+  }
+}

@@ -1,0 +1,153 @@
+// The package, installed from its tarball into a project of its own: what it has, its types, and that it runs.
+
+import { beforeAll, describe, expect, test } from 'bun:test';
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { dependencies } from '../../package.json';
+import * as index from '../../src/index.ts';
+import * as testing from '../../src/testing.ts';
+import { callOver, userHeaders } from '../support/client.ts';
+import { output, run } from '../support/command.ts';
+import { ROOT, readDocument } from '../support/documents.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { BUN_ENV, packPackage } from '../support/packed.ts';
+import { startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const TOOLS_README = readDocument('src/tools/README.md');
+const TSC = join(ROOT, 'node_modules/.bin/tsc');
+const { runInstall } = createRequire(import.meta.url)('deno/install_api.cjs') as { runInstall(): string };
+
+const PAGE = `import type { Resource } from 'mcp-key-server';\n${TOOLS_README.codeBlock('The folder', 'ts')}`;
+const SERVER = TOOLS_README.codeBlock('As a package', 'ts')
+  .replace("';\n\n", "';\nimport { resources } from './page.ts';\n\n")
+  .replace('[listOrders] }', '[listOrders], resources }');
+
+let tarball = '';
+let project = '';
+
+/** A project with a tool, a page, a test and a program. Nothing but the package is installed. */
+beforeAll(async () => {
+  tarball = await packPackage();
+  project = projectFolder();
+  await output([process.execPath, 'install'], { cwd: project, env: BUN_ENV });
+}, 60_000);
+
+function projectFolder(): string {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'tools'));
+  const strict = {
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    skipLibCheck: false,
+    target: 'ESNext',
+    module: 'NodeNext',
+    allowImportingTsExtensions: true,
+    noEmit: true,
+    types: [],
+  };
+  const files = {
+    'package.json': JSON.stringify({ type: 'module', dependencies: { 'mcp-key-server': `file:${tarball}` } }),
+    'tsconfig.json': JSON.stringify({ compilerOptions: strict }),
+    'server.ts': SERVER,
+    'page.ts': PAGE,
+    'tools/list-orders.ts': readDocument('README.md').codeBlock('A tool of your own', 'ts'),
+    'tools/list-orders.test.ts': TOOLS_README.codeBlock('Tests', 'ts'),
+    'bun-test.d.ts':
+      "declare module 'bun:test' {\n  export function test(name: string, run: () => Promise<void>): void;\n  export function expect(value: unknown): { toEqual(other: unknown): void; toBe(other: unknown): void };\n}\n",
+  };
+  for (const [path, text] of Object.entries(files)) writeFileSync(join(folder, path), text);
+  return folder;
+}
+
+test('it has the built files alone, and fits in 200 kB', async () => {
+  const root = join(project, 'node_modules/mcp-key-server');
+  expect(
+    readdirSync(root)
+      .filter((name) => name !== '.bun-tag')
+      .sort(),
+  ).toEqual(['LICENSE', 'README.md', 'dist', 'package.json']);
+  const listed = (await output(['tar', '-tzf', tarball], { cwd: project })).trim().split('\n');
+  const built = listed.filter((path) => path.startsWith('package/dist/'));
+  expect(built.filter((path) => !/\.(js|d\.ts)$/.test(path))).toEqual([]);
+  expect(built.length).toBeGreaterThan(20);
+  expect(statSync(tarball).size).toBeLessThan(200_000);
+});
+
+test('it brings the four run-time packages of the server, and what these need', () => {
+  const { dependencies: needed } = JSON.parse(
+    readFileSync(join(project, 'node_modules/mcp-key-server/package.json'), 'utf8'),
+  );
+  expect(needed).toEqual(dependencies);
+  expect(readdirSync(join(project, 'node_modules'))).not.toContain('@modelcontextprotocol');
+});
+
+test('it exports what the source does', async () => {
+  const namesOf = async (path: string) => {
+    const program = `console.log(JSON.stringify(Object.keys(await import('${path}')).sort()))`;
+    return JSON.parse(await output([process.execPath, '-e', program], { cwd: project }));
+  };
+  expect(await namesOf('mcp-key-server')).toEqual(Object.keys(index).sort());
+  expect(await namesOf('mcp-key-server/testing')).toEqual(Object.keys(testing));
+});
+
+test('a project checks against its types: tsc, strict, with no other package, and deno check', async () => {
+  expect(await run([TSC, '-p', '.'], { cwd: project })).toEqual({ code: 0, stdout: '', stderr: '' });
+  const deno = [runInstall(), 'check', '--node-modules-dir=manual', 'server.ts'];
+  expect((await run(deno, { cwd: project })).code).toBe(0);
+  writeFileSync(join(project, 'wrong.ts'), "import { start } from 'mcp-key-server';\nawait start({ tools: [1] });\n");
+  const wrong = await run([TSC, '-p', '.'], { cwd: project });
+  expect(wrong.stdout).toContain('wrong.ts(2,23): error TS2322');
+});
+
+test("a project's own test runs against an app of the package", async () => {
+  const { code, stderr } = await run([process.execPath, 'test'], { cwd: project });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(' 1 pass\n') });
+});
+
+describe.each([
+  ['bun', [process.execPath, 'server.ts']],
+  ['deno', [runInstall(), 'run', '--node-modules-dir=manual', '--allow-all', 'server.ts']],
+])('on %s', (_, command) => {
+  test('a program starts it with a tool and a page of its own, and Ctrl-C ends it', async () => {
+    await using server = await startServer({
+      command,
+      folder: project,
+      env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${temporaryFolder()}/keys.db` },
+    });
+    const created = await callOver(
+      server.url,
+      'create_api_key',
+      { name: 'n', scopes: ['read:orders'] },
+      await userHeaders('alice'),
+    );
+    const { body } = await callOver(server.url, 'list_orders', {}, { 'x-api-key': created.body.key });
+    expect(body).toMatchObject({ owner: 'alice', orders: [{ id: 'order-1' }, { id: 'order-2' }] });
+    expect(await (await fetch(`${server.url}/widgets/preview`)).text()).toContain('api-key-created');
+    expect(server.stderr()).toContain('mcp-key-server token --sub alice');
+    server.signal('SIGINT');
+    expect(await server.exited).toBe(0);
+    expect(server.stdout()).toContain('"event":"stopped"');
+  });
+});
+
+test('its command serves the tools folder, and mints a token that it takes', async () => {
+  const command = [process.execPath, join(project, 'node_modules/.bin/mcp-key-server')];
+  await using server = await startServer({ command, folder: project });
+  const token = await output([...command, 'token', '--sub', 'alice'], { cwd: project });
+  const headers = { authorization: `Bearer ${token.trim()}` };
+  expect((await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, headers)).status).toBe(200);
+  expect((await callOver(server.url, 'list_orders')).body.code).toBe('missing_api_key');
+  const unknown = await run([...command, 'tokens'], { cwd: project });
+  expect(unknown).toEqual({ code: 1, stdout: '', stderr: 'usage: mcp-key-server [token] …\n' });
+});
+
+test('npm installs it, and its command then runs', async () => {
+  const folder = temporaryFolder();
+  cpSync(join(project, 'package.json'), join(folder, 'package.json'));
+  await output(['npm', 'install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: folder, env: BUN_ENV });
+  const token = await output(['npx', 'mcp-key-server', 'token', '--sub', 'alice'], { cwd: folder, env: BUN_ENV });
+  expect(token.split('.')).toHaveLength(3);
+}, 60_000);

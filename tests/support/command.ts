@@ -1,0 +1,30 @@
+// Runs a command to its end.
+
+export interface RunOptions {
+  readonly cwd: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+}
+
+export async function run(command: readonly string[], { cwd, env = {}, stdin = '' }: RunOptions) {
+  const child = Bun.spawn([...command], {
+    cwd,
+    env: { PATH: process.env.PATH ?? '', HOME: cwd, ...env },
+    stdin: new Blob([stdin]),
+    stdout: 'pipe',
+    stderr: 'pipe',
+  });
+  const [code, stdout, stderr] = await Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code, stdout, stderr };
+}
+
+/** The same for what must succeed; returns its stdout. */
+export async function output(command: readonly string[], options: RunOptions): Promise<string> {
+  const { code, stdout, stderr } = await run(command, options);
+  if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}: ${stderr}${stdout}`);
+  return stdout;
+}
