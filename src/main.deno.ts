@@ -4,7 +4,13 @@ import { hash } from 'node:crypto';
 import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { type Env, VARIABLES } from './config/env.ts';
-import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
+import { once } from './lib/memoize.ts';
+import { sleep } from './lib/timeout.ts';
+import type { RunningServer, ServeOptions } from './listener.ts';
+import { type Runtime, start } from './server.ts';
+
+/** New TLS files wait this long for a moment without requests; then bodies that are still being read are lost. */
+const RELEASE_MS_MAX = 10_000;
 
 /**
  * Serves `fetch` with Deno.serve. Deno's own shutdown breaks off bodies that are still being read, so `stop` first
@@ -13,6 +19,7 @@ import { type RunningServer, type Runtime, type ServeOptions, start } from './se
 function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const killer = new AbortController();
   let active = 0;
+  let ending = false;
   let stopping = false;
   let shutting = false;
   let whenIdle = () => {};
@@ -22,7 +29,7 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
     async (request, { remoteAddr }) => {
       if (stopping) return refuseWhileStopping();
       active += 1;
-      const response = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost });
+      const response = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost, ending });
       active -= 1;
       if (active === 0) whenIdle();
       return response;
@@ -32,22 +39,43 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   // requests without Host are refused too. Over TLS, HTTP/2 has no Host either, and its clients may well name this one.
   const madeUp = `http://localhost:${server.addr.port}/`;
   const lacksHost = ({ headers, url }: Request) => url.startsWith(madeUp) && !headers.has('host');
+  const idle = () =>
+    new Promise<void>((resolve) => {
+      whenIdle = resolve;
+      if (active === 0) resolve();
+    });
+  const shutDown = once(() => {
+    shutting = true;
+    return server.shutdown();
+  });
   return {
     port: server.addr.port,
+    async release(noticeMs) {
+      ending = true;
+      await sleep(noticeMs);
+      await Promise.race([idle(), sleep(RELEASE_MS_MAX)]);
+      void shutDown();
+      while (!isFree(hostname, server.addr.port)) await sleep(1);
+    },
     async stop() {
       stopping = true;
-      await new Promise<void>((resolve) => {
-        whenIdle = resolve;
-        if (active === 0) resolve();
-      });
-      shutting = true;
-      await server.shutdown();
+      await idle();
+      await shutDown();
     },
     kill() {
       // After `shutdown`, Deno throws on abort. A connection whose client does not read then ends with the process.
       if (!shutting) killer.abort();
     },
   };
+}
+
+function isFree(hostname: string, port: number): boolean {
+  try {
+    Deno.listen({ hostname, port }).close();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const refuseWhileStopping = () =>
@@ -82,7 +110,8 @@ export const runtime: Runtime = {
     return { residentBytes: Deno.memoryUsage().rss, cpuSeconds: (user + system) / 1e6 };
   },
   onSignal(handler) {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) Deno.addSignalListener(signal, () => handler(signal));
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+      Deno.addSignalListener(signal, () => handler(signal));
   },
   exit: (code) => Deno.exit(code),
 };

@@ -3,7 +3,9 @@
 import { delimiter } from 'node:path';
 import { once } from './lib/memoize.ts';
 import { SERVER_NAME } from './lib/server-info.ts';
-import { type RunningServer, type Runtime, type ServeOptions, start } from './server.ts';
+import { sleep } from './lib/timeout.ts';
+import type { RunningServer, ServeOptions } from './listener.ts';
+import { type Runtime, start } from './server.ts';
 
 /** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;
@@ -23,11 +25,17 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
     fetch: (request) => fetch(request, peer),
   });
   const peer = {
+    ending: false,
     address: (request: Request) => server.requestIP(request)?.address ?? null,
     holdOpen: (request: Request, hold: boolean) => server.timeout(request, hold ? 0 : IDLE_TIMEOUT_S),
   };
   return {
     port: server.port ?? port,
+    async release(noticeMs) {
+      peer.ending = true;
+      await sleep(noticeMs);
+      void server.stop(); // closes the socket at once
+    },
     stop: () => server.stop(),
     kill: () => void server.stop(true),
   };
@@ -77,8 +85,7 @@ export const runtime: Runtime = {
     return { residentBytes: process.memoryUsage.rss(), cpuSeconds: (user + system) / 1e6 };
   },
   onSignal(handler) {
-    process.on('SIGTERM', handler);
-    process.on('SIGINT', handler);
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, handler);
   },
   exit: (code) => process.exit(code),
 };

@@ -7,11 +7,10 @@ import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { settingsOf, withoutEffect } from './config/report.ts';
 import type { Tls } from './config/tls.ts';
-import type { Connections } from './http/context.ts';
-import type { Awaitable } from './lib/result.ts';
 import { type Clock, type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
 import { sleep, withTimeout } from './lib/timeout.ts';
+import { type Listener, openListener, type RunningServer, type ServeOptions } from './listener.ts';
 import { createLog, type Log, type LogFields } from './log/log.ts';
 import { redact } from './log/redact.ts';
 import type { ProcessUsage } from './telemetry/metrics.ts';
@@ -31,23 +30,9 @@ export interface Runtime {
   /** Imports a tool file, for which `mcp-key-server` is this server's own module (authoring.ts). */
   readonly importTool: ImportModule;
   usage(): ProcessUsage;
+  /** SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
   exit(code: number): never;
-}
-
-export interface ServeOptions {
-  readonly hostname: string;
-  readonly port: number;
-  readonly tls: Tls | null;
-  fetch(request: Request, peer: Connections): Awaitable<Response>;
-}
-
-export interface RunningServer {
-  readonly port: number;
-  /** Stops accepting; resolves when every connection has finished its work. */
-  stop(): Promise<void>;
-  /** Ends every connection now. */
-  kill(): void;
 }
 
 /**
@@ -107,7 +92,10 @@ async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
   const server = await listen(runtime, config, tls, service);
   const listening = addressOf(config, server.port);
   publicUrl ||= listening + config.basePath;
-  stopOnSignal(runtime, clock, log, () => shutDown(service, server, log));
+  obeySignals(runtime, clock, log, {
+    stop: () => shutDown(service, server, log),
+    renew: config.tls && tlsRenewal(config.tls, server, log),
+  });
   const { environment } = config;
   begin({ version: SERVER_VERSION, environment, store: service.storeMode, settings: settingsOf(runtime.env) });
   runtime.writeErr(banner(config, { listening, publicUrl, runScript: runtime.runScript })); // last: whoever waits for it may send a signal at once
@@ -135,10 +123,20 @@ function warnOfSettings({ env, name }: Runtime, config: Config, log: Log): void 
   log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
 }
 
-/** The first signal begins to stop; a second one, later, ends the process at once. */
-function stopOnSignal(runtime: Runtime, clock: Clock, log: Log, stop: () => Promise<void>): void {
+interface SignalActions {
+  stop(): Promise<void>;
+  /** Null: there is nothing to renew, and SIGHUP stops. */
+  readonly renew: (() => Promise<void>) | null;
+}
+
+/** The first signal begins to stop; a second one, later, ends the process at once. With own TLS, SIGHUP renews it. */
+function obeySignals(runtime: Runtime, clock: Clock, log: Log, { stop, renew }: SignalActions): void {
   let stoppingSinceMs: number | undefined;
   runtime.onSignal((signal) => {
+    if (signal === 'SIGHUP' && renew !== null) {
+      if (stoppingSinceMs === undefined) void renew().catch((error) => fail(runtime, [String(error)]));
+      return;
+    }
     if (stoppingSinceMs !== undefined) {
       if (clock.monotonicMs() - stoppingSinceMs >= SECOND_SIGNAL_AFTER_MS) runtime.exit(1);
       return;
@@ -152,8 +150,27 @@ function stopOnSignal(runtime: Runtime, clock: Clock, log: Log, stop: () => Prom
   });
 }
 
+/** Reads the TLS files anew, and serves with them. If they can't be used, those before stay in use. */
+function tlsRenewal(files: NonNullable<Config['tls']>, listener: Listener, log: Log): () => Promise<void> {
+  const kept = (reason: string) => log.warn('TLS files not read anew: those before stay in use', { reason });
+  let last = Promise.resolve();
+  async function renew(): Promise<void> {
+    let tls: Tls;
+    try {
+      tls = (await import('./config/tls.ts')).readTls(files);
+    } catch (error) {
+      return kept((error as Error).message);
+    }
+    const renewed = await listener.renew(tls, DRAIN_NOTICE_MS);
+    if (renewed.ok) log.info('TLS files read anew');
+    else kept(renewed.error);
+  }
+  // One after the other: each needs the port.
+  return () => (last = last.then(renew));
+}
+
 /** The graceful shutdown: drains requests and streams, then closes the store and flushes the log. */
-async function shutDown({ app, close }: Service, server: RunningServer, log: Log): Promise<void> {
+async function shutDown({ app, close }: Service, server: Listener, log: Log): Promise<void> {
   app.beginDrain();
   await sleep(DRAIN_NOTICE_MS);
   app.endStreams();
@@ -175,9 +192,9 @@ async function listen(
   { host: hostname, port }: Config,
   tls: Tls | null,
   service: Service,
-): Promise<RunningServer> {
+): Promise<Listener> {
   try {
-    return runtime.serve({ hostname, port, tls, fetch: service.app.fetch });
+    return openListener(runtime.serve, { hostname, port, tls, fetch: service.app.fetch });
   } catch (error) {
     await service.close();
     if (!(await resolves(hostname)))

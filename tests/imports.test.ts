@@ -56,7 +56,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'store/': [...BASE, 'config/', 'keys/'],
   'authoring.ts': [...BASE, 'guards/', 'mcp/', 'tools/'],
   'banner.ts': [...BASE, 'config/'],
-  'server.ts': [...BASE, 'app.ts', 'banner.ts', 'config/', 'http/', 'telemetry/', 'tools/'],
+  'listener.ts': [...BASE, 'config/', 'http/'],
+  'server.ts': [...BASE, 'app.ts', 'banner.ts', 'listener.ts', 'config/', 'http/', 'telemetry/', 'tools/'],
   'commands/': [...BASE, 'config/', 'jwt/'],
 };
 

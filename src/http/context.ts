@@ -9,6 +9,8 @@ export interface Connections {
   address(request: Request): string | null;
   /** Switches the idle timeout of the request's connection off, or (false) on again. */
   holdOpen(request: Request, hold: boolean): void;
+  /** True when each connection ends with the response on its way. */
+  readonly ending?: boolean;
   /** True for an HTTP/1.1 request without Host. Absent where the runtime refuses those itself. */
   lacksHost?(request: Request): boolean;
 }
@@ -73,6 +75,11 @@ export class RequestContext {
   /** True for an HTTP/1.1 request without Host, on a runtime that lets one through. */
   get lacksHost(): boolean {
     return this.#connections.lacksHost?.(this.request) ?? false;
+  }
+
+  /** True when the request's connection ends with the response. */
+  get connectionEnds(): boolean {
+    return this.#connections.ending ?? false;
   }
 
   /** Switches the idle timeout of the request's connection off, or (false) on again. */

@@ -85,11 +85,11 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     return added === null ? response : withHeaders(response, added);
   }
 
-  function finish(response: Response, { observed, requestId, idIsGiven }: RequestContext): Response {
+  function finish(response: Response, { observed, requestId, idIsGiven, connectionEnds }: RequestContext): Response {
     inFlight.leave();
     if (idIsGiven) response.headers.set('X-Request-Id', requestId);
     observed?.(response);
-    if (draining) response.headers.set('Connection', 'close');
+    if (draining || connectionEnds) response.headers.set('Connection', 'close');
     return response;
   }
 

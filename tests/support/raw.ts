@@ -24,8 +24,8 @@ export function openSocket(url: string, ca?: string): Promise<Socket> {
   });
 }
 
-export async function rawConnection(url: string): Promise<RawConnection> {
-  const socket = await openSocket(url);
+export async function rawConnection(url: string, ca?: string): Promise<RawConnection> {
+  const socket = await openSocket(url, ca);
   let received = '';
   let check = () => {};
   let open = true;

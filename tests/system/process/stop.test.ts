@@ -1,4 +1,4 @@
-// Stopping: SIGTERM and SIGINT, as a supervisor, a terminal and a package runner send them.
+// Stopping: SIGTERM, SIGINT and (without own TLS) SIGHUP, as a supervisor, a terminal and a package runner send them.
 
 import { describe, expect, test } from 'bun:test';
 import { copyFileSync, mkdirSync } from 'node:fs';
@@ -25,7 +25,7 @@ const events = (server: ServerProcess) =>
     .filter(Boolean)
     .map((line) => JSON.parse(line) as { event: string; signal?: string });
 
-describe.each(['SIGTERM', 'SIGINT'] as const)('%s', (signal) => {
+describe.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s', (signal) => {
   test('an idle server ends with 0, soon, and says so', async () => {
     await using server = await startServer({ env: JWT });
     const startedMs = performance.now();
