@@ -20,3 +20,10 @@ export async function packPackage(): Promise<string> {
   await output([process.execPath, 'pm', 'pack'], { cwd: root, env: BUN_ENV });
   return join(root, `mcp-key-server-${version}.tgz`);
 }
+
+/** The path of the executable. */
+export async function executable(): Promise<string> {
+  const root = copyOfSource();
+  await output([process.execPath, 'src/commands/build.ts', '--compile'], { cwd: root, env: BUN_ENV });
+  return join(root, 'dist/mcp-key-server');
+}

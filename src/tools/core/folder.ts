@@ -1,5 +1,6 @@
-// Tools and prompts of one's own: the files of a folder, in the order of their names. A file that can't be used is one line, which
-// says file, place and what was expected. How a module is imported is for the commands, which know the runtime.
+// Tools and prompts of one's own: the files of a folder, in the order of their names. A file that can't be used is one
+// line, which says file, place and what was expected. How a module is imported is for the commands, which know the
+// runtime.
 
 import { readdirSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
@@ -7,7 +8,7 @@ import { isObject } from '../../lib/text.ts';
 import type { Operation } from './operation.ts';
 import type { Prompt } from './prompt.ts';
 import type { Tool } from './tool.ts';
-import { checkName, type ToolDeps } from './toolbox.ts';
+import { checkOperation, type ToolDeps } from './toolbox.ts';
 
 /** What a tool file exports by default. */
 export type MakeTools = (deps: ToolDeps) => Tool | readonly Tool[];
@@ -99,7 +100,7 @@ function toolFileOf(file: string, module: object): ToolFile {
  * the line to show.
  */
 export function makeTools(files: readonly ToolFile[], deps: ToolDeps, reserved: readonly string[]): readonly Tool[] {
-  const tools = makeAll('tool', files, ({ make }) => {
+  const tools = makeAll('tool', files, deps, ({ make }) => {
     const made = [make(deps)].flat();
     made.filter(isOf('tool')).forEach(checkSchemas);
     return made;
@@ -113,7 +114,7 @@ export function makeTools(files: readonly ToolFile[], deps: ToolDeps, reserved: 
 
 /** Makes the prompts of all files, likewise. */
 export const makePrompts = (files: readonly ToolFile[], deps: ToolDeps): readonly Prompt[] =>
-  makeAll('prompt', files, ({ makePrompts: make }) => (make === undefined ? [] : [make(deps)].flat())).map(
+  makeAll('prompt', files, deps, ({ makePrompts: make }) => (make === undefined ? [] : [make(deps)].flat())).map(
     ({ made }) => made,
   );
 
@@ -126,6 +127,7 @@ const EXPECTED = {
 function makeAll<T extends Tool | Prompt>(
   kind: T['kind'],
   files: readonly ToolFile[],
+  { ceilings }: ToolDeps,
   make: (file: ToolFile) => readonly T[],
 ): readonly { readonly file: string; readonly made: T }[] {
   const fileOf = new Map<string, string>();
@@ -136,7 +138,7 @@ function makeAll<T extends Tool | Prompt>(
     return all.map((made) => {
       const { name } = made;
       const other = fileOf.get(name);
-      attempt(file, () => checkName(kind, name));
+      attempt(file, () => checkOperation(made, ceilings.scopes));
       if (other !== undefined)
         throw new Error(`${file}: expected another ${kind} name, ${name} is in ${other} already`);
       fileOf.set(name, file);

@@ -113,10 +113,13 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
 /** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
 const NAME = /^[\w.-]{1,128}$/;
 
-/** Throws an Error that shows the name if it can't be one. */
-export function checkName(kind: 'tool' | 'prompt', name: string): void {
-  if (NAME.test(name)) return;
-  throw new Error(`${kind} name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
+/** Throws an Error that shows the name if it can't be one, or the scope that no key can have. */
+export function checkOperation({ kind, name, requiredScopes }: Tool | Prompt, existing: KeyCeilings['scopes']): void {
+  if (!NAME.test(name)) {
+    throw new Error(`${kind} name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
+  }
+  const missing = existing && requiredScopes.find((scope) => !existing.includes(scope));
+  if (missing) throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it`);
 }
 
 /**
@@ -130,13 +133,11 @@ export function byName<T extends Tool | Prompt>(
 ): ReadonlyMap<string, T> {
   const named = new Map<string, T>();
   for (const operation of operations) {
-    const { name, requiredScopes } = operation;
-    checkName(kind, name);
+    const { name } = operation;
+    checkOperation(operation, existing);
     if (named.has(name)) {
       throw new Error(`${kind} name: expected a different one for each ${kind}, got "${name}" twice`);
     }
-    const missing = existing && requiredScopes.find((scope) => !existing.includes(scope));
-    if (missing) throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it`);
     named.set(name, operation);
   }
   return named;

@@ -188,6 +188,17 @@ test('a package that is not there stops the start; Bun does not fetch it, becaus
   expect(stderr).toMatch(/^mcp-key-server: tools\/a\.ts: Cannot find package 'is-number'.*; correct it.*\n$/);
 });
 
+test('a scope that KEY_SCOPES does not have stops the start, with the file that needs it', async () => {
+  const { stderr } = await runToExit({
+    runtime: 'bun',
+    folder: folderWith({ 'tools/list-orders.ts': EXAMPLE }),
+    env: { KEY_SCOPES: 'read write' },
+  });
+  expect(stderr).toBe(
+    'mcp-key-server: tools/list-orders.ts: KEY_SCOPES: expected "read:orders" in it, because list_orders needs it\n',
+  );
+});
+
 test('a name that two files use, and a page that two files bring, stop the start', async () => {
   const page =
     "export const resources = [{ uri: 'ui://x', name: '', title: '', description: '', mimeType: '', read: () => 0 }];";

@@ -1,0 +1,79 @@
+// The executable, alone in a folder: it serves with a tools folder, in all three store modes, and mints tokens.
+
+import { beforeAll, expect, test } from 'bun:test';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../support/client.ts';
+import { output } from '../support/command.ts';
+import { readDocument } from '../support/documents.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { executable } from '../support/packed.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { startSqld } from '../support/sqld.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { transportOf } from '../support/transports.ts';
+import { until } from '../support/until.ts';
+
+let built = '';
+beforeAll(async () => {
+  built = await executable();
+}, 60_000);
+
+/** A folder with the executable, moved from where it was built, and the README's tool. */
+function folderWithTool(): string {
+  const folder = temporaryFolder();
+  copyFileSync(built, join(folder, 'server'));
+  mkdirSync(join(folder, 'tools'));
+  const tool = readDocument('README.md').codeBlock('A tool of your own', 'ts');
+  writeFileSync(join(folder, 'tools/list-orders.ts'), tool);
+  return folder;
+}
+
+const start = (folder: string, env: Record<string, string> = {}) =>
+  startServer({ command: [join(folder, 'server')], folder, env });
+
+/** Creates a key, calls the tool with it over every transport, and revokes it. */
+async function live(server: ServerProcess, headers: Record<string, string>): Promise<void> {
+  const input = { name: 'n', scopes: ['read:orders'] };
+  const { id, key } = (await callOver(server.url, 'create_api_key', input, headers)).body;
+  for (const transport of [0, 1, 3]) {
+    const called = await transportOf(transport, server.url)('list_orders', {}, { 'x-api-key': key });
+    expect(called).toMatchObject({ kind: 'ok', output: { owner: 'alice' } });
+  }
+  expect((await callOver(server.url, 'revoke_api_key', { keyId: id }, headers)).status).toBe(200);
+  expect((await callOver(server.url, 'list_orders', {}, { 'x-api-key': key })).body.code).toBe('invalid_api_key');
+}
+
+test('on a file of its own, with nothing configured, and a token that it mints', async () => {
+  const folder = folderWithTool();
+  await using server = await start(folder);
+  expect(server.stderr()).toContain('mcp-key-server token --sub alice');
+  const token = await output([join(folder, 'server'), 'token', '--sub', 'alice'], { cwd: folder });
+  await live(server, { authorization: `Bearer ${token.trim()}` });
+  expect(await (await fetch(`${server.url}/widgets/preview`)).text()).toContain('api-key-created');
+  expect(readdirSync(folder).sort()).toEqual(['data', 'server', 'tools']);
+  expect(await server.stop()).toBe(0);
+});
+
+test('on a remote database, and on a replica of it', async () => {
+  await using sqld = await startSqld();
+  const env = { JWT_SECRET: TEST_SECRET, ...sqld.env };
+  const folder = folderWithTool();
+  await using remote = await start(folder, env);
+  await live(remote, await userHeaders('alice'));
+  await using replica = await start(folder, { ...env, DATABASE_REPLICA_FILE: './replica.db', RUST_LOG: 'off' });
+  await until(async () => (await (await fetch(`${replica.url}/mcp/health`)).json()).store.replica === 'in_use');
+  await live(replica, await userHeaders('alice'));
+  expect(existsSync(join(folder, 'replica.db'))).toBe(true);
+  expect([await replica.stop(), await remote.stop()]).toEqual([0, 0]);
+});
+
+test('a tool file that imports a package that is not there stops the start; nothing is fetched', async () => {
+  const folder = folderWithTool();
+  writeFileSync(join(folder, 'tools/a.ts'), "import isNumber from 'is-number';\nexport default () => [isNumber];\n");
+  const failing = start(folder).then(
+    () => 'started',
+    (error) => String(error),
+  );
+  expect(await failing).toContain("mcp-key-server: tools/a.ts: Cannot find package 'is-number'");
+});
