@@ -94,7 +94,7 @@ function serviceOn(
   config: Config,
   options: ServiceOptions & { readonly ageClock: Clock },
 ): Service {
-  const { clock, ageClock, random, sha256, log, publicUrl, tools: offered = createTools } = options;
+  const { clock, ageClock, random, sha256, log, publicUrl } = options;
   const { toolFiles = [], resourceTemplates = [], prompts: offeredPrompts = () => [] } = options;
   const { resources: offeredResources = widgetResources } = options;
   const { env = {} } = options;
@@ -114,7 +114,8 @@ function serviceOn(
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
   const observeGuard = metrics?.guard;
   const deps = createToolDeps({ verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, env, observeGuard });
-  const tools = [...offered(deps), ...makeTools(toolFiles, deps, RESERVED_NAMES)];
+  const offered = options.tools?.(deps) ?? createTools(deps, config.sampleTool);
+  const tools = [...offered, ...makeTools(toolFiles, deps, RESERVED_NAMES)];
   const prompts = [...offeredPrompts(deps), ...makePrompts(toolFiles, deps)];
   const ownResources = toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources));
   const resources = [...offeredResources, ...ownResources];
@@ -124,7 +125,7 @@ function serviceOn(
     publicUrl,
     keyDomain,
     store,
-    verifyKey: verifier.verify,
+    verifyKey,
     guards: deps.guards,
     tools,
     prompts,

@@ -54,6 +54,8 @@ export interface Config extends Environment {
   readonly trustProxy: number;
   /** The folder with tools of one's own. Null: ./tools, where it exists. */
   readonly toolsDir: string | null;
+  /** Whether get_data is offered. */
+  readonly sampleTool: boolean;
   readonly logLevel: LogLevel;
   readonly accessLog: boolean;
   /** Null: there are no metrics. */
@@ -98,6 +100,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     tls: tlsFiles(read),
     trustProxy: integer('TRUST_PROXY', 0, 32) ?? 0,
     toolsDir: text('TOOLS_DIR'),
+    sampleTool: oneOf('SAMPLE_TOOL', ['0', '1']) !== '0',
     logLevel: oneOf('LOG_LEVEL', LOG_LEVELS) ?? 'info',
     accessLog: oneOf('ACCESS_LOG', ['0', '1']) === '1',
     metricsToken: metricsToken(read),

@@ -28,6 +28,7 @@ export const VARIABLES = [
   'TLS_KEY_FILE',
   'TRUST_PROXY',
   'TOOLS_DIR',
+  'SAMPLE_TOOL',
   'LOG_LEVEL',
   'ACCESS_LOG',
   'METRICS_TOKEN',

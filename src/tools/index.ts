@@ -7,8 +7,9 @@ import { deleteApiKey } from './delete-api-key.ts';
 import { getData } from './get-data.ts';
 import { listApiKeys } from './list-api-keys.ts';
 import { revokeApiKey } from './revoke-api-key.ts';
+import { whoami } from './whoami.ts';
 
-const OFFERED = [createApiKey, listApiKeys, revokeApiKey, deleteApiKey, getData];
+const OFFERED = [createApiKey, listApiKeys, revokeApiKey, deleteApiKey, whoami, getData];
 
 /** Names that tools of one's own can't have: those of this server, also while a tool is switched off. */
 export const RESERVED_NAMES: readonly string[] = [
@@ -23,4 +24,6 @@ export const RESERVED_NAMES: readonly string[] = [
   'admin_revoke_keys',
 ];
 
-export const createTools = (deps: ToolDeps): readonly Tool[] => OFFERED.map((make) => make(deps));
+/** `sample`: with the tool that gives out sample data. */
+export const createTools = (deps: ToolDeps, sample = true): readonly Tool[] =>
+  OFFERED.filter((make) => sample || make !== getData).map((make) => make(deps));

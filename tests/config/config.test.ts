@@ -40,6 +40,7 @@ test('with nothing set every default holds', () => {
     tls: null,
     trustProxy: 0,
     toolsDir: null,
+    sampleTool: true,
     logLevel: 'info',
     accessLog: false,
     metricsToken: null,
@@ -238,6 +239,16 @@ const BOUNDS: readonly {
     ],
     refused: ['33', '-1', '1.5', 'true', 'yes'],
     expected: '0-32',
+  },
+  {
+    name: 'SAMPLE_TOOL',
+    read: (config) => config.sampleTool,
+    accepted: [
+      ['0', false],
+      ['1', true],
+    ],
+    refused: ['false', 'no', '2'],
+    expected: '0 or 1',
   },
   {
     name: 'LOG_LEVEL',

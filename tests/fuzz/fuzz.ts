@@ -135,7 +135,7 @@ function count(figures: Figures, { answers, ended }: Outcome): void {
 }
 
 /** The banner, and nothing after it. */
-const STDERR_LINES = 5;
+const STDERR_LINES = 6;
 
 async function health(target: Target): Promise<{ readonly status: number; readonly ms: number }> {
   const startedAtMs = performance.now();

@@ -18,7 +18,7 @@ type HeaderList = HttpRequest['headers'];
 
 const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 const MODERN = '2026-07-28';
-const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'get_data'];
+const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'whoami', 'get_data'];
 
 const JSON_TYPE = ['Content-Type', 'application/json'] as const;
 
@@ -84,13 +84,29 @@ const rest = (bait: Bait): fc.Arbitrary<Draft> =>
     body: input,
   }));
 
-/** A request whose body is still a value. */
+/** A request whose body is still a value, or text that is sent as it is. */
 interface Draft {
   readonly method: string;
   readonly target: string;
   readonly headers: HeaderList;
   readonly body: unknown;
+  readonly text?: string;
 }
+
+const introspection = (bait: Bait): fc.Arbitrary<Draft> => {
+  const value = fc.oneof(
+    fc.constantFrom(...bait.keys, ...bait.badKeys, ...bait.tokens, '', '%00', '%ff', '%'),
+    fc.string(),
+  );
+  const name = fc.constantFrom('token', 'token', 'token', 'token_type_hint', 'client_id', 'client_secret', 'x', '%');
+  return fc.array(fc.tuple(name, value), { maxLength: 4 }).map((fields) => ({
+    method: 'POST',
+    target: '/introspect',
+    headers: [['Content-Type', 'application/x-www-form-urlencoded']],
+    body: undefined,
+    text: Buffer.from(fields.map((pair) => pair.join('=')).join('&')).toString('latin1'),
+  }));
+};
 
 const id = fc.constantFrom<unknown[]>(1, 0, -1, 'a', '', 2 ** 53 - 1, 'ü');
 
@@ -203,6 +219,9 @@ const posted = (bait: Bait, sessions: readonly string[]): fc.Arbitrary<Draft> =>
 
 const READS = [
   '/',
+  '/verify',
+  '/verify?scope=read&scope=x',
+  '/introspect',
   '/mcp',
   '/mcp/health',
   '/openapi.json',
@@ -233,6 +252,8 @@ const read = (bait: Bait): fc.Arbitrary<Draft> =>
     }));
 
 const ADDED = [
+  'X-Required-Scope',
+  'X-Key-Owner',
   'Origin',
   'X-Forwarded-For',
   'X-Forwarded-Proto',
@@ -274,12 +295,13 @@ export function requests(bait: Bait, sessions: readonly string[]): fc.Arbitrary<
     { weight: 2, arbitrary: batch(bait) },
     { weight: 2, arbitrary: posted(bait, sessions) },
     { weight: 1, arbitrary: read(bait) },
+    { weight: 1, arbitrary: introspection(bait) },
   );
   const changed = draft.chain((made) =>
     fc.tuple(
       fc.constant(made),
       made.body === undefined
-        ? fc.constant(null)
+        ? fc.constant(made.text ?? null)
         : jsonText(
             fc.oneof(
               { weight: 3, arbitrary: fc.constant(made.body) },

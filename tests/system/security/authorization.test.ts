@@ -79,7 +79,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.close());
 
-/** [management tools, get_data] for each credential. */
+/** [management tools, get_data] for each credential. whoami is get_data without a scope. */
 const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
   nothing: ['missing_token', 'missing_api_key'],
   'a user token': ['ok', 'invalid_api_key: a token'],
@@ -117,7 +117,14 @@ const INPUTS: Readonly<Record<string, Record<string, unknown>>> = {
   revoke_api_key: { keyId: 'f'.repeat(32) },
   delete_api_key: { keyId: 'f'.repeat(32) },
   get_data: {},
+  whoami: {},
 };
+
+function expected(tool: string, managing: Outcome, reading: Outcome): Outcome {
+  if (tool === 'get_data') return reading;
+  if (tool === 'whoami') return reading === 'insufficient_scope' ? 'ok' : reading;
+  return managing;
+}
 
 interface Asked {
   readonly ok: boolean;
@@ -223,7 +230,7 @@ describe.each(Object.entries(TRANSPORTS))('over %s', (_transport, ask) => {
     if (credential === undefined) throw new Error(`no credential is called ${name}`);
     for (const [tool, input] of Object.entries(INPUTS)) {
       const asked = await ask(tool, input, credential);
-      const outcome = tool === 'get_data' ? reading : managing;
+      const outcome = expected(tool, managing, reading);
       const { code = codeOf(outcome), said } = asked;
       if (outcome === 'ok') expect({ tool, ...asked }).toMatchObject({ tool, ok: true });
       else expect({ tool, code, said }).toEqual({ tool, code: codeOf(outcome), said: sentenceOf(outcome) });
@@ -249,6 +256,51 @@ describe.each(Object.entries(TRANSPORTS))('over %s', (_transport, ask) => {
     const { keys } = (await app.call('list_api_keys', {}, victim)).body as { keys: { id: string; active: boolean }[] };
     expect(keys.find(({ id }) => id === own.id)?.active).toBe(true);
     expect(keys.find(({ id }) => id === revoked.id)?.active).toBe(false);
+  });
+});
+
+/** With a key in the body, which /verify doesn't read. Of the others it says what get_data says. */
+const VERIFIED: Readonly<Record<string, Outcome>> = {
+  'a user token in _meta': 'missing_api_key',
+  'a key in _meta': 'missing_api_key',
+  'a revoked key in _meta': 'missing_api_key',
+};
+
+describe('for other services', () => {
+  const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+  const isKey = (outcome: Outcome) => outcome === 'ok' || outcome === 'insufficient_scope';
+
+  test.each(Object.entries(EXPECTED))('/verify with %s', async (name, [, reading]) => {
+    const { headers = {}, meta } = carried.get(name) ?? {};
+    const body = JSON.stringify({ _meta: { api_key: meta } });
+    const response = await fetch(`${app.url}/verify?scope=read`, { method: 'POST', headers, body });
+    const code = response.status === 200 ? 'ok' : ((await response.json()) as { code: string }).code;
+    expect(code).toBe(codeOf(VERIFIED[name] ?? reading));
+    expect(response.headers.get('x-key-owner')).toBe(code === 'ok' ? 'alice' : '');
+  });
+
+  test.each(Object.entries(EXPECTED))('/introspect by %s: nobody without the scope', async (name, [, reading]) => {
+    const { headers = {} } = carried.get(name) ?? {};
+    const body = `token=${carried.get('a key in X-API-Key')?.headers?.['x-api-key']}`;
+    const response = await fetch(`${app.url}/introspect`, { method: 'POST', headers: { ...headers, ...FORM }, body });
+    expect({ status: response.status, body: await response.json() }).toEqual(
+      isKey(VERIFIED[name] ?? reading)
+        ? { status: 403, body: { error: 'insufficient_scope' } }
+        : { status: 401, body: { error: 'invalid_client' } },
+    );
+  });
+
+  test.each(Object.entries(EXPECTED))('/introspect of %s', async (name, [, reading]) => {
+    const { headers = {}, meta = '-' } = carried.get(name) ?? {};
+    const [sent] = ['x-api-key', 'authorization'].map((header) => headers[header]).filter(Boolean);
+    const token = sent?.replace('Bearer ', '') ?? meta; // the one that decides
+    const service = await app.createKey('operator', { scopes: ['introspect'] });
+    const response = await fetch(`${app.url}/introspect`, {
+      method: 'POST',
+      headers: { ...FORM, 'x-api-key': service.key },
+      body: new URLSearchParams({ token }).toString(),
+    });
+    expect(((await response.json()) as { active: boolean }).active).toBe(isKey(reading));
   });
 });
 

@@ -11,10 +11,12 @@ import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../support/
 let app: TestApp;
 let secrets: string[];
 let user: Record<string, string>;
+let service: { id: string; key: string };
 beforeAll(async () => {
   app = await createTestApp({ env: { LOG_LEVEL: 'debug' } });
   user = await bearer(app, 'alice');
   const key = (await app.createKey('alice')).key;
+  service = await app.createKey('alice', { scopes: ['introspect'] });
   const revoked = await app.createKey('alice');
   await app.call('revoke_api_key', { keyId: revoked.id }, user);
   const never = `sk_live_${'ab'.repeat(32)}`;
@@ -54,7 +56,7 @@ async function expectKept(secret: string, sent: Sent): Promise<void> {
   expect(said).not.toMatch(/^HTTP\/1\.1 50[^5]/);
 }
 
-const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'get_data'];
+const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'whoami', 'get_data'];
 const VALID: Readonly<Record<string, object>> = {
   create_api_key: { name: 'x', scopes: [] },
   revoke_api_key: { keyId: 'x' },
@@ -113,8 +115,48 @@ const HEADERS = [
   'Last-Event-ID',
 ];
 
+describe('for other services', () => {
+  test('/verify: demanded scopes, any header, the query', async () => {
+    for (const secret of secrets) {
+      for (const key of [service.key, secret]) {
+        for (const name of [...HEADERS, 'X-Required-Scope', 'X-Key-Owner']) {
+          await expectKept(secret, { path: '/verify', headers: { 'X-API-Key': key, [name]: secret } });
+        }
+        const path = `/verify?scope=${secret}&${secret}=${secret}&scope=a%20${secret}`;
+        await expectKept(secret, { path, headers: { 'X-API-Key': key } });
+      }
+    }
+  });
+
+  test('/introspect: any field, its name, the client’s id and secret', async () => {
+    const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
+    for (const secret of secrets) {
+      const basic = (id: string, key: string) => ({ ...form, Authorization: `Basic ${btoa(`${id}:${key}`)}` });
+      const own = basic(service.id, service.key);
+      for (const body of [`token=${secret}`, `${secret}=${secret}`, secret, `token=x&token_type_hint=${secret}`]) {
+        await expectKept(secret, { path: '/introspect', headers: own, body });
+      }
+      for (const headers of [basic(secret, service.key), basic(service.id, secret), basic(secret, secret), form]) {
+        const body = `token=${secret}&client_id=${secret}&client_secret=${secret}`;
+        await expectKept(secret, { path: '/introspect', headers, body });
+      }
+    }
+  });
+});
+
 test('pages and lists: any header, the path, the query', async () => {
-  const paths = ['/', '/mcp', '/sse', '/mcp/health', '/widgets/preview', '/openapi.json', '/messages', '/nope'];
+  const paths = [
+    '/verify',
+    '/introspect',
+    '/',
+    '/mcp',
+    '/sse',
+    '/mcp/health',
+    '/widgets/preview',
+    '/openapi.json',
+    '/messages',
+    '/nope',
+  ];
   for (const path of paths) {
     for (const secret of secrets) {
       for (const method of ['HEAD', 'DELETE', 'OPTIONS', 'PUT']) await expectKept(secret, { path, method });

@@ -1,0 +1,43 @@
+// whoami: what a key is told about itself; and SAMPLE_TOOL, which takes the sample tool off.
+
+import { expect, test } from 'bun:test';
+import { answerOf, createTestApp } from '../support/test-app.ts';
+
+test('says whose key it is and what is left of its limit, without a scope', async () => {
+  await using app = await createTestApp();
+  const { id, key, expiresAt } = await app.createKey('alice', { name: 'ci "1"', scopes: [], expiresInDays: 1 });
+  await app.useKey(key);
+  app.clock.advance(1500);
+  const { status, headers, body } = await app.call('whoami', {}, { 'x-api-key': key });
+  expect(status).toBe(200);
+  expect(body).toEqual({
+    keyId: id,
+    name: 'ci "1"',
+    owner: 'alice',
+    scopes: [],
+    expiresAt,
+    rateLimit: { requests: 1000, windowSeconds: 3600, remaining: 998, resetSeconds: 3599 },
+  });
+  expect(headers.get('ratelimit')).toBe('"key";r=998;t=3599');
+});
+
+test('without a limit and an expiry says null', async () => {
+  await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+  const { key } = await app.createKey('alice', { scopes: ['read', 'write'] });
+  const { body } = await app.call('whoami', {}, { 'x-api-key': key });
+  expect(body).toMatchObject({ scopes: ['read', 'write'], expiresAt: null, rateLimit: null });
+});
+
+test('SAMPLE_TOOL=0 takes get_data off, and nothing else', async () => {
+  const offered = async (env: Record<string, string>) => {
+    await using app = await createTestApp({ env });
+    const { body } = await answerOf(await fetch(`${app.url}/openapi.json`));
+    const { key } = await app.createKey('alice');
+    return { paths: Object.keys(body.paths), status: (await app.useKey(key)).status };
+  };
+  const all = await offered({});
+  expect(all.status).toBe(200);
+  const without = all.paths.filter((path) => path !== '/tools/get_data');
+  expect(without.length).toBe(all.paths.length - 1);
+  expect(await offered({ SAMPLE_TOOL: '0' })).toEqual({ paths: without, status: 404 });
+});
