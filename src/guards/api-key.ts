@@ -8,8 +8,13 @@ import type { Problem } from '../problem.ts';
 import { tokenInstead } from './credential-shape.ts';
 import type { Guard } from './guard.ts';
 
-export interface KeyCall {
+/** What the log calls a call. */
+export interface CallIds {
   readonly requestId: string;
+  readonly traceId?: string | undefined;
+}
+
+export interface KeyCall extends CallIds {
   readonly credentials: Credentials;
   readonly clientAddress: () => string;
   /** Written here: how far back the proof that the key is good lies. Monotonic. */
@@ -29,21 +34,21 @@ export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): stri
 
 export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth> {
   function logged(verified: Verified, call: KeyCall): Result<KeyAuth, Problem> {
-    const { requestId, credentials } = call;
+    const { requestId, traceId, credentials } = call;
     if (verified.ok) {
       const auth = verified.value;
       call.freshAsOfMs = verified.freshAsOfMs;
-      log.info('API key authentication successful', { requestId, keyId: auth.keyId, userId: auth.subject });
+      log.info('API key authentication successful', { requestId, traceId, keyId: auth.keyId, userId: auth.subject });
       return ok({ auth });
     }
     const problem = withKindSent(verified.error, presentedKey(credentials) ?? '');
-    logRefused(log, problem, requestId);
+    logRefused(log, problem, call);
     return err(problem);
   }
   const decide: Guard<KeyCall, KeyAuth> = (call) => {
     const key = presentedKey(call.credentials);
     if (key === null) {
-      log.warn('No API key provided', { requestId: call.requestId });
+      log.warn('No API key provided', { requestId: call.requestId, traceId: call.traceId });
       return err({ code: 'missing_api_key' });
     }
     return chain(verify(key, call.clientAddress), logged, call);
@@ -55,10 +60,12 @@ const withKindSent = (problem: Problem, presented: string): Problem =>
   problem.code === 'invalid_api_key' ? { ...problem, ...tokenInstead(presented) } : problem;
 
 /** What the log says of a key that was not accepted. */
-export function logRefused(log: Log, error: Problem, requestId: string): void {
+export function logRefused(log: Log, error: Problem, { requestId, traceId }: CallIds): void {
   if (error.code === 'invalid_api_key') {
     const { reason, keyId, userId, sent } = error; // the ids are there only for a key on record
-    log.warn('Invalid or expired API key', { requestId, reason, keyId, userId, sent });
+    log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, sent });
   }
-  if (error.code === 'store_unavailable') log.warn('key store out of reach', { requestId, reason: error.reason });
+  if (error.code === 'store_unavailable') {
+    log.warn('key store out of reach', { requestId, traceId, reason: error.reason });
+  }
 }

@@ -6,16 +6,18 @@ import { type Guard, PASS } from './guard.ts';
 
 export interface ScopedCall {
   readonly requestId: string;
+  readonly traceId?: string | undefined;
   /** A missing list counts as empty. The ids are for the log. */
   readonly auth: { readonly scopes?: readonly string[]; readonly keyId?: string; readonly subject?: string };
 }
 
 export function scopesGuard(log: Log) {
   return (...required: readonly string[]): Guard<ScopedCall> => {
-    const decide: Guard<ScopedCall> = ({ requestId, auth }) => {
+    const decide: Guard<ScopedCall> = ({ requestId, traceId, auth }) => {
       const held = auth.scopes ?? [];
       if (holds(held, required)) return PASS;
-      log.warn('Insufficient scopes', { requestId, keyId: auth.keyId, userId: auth.subject, required, held });
+      const { keyId, subject: userId } = auth;
+      log.warn('Insufficient scopes', { requestId, traceId, keyId, userId, required, held });
       return err({ code: 'insufficient_scope', required });
     };
     return Object.assign(decide, { requiredScopes: required });

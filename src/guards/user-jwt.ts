@@ -5,12 +5,11 @@ import type { Actor } from '../keys/actor.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import { presentedKey } from './api-key.ts';
+import { type CallIds, presentedKey } from './api-key.ts';
 import { keyInstead } from './credential-shape.ts';
 import type { Guard } from './guard.ts';
 
-export interface UserCall {
-  readonly requestId: string;
+export interface UserCall extends CallIds {
   readonly credentials: Credentials;
 }
 
@@ -32,11 +31,11 @@ export interface UserAuth {
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
 export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, UserAuth> {
-  const decide: Guard<UserCall, UserAuth> = ({ requestId, credentials }) => {
+  const decide: Guard<UserCall, UserAuth> = ({ requestId, traceId, credentials }) => {
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
-      log.warn('No user token provided', { requestId, ...wrongKind });
+      log.warn('No user token provided', { requestId, traceId, ...wrongKind });
       return err({ code: 'missing_token', ...wrongKind });
     }
     return chain(verify(bearer), (verified): Result<UserAuth, Problem> => {
@@ -44,7 +43,7 @@ export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, U
       if (verified.error.code !== 'invalid_token') return verified;
       const { reason } = verified.error;
       const wrongKind = keyInstead(bearer);
-      log.warn('Invalid user token', { requestId, reason, ...wrongKind });
+      log.warn('Invalid user token', { requestId, traceId, reason, ...wrongKind });
       return err({ ...verified.error, ...wrongKind });
     });
   };

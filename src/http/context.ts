@@ -26,6 +26,7 @@ export interface ServerFacts {
 /** What a request turned out to ask for, and who asked, for the access log. */
 export interface RequestFacts {
   readonly tool?: string | undefined;
+  readonly traceId?: string | undefined;
   readonly auth?: { readonly keyId?: string; readonly subject?: string };
 }
 

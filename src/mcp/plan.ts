@@ -2,6 +2,7 @@
 
 import { metaApiKey } from '../http/credentials.ts';
 import type { JsonObject } from '../lib/text.ts';
+import { metaTrace, type Trace } from '../lib/trace.ts';
 import { withoutMeta } from '../tools/core/call.ts';
 import type { Operation } from '../tools/core/operation.ts';
 import type { MessageContext } from './era.ts';
@@ -17,6 +18,7 @@ export interface CallPlan {
   readonly metaApiKey: string | null;
   readonly progressToken: ProgressToken | undefined;
   readonly clientCapabilities: JsonObject;
+  readonly trace: Trace | undefined;
 }
 
 export type Plan =
@@ -43,6 +45,7 @@ export function callPlan(
     metaApiKey: metaApiKey(meta) ?? metaApiKey(input.meta),
     progressToken: progressTokenOf(meta),
     clientCapabilities,
+    trace: metaTrace(meta) ?? metaTrace(input.meta),
   };
 }
 

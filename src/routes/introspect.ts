@@ -90,10 +90,12 @@ function clientIn(form: URLSearchParams): ClientCredentials | null {
 
 /** A client's id is its key's. */
 function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
-  return ({ client, auth: { keyId, subject: userId }, requestId }) => {
+  return (call) => {
+    const { client, auth } = call;
+    const { keyId, subject: userId } = auth;
     if (client === null || client.id === keyId) return PASS;
     const problem = { code: 'invalid_api_key', reason: 'other_client_id', keyId, userId } as const;
-    logRefused(log, problem, requestId);
+    logRefused(log, problem, call);
     return err(problem);
   };
 }

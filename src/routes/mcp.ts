@@ -140,7 +140,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
         return { id, text: errorText(id, plan.error) };
       case 'call': {
         const { operation } = plan;
-        const call = callOf(context, plan.metaApiKey);
+        const call = callOf(context, plan.metaApiKey, plan);
         const result = full ? err(OVERLOADED) : await runTool(operation, plan.input, call);
         const answered: Answered = { id, era: 'legacy', requestId, operation };
         const text = callResultText(methods, answered, result);

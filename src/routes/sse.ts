@@ -111,7 +111,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
     const plan = message.kind === 'request' ? methods.plan(message, legacyContext(request.headers)) : undefined;
-    const call = callOf(context, plan?.kind === 'call' ? plan.metaApiKey : keyIn(message));
+    const called = plan?.kind === 'call' ? plan : undefined;
+    const call = callOf(context, called ? called.metaApiKey : keyIn(message), called);
     const callers = await resolveSubjects(call.credentials, call.clientAddress);
     const found = sessions.find(sessionId, callers, plan?.kind === 'call');
     if (!found.ok) return problemResponse(found.error, requestId);

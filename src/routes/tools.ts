@@ -11,6 +11,7 @@ import type { Route } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
+import { metaTrace } from '../lib/trace.ts';
 import type { Problem } from '../problem.ts';
 import { type Call, callOf, type SplitInput, withoutMeta } from '../tools/core/call.ts';
 import type { Confirm } from '../tools/core/confirm.ts';
@@ -46,10 +47,11 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     if (!body.ok) return refuse(context, body.error);
     const input = inputOf(body.value);
     if (!input.ok) return refuse(context, input.error);
-    const key = metaApiKey(input.value.meta);
+    const { fields, meta } = input.value;
+    const key = metaApiKey(meta);
     if (key !== null && !context.acceptsCredentials) return refuse(context, { code: 'https_required' });
-    const call = callOf(context, key);
-    const answered = holdingOpen(context, tool.timeoutMs, runTool(tool, input.value.fields, call));
+    const call = callOf(context, key, meta === undefined ? undefined : { trace: metaTrace(meta) });
+    const answered = holdingOpen(context, tool.timeoutMs, runTool(tool, fields, call));
     return chain(answered, respond, { context, call, renew });
   }
 

@@ -16,6 +16,17 @@ export const createAccessLog =
       const tool = call?.tool || undefined;
       const { keyId, subject } = call?.auth ?? {};
       const caller = keyId === undefined ? { userId: subject } : { keyId };
-      log.info('request', { requestId, method: request.method, route, tool, status, durationMs, address, ...caller });
+      const traceId = call?.traceId;
+      log.info('request', {
+        requestId,
+        traceId,
+        method: request.method,
+        route,
+        tool,
+        status,
+        durationMs,
+        address,
+        ...caller,
+      });
     };
   };

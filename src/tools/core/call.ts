@@ -4,6 +4,7 @@ import type { RequestContext } from '../../http/context.ts';
 import { type Credentials, readCredentials } from '../../http/credentials.ts';
 import type { RateLimitState } from '../../lib/rate-limit.ts';
 import type { JsonObject } from '../../lib/text.ts';
+import { parseTraceparent, type Trace } from '../../lib/trace.ts';
 
 /** What some transports know about a call, besides its credentials. */
 export interface CallExtras {
@@ -11,6 +12,8 @@ export interface CallExtras {
   readonly progress?: (progress: number, total?: number, message?: string) => void;
   /** What the client said it can do (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
+  /** The trace that the message names; else the request's counts. */
+  readonly trace?: Trace | undefined;
 }
 
 const NO_PROGRESS = () => {};
@@ -23,6 +26,8 @@ export class Call {
   tool = '';
   progress: (progress: number, total?: number, message?: string) => void;
   readonly clientCapabilities: JsonObject;
+  /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
+  trace: Trace | undefined = undefined;
   /** The state of its rate limit, for the answer's headers: first the full quota, then what the guard decided. */
   rateLimit: RateLimitState | undefined = undefined;
   /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
@@ -40,6 +45,11 @@ export class Call {
   ) {
     this.progress = extras?.progress ?? NO_PROGRESS;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
+  }
+
+  /** For the log. */
+  get traceId(): string | undefined {
+    return this.trace?.traceId;
   }
 
   /** Aborted when the call is cancelled or out of time. Made when first asked for, which most tools never do. */
@@ -81,8 +91,10 @@ export class Call {
 
 /** The call that a request makes. `metaApiKey`: the key in its body, if any. */
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
-  const credentials = readCredentials(context.request.headers, metaApiKey);
+  const { headers } = context.request;
+  const credentials = readCredentials(headers, metaApiKey);
   const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras);
+  call.trace = extras?.trace ?? parseTraceparent(headers.get('traceparent'));
   context.call = call;
   return call;
 }

@@ -18,19 +18,19 @@ const TRIES = 2;
 
 export function createConfirm({ feed, confirm }: Verifier, log: Log): Confirm {
   async function confirmNow(call: KeyCall): Promise<Problem | undefined> {
-    const { credentials, clientAddress, requestId } = call;
+    const { credentials, clientAddress } = call;
     for (let tries = 0; tries < TRIES; tries += 1) {
       const verified = await confirm(presentedKey(credentials) ?? '', clientAddress);
-      if (!verified.ok) return refused(verified.error, requestId);
+      if (!verified.ok) return refused(verified.error, call);
       call.freshAsOfMs = verified.freshAsOfMs;
       if (feed.isFresh(verified.freshAsOfMs)) return undefined;
     }
     const reason = 'the key store answers slower than the revocation bound';
-    return refused({ code: 'store_unavailable', reason }, requestId);
+    return refused({ code: 'store_unavailable', reason }, call);
   }
 
-  function refused(problem: Problem, requestId: string): Problem {
-    logRefused(log, problem, requestId);
+  function refused(problem: Problem, call: KeyCall): Problem {
+    logRefused(log, problem, call);
     return problem;
   }
 

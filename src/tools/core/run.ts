@@ -64,15 +64,15 @@ export type RunTool = typeof runOperation;
  */
 export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm): RunTool {
   function failed(error: unknown, { kind, name }: Operation, call: Call): ToolResult {
-    log.error('internal error', { requestId: call.requestId, [kind]: name, error });
+    log.error('internal error', { requestId: call.requestId, traceId: call.traceId, [kind]: name, error });
     return over(err({ code: 'internal' }), call);
   }
 
   function over(result: ToolResult, call: Call): ToolResult {
     if (result.ok) return result;
-    const { requestId, tool } = call;
+    const { requestId, traceId, tool } = call;
     const { error: problem } = result;
-    if (problem.code === 'tool_failure') log.warn('tool failed', { requestId, tool, code: problem.ownCode });
+    if (problem.code === 'tool_failure') log.warn('tool failed', { requestId, traceId, tool, code: problem.ownCode });
     call.release();
     return result;
   }
@@ -82,7 +82,8 @@ export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm)
     try {
       const result = await answer;
       if (!result.ok && result.error.code === 'tool_timeout') {
-        log.warn('tool out of time', { requestId: call.requestId, [operation.kind]: operation.name });
+        const { requestId, traceId } = call;
+        log.warn('tool out of time', { requestId, traceId, [operation.kind]: operation.name });
       }
       const problem = result.ok ? await confirm(call) : undefined;
       return over(problem === undefined ? result : err(problem), call);

@@ -69,6 +69,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
     const { keyId, subject: userId, actor } = call.auth ?? {};
     log.warnThrottled('Rate limit exceeded', bucket, {
       requestId: call.requestId,
+      traceId: call.traceId,
       keyId,
       userId,
       ...(actor !== userId && { actor }),
