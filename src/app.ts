@@ -20,6 +20,7 @@ import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/
 import type { Log } from './log/log.ts';
 import { reportCounts } from './log/stats.ts';
 import { createMethods } from './mcp/methods.ts';
+import { createRequestStates } from './mcp/request-state.ts';
 import { checkUris, type Resource, type ResourceTemplate, resourcesOf } from './mcp/resource.ts';
 import { createSessions } from './mcp/sessions.ts';
 import { createRoutes } from './routes/index.ts';
@@ -201,6 +202,11 @@ function createApp(parts: AppParts): App {
       ...parts,
       tools: byName('tool', tools, config.keyCeilings.scopes),
       prompts: byName('prompt', prompts, config.keyCeilings.scopes),
+      requestStates: createRequestStates({
+        readSecret: () => store.serverSecret('request_state'),
+        databaseId: () => feed.position.databaseId,
+        clock,
+      }),
     }),
     runTool: createToolRunner(log, inFlight, confirm),
     confirm,

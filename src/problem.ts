@@ -22,6 +22,8 @@ export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'othe
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true }
   | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[] }
+  | { readonly code: 'invalid_state' }
+  | { readonly code: 'invalid_response'; readonly issues: readonly InputIssue[] }
   | { readonly code: 'missing_token'; readonly sent?: 'api_key' }
   | { readonly code: 'invalid_token'; readonly reason: string; readonly sent?: 'api_key' }
   | { readonly code: 'missing_api_key' }
@@ -82,6 +84,11 @@ export const RETRY_UNAVAILABLE_S = 1;
 const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
   invalid_json: { status: 400, detail: 'The body is not JSON' },
   invalid_input: { status: 400, detail: 'The input does not fit the schema of the tool' },
+  invalid_state: {
+    status: 400,
+    detail: 'The requestState is not of this call, or older than 10 minutes; call again without',
+  },
+  invalid_response: { status: 400, detail: 'A response does not fit its request' },
   missing_token: { status: 401, detail: 'No user token provided' },
   invalid_token: { status: 401, detail: 'Invalid or expired user token' },
   missing_api_key: { status: 401, detail: 'No API key provided' },

@@ -20,40 +20,56 @@ import { CODES, type RequestMessage } from './message.ts';
 import { type MirroredParam, mirroredParams, mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
 import { callPlan, failed, invalidParams, type Method, membersOf, type Plan, result } from './plan.ts';
 import { completeArgument, getPrompt } from './prompts.ts';
+import type { RequestStates } from './request-state.ts';
 import type { Resource, ResourceTemplate } from './resource.ts';
 
 export interface Methods {
   plan(request: RequestMessage, context: MessageContext): Plan;
-  /** The members of a tool's result, with those that the era adds to every result. */
-  withEraMembers(era: Era, members: string): string;
+  /** The members of a call's result, with those that the era adds to every result. */
+  withEraMembers(era: Era, members: string, type: ResultType): string;
 }
+
+/** 2026-07-28, basic, "Responses". */
+export type ResultType = 'complete' | 'input_required';
 
 export interface MethodsOptions {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prompts: ReadonlyMap<string, Prompt>;
   readonly resources: readonly Resource[];
   readonly resourceTemplates: readonly ResourceTemplate[];
+  readonly requestStates: RequestStates;
 }
 
 /** Lists and resources change only with a new version of the server. */
 const CACHE_MS = 3_600_000;
 
-const MODERN_MEMBERS = `"resultType":"complete","_meta":${JSON.stringify({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO })},`;
+const modernMembers = (type: ResultType) =>
+  `"resultType":"${type}","_meta":${JSON.stringify({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO })},`;
+
+const MODERN_MEMBERS = modernMembers('complete');
 
 const NO_COMPLETION = membersOf({ completion: { values: [], total: 0, hasMore: false } });
 
 /** What differs between the eras, beside which methods there are. */
 const ERA_FACTS = {
-  legacy: { members: '', listMembers: '', unknownMethodStatus: 200, resourceNotFound: CODES.resourceNotFound },
+  legacy: {
+    members: '',
+    inputRequiredMembers: '',
+    listMembers: '',
+    unknownMethodStatus: 200,
+    resourceNotFound: CODES.resourceNotFound,
+  },
   modern: {
     members: MODERN_MEMBERS,
+    inputRequiredMembers: modernMembers('input_required'),
     listMembers: `${MODERN_MEMBERS}"ttlMs":${CACHE_MS},"cacheScope":"public",`,
     unknownMethodStatus: 404,
     resourceNotFound: CODES.invalidParams,
   },
 } as const;
 
-export function createMethods({ tools, prompts, resources, resourceTemplates }: MethodsOptions): Methods {
+export function createMethods(options: MethodsOptions): Methods {
+  const { tools, prompts, resources, resourceTemplates, requestStates } = options;
   const capabilities = capabilitiesOf(prompts);
   // Encoded once: a batch may ask for the same page a hundred times.
   const resourcesByUri = new Map(
@@ -112,7 +128,7 @@ export function createMethods({ tools, prompts, resources, resourceTemplates }: 
         return failed(400, CODES.missingClientCapability, message, { requiredCapabilities });
       }
     }
-    return callPlan(tool, given, params, context);
+    return callPlan(tool, given, params, context, requestStates);
   };
 
   const readResource: Method = ({ uri }, { era }) => {
@@ -137,7 +153,7 @@ export function createMethods({ tools, prompts, resources, resourceTemplates }: 
     ...(capabilities.prompts
       ? ([
           ['prompts/list', list(promptsJson)],
-          ['prompts/get', getPrompt(prompts)],
+          ['prompts/get', getPrompt(prompts, requestStates)],
         ] as const)
       : []),
     ...(capabilities.completions
@@ -155,7 +171,8 @@ export function createMethods({ tools, prompts, resources, resourceTemplates }: 
       if (run !== undefined) return run(params, context);
       return failed(ERA_FACTS[context.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
     },
-    withEraMembers: (era, members) => ERA_FACTS[era].members + members,
+    withEraMembers: (era, members, type) =>
+      ERA_FACTS[era][type === 'complete' ? 'members' : 'inputRequiredMembers'] + members,
   };
 }
 

@@ -1,12 +1,16 @@
 // What a message asks for, as a pure plan: a result, an error, or a call to make.
 
 import { metaApiKey } from '../http/credentials.ts';
+import { ok } from '../lib/result.ts';
 import type { JsonObject } from '../lib/text.ts';
 import { metaTrace, type Trace } from '../lib/trace.ts';
+import type { Asking } from '../tools/core/ask.ts';
 import { withoutMeta } from '../tools/core/call.ts';
 import type { Operation } from '../tools/core/operation.ts';
+import { askingOf } from './asking.ts';
 import type { MessageContext } from './era.ts';
 import { CODES, type Params, type RpcError } from './message.ts';
+import type { RequestStates } from './request-state.ts';
 
 export type ProgressToken = string | number;
 
@@ -19,6 +23,7 @@ export interface CallPlan {
   readonly progressToken: ProgressToken | undefined;
   readonly clientCapabilities: JsonObject;
   readonly trace: Trace | undefined;
+  readonly asking: Asking | undefined;
 }
 
 export type Plan =
@@ -30,14 +35,21 @@ export type Plan =
 /** Plans what a method does. */
 export type Method = (params: Params, context: MessageContext) => Plan;
 
-/** `given`: the input, which may carry a `_meta` of its own. */
+/**
+ * `given`: the input, which may carry a `_meta` of its own. `states`: for a call that may ask its client, which those of
+ * 2026-07-28 alone can.
+ */
 export function callPlan(
   operation: Operation,
   given: JsonObject,
-  { _meta: meta }: Params,
-  { clientCapabilities }: MessageContext,
-): CallPlan {
+  params: Params,
+  { era, clientCapabilities }: MessageContext,
+  states?: RequestStates,
+): Plan {
+  const { _meta: meta } = params;
   const input = withoutMeta(given);
+  const asking = era === 'modern' && states !== undefined ? askingOf(states, params, clientCapabilities) : NOBODY;
+  if (!asking.ok) return invalidParams(asking.error);
   return {
     kind: 'call',
     operation,
@@ -46,8 +58,11 @@ export function callPlan(
     progressToken: progressTokenOf(meta),
     clientCapabilities,
     trace: metaTrace(meta) ?? metaTrace(input.meta),
+    asking: asking.value,
   };
 }
+
+const NOBODY = ok(undefined);
 
 function progressTokenOf(meta: JsonObject | undefined): ProgressToken | undefined {
   const token = meta?.progressToken;

@@ -3,18 +3,19 @@
 import { isObject } from '../lib/text.ts';
 import type { Prompt } from '../tools/core/prompt.ts';
 import { callPlan, invalidParams, type Method, type Plan } from './plan.ts';
+import type { RequestStates } from './request-state.ts';
 import type { ResourceTemplate } from './resource.ts';
 
 const UNKNOWN_PROMPT: Plan = invalidParams('Unknown prompt');
 
 export const getPrompt =
-  (prompts: ReadonlyMap<string, Prompt>): Method =>
+  (prompts: ReadonlyMap<string, Prompt>, states: RequestStates): Method =>
   (params, context) => {
     const { name, arguments: given = {} } = params;
     if (typeof name !== 'string') return invalidParams('name must be a string');
     if (!isObject(given)) return invalidParams('arguments must be an object');
     const prompt = prompts.get(name);
-    return prompt === undefined ? UNKNOWN_PROMPT : callPlan(prompt, given, params, context);
+    return prompt === undefined ? UNKNOWN_PROMPT : callPlan(prompt, given, params, context, states);
   };
 
 /** `nothing` is the plan for resource templates: none of their parameters is completed. */

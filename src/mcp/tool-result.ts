@@ -2,9 +2,8 @@
 
 import { challengeFor } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
-import type { Result } from '../lib/result.ts';
 import { type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
-import type { Operation, Output } from '../tools/core/operation.ts';
+import type { Operation } from '../tools/core/operation.ts';
 import type { ToolResult } from '../tools/core/run.ts';
 import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';
@@ -18,6 +17,8 @@ import type { CallPlan } from './plan.ts';
 const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   invalid_json: CODES.parse,
   invalid_input: 'tool',
+  invalid_state: CODES.invalidParams,
+  invalid_response: CODES.invalidParams,
   missing_token: 'tool',
   invalid_token: 'tool',
   missing_api_key: 'tool',
@@ -65,13 +66,13 @@ export function deniedError(problem: Problem): RpcError {
 /**
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded with the call.
  */
-export function toolResultMembers(answer: Result<Output, Problem>): string {
+export function toolResultMembers(answer: ToolResult): string {
   if (!answer.ok) return refusalMembers(sentenceOf(answer.error), hintOf(answer.error));
   const { value } = answer;
   if ('json' in value) {
     return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
   }
-  return value.contentJson.slice(1, -1);
+  return 'inputRequired' in value ? value.inputRequired : value.contentJson.slice(1, -1);
 }
 
 /** The members of a result that says why there is none, and in a block of its own, what would help. */
@@ -114,11 +115,13 @@ export function callResultText(methods: Methods, answered: Answered, result: Too
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
   const error = result.ok ? undefined : problemError(result.error, requestId);
   if (error !== undefined) return errorText(id, error);
-  const isTool = operation.kind === 'tool';
-  const members =
-    result.ok && !isTool && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
-  return resultText(id, methods.withEraMembers(era, members));
+  const type = result.ok && 'inputRequired' in result.value ? 'input_required' : 'complete';
+  return resultText(id, methods.withEraMembers(era, resultMembers(operation, result), type));
 }
+
+/** A prompt's JSON is the result itself. */
+const resultMembers = ({ kind }: Answered['operation'], result: ToolResult): string =>
+  kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
 
 /** The text that answers a call has at least this many characters: a tool's JSON is in it twice (toolResultMembers). */
 export const resultCharsMin = (result: ToolResult, { kind }: Operation): number =>

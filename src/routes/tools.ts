@@ -78,7 +78,11 @@ interface MadeCall extends Perishable {
   readonly call: Call;
 }
 
-const textOf = (answer: Output): string => ('json' in answer ? answer.json : answer.contentJson);
+function textOf(answer: Output): string {
+  if ('json' in answer) return answer.json;
+  if ('contentJson' in answer) return answer.contentJson;
+  throw new Error('over REST nobody can be asked');
+}
 
 function inputOf(body: unknown): Result<SplitInput, Problem> {
   if (body === undefined) return ok({ fields: {}, meta: undefined });

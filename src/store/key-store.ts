@@ -114,6 +114,8 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
   readonly counts: Readonly<StoreCounts>;
   /** Removes changes older than a day, and the oldest of too many, a slice at a time. False: there were none. */
   prune(): DbResult<boolean>;
+  /** A secret that all processes on the database share (db/README.md). */
+  serverSecret(name: 'request_state'): DbResult<string>;
 } {
   const counts: StoreCounts = { reads: 0, writes: 0 };
   const primary = countedDatabase(database, counts);
@@ -233,6 +235,14 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
     async recordUse(uses) {
       const written = await primary.writeUnsynced({ sql: RECORD_USE, args: [JSON.stringify(uses)] });
       return written.ok ? ok(undefined) : written;
+    },
+
+    async serverSecret(name) {
+      const rows = await primary.read({ sql: 'SELECT value FROM server_secrets WHERE name = ?', args: [name] });
+      if (!rows.ok) return rows;
+      const [row] = rows.value;
+      if (row === undefined) throw new Error(`the table server_secrets has lost its row ${name}`);
+      return ok(String(row.value));
     },
 
     usesPerWrite,

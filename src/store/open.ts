@@ -37,6 +37,8 @@ export interface Store extends KeyStore {
   readonly mode: 'embedded' | 'remote' | 'replica';
   /** Of the replica, if there is one. */
   readonly replicaState: Replica['state'] | undefined;
+  /** A secret that all processes on the database share. */
+  serverSecret(name: 'request_state'): DbResult<string>;
   /** What was asked of the database so far. */
   readonly counts: Readonly<StoreCounts>;
   /** Stops the upkeep and releases files and connections. */

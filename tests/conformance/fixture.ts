@@ -4,8 +4,10 @@
 import * as v from 'valibot';
 import { ok } from '../../src/lib/result.ts';
 import type { Resource, ResourceTemplate } from '../../src/mcp/resource.ts';
+import type { Questions } from '../../src/tools/core/ask.ts';
 import type { ToolContent } from '../../src/tools/core/content.ts';
 import { definePrompt, type Prompt, type PromptMessages } from '../../src/tools/core/prompt.ts';
+import { form, roots, sample } from '../../src/tools/core/questions.ts';
 import { defineTool, type Tool, type ToolFacts } from '../../src/tools/core/tool.ts';
 import { anyone, facts } from '../support/tools.ts';
 
@@ -68,6 +70,56 @@ const withSchema: Tool = {
   }),
 };
 
+const name = form(v.strictObject({ name: v.string() }));
+const color = form(v.strictObject({ color: v.string() }));
+const confirm = form(v.strictObject({ ok: v.boolean() }));
+const context = form(v.strictObject({ context: v.string() }));
+const userText = (value: string) => ({ role: 'user' as const, content: text(value) });
+const greeting = sample({ messages: [userText('Generate a greeting')], maxTokens: 50 });
+const says = (value: unknown) => ok({ content: [text(JSON.stringify(value))] });
+
+/** A tool that asks these, and says what it was answered. */
+const asking = (tool: string, description: string, questions: Questions, prefix = ''): Tool =>
+  defineTool(anyone, {
+    ...facts(tool, description),
+    input: nothing,
+    run(_input, { ask }) {
+      const asked = ask(questions);
+      return asked.ok ? says([prefix, asked.value]) : asked;
+    },
+  });
+
+const multiRound = defineTool(anyone, {
+  ...facts('test_input_required_result_multi_round', 'Asks twice'),
+  input: nothing,
+  run(_input, { ask }) {
+    const first = ask({ step1: name('Step 1: What is your name?') });
+    if (!first.ok) return first;
+    const second = ask({ step2: color('Step 2: What is your favorite color?') });
+    return second.ok ? says({ ...first.value, ...second.value }) : second;
+  },
+});
+
+const askingTools: readonly Tool[] = [
+  asking('test_input_required_result_elicitation', 'Asks for a name', { user_name: name('What is your name?') }),
+  asking('test_input_required_result_sampling', 'Asks the model', {
+    capital_question: sample({ messages: [userText('What is the capital of France?')], maxTokens: 100 }),
+  }),
+  asking('test_input_required_result_list_roots', 'Asks for roots', { client_roots: roots }),
+  asking('test_input_required_result_request_state', 'Has a state', { confirm: confirm('Please confirm') }, 'state-ok'),
+  asking('test_input_required_result_multiple_inputs', 'Asks all there is', {
+    user_name: name('What is your name?'),
+    greeting,
+    client_roots: roots,
+  }),
+  multiRound,
+  asking('test_input_required_result_tampered_state', 'Has a state', { confirm: confirm('Please confirm') }),
+  asking('test_input_required_result_capabilities', 'Asks what the client can be asked', {
+    user_name: name('What is your name?'),
+    greeting,
+  }),
+];
+
 export const fixtureTools: readonly Tool[] = [
   answering('test_simple_text', 'Answers with text', {
     content: [text('This is a simple text response for testing.')],
@@ -115,6 +167,7 @@ export const fixtureTools: readonly Tool[] = [
     { content: [text('sampled')] },
     { requiresClient: { sampling: {} } },
   ),
+  ...askingTools,
   answering('test_streaming_elicitation', 'Asks nothing of the client on its stream', { content: [text('done')] }),
   answering('test_logging_tool', 'Logs nothing to a client that did not ask', { content: [text('done')] }),
 ];
@@ -155,6 +208,14 @@ export const fixturePrompts: readonly Prompt[] = [
     ...promptFacts('test_prompt_with_image', 'An image, and a message about it'),
     arguments: nothing,
     run: () => user(image, text('Please analyze the image above.')),
+  }),
+  definePrompt(anyone, {
+    ...promptFacts('test_input_required_result_prompt', 'Asks for its context'),
+    arguments: nothing,
+    run(_given, { ask }) {
+      const asked = ask({ user_context: context('What context should the prompt use?') });
+      return asked.ok ? user(text(JSON.stringify(asked.value))) : asked;
+    },
   }),
 ];
 

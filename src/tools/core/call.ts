@@ -1,10 +1,11 @@
-// One call of a tool: what it carries, and how it is made from a request.
+// One call of a tool or prompt: what it carries, and how it is made from a request.
 
 import type { RequestContext } from '../../http/context.ts';
 import { type Credentials, readCredentials } from '../../http/credentials.ts';
 import type { RateLimitState } from '../../lib/rate-limit.ts';
 import type { JsonObject } from '../../lib/text.ts';
 import { parseTraceparent, type Trace } from '../../lib/trace.ts';
+import { type Ask, type Asking, askThrough } from './ask.ts';
 
 /** What some transports know about a call, besides its credentials. */
 export interface CallExtras {
@@ -14,6 +15,8 @@ export interface CallExtras {
   readonly clientCapabilities?: JsonObject;
   /** The trace that the message names; else the request's counts. */
   readonly trace?: Trace | undefined;
+  /** How its client can be asked; without it nobody can. */
+  readonly asking?: Asking | undefined;
 }
 
 const NO_PROGRESS = () => {};
@@ -28,6 +31,7 @@ export class Call {
   readonly clientCapabilities: JsonObject;
   /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
   trace: Trace | undefined = undefined;
+  readonly asking: Asking | undefined;
   /** The state of its rate limit, for the answer's headers: first the full quota, then what the guard decided. */
   rateLimit: RateLimitState | undefined = undefined;
   /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
@@ -45,6 +49,12 @@ export class Call {
   ) {
     this.progress = extras?.progress ?? NO_PROGRESS;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
+    this.asking = extras?.asking;
+  }
+
+  /** Asks the person, the model or the client behind this call. Made when first asked for, which most tools never do. */
+  get ask(): Ask {
+    return askThrough(this.asking);
   }
 
   /** For the log. */

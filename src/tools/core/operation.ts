@@ -2,13 +2,22 @@
 // output. run.ts runs it.
 
 import { addTo, type Credential, type Guard } from '../../guards/guard.ts';
+import type { UserIdentity } from '../../guards/user-jwt.ts';
+import type { KeyIdentity } from '../../keys/verify.ts';
 import type { RateLimitState } from '../../lib/rate-limit.ts';
-import { type Awaitable, chain, type Result } from '../../lib/result.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../../lib/result.ts';
+import { isObject } from '../../lib/text.ts';
 import type { InvalidInput, Problem } from '../../problem.ts';
+import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 
-/** A successful call as JSON text, encoded once and used by every transport: the output, or a ToolContent. */
-export type Output = { readonly json: string } | { readonly contentJson: string; readonly isError: boolean };
+/**
+ * A successful call as JSON text, encoded once and used by every transport: the output, a ToolContent, or the members of
+ * the result that asks for more before there is either (MCP 2026-07-28).
+ */
+export type Output = CompleteOutput | { readonly inputRequired: string };
+
+export type CompleteOutput = { readonly json: string } | { readonly contentJson: string; readonly isError: boolean };
 
 export interface Operation {
   readonly kind: 'tool' | 'prompt' | 'completion';
@@ -30,8 +39,8 @@ interface Parts<Kind, Added extends object, I, O> {
   readonly name: string;
   readonly timeoutMs: number | undefined;
   readonly parse: (input: unknown) => Result<I, InvalidInput>;
-  readonly run: (input: I, context: Call & Added) => Awaitable<Result<O, Problem>>;
-  readonly encode: (result: Result<O, Problem>) => Result<Output, Problem>;
+  readonly run: (input: I, context: Call & Added) => Awaitable<Result<O, Problem | InputRequired>>;
+  readonly encode: (output: O) => CompleteOutput;
 }
 
 /** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
@@ -48,6 +57,11 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     throw new Error(`${name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
   }
 
+  interface Running {
+    readonly input: I;
+    readonly context: Call & Added;
+  }
+
   function afterGuards(
     guarded: Result<Added, Problem>,
     { raw, call }: { readonly raw: unknown; readonly call: Call },
@@ -58,8 +72,30 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     }
     const parsed = parse(raw);
     if (!parsed.ok) return parsed;
-    return chain(run(parsed.value, addTo(call, guarded.value)), encode);
+    const running = { input: parsed.value, context: addTo(call, guarded.value) };
+    return chain(
+      call.asking?.resume(() => subjectOf(running)),
+      start,
+      running,
+    );
   }
+
+  const start = (problem: Problem | undefined, running: Running) =>
+    problem === undefined ? chain(run(running.input, running.context), finish, running) : err(problem);
+
+  function finish(result: Result<O, Problem | InputRequired>, running: Running): Awaitable<Result<Output, Problem>> {
+    if (result.ok) return ok(encode(result.value));
+    const { error } = result;
+    if (error.code !== 'input_required') return err(error);
+    const { asking } = running.context;
+    if (asking === undefined) throw new Error(`${name}: it asks, but nobody can be asked`);
+    const suspended = asking.suspend(() => subjectOf(running), error.requests);
+    return chain(suspended, (members) => (members.ok ? ok({ inputRequired: members.value }) : members));
+  }
+
+  /** Who calls what, with which input. */
+  const subjectOf = ({ input, context }: Running): string =>
+    JSON.stringify([kind, name, callerOf(context), sorted(input)]);
 
   return {
     kind,
@@ -70,4 +106,21 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     fullQuota: guard.fullQuota ?? null,
     invoke: (raw, call) => chain(guard(call), afterGuards, { raw, call }),
   };
+}
+
+/** What the guard for keys or users has added, if there is one. */
+function callerOf(context: Call): readonly unknown[] {
+  const { auth = {} } = context as { readonly auth?: Partial<KeyIdentity & UserIdentity> };
+  return [auth.keyId, auth.subject, auth.actor];
+}
+
+/** The same value with its fields in one order, whichever a client sends them in. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.keys(value)
+      .sort()
+      .map((name) => [name, sorted(value[name])]),
+  );
 }

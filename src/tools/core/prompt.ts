@@ -5,9 +5,10 @@ import type { Guard } from '../../guards/guard.ts';
 import { type Awaitable, ok, type Result } from '../../lib/result.ts';
 import { isObject } from '../../lib/text.ts';
 import type { Problem } from '../../problem.ts';
+import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ContentBlock } from './content.ts';
-import { type Operation, type Output, operationOf } from './operation.ts';
+import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** What a prompt returns: the messages that its user's client puts into the conversation. */
@@ -52,7 +53,10 @@ type Complete<Added extends object> = (
 interface Definition<Added extends object, A extends ObjectSchema> extends PromptFacts {
   /** An object of strings: clients send nothing else. */
   readonly arguments: A;
-  readonly run: (given: v.InferOutput<A>, context: Call & Added) => Awaitable<Result<PromptMessages, Problem>>;
+  readonly run: (
+    given: v.InferOutput<A>,
+    context: Call & Added,
+  ) => Awaitable<Result<PromptMessages, Problem | InputRequired>>;
   readonly complete?: { readonly [Name in keyof v.InferInput<A>]?: Complete<Added> };
 }
 
@@ -65,8 +69,7 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   { name, title, description, timeoutMs, arguments: schema, run, complete = {} }: Definition<Added, A>,
 ): Prompt {
   const listed = argumentsOf(name, schema);
-  const encode = (result: Result<PromptMessages, Problem>): Result<Output, Problem> =>
-    result.ok ? ok({ json: JSON.stringify(result.value) }) : result;
+  const encode = (messages: PromptMessages): CompleteOutput => ({ json: JSON.stringify(messages) });
   return {
     title,
     description,
@@ -95,7 +98,7 @@ function completion<Added extends object>(
     parse: parserOf(input),
     run: ({ argument, context: { arguments: given } }: v.InferOutput<typeof input>, call) =>
       complete[argument.name]?.(argument.value, Object.assign(call, { given })) ?? ok(NONE),
-    encode: (result) => (result.ok ? ok({ json: completionJson(result.value) }) : result),
+    encode: (found) => ({ json: completionJson(found) }),
   });
 }
 

@@ -3,11 +3,12 @@
 import type * as v from 'valibot';
 import type { Guard } from '../../guards/guard.ts';
 import { once } from '../../lib/memoize.ts';
-import { type Awaitable, ok, type Result } from '../../lib/result.ts';
+import type { Awaitable, Result } from '../../lib/result.ts';
 import type { InvalidInput, Problem } from '../../problem.ts';
+import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';
-import { type Operation, type Output, operationOf } from './operation.ts';
+import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
@@ -43,13 +44,19 @@ export interface Tool extends ToolFacts, Operation {
 interface WithOutput<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
   readonly input: I;
   readonly output: O;
-  readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<v.InferInput<O>, Problem>>;
+  readonly run: (
+    input: v.InferOutput<I>,
+    context: Call & Added,
+  ) => Awaitable<Result<v.InferInput<O>, Problem | InputRequired>>;
 }
 
 interface WithContent<Added extends object, I extends ObjectSchema> extends ToolFacts {
   readonly input: I;
   readonly output?: undefined;
-  readonly run: (input: v.InferOutput<I>, context: Call & Added) => Awaitable<Result<ToolContent, Problem>>;
+  readonly run: (
+    input: v.InferOutput<I>,
+    context: Call & Added,
+  ) => Awaitable<Result<ToolContent, Problem | InputRequired>>;
 }
 
 /**
@@ -76,12 +83,11 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   const parse = parserOf(input);
   const check = output === undefined ? null : parserOf(output);
 
-  function encode(result: Result<unknown, Problem>): Result<Output, Problem> {
-    if (!result.ok) return result;
-    if (check === null) return ok(encodedContent(result.value as ToolContent));
-    const checked = check(result.value);
+  function encode(returned: unknown): CompleteOutput {
+    if (check === null) return encodedContent(returned as ToolContent);
+    const checked = check(returned);
     if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
-    return ok({ json: JSON.stringify(checked.value) });
+    return { json: JSON.stringify(checked.value) };
   }
 
   return {
@@ -92,7 +98,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   };
 }
 
-const encodedContent = ({ content, isError = false }: ToolContent): Output => ({
+const encodedContent = ({ content, isError = false }: ToolContent): CompleteOutput => ({
   contentJson: JSON.stringify(isError ? { content, isError } : { content }),
   isError,
 });

@@ -1,0 +1,90 @@
+// Asks a client of 2026-07-28: which requests it can take, the responses that it sent, and the result that asks for more.
+
+import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
+import { isObject, type JsonObject } from '../lib/text.ts';
+import type { Problem } from '../problem.ts';
+import type { Asking, InputRequired, Subject } from '../tools/core/ask.ts';
+import type { InputRequest } from '../tools/core/questions.ts';
+import type { Params } from './message.ts';
+import type { RequestStates } from './request-state.ts';
+
+/**
+ * Responses that go from round to round, as JSON: as base64 in a state, with those of a last round beside them, they
+ * still fit into a body (http/body.ts).
+ */
+const RESPONSES_CHARS_MAX = 256 * 1024;
+
+const NO_RESPONSES: JsonObject = {};
+
+/** For one call. The error is a sentence on what is wrong with its parameters. */
+export function askingOf(
+  states: RequestStates,
+  { inputResponses = NO_RESPONSES, requestState }: Params,
+  clientCapabilities: JsonObject,
+): Result<Asking, string> {
+  if (!isObject(inputResponses)) return err('inputResponses must be an object');
+  if (requestState !== undefined && typeof requestState !== 'string') return err('requestState must be a string');
+  return ok(new ClientAsking(states, clientCapabilities, inputResponses, requestState));
+}
+
+/** A class, because every call of 2026-07-28 makes one, and nearly none asks: closures would cost each of them more. */
+class ClientAsking implements Asking {
+  #responses: JsonObject;
+  /** Those that were looked at: only they go on to the next round. */
+  #used: Record<string, unknown> | undefined;
+
+  constructor(
+    readonly states: RequestStates,
+    readonly clientCapabilities: JsonObject,
+    responses: JsonObject,
+    readonly state: string | undefined,
+  ) {
+    this.#responses = responses;
+  }
+
+  canAsk({ method }: InputRequest): boolean {
+    const capability = this.clientCapabilities[CAPABILITY[method]];
+    if (!isObject(capability)) return false;
+    // A client that names modes can show those alone (client/elicitation, "Capabilities").
+    return method !== 'elicitation/create' || isObject(capability.form) || capability.url === undefined;
+  }
+
+  responseTo(name: string): unknown {
+    const response = Object.hasOwn(this.#responses, name) ? this.#responses[name] : undefined;
+    if (response !== undefined) {
+      this.#used ??= {};
+      this.#used[name] = response;
+    }
+    return response;
+  }
+
+  resume(subject: Subject): Awaitable<Problem | undefined> {
+    return this.state === undefined ? undefined : this.#takeUp(this.state, subject());
+  }
+
+  async #takeUp(state: string, subject: string): Promise<Problem | undefined> {
+    const opened = await this.states.open(subject, state);
+    if (!opened.ok) return opened.error;
+    this.#responses = { ...this.#responses, ...opened.value };
+    return undefined;
+  }
+
+  async suspend(subject: Subject, requests: InputRequired['requests']): Promise<Result<string, Problem>> {
+    const used = this.#used ?? NO_RESPONSES;
+    if (JSON.stringify(used).length > RESPONSES_CHARS_MAX) return TOO_LARGE;
+    const state = await this.states.seal(subject(), used);
+    return state.ok ? ok(`"inputRequests":${JSON.stringify(requests)},"requestState":"${state.value}"`) : state;
+  }
+}
+
+const TOO_LARGE = err<Problem>({
+  code: 'invalid_response',
+  issues: [{ path: '', message: `Expected at most ${RESPONSES_CHARS_MAX} characters in all responses to this call` }],
+});
+
+/** The capability that a client declares for each request. */
+const CAPABILITY: Readonly<Record<InputRequest['method'], string>> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+};

@@ -1,0 +1,78 @@
+// `ask`, as a tool or prompt sees it. It never waits: a question without a response is a value that the tool returns, and
+// the client calls again with the response. Between two rounds nothing of the call stays in the server.
+
+import { type Awaitable, err, ok, type Result } from '../../lib/result.ts';
+import type { InputIssue, Problem } from '../../problem.ts';
+import type { InputRequest, Question } from './questions.ts';
+
+/**
+ * Nobody can be asked this: the client did not declare that it can be, or speaks an older revision or REST. The tool
+ * decides what to do then.
+ */
+export interface Unavailable {
+  readonly action: 'unavailable';
+}
+
+const UNAVAILABLE: Unavailable = { action: 'unavailable' };
+
+export type Questions = Readonly<Record<string, Question<unknown>>>;
+
+/** The answer to each question, by its name. */
+export type Answers<Q extends Questions> = {
+  readonly [Name in keyof Q]: (Q[Name] extends Question<infer A> ? A : never) | Unavailable;
+};
+
+/** What a tool returns in place of its output: the questions that have no response yet. */
+export interface InputRequired {
+  readonly code: 'input_required';
+  readonly requests: Readonly<Record<string, InputRequest>>;
+}
+
+/**
+ * Asks all of these questions at once; the tool returns an error as it is. A name belongs to one question of a call,
+ * which keeps its answer in all later rounds.
+ */
+export type Ask = <Q extends Questions>(questions: Q) => Result<Answers<Q>, InputRequired | Problem>;
+
+/** What a call is about, as text: a response counts for no other call. */
+export type Subject = () => string;
+
+/** What a transport lends to a call whose client can be asked. */
+export interface Asking {
+  canAsk(request: InputRequest): boolean;
+  /** Undefined if there is none yet. */
+  responseTo(name: string): unknown;
+  /** Takes up the responses of earlier rounds, if there were any. A problem if they are not of this call. */
+  resume(subject: Subject): Awaitable<Problem | undefined>;
+  /** The members of the result that ends this round, as JSON: the requests, and all responses that were looked at. */
+  suspend(subject: Subject, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
+}
+
+/** Without `asking` nobody can be asked. */
+export const askThrough =
+  (asking: Asking | undefined): Ask =>
+  <Q extends Questions>(questions: Q) => {
+    const answers: Record<string, unknown> = {};
+    const requests: Record<string, InputRequest> = {};
+    for (const [name, { request, read }] of Object.entries(questions)) {
+      if (asking === undefined || !asking.canAsk(request)) {
+        answers[name] = UNAVAILABLE;
+        continue;
+      }
+      const response = asking.responseTo(name);
+      if (response === undefined) {
+        requests[name] = request;
+        continue;
+      }
+      const answer = read(response);
+      if (!answer.ok) return err(misread(name, answer.error.issues));
+      answers[name] = answer.value;
+    }
+    if (Object.keys(requests).length > 0) return err({ code: 'input_required', requests });
+    return ok(answers as Answers<Q>);
+  };
+
+const misread = (name: string, issues: readonly InputIssue[]): Problem => ({
+  code: 'invalid_response',
+  issues: issues.map(({ path, message }) => ({ path: path === '' ? name : `${name}.${path}`, message })),
+});
