@@ -110,6 +110,7 @@ function serviceOn(
     production,
     ceilings,
     lagMaxMs,
+    eventAddresses: config.eventAddresses,
   });
   const { keys, verifier } = keyDomain;
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;

@@ -13,7 +13,7 @@ export interface InputIssue {
 }
 
 /** Why a presented key was refused. Only the log tells these apart; the caller reads one sentence for all. */
-export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'other_client_id';
+export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'rotated' | 'other_client_id';
 
 /**
  * An expected failure. `code` is what callers see and may rely on; the other fields are evidence, and `reason` is for
@@ -32,6 +32,7 @@ export type Problem =
       readonly reason: KeyRefusal;
       readonly keyId?: string;
       readonly userId?: string;
+      readonly fingerprint?: string;
       readonly sent?: 'user_token';
     }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
@@ -41,11 +42,14 @@ export type Problem =
   | { readonly code: 'https_required' }
   | { readonly code: 'not_found' }
   | { readonly code: 'tool_not_found' }
+  | { readonly code: 'key_not_found' }
   | { readonly code: 'session_not_found' }
   | { readonly code: 'method_not_allowed'; readonly allow: string }
   | { readonly code: 'payload_too_large' }
   | { readonly code: 'unsupported_media_type' }
   | { readonly code: 'key_limit_reached' }
+  | { readonly code: 'key_not_active' }
+  | { readonly code: 'rotation_under_way'; readonly untilMs: number }
   | { readonly code: 'rate_limited'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
   | { readonly code: 'tool_timeout' }
   | { readonly code: 'internal' }
@@ -100,11 +104,14 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
   https_required: { status: 403, detail: 'Credentials are accepted over HTTPS only' },
   not_found: { status: 404, detail: 'There is nothing at this path' },
   tool_not_found: { status: 404, detail: 'There is no tool of this name; /openapi.json lists all tools' },
+  key_not_found: { status: 404, detail: 'You have no key with this id' },
   session_not_found: { status: 404, detail: 'No such session here; behind a balancer /sse needs sticky routing' },
   method_not_allowed: { status: 405, detail: 'This path does not answer this method' },
   payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB' },
   unsupported_media_type: { status: 415, detail: 'Content-Type must be application/json' },
   key_limit_reached: { status: 409, detail: 'A user may hold at most 1000 API keys; delete one first' },
+  key_not_active: { status: 409, detail: 'The key is revoked or has expired; create a new one' },
+  rotation_under_way: { status: 409, detail: 'The previous secret of this key is still accepted' },
   rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },
   tool_timeout: { status: 504, detail: 'The tool took too long and was stopped' },
   internal: { status: 500, detail: 'Something went wrong on the server' },
@@ -138,7 +145,10 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
 
 function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
-  return problem.code === 'invalid_json' && problem.notObject ? NOT_AN_OBJECT : undefined;
+  if (problem.code === 'invalid_json' && problem.notObject) return NOT_AN_OBJECT;
+  if (problem.code !== 'rotation_under_way') return undefined;
+  const until = new Date(problem.untilMs).toISOString();
+  return `${TEXTS.rotation_under_way.detail} until ${until}; with overlapHours 0 it ends now`;
 }
 
 /** Seconds for `Retry-After` (RFC 9110 §10.2.3), or null if trying again changes nothing. */

@@ -52,6 +52,8 @@ export interface Config extends Environment {
   readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
   /** How many proxies in front to believe. */
   readonly trustProxy: number;
+  /** Whether events of keys say where a change came from. */
+  readonly eventAddresses: boolean;
   /** The folder with tools of one's own. Null: ./tools, where it exists. */
   readonly toolsDir: string | null;
   /** Whether get_data is offered. */
@@ -99,6 +101,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     allowedHosts: parsed('ALLOWED_HOSTS', 'host names without port, with commas between', listOf(bareHostName)),
     tls: tlsFiles(read),
     trustProxy: integer('TRUST_PROXY', 0, 32) ?? 0,
+    eventAddresses: oneOf('EVENT_ADDRESSES', ['0', '1']) !== '0',
     toolsDir: text('TOOLS_DIR'),
     sampleTool: oneOf('SAMPLE_TOOL', ['0', '1']) !== '0',
     logLevel: oneOf('LOG_LEVEL', LOG_LEVELS) ?? 'info',

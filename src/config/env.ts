@@ -27,6 +27,7 @@ export const VARIABLES = [
   'TLS_CERT_FILE',
   'TLS_KEY_FILE',
   'TRUST_PROXY',
+  'EVENT_ADDRESSES',
   'TOOLS_DIR',
   'SAMPLE_TOOL',
   'LOG_LEVEL',

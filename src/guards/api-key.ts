@@ -1,6 +1,7 @@
 // The API key guard: finds the presented key, has it verified, adds the identity behind it.
 
 import type { Credentials } from '../http/credentials.ts';
+import type { Caller } from '../keys/actor.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
@@ -14,9 +15,8 @@ export interface CallIds {
   readonly traceId?: string | undefined;
 }
 
-export interface KeyCall extends CallIds {
+export interface KeyCall extends CallIds, Caller {
   readonly credentials: Credentials;
-  readonly clientAddress: () => string;
   /** Written here: how far back the proof that the key is good lies. Monotonic. */
   freshAsOfMs: number;
 }
@@ -26,7 +26,7 @@ export interface KeyAuth {
   readonly auth: KeyIdentity;
 }
 
-export type VerifyKey = (token: string, clientAddress: () => string) => Awaitable<Verified>;
+export type VerifyKey = (token: string, caller: Caller) => Awaitable<Verified>;
 
 /** The first place that holds a key decides, even when its key is wrong and a later one is right. */
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
@@ -51,7 +51,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
       log.warn('No API key provided', { requestId: call.requestId, traceId: call.traceId });
       return err({ code: 'missing_api_key' });
     }
-    return chain(verify(key, call.clientAddress), logged, call);
+    return chain(verify(key, call), logged, call);
   };
   return Object.assign(decide, { credential: 'api_key' as const });
 }
@@ -62,8 +62,8 @@ const withKindSent = (problem: Problem, presented: string): Problem =>
 /** What the log says of a key that was not accepted. */
 export function logRefused(log: Log, error: Problem, { requestId, traceId }: CallIds): void {
   if (error.code === 'invalid_api_key') {
-    const { reason, keyId, userId, sent } = error; // the ids are there only for a key on record
-    log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, sent });
+    const { reason, keyId, userId, fingerprint, sent } = error; // the ids are there only for a key on record
+    log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, fingerprint, sent });
   }
   if (error.code === 'store_unavailable') {
     log.warn('key store out of reach', { requestId, traceId, reason: error.reason });

@@ -1,6 +1,7 @@
 // Finds who a request comes from, by the valid credentials it carries, to bind a session to them. Never denies.
 
 import type { Credentials } from '../http/credentials.ts';
+import type { Caller } from '../keys/actor.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
 import { presentedKey, type VerifyKey } from './api-key.ts';
@@ -17,7 +18,7 @@ export interface Callers {
   readonly wrong: readonly string[];
 }
 
-export type ResolveSubjects = (credentials: Credentials, clientAddress: () => string) => Promise<Callers>;
+export type ResolveSubjects = (credentials: Credentials, caller: Caller) => Promise<Callers>;
 
 /** Problems that say that a credential is wrong. Any other says nothing about it. */
 const WRONG: readonly string[] = ['invalid_token', 'invalid_api_key'];
@@ -27,7 +28,7 @@ export function createResolveSubjects(
   verifyKey: VerifyKey,
   sha256: Sha256,
 ): ResolveSubjects {
-  return async (credentials, clientAddress) => {
+  return async (credentials, caller) => {
     const { bearer } = credentials;
     const key = presentedKey(credentials);
     const subjects: string[] = [];
@@ -39,7 +40,7 @@ export function createResolveSubjects(
       [key, verifyKey],
     ] as const) {
       if (credential === null) continue;
-      const verified = await verify(credential, clientAddress);
+      const verified = await verify(credential, caller);
       if (verified.ok) {
         subjects.push(verified.value.subject);
         valid.push(sha256(credential, 'base64url'));

@@ -1,7 +1,7 @@
 // The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is.
 
 import type { Credentials } from '../http/credentials.ts';
-import type { Actor } from '../keys/actor.ts';
+import type { Actor, Caller } from '../keys/actor.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
@@ -9,7 +9,7 @@ import { type CallIds, presentedKey } from './api-key.ts';
 import { keyInstead } from './credential-shape.ts';
 import type { Guard } from './guard.ts';
 
-export interface UserCall extends CallIds {
+export interface UserCall extends CallIds, Caller {
   readonly credentials: Credentials;
 }
 
@@ -51,9 +51,10 @@ export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, U
 }
 
 /** Who asks, for the key operations. */
-export const actorOf = ({ auth, requestId }: UserAuth & Pick<UserCall, 'requestId'>): Actor => ({
+export const actorOf = ({ auth, requestId, clientAddress }: UserAuth & Caller): Actor => ({
   userId: auth.subject,
   actor: auth.actor,
   grantable: auth.grantable,
   requestId,
+  clientAddress,
 });

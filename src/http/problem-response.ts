@@ -58,6 +58,7 @@ export function problemResponse(
     code,
     requestId,
     ...(problem.code === 'invalid_input' && { issues: problem.issues }),
+    ...(problem.code === 'rotation_under_way' && { previousUntil: problem.untilMs }),
     ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),
   };
   return new Response(JSON.stringify(body), { status, headers });

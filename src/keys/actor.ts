@@ -1,13 +1,19 @@
 // Who asks for something to be done with keys: the owner that the keys belong to, and the person.
 
-export interface Actor {
+/** Where a request comes from. */
+export interface Caller {
+  readonly requestId: string;
+  /** Costs a system call: ask late. */
+  clientAddress(): string;
+}
+
+export interface Actor extends Caller {
   /** The owner. A team's members share one. */
   readonly userId: string;
   /** The person: the token's `sub`. */
   readonly actor: string;
   /** The scopes that the person may give to a key; null: any. */
   readonly grantable: readonly string[] | null;
-  readonly requestId: string;
 }
 
 /** What the log says of an actor. */

@@ -5,6 +5,7 @@ import type { Log } from '../log/log.ts';
 import type { KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
 import { createKeys, type Keys } from './operations.ts';
+import { createOriginOf } from './origin.ts';
 import type { KeyStore } from './record.ts';
 import { createVerifier, type Verifier } from './verify.ts';
 
@@ -24,10 +25,13 @@ export function createKeyDomain(options: {
   production: boolean;
   ceilings: KeyCeilings;
   lagMaxMs: number;
+  /** Whether events say where a change came from. */
+  eventAddresses: boolean;
 }): KeyDomain {
   const lastUsed = createLastUsed(options);
-  const verifier = createVerifier({ ...options, lastUsed });
-  const keys = createKeys({ ...options, lastUsed, refresh: verifier.feed.refresh });
+  const originOf = createOriginOf(options.eventAddresses);
+  const verifier = createVerifier({ ...options, lastUsed, originOf });
+  const keys = createKeys({ ...options, lastUsed, originOf, refresh: verifier.feed.refresh });
   return {
     keys,
     verifier,

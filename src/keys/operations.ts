@@ -10,14 +10,32 @@ import { grantOf, type KeyCeilings, type Wish } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
 import { createListGate } from './list-gate.ts';
-import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
+import type { Origin, OriginOf } from './origin.ts';
+import { type ApiKeyRecord, type Changed, fingerprintOf, type KeyStore, type ListedKey } from './record.ts';
+import { type Rotation, rotationAt, rotationRefusal } from './rotation.ts';
 
 /** Keys one user may hold, in any state. Bounds the list, its answer, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;
-const MS_PER_DAY = 24 * 60 * 60 * 1000;
+const MS_PER_HOUR = 60 * 60 * 1000;
+const MS_PER_DAY = 24 * MS_PER_HOUR;
+
+/** A rotation that others overtake is tried this often in all. */
+const ROTATE_TRIES = 3;
 
 export interface NewKey extends Wish {
   readonly name: string;
+}
+
+/** A record and its new plain key. */
+export interface MadeKey {
+  readonly record: ApiKeyRecord;
+  readonly key: string;
+}
+
+/** A key as its owner sees it. */
+export interface OwnKey extends ListedKey {
+  /** Null unless it is being rotated. */
+  readonly rotation: Rotation | null;
 }
 
 /** Where a list goes: `release` runs once its response has left, or when it is clear that none will. */
@@ -30,18 +48,23 @@ export interface Keys {
    * The new record and its plain key, which is given out here and never again, within what the actor may grant. A user
    * may create only so fast.
    */
-  create(actor: Actor, input: NewKey): Promise<Result<{ record: ApiKeyRecord; key: string }, Problem>>;
+  create(actor: Actor, input: NewKey): Promise<Result<MadeKey, Problem>>;
   /**
    * The actor's keys, newest first, with last uses that the store does not have yet. One list at a time is on its way to
    * an actor; others wait for a while, and are then refused.
    */
-  list(actor: Actor, recipient: Recipient): Promise<Result<ListedKey[], Problem>>;
+  list(actor: Actor, recipient: Recipient): Promise<Result<OwnKey[], Problem>>;
   /**
    * Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids exist.
    */
   revoke(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
   /** As `revoke`, but removes the record. */
   delete(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
+  /**
+   * Gives the actor's key a new secret, which is given out here and never again. The old one goes on until
+   * `overlapHours` after the new one's first use; with 0 it ends now. A user may rotate and create only so fast.
+   */
+  rotate(actor: Actor, keyId: string, overlapHours: number): Promise<Result<MadeKey, Problem>>;
   /** Changes the fields that are given and not empty, within what the actor may grant. No tool offers it. */
   update(
     actor: Actor,
@@ -59,12 +82,13 @@ export interface KeysOptions {
   readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
+  readonly originOf: OriginOf;
   readonly production: boolean;
   readonly ceilings: KeyCeilings;
 }
 
 export function createKeys(options: KeysOptions): Keys {
-  const { store, lastUsed, refresh, clock, random, sha256, log, production, ceilings } = options;
+  const { store, lastUsed, refresh, clock, random, sha256, log, originOf, production, ceilings } = options;
   const creations = createCreationBudget(clock, log);
   const lists = createListGate();
 
@@ -81,11 +105,13 @@ export function createKeys(options: KeysOptions): Keys {
     return grant;
   }
 
+  const byTool = (actor: Actor) => originOf('tool', actor, actor.actor);
+
   async function mutate(
     event: string,
     actor: Actor,
     keyId: string,
-    change: () => Promise<Result<boolean, StoreUnavailable>>,
+    change: (origin: Origin) => Promise<Result<Changed | null, StoreUnavailable>>,
   ): Promise<Result<void, StoreUnavailable>> {
     // Text that is not shaped like an id names no key, and never gets near the store or the log: the store might cut it
     // to an id, or it may be a key pasted into the wrong field.
@@ -93,10 +119,11 @@ export function createKeys(options: KeysOptions): Keys {
       log.info(event, { ...actorFields(actor), changed: false });
       return ok(undefined);
     }
-    const changed = logged(await change(), actor.requestId);
+    const changed = logged(await change(byTool(actor)), actor.requestId);
     if (!changed.ok) return changed;
     await refresh();
-    log.info(event, { ...actorFields(actor), keyId, ...(!changed.value && { changed: false }) });
+    const { value } = changed;
+    log.info(event, { ...actorFields(actor), keyId, ...(value === null ? { changed: false } : value) });
     return ok(undefined);
   }
 
@@ -118,11 +145,14 @@ export function createKeys(options: KeysOptions): Keys {
         active: true,
         createdAtMs,
         expiresAtMs: expiresInDays === null ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
+        second: null,
+        rotations: 0,
       };
-      const inserted = logged(await store.insert(record, KEYS_PER_USER_MAX), actor.requestId);
+      const inserted = logged(await store.insert(record, KEYS_PER_USER_MAX, byTool(actor)), actor.requestId);
       if (!inserted.ok) return inserted;
       if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
-      log.info('API key created', { ...actorFields(actor), keyId: record.id });
+      const fingerprint = fingerprintOf(record.keyHash);
+      log.info('API key created', { ...actorFields(actor), keyId: record.id, fingerprint });
       return ok({ record, key });
     },
 
@@ -135,22 +165,58 @@ export function createKeys(options: KeysOptions): Keys {
         const records = logged(await store.listByUser(userId, turn.goOn), requestId);
         if (!records.ok) return records;
         if (records.value === null) return err({ code: 'overloaded' });
-        return ok(records.value.map((record) => ({ ...record, lastUsedAtMs: lastUsed.of(record) })));
+        const nowMs = clock.nowMs();
+        return ok(
+          records.value.map((record) => ({
+            ...record,
+            lastUsedAtMs: lastUsed.of(record),
+            rotation: rotationAt(record, nowMs),
+          })),
+        );
       } finally {
         turn.built();
       }
     },
 
-    revoke: (actor, keyId) => mutate('API key revoked', actor, keyId, () => store.deactivate(actor.userId, keyId)),
+    revoke: (actor, keyId) =>
+      mutate('API key revoked', actor, keyId, (origin) => store.deactivate(actor.userId, keyId, origin)),
 
-    delete: (actor, keyId) => mutate('API key deleted', actor, keyId, () => store.remove(actor.userId, keyId)),
+    delete: (actor, keyId) =>
+      mutate('API key deleted', actor, keyId, (origin) => store.remove(actor.userId, keyId, origin)),
+
+    async rotate(actor, keyId, overlapHours) {
+      if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
+      const overlapMs = overlapHours * MS_PER_HOUR;
+      for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
+        const found = logged(await store.findOwn(actor.userId, keyId), actor.requestId);
+        if (!found.ok) return found;
+        const record = found.value;
+        if (record === null) return err({ code: 'key_not_found' });
+        if (!granted(actor, { scopes: record.scopes }).ok) return err({ code: 'scope_not_granted' });
+        const nowMs = clock.nowMs();
+        const refusal = rotationRefusal(record, overlapMs, nowMs);
+        if (refusal !== null) return err(refusal);
+        const taken = creations.take(actor);
+        if (!taken.ok) return taken;
+        const key = mintKey(production, random);
+        const hash = hashKey(sha256, key);
+        const rotated = logged(await store.rotate(record, { hash, overlapMs }, nowMs, byTool(actor)), actor.requestId);
+        if (!rotated.ok) return rotated;
+        if (!rotated.value) continue; // somebody else has changed it meanwhile
+        await refresh();
+        const fingerprint = fingerprintOf(overlapMs > 0 ? record.keyHash : hash);
+        log.info('API key rotated', { ...actorFields(actor), keyId, fingerprint });
+        return ok({ record, key });
+      }
+      return err({ code: 'overloaded' });
+    },
 
     async update(actor, keyId, { name, scopes }) {
       const fields = { ...(name && { name }), ...(scopes && scopes.length > 0 && { scopes }) };
       if (Object.keys(fields).length === 0) return ok(undefined);
       const grant = granted(actor, { scopes: fields.scopes ?? [] });
       if (!grant.ok) return grant;
-      return mutate('API key updated', actor, keyId, () => store.update(actor.userId, keyId, fields));
+      return mutate('API key updated', actor, keyId, (origin) => store.update(actor.userId, keyId, fields, origin));
     },
   };
 }

@@ -2,19 +2,41 @@
 
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { KeyRefusal, StoreUnavailable } from '../problem.ts';
+import type { Origin } from './origin.ts';
+import type { NextSecret } from './rotation.ts';
+
+/** The second secret of a key that is being rotated. */
+export type SecondSecret = {
+  /** As `keyHash`. */
+  readonly hash: string;
+} & (
+  | { readonly is: 'next'; readonly endsAtMs: null } // nobody has used it yet; its first use puts it in force
+  | { readonly is: 'previous'; readonly endsAtMs: number } // accepted up to and including this millisecond
+);
 
 export interface ApiKeyRecord {
   /** 32 lowercase hex characters. */
   readonly id: string;
   readonly userId: string;
   readonly name: string;
-  /** SHA-256 of the key, 64 lowercase hex characters. Never leaves the server. */
+  /** SHA-256 of the key, of the secret in force, 64 lowercase hex characters. Never leaves the server whole. */
   readonly keyHash: string;
   readonly scopes: readonly string[];
   readonly active: boolean;
   readonly createdAtMs: number;
   /** Null: never. */
   readonly expiresAtMs: number | null;
+  /** A previous one stays on record when it has ended. */
+  readonly second: SecondSecret | null;
+  /** Grows with each rotation. */
+  readonly rotations: number;
+}
+
+/** A record as found by the hash of one of its secrets. */
+export interface PresentedKey extends ApiKeyRecord {
+  readonly presented: 'in_force' | SecondSecret['is'];
+  /** Last millisecond at which the secret presented is accepted, if its rotation has set an end. */
+  readonly secretEndsAtMs: number | null;
 }
 
 export interface ListedKey extends ApiKeyRecord {
@@ -68,30 +90,53 @@ export const isLost = (reached: ReachedPosition, { databaseId, prunedSeq, mark }
 export const FEED_PAGE_MAX = 500;
 
 export interface Found {
-  readonly record: ApiKeyRecord | null;
+  readonly record: PresentedKey | null;
   /** Where the change feed stood when the record was read, in the same statement. */
   readonly position: FeedPosition;
 }
 
+/** A change that was made. Its fingerprint is null if only an earlier try of the same statement can have made it. */
+export interface Changed {
+  /** Of the secret in force. */
+  readonly fingerprint: string | null;
+}
+
 export type StoreResult<T> = Promise<Result<T, StoreUnavailable>>;
 
-/** Every write is harmless when repeated, and durable once it resolves, but for `recordUse`, which a power cut may undo. */
+/**
+ * Every write is harmless when repeated, also late, and durable once it resolves, but for `recordUse`, which a power cut
+ * may undo. Every change of a key leaves an event with its origin, in the same transaction.
+ */
 export interface KeyStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
-  insert(record: ApiKeyRecord, keysPerUserMax: number): StoreResult<'created' | 'limit_reached'>;
+  insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): StoreResult<'created' | 'limit_reached'>;
   /**
    * Newest first; of equal age, the one inserted later first. If they are more than a page, it asks `goOn` before it
    * reads them all; null if that said no.
    */
   listByUser(userId: string, goOn: () => Promise<boolean>): StoreResult<ListedKey[] | null>;
-  /** Sets active = false on the owner's key. False: no such key, or inactive already. */
-  deactivate(userId: string, keyId: string): StoreResult<boolean>;
-  /** False: no such key of this owner. */
-  remove(userId: string, keyId: string): StoreResult<boolean>;
-  /** Changes the given fields. False: no such key of this owner. */
-  update(userId: string, keyId: string, fields: { name?: string; scopes?: readonly string[] }): StoreResult<boolean>;
+  /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
+  deactivate(userId: string, keyId: string, origin: Origin): StoreResult<Changed | null>;
+  /** Null: no such key of this owner. */
+  remove(userId: string, keyId: string, origin: Origin): StoreResult<Changed | null>;
+  /** Changes the given fields. Null: no such key of this owner, or nothing to change. */
+  update(
+    userId: string,
+    keyId: string,
+    fields: { name?: string; scopes?: readonly string[] },
+    origin: Origin,
+  ): StoreResult<Changed | null>;
+  /** The owner's key, from the primary; null: no such key. */
+  findOwn(userId: string, keyId: string): StoreResult<ApiKeyRecord | null>;
+  /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
+  rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): StoreResult<boolean>;
   /**
-   * The record with this hash, from the primary where a replica has not reached `atLeast`. Gives up after `withinMs`,
+   * Puts a next secret in force; the one that was becomes the previous one, whose end counts from `usedAtMs`. Null:
+   * another process has done so, or it is no next secret any more.
+   */
+  promote(key: PresentedKey, usedAtMs: number, origin: Origin): StoreResult<Changed | null>;
+  /**
+   * The record with a secret of this hash, from the primary where a replica has not reached `atLeast`. Gives up after `withinMs`,
    * because a later answer would be too old to count.
    */
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
@@ -106,8 +151,15 @@ export interface KeyStore {
 }
 
 /** Null when usable. A key is usable up to and including the millisecond of `expiresAtMs`. */
-export function refusalAt(record: ApiKeyRecord, nowMs: number): KeyRefusal | null {
-  if (!record.active) return 'revoked';
-  if (record.expiresAtMs !== null && record.expiresAtMs < nowMs) return 'expired';
+export function refusalAt(key: PresentedKey, nowMs: number): KeyRefusal | null {
+  if (!key.active) return 'revoked';
+  if (key.expiresAtMs !== null && key.expiresAtMs < nowMs) return 'expired';
+  if (key.secretEndsAtMs !== null && key.secretEndsAtMs < nowMs) return 'rotated';
   return null;
 }
+
+/** Hexadecimal digits of a hash that a record is known by, to whoever has the key. */
+const FINGERPRINT_CHARS = 12;
+
+/** 48 bits of the hash of a secret: they tell keys apart, and reveal nothing. */
+export const fingerprintOf = (keyHash: string): string => keyHash.slice(0, FINGERPRINT_CHARS);

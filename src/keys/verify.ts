@@ -6,13 +6,14 @@ import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
+import type { Caller } from './actor.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
 import { type Admission, createLookupLimit } from './lookup-limit.ts';
-import type { Found, KeyStore } from './record.ts';
-import { refusalAt } from './record.ts';
+import type { OriginOf } from './origin.ts';
+import { type Found, fingerprintOf, type KeyStore, type PresentedKey, refusalAt } from './record.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
 export interface KeyIdentity {
@@ -54,6 +55,7 @@ interface Refused {
 }
 
 interface KnownKey extends TrackedKey {
+  readonly record: PresentedKey;
   /** Monotonic. */
   readonly believedUntilMs: number;
 }
@@ -69,20 +71,29 @@ export type Verified =
 /** A verification under way. */
 interface Asked {
   readonly token: string;
+  readonly keyHash: string;
+  readonly caller: Caller;
   readonly isUse: boolean;
   readonly freshAsOfMs: number;
 }
+
+/** Somebody has changed the record by hand meanwhile. */
+const FIRST_USE_UNKNOWN: Verified = {
+  ok: false,
+  error: { code: 'store_unavailable', reason: 'the first use of a secret could not be noted' },
+};
 
 const TOO_MANY_UNKNOWN: Result<never, Problem> = err({ code: 'rate_limited', retryAfterS: 1 });
 
 export interface Verifier {
   /**
-   * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current.
-   * `clientAddress` gives the caller's address; it is called only when the store may have to be asked.
+   * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current; but
+   * the first use of a next secret puts it in force, durably, before it is accepted. The caller's address is asked for
+   * only when the store may have to be asked.
    */
-  verify(token: string, clientAddress: () => string): Awaitable<Verified>;
+  verify(token: string, caller: Caller): Awaitable<Verified>;
   /** Decides anew on a key whose use is noted already. */
-  confirm(token: string, clientAddress: () => string): Awaitable<Verified>;
+  confirm(token: string, caller: Caller): Awaitable<Verified>;
   readonly feed: Feed;
   /** How often memory answered, with a record or with a refusal, and how often the store was read. */
   readonly counts: { hits: number; refusedHits: number; reads: number };
@@ -94,10 +105,12 @@ export interface VerifierOptions {
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
+  readonly originOf: OriginOf;
   readonly lagMaxMs: number;
 }
 
-export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }: VerifierOptions): Verifier {
+export function createVerifier(options: VerifierOptions): Verifier {
+  const { store, lastUsed, clock, sha256, log, originOf, lagMaxMs } = options;
   // Keyed by hash: usable keys, and a negative cache of refused ones.
   const cache = createLruCache<KnownKey>({
     entries: CACHE_ENTRIES_MAX,
@@ -126,27 +139,27 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     },
   });
 
-  function decide(token: string, clientAddress: () => string, isUse: boolean): Awaitable<Verified> {
+  function decide(token: string, caller: Caller, isUse: boolean): Awaitable<Verified> {
     if (!isKeyShaped(token)) return refusal({ reason: 'malformed' });
     const keyHash = hashKey(sha256, token);
     const nowMs = clock.monotonicMs();
     return feed.current(nowMs)
-      ? decideNow(token, keyHash, clientAddress, isUse, nowMs)
-      : decideLater(token, keyHash, clientAddress, isUse);
+      ? decideNow(token, keyHash, caller, isUse, nowMs)
+      : decideLater(token, keyHash, caller, isUse);
   }
 
-  const decideLater = (token: string, keyHash: string, clientAddress: () => string, isUse: boolean) =>
+  const decideLater = (token: string, keyHash: string, caller: Caller, isUse: boolean) =>
     feed
       .ensureFresh()
       .then(
         (current): Awaitable<Verified> =>
-          current.ok ? decideNow(token, keyHash, clientAddress, isUse, clock.monotonicMs()) : current,
+          current.ok ? decideNow(token, keyHash, caller, isUse, clock.monotonicMs()) : current,
       );
 
   function decideNow(
     token: string,
     keyHash: string,
-    clientAddress: () => string,
+    caller: Caller,
     isUse: boolean,
     nowMs: number,
   ): Awaitable<Verified> {
@@ -154,30 +167,59 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     const cached = cache.get(keyHash);
     if (cached !== undefined && (nowMs < cached.believedUntilMs || !isUsable(cached))) {
       counts.hits += 1;
+      if (cached.record.presented === 'next' && isUsable(cached))
+        return useFirst(cached, { token, keyHash, caller, isUse, freshAsOfMs });
       const evaluated = evaluate(token, cached, isUse, freshAsOfMs);
       if (!evaluated.ok) rememberRefusal(keyHash, cached); // it has expired
       return evaluated;
     }
     // A key that was good a moment ago is read again at nobody's expense.
-    const found = cached === undefined ? lookUp(keyHash, clientAddress) : shared(keyHash, () => readRecord(keyHash));
-    return chain(found, evaluateFound, { token, isUse, freshAsOfMs });
+    const found = cached === undefined ? lookUp(keyHash, caller) : shared(keyHash, () => readRecord(keyHash));
+    return chain(found, evaluateFound, { token, keyHash, caller, isUse, freshAsOfMs });
   }
 
-  const evaluateFound = (found: Result<FoundKey, Problem>, { token, isUse, freshAsOfMs }: Asked): Verified =>
-    found.ok ? evaluate(token, found.value, isUse, freshAsOfMs) : found;
+  function evaluateFound(found: Result<FoundKey, Problem>, asked: Asked): Awaitable<Verified> {
+    if (!found.ok) return found;
+    const key = found.value;
+    if (key?.record.presented === 'next' && isUsable(key)) return useFirst(key, asked);
+    return evaluate(asked.token, key, asked.isUse, asked.freshAsOfMs);
+  }
+
+  /** Puts a next secret in force before it is accepted. Of those who use it at the same time one does it for all. */
+  async function useFirst(key: KnownKey, { token, keyHash, caller, isUse }: Asked): Promise<Verified> {
+    const promoted = await shared(`first use ${keyHash}`, () => promote(key, keyHash, caller));
+    if (!promoted.ok) return promoted;
+    if (promoted.value?.record.presented === 'next') return FIRST_USE_UNKNOWN;
+    return evaluate(token, promoted.value, isUse, feed.freshAsOfMs);
+  }
+
+  async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<Result<FoundKey, Problem>> {
+    const promoted = await store.promote(key.record, clock.nowMs(), originOf('use', caller));
+    if (!promoted.ok) return promoted;
+    await feed.refresh();
+    counts.reads += 1;
+    const found = await store.findByHashes([keyHash], feed.queryTimeoutMs); // a replica may not have it yet
+    if (!found.ok) return found;
+    const { id: keyId, userId } = key.record;
+    if (promoted.value) {
+      const { requestId } = caller;
+      log.info('API key rotation completed', { requestId, keyId, userId, fingerprint: fingerprintOf(keyHash) });
+    }
+    return ok(keep(keyHash, found.value(keyHash)));
+  }
 
   function evaluate(token: string, key: FoundKey, isUse: boolean, freshAsOfMs: number): Verified {
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
     const reason = refusalAt(key.record, nowMs);
     const { userId, id, name, scopes, createdAtMs, expiresAtMs } = key.record;
-    if (reason !== null) return refusal({ reason, keyId: id, userId });
+    if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.record.keyHash) });
     if (isUse) lastUsed.note(key, nowMs);
     const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, token };
     return { ok: true, value, freshAsOfMs };
   }
 
-  function lookUp(keyHash: string, clientAddress: () => string): Awaitable<Result<FoundKey, Problem>> {
+  function lookUp(keyHash: string, caller: Caller): Awaitable<Result<FoundKey, Problem>> {
     const known = negativeCache.get(keyHash);
     if (known !== undefined) {
       if (clock.monotonicMs() < known.untilMs && !isUsable(known.key)) {
@@ -186,7 +228,7 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
       }
       negativeCache.delete(keyHash);
     }
-    return pendingReads.get(keyHash) ?? readWithinBudget(keyHash, networkOf(clientAddress()));
+    return pendingReads.get(keyHash) ?? readWithinBudget(keyHash, networkOf(caller.clientAddress()));
   }
 
   function isUsable(key: FoundKey): key is KnownKey {
@@ -256,21 +298,21 @@ export function createVerifier({ store, lastUsed, clock, sha256, log, lagMaxMs }
     // The answer is right for everyone who asked before it came. It is kept only if the feed will still report every
     // change after it: a feed that is already ahead of the read may have reported one.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
-    const key = record && { ...track(record), believedUntilMs: clock.monotonicMs() + believedForMs() };
+    const key = record && { ...track(record), record, believedUntilMs: clock.monotonicMs() + believedForMs() };
     if (!isUsable(key)) rememberRefusal(keyHash, key);
     else if (keeps) cache.set(keyHash, key);
     return key;
   }
 
   return {
-    verify: (token, clientAddress) => decide(token, clientAddress, true),
-    confirm: (token, clientAddress) => decide(token, clientAddress, false),
+    verify: (token, caller) => decide(token, caller, true),
+    confirm: (token, caller) => decide(token, caller, false),
     feed,
     counts,
   };
 }
 
-const refusal = (found: { reason: KeyRefusal; keyId?: string; userId?: string }): Verified => ({
+const refusal = (found: { reason: KeyRefusal; keyId?: string; userId?: string; fingerprint?: string }): Verified => ({
   ok: false,
   error: { code: 'invalid_api_key', ...found },
 });

@@ -80,9 +80,9 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   async function open(context: RequestContext): Promise<Response> {
     const { request, requestId } = context;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
-    const { credentials, clientAddress } = callOf(context, null);
-    const address = clientAddress(); // now: a client that leaves has none
-    const callers = await resolveSubjects(credentials, clientAddress);
+    const call = callOf(context, null);
+    const address = call.clientAddress(); // now: a client that leaves has none
+    const callers = await resolveSubjects(call.credentials, call);
     const { subjects, unknown } = callers;
     if (subjects.length === 0 && unknown !== null) return problemResponse(unknown, requestId);
     const session = sessions.open((onEnd) => streams.open(context, onEnd), callers, address);
@@ -113,7 +113,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const plan = message.kind === 'request' ? methods.plan(message, legacyContext(request.headers)) : undefined;
     const called = plan?.kind === 'call' ? plan : undefined;
     const call = callOf(context, called ? called.metaApiKey : keyIn(message), called);
-    const callers = await resolveSubjects(call.credentials, call.clientAddress);
+    const callers = await resolveSubjects(call.credentials, call);
     const found = sessions.find(sessionId, callers, plan?.kind === 'call');
     if (!found.ok) return problemResponse(found.error, requestId);
     const session = found.value;

@@ -2,15 +2,19 @@
 
 import {
   type ApiKeyRecord,
+  type Changed,
   type ChangeMark,
   FEED_PAGE_MAX,
   type FeedPage,
   type FeedPosition,
   type Found,
+  fingerprintOf,
   isLost,
   type KeyStore,
   type ListedKey,
+  type PresentedKey,
   type ReachedPosition,
+  type SecondSecret,
 } from '../keys/record.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
@@ -18,17 +22,52 @@ import type { Database, DbResult, Row, Statement, Unavailable } from './database
 
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
-const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
+/** The row of the key that has a secret of this hash: two searches of an index, the second one only if the first fails. */
+const rowBy = (hash: string) =>
+  `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
 
-const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, k.* FROM feed f
-LEFT JOIN api_keys k ON k.key_hash IN (SELECT value FROM json_each(?))`;
+const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, k.* FROM feed f
+LEFT JOIN api_keys k ON k.row = ${rowBy('?1')}`;
+
+const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, k.* FROM feed f
+LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted.
-const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
-SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
+const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by)
+SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
 ON CONFLICT DO NOTHING RETURNING id`;
+
+const DEACTIVATE = `UPDATE api_keys SET active = 0, changed_by = ?3
+WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
+
+// A trigger deletes the row: a DELETE could not say who makes it.
+const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 AND user_id = ?2 RETURNING key_hash';
+
+const UPDATE = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes), changed_by = ?5
+WHERE id = ?1 AND user_id = ?2 AND (name, scopes) IS NOT (coalesce(?3, name), coalesce(?4, scopes)) RETURNING key_hash`;
+
+// A rotation changes only what it has read: a late duplicate does nothing, nor does one that another has overtaken.
+const ROTATED = 'rotations = rotations + 1, changed_by = ?7';
+const ROTATABLE =
+  'id = ?1 AND user_id = ?2 AND rotations = ?3 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?6)';
+
+const ROTATE = `UPDATE api_keys
+SET second_hash = ?4, second_is = 'next', second_ends_at_ms = NULL, overlap_ms = ?5, ${ROTATED}
+WHERE ${ROTATABLE} AND (second_is IS NOT 'previous' OR second_ends_at_ms < ?6) RETURNING id`;
+
+const ROTATE_AT_ONCE = `UPDATE api_keys
+SET key_hash = ?4, second_hash = NULL, second_is = NULL, second_ends_at_ms = NULL, overlap_ms = ?5, ${ROTATED}
+WHERE ${ROTATABLE} RETURNING id`;
+
+const FIND_OWN = 'SELECT * FROM api_keys WHERE id = ?1 AND user_id = ?2';
+
+const HAS_SECRET = 'SELECT 1 FROM api_keys WHERE id = ?1 AND (key_hash = ?2 OR second_hash = ?2)';
+
+const PROMOTE = `UPDATE api_keys SET key_hash = second_hash, second_hash = key_hash, second_is = 'previous',
+second_ends_at_ms = ?4 + coalesce(overlap_ms, 0), changed_by = ?5
+WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND active = 1 RETURNING key_hash`;
 
 /**
  * What a page of a long list may have: all responses of `sqld` together have at most 10 MB, and several processes read a
@@ -121,10 +160,13 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
   const primary = countedDatabase(database, counts);
 
   // If no row was changed, but an earlier try may have changed it, that counts as changed.
-  const changed = (statement: Statement): DbResult<boolean> =>
-    primary
-      .write(statement)
-      .then((written) => (written.ok ? ok(written.value.rows.length > 0 || written.value.repeated) : written));
+  async function change(sql: string, args: NonNullable<Statement['args']>): DbResult<Changed | null> {
+    const written = await primary.write({ sql, args });
+    if (!written.ok) return written;
+    const { rows, repeated } = written.value;
+    if (rows[0] !== undefined) return ok({ fingerprint: fingerprintOf(String(rows[0].key_hash)) });
+    return ok(repeated ? { fingerprint: null } : null);
+  }
 
   async function prune(): DbResult<boolean> {
     for (let slices = 0; ; slices += 1) {
@@ -155,7 +197,7 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
   }
 
   return {
-    async insert(record, keysPerUserMax) {
+    async insert(record, keysPerUserMax, origin) {
       const inserted = await primary.write({
         sql: INSERT,
         args: [
@@ -167,6 +209,7 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
           record.createdAtMs,
           record.expiresAtMs,
           keysPerUserMax,
+          JSON.stringify(origin),
         ],
       });
       if (!inserted.ok || inserted.value.rows.length > 0) return inserted.ok ? ok('created') : inserted;
@@ -185,20 +228,33 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
       return (await goOn()) ? everyPage(userId) : ok(null);
     },
 
-    deactivate: (userId, keyId) =>
-      changed({
-        sql: 'UPDATE api_keys SET active = 0 WHERE id = ? AND user_id = ? AND active = 1 RETURNING id',
-        args: [keyId, userId],
-      }),
+    deactivate: (userId, keyId, origin) => change(DEACTIVATE, [keyId, userId, JSON.stringify(origin)]),
 
-    remove: (userId, keyId) =>
-      changed({ sql: 'DELETE FROM api_keys WHERE id = ? AND user_id = ? RETURNING id', args: [keyId, userId] }),
+    remove: (userId, keyId, origin) => change(REMOVE, [keyId, userId, JSON.stringify(origin)]),
 
-    update: (userId, keyId, { name, scopes }) =>
-      changed({
-        sql: 'UPDATE api_keys SET name = coalesce(?, name), scopes = coalesce(?, scopes) WHERE id = ? AND user_id = ? RETURNING id',
-        args: [name ?? null, scopes === undefined ? null : JSON.stringify(scopes), keyId, userId],
-      }),
+    update(userId, keyId, { name, scopes }, origin) {
+      const scopesJson = scopes === undefined ? null : JSON.stringify(scopes);
+      return change(UPDATE, [keyId, userId, name ?? null, scopesJson, JSON.stringify(origin)]);
+    },
+
+    async findOwn(userId, keyId) {
+      const rows = await primary.read({ sql: FIND_OWN, args: [keyId, userId] });
+      return rows.ok ? ok(rows.value[0] === undefined ? null : recordOf(rows.value[0])) : rows;
+    },
+
+    async rotate({ id, userId, rotations }, { hash, overlapMs }, nowMs, origin) {
+      const rotated = await primary.write({
+        sql: overlapMs > 0 ? ROTATE : ROTATE_AT_ONCE,
+        args: [id, userId, rotations, hash, overlapMs, nowMs, JSON.stringify(origin)],
+      });
+      if (!rotated.ok || rotated.value.rows.length > 0) return rotated.ok ? ok(true) : rotated;
+      // Nothing changed: another was faster, or an earlier try of this very statement was carried out.
+      const mine = await primary.read({ sql: HAS_SECRET, args: [id, hash] });
+      return mine.ok ? ok(mine.value.length > 0) : mine;
+    },
+
+    promote: ({ id, second, rotations }, usedAtMs, origin) =>
+      change(PROMOTE, [id, second?.hash ?? null, rotations, usedAtMs, JSON.stringify(origin)]),
 
     findByHash(keyHash, atLeast, withinMs): Awaitable<Result<Found, Unavailable>> {
       const statement: Statement = { sql: FIND, args: [keyHash] };
@@ -220,7 +276,7 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
       const rows = await primary.read({ sql: FIND_ALL, args: [JSON.stringify(keyHashes)] }, withinMs);
       if (!rows.ok) return rows;
       const { position } = foundOf(rows.value); // without any of the keys there is still a row, as in FIND
-      const records = new Map(rows.value.filter(isRecord).map((row) => [String(row.key_hash), recordOf(row)]));
+      const records = new Map(rows.value.filter(isRecord).map((row) => [String(row.presented_hash), presentedOf(row)]));
       return ok((keyHash) => ({ record: records.get(keyHash) ?? null, position }));
     },
 
@@ -263,7 +319,24 @@ function recordOf(row: Row): ApiKeyRecord {
     active: row.active === 1,
     createdAtMs: Number(row.created_at_ms),
     expiresAtMs: row.expires_at_ms as number | null,
+    second: secondOf(row),
+    rotations: Number(row.rotations),
   };
+}
+
+function secondOf(row: Row): SecondSecret | null {
+  if (row.second_hash === null) return null;
+  const hash = String(row.second_hash);
+  if (row.second_is === 'next') return { hash, is: 'next', endsAtMs: null };
+  return { hash, is: 'previous', endsAtMs: Number(row.second_ends_at_ms) };
+}
+
+function presentedOf(row: Row): PresentedKey {
+  const record = recordOf(row);
+  const { second } = record;
+  if (second === null || second.hash !== row.presented_hash)
+    return { ...record, presented: 'in_force', secretEndsAtMs: null };
+  return { ...record, presented: second.is, secretEndsAtMs: second.endsAtMs };
 }
 
 const listedOf = (row: Row): ListedKey => ({
@@ -276,7 +349,7 @@ const isRecord = (row: Row) => row.id !== null;
 function foundOf([row]: readonly Row[]): Found {
   if (row === undefined) throw new Error('the feed table has lost its row');
   return {
-    record: isRecord(row) ? recordOf(row) : null,
+    record: isRecord(row) ? presentedOf(row) : null,
     position: positionOf(row),
   };
 }

@@ -138,9 +138,9 @@ export function createMetrics(clock: Clock): Metrics {
         else (verified.error.code === 'store_unavailable' ? unavailable : refused).value += 1;
         return verified;
       }
-      return (token, clientAddress) => {
+      return (token, caller) => {
         const { reads } = verifier.counts;
-        const verified = verifier.verify(token, clientAddress);
+        const verified = verifier.verify(token, caller);
         return chain(verified, count, !isPromise(verified) && verifier.counts.reads === reads);
       };
     },

@@ -5,10 +5,10 @@ import { actorOf } from '../guards/user-jwt.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import { ok } from '../lib/result.ts';
 import { isScope, SCOPE_PATTERN } from '../lib/scope.ts';
-import { epochMs, text } from './core/schema.ts';
+import { text } from './core/schema.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
-import { deliver, delivered, encryptTo } from './key-delivery.ts';
+import { deliver, encryptTo, newKeyFields } from './key-delivery.ts';
 
 const SCOPES_MAX = 100;
 /** Of all scopes of a key together. Bounds what a list of keys takes: at most 3.5 KB a key. */
@@ -57,15 +57,6 @@ const input = (ceilings: KeyCeilings) =>
     encryptTo,
   });
 
-const output = v.strictObject({
-  id: v.pipe(v.string(), v.description('The id to revoke or delete the key by.')),
-  ...delivered,
-  name: v.string(),
-  scopes: v.array(v.string()),
-  expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
-  warning: v.string(),
-});
-
 export const createApiKey = ({ guards, keys, ceilings }: ToolDeps) =>
   defineTool(guards.userJwt, {
     name: 'create_api_key',
@@ -75,18 +66,9 @@ export const createApiKey = ({ guards, keys, ceilings }: ToolDeps) =>
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
     widget: 'ui://widget/api-key-created.html',
     input: input(ceilings),
-    output,
+    output: v.strictObject(newKeyFields),
     async run({ encryptTo, ...newKey }, call) {
       const created = await keys.create(actorOf(call), newKey);
-      if (!created.ok) return created;
-      const { record, key } = created.value;
-      return ok({
-        id: record.id,
-        ...(await deliver(key, encryptTo)),
-        name: record.name,
-        scopes: [...record.scopes],
-        expiresAt: record.expiresAtMs,
-        warning: 'Save this key now - it will not be shown again',
-      });
+      return created.ok ? ok(await deliver(created.value, encryptTo)) : created;
     },
   });

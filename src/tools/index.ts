@@ -7,9 +7,10 @@ import { deleteApiKey } from './delete-api-key.ts';
 import { getData } from './get-data.ts';
 import { listApiKeys } from './list-api-keys.ts';
 import { revokeApiKey } from './revoke-api-key.ts';
+import { rotateApiKey } from './rotate-api-key.ts';
 import { whoami } from './whoami.ts';
 
-const OFFERED = [createApiKey, listApiKeys, revokeApiKey, deleteApiKey, whoami, getData];
+const OFFERED = [createApiKey, listApiKeys, rotateApiKey, revokeApiKey, deleteApiKey, whoami, getData];
 
 /** Names that tools of one's own can't have: those of this server, also while a tool is switched off. */
 export const RESERVED_NAMES: readonly string[] = [

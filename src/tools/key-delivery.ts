@@ -2,6 +2,8 @@
 
 import * as v from 'valibot';
 import { COORDINATE_PATTERN, canEncryptTo, encryptKey, isSecretJwk, type PublicJwk } from '../keys/encrypted-key.ts';
+import type { MadeKey } from '../keys/operations.ts';
+import { epochMs } from './core/schema.ts';
 
 const JWK_CHARS_MAX = 4096;
 const COORDINATE = new RegExp(COORDINATE_PATTERN);
@@ -42,11 +44,22 @@ function faultOf(sent: unknown, read: PublicJwk | null): string | null {
   return read === null || canEncryptTo(read) ? null : UNUSABLE;
 }
 
-/** The fields of the output, of which one is there. */
-export const delivered = {
+/** The output. Of `key` and `encryptedKey` one is there. */
+export const newKeyFields = {
+  id: v.pipe(v.string(), v.description('The id to rotate, revoke or delete the key by.')),
   key: v.optional(v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.'))),
   encryptedKey: v.optional(v.pipe(v.string(), v.description('The API key, encrypted to `encryptTo`: a compact JWE.'))),
+  name: v.string(),
+  scopes: v.array(v.string()),
+  expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
+  warning: v.string(),
 };
 
-export const deliver = async (key: string, to: PublicJwk | undefined) =>
-  to === undefined ? { key } : { encryptedKey: await encryptKey(key, to) };
+export const deliver = async ({ record, key }: MadeKey, to: PublicJwk | undefined) => ({
+  id: record.id,
+  ...(to === undefined ? { key } : { encryptedKey: await encryptKey(key, to) }),
+  name: record.name,
+  scopes: [...record.scopes],
+  expiresAt: record.expiresAtMs,
+  warning: 'Save this key now - it will not be shown again',
+});

@@ -2,6 +2,8 @@
 
 import * as v from 'valibot';
 import { actorOf } from '../guards/user-jwt.ts';
+import { fingerprintOf } from '../keys/record.ts';
+import type { Rotation } from '../keys/rotation.ts';
 import { ok } from '../lib/result.ts';
 import { epochMs } from './core/schema.ts';
 import { defineTool } from './core/tool.ts';
@@ -12,9 +14,25 @@ const item = v.strictObject({
   name: v.string(),
   scopes: v.array(v.string()),
   active: v.pipe(v.boolean(), v.description('False once revoked.')),
+  fingerprint: v.pipe(
+    v.string(),
+    v.description(
+      'The first 12 hex digits of the SHA-256 of the key, of its secret in force: whoever finds a key can tell whose it is.',
+    ),
+  ),
   createdAt: v.pipe(epochMs, v.description('Milliseconds since the Unix epoch.')),
   expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
   lastUsedAt: v.optional(v.pipe(epochMs, v.description('Milliseconds since the Unix epoch; absent until first use.'))),
+  rotation: v.optional(
+    v.pipe(
+      v.strictObject({
+        state: v.picklist(['until_first_use', 'overlapping']),
+        previousUntil: v.optional(epochMs),
+        otherFingerprint: v.string(),
+      }),
+      v.description('While the key has two secrets: the new one was not used yet, or the previous one still runs out.'),
+    ),
+  ),
 });
 
 export const listApiKeys = ({ guards, keys }: ToolDeps) =>
@@ -22,7 +40,7 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     name: 'list_api_keys',
     title: 'List API keys',
     description:
-      "Lists the signed-in user's API keys, newest first: id, name, scopes, whether active, when created, when it expires, when last used. The keys themselves are never shown. Use it to find the id of a key to revoke or delete.",
+      "Lists the signed-in user's API keys, newest first: id, name, scopes, whether active, when created, when it expires, when last used, and whether it is being rotated. The keys themselves are never shown. Use it to find the id of a key to rotate, revoke or delete.",
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     widget: 'ui://widget/api-keys-list.html',
     input: v.strictObject({}),
@@ -31,15 +49,23 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
       const records = await keys.list(actorOf(call), call);
       if (!records.ok) return records;
       return ok({
-        keys: records.value.map(({ id, name, scopes, active, createdAtMs, expiresAtMs, lastUsedAtMs }) => ({
-          id,
-          name,
-          scopes: [...scopes],
-          active,
-          createdAt: createdAtMs,
-          expiresAt: expiresAtMs,
-          ...(lastUsedAtMs !== null && { lastUsedAt: lastUsedAtMs }),
+        keys: records.value.map((key) => ({
+          id: key.id,
+          name: key.name,
+          scopes: [...key.scopes],
+          active: key.active,
+          fingerprint: fingerprintOf(key.keyHash),
+          createdAt: key.createdAtMs,
+          expiresAt: key.expiresAtMs,
+          ...(key.lastUsedAtMs !== null && { lastUsedAt: key.lastUsedAtMs }),
+          ...(key.rotation !== null && { rotation: shown(key.rotation) }),
         })),
       });
     },
   });
+
+const shown = ({ state, previousUntilMs, otherFingerprint }: Rotation) => ({
+  state,
+  ...(previousUntilMs !== null && { previousUntil: previousUntilMs }),
+  otherFingerprint,
+});

@@ -18,6 +18,7 @@ interface SampleKey {
   readonly name: string;
   readonly scopes: readonly string[];
   readonly active: boolean;
+  readonly fingerprint: string;
   readonly createdAt: number;
   readonly expiresAt: number | null;
   readonly lastUsedAt?: number;
@@ -119,6 +120,7 @@ function keysOf(data: DataSet): SampleKey[] {
     name,
     scopes,
     active,
+    fingerprint: sampleFingerprint(index),
     createdAt: Math.round(SAMPLES_AT_MS + createdDays * DAY_MS),
     expiresAt: expiresDays === null ? null : SAMPLES_AT_MS + expiresDays * DAY_MS,
     ...(usedDays !== null && { lastUsedAt: Math.round(SAMPLES_AT_MS + usedDays * DAY_MS) }),
@@ -133,6 +135,7 @@ function numbered(index: number): SampleKey {
     name: `${NAMES[index % NAMES.length]} ${index + 1}`,
     scopes: SCOPES[index % SCOPES.length] ?? [],
     active: index % 6 !== 5,
+    fingerprint: sampleFingerprint(index),
     createdAt,
     expiresAt: index % 3 === 0 ? null : SAMPLES_AT_MS + ((index % 41) - 8) * 3 * DAY_MS,
     ...(index % 4 !== 3 && { lastUsedAt: Math.max(createdAt, SAMPLES_AT_MS - (index % 97) * 2 * HOUR_MS) }),
@@ -140,3 +143,5 @@ function numbered(index: number): SampleKey {
 }
 
 const sampleId = (index: number) => index.toString(16).padStart(4, '0').repeat(8);
+
+const sampleFingerprint = (index: number) => sampleId(index).slice(0, 12);

@@ -5,6 +5,7 @@ import { statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
 import { type TrackedKey, track } from '../../src/keys/last-used.ts';
+import { createOriginOf } from '../../src/keys/origin.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import { createLruCache } from '../../src/lib/lru-cache.ts';
 import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
@@ -29,7 +30,11 @@ const newRecord = (index: number): ApiKeyRecord => ({
   active: true,
   createdAtMs: Date.now(),
   expiresAtMs: null,
+  second: null,
+  rotations: 0,
 });
+
+const ORIGIN = createOriginOf(false)('command', { requestId: 'bench', clientAddress: () => '' });
 
 async function bytesAKeyInAFile(): Promise<number> {
   const { path } = await buildDatabase(0, FILE_KEYS);
@@ -100,8 +105,8 @@ async function startTap(target: string): Promise<Tap> {
 
 async function asked(tap: Tap, store: Store): Promise<string[][]> {
   const records = Array.from({ length: REMOTE_KEYS }, (_, index) => newRecord(index));
-  for (const record of records) await store.insert(record, KEYS_PER_USER_MAX);
-  for (const { userId, id } of records.slice(0, REMOTE_KEYS / 2)) await store.deactivate(userId, id);
+  for (const record of records) await store.insert(record, KEYS_PER_USER_MAX, ORIGIN);
+  for (const { userId, id } of records.slice(0, REMOTE_KEYS / 2)) await store.deactivate(userId, id, ORIGIN);
   const page = await store.changesAfter({ databaseId: '', seq: 0, mark: null }, ASK_MS);
   if (!page.ok) throw new Error(page.error.reason);
   const { databaseId, newestSeq, newestMark, changes } = page.value;

@@ -63,7 +63,7 @@ const fields = { requestId: 'r-1', keyId: '0'.repeat(32), userId: 'user-0' };
 const STEPS: Record<string, () => unknown> = {
   'read credentials': () => readCredentials(headers, null),
   'hash a key': () => hashKey(Bun.SHA256.hash, key),
-  'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, source),
+  'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, call),
   'key guard with rate limit': () => guards.apiKey(newCall()),
   'run a tool: guards, input, run, output': () => runOperation(tool, {}, newCall()),
   "encode a tool's result for MCP": () => toolResultMembers(answer),

@@ -39,6 +39,7 @@ test('with nothing set every default holds', () => {
     allowedHosts: null,
     tls: null,
     trustProxy: 0,
+    eventAddresses: true,
     toolsDir: null,
     sampleTool: true,
     logLevel: 'info',

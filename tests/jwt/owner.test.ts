@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { createIssuer } from '../support/issuer.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { actorFor, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const env = { JWT_OWNER_CLAIM: 'org_id' };
 const KEY = { name: 'n', scopes: ['read'] };
@@ -98,7 +98,7 @@ describe('a member who uses up his turns', () => {
   test('creates no more; his colleague does', async () => {
     await using app = await createTestApp({ env: { ...env, REVOCATION_LAG_MAX_MS: '60000' } });
     const { keys } = app.service.keyDomain;
-    const actor = { userId: 'acme', actor: 'alice', grantable: null, requestId: 'test' };
+    const actor = actorFor('acme', 'alice');
     for (let n = 0; n < 2000; n += 1) {
       const made = await keys.create(actor, KEY);
       if (made.ok) await keys.delete(actor, made.value.record.id);
@@ -115,7 +115,7 @@ describe('a member who uses up his turns', () => {
     await using app = await createTestApp({ env });
     const { keys } = app.service.keyDomain;
     const never = { holdUntilSent: () => {} };
-    await keys.list({ userId: 'acme', actor: 'alice', grantable: null, requestId: 'test' }, never);
+    await keys.list(actorFor('acme', 'alice'), never);
     const bob = await app.call('list_api_keys', {}, await member(app, 'bob'));
     expect(bob.status).toBe(200);
   });

@@ -36,7 +36,18 @@ test('a stop that cannot write what is pending closes the database all the same'
 });
 
 const keyOf = (id: string, createdAtMs = 0) =>
-  track({ id, userId: 'alice', name: id, keyHash: id, scopes: [], active: true, createdAtMs, expiresAtMs: null });
+  track({
+    id,
+    userId: 'alice',
+    name: id,
+    keyHash: id,
+    scopes: [],
+    active: true,
+    createdAtMs,
+    expiresAtMs: null,
+    second: null,
+    rotations: 0,
+  });
 const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
 
 /** Last uses over a store that has only what they need. */

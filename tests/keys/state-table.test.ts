@@ -15,10 +15,19 @@ const REFUSED = { status: 401, code: 'invalid_api_key', detail: 'Invalid or expi
 describe('(none) → create_api_key', () => {
   test('with a user JWT a key is active, created now, and never expires unless asked', async () => {
     await using app = await createTestApp();
-    const { id, expiresAt } = await app.createKey('alice', { name: 'n', scopes: ['read', 'x'] });
+    const { id, key, expiresAt } = await app.createKey('alice', { name: 'n', scopes: ['read', 'x'] });
     expect(expiresAt).toBeNull();
+    const fingerprint = Bun.SHA256.hash(key, 'hex').slice(0, 12);
     expect(await listed(app, 'alice')).toEqual([
-      { id, name: 'n', scopes: ['read', 'x'], active: true, createdAt: app.clock.nowMs(), expiresAt: null },
+      {
+        id,
+        name: 'n',
+        scopes: ['read', 'x'],
+        active: true,
+        fingerprint,
+        createdAt: app.clock.nowMs(),
+        expiresAt: null,
+      },
     ]);
   });
 

@@ -4,12 +4,13 @@ import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { createLastUsed } from '../../src/keys/last-used.ts';
-import type { ApiKeyRecord, FeedPage, Found, KeyStore } from '../../src/keys/record.ts';
+import { createOriginOf } from '../../src/keys/origin.ts';
+import type { FeedPage, Found, KeyStore, PresentedKey } from '../../src/keys/record.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
 import { ok, type Result } from '../../src/lib/result.ts';
 import { createLog } from '../../src/log/log.ts';
 import { testClock } from '../support/clock.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { CALLER, createTestApp } from '../support/test-app.ts';
 
 test('a record that could not be read, because of a bug or a change by hand, is read again the next time', async () => {
   // Long enough that no poll of the change feed comes between.
@@ -32,7 +33,7 @@ test('a record that is read before a revocation and arrives after it counts for 
   const log = createLog({ level: 'error', clock, write: async () => {} });
   const key = `sk_test_${'0'.repeat(64)}`;
   const keyHash = Bun.SHA256.hash(key, 'hex');
-  const record: ApiKeyRecord = {
+  const record: PresentedKey = {
     id: '0'.repeat(32),
     userId: 'alice',
     name: 'n',
@@ -41,6 +42,10 @@ test('a record that is read before a revocation and arrives after it counts for 
     active: true,
     createdAtMs: 0,
     expiresAtMs: null,
+    second: null,
+    rotations: 0,
+    presented: 'in_force',
+    secretEndsAtMs: null,
   };
   const slow = Promise.withResolvers<Result<Found, never>>();
   const answers = [slow.promise, ok({ record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 } })];
@@ -52,17 +57,19 @@ test('a record that is read before a revocation and arrives after it counts for 
     usesPerWrite: 1,
   } as unknown as KeyStore; // all that verification needs of it
   const lastUsed = createLastUsed({ store, log });
-  const { verify, feed } = createVerifier({ store, lastUsed, clock, sha256: Bun.SHA256.hash, log, lagMaxMs: 1000 });
+  const originOf = createOriginOf(true);
+  const options = { store, lastUsed, clock, sha256: Bun.SHA256.hash, log, originOf, lagMaxMs: 1000 };
+  const { verify, feed } = createVerifier(options);
 
   await feed.refresh();
-  const before = verify(key, () => 'here');
+  const before = verify(key, CALLER);
   page = { ...page, newestSeq: 2, newestMark: '2', changes: [{ seq: 2, keyHash, mark: '2' }] };
   await feed.refresh();
-  const after = verify(key, () => 'here');
+  const after = verify(key, CALLER);
   slow.resolve(ok({ record, position: { databaseId: 'd', seq: 1 } }));
   expect((await before).ok).toBe(true);
   expect((await after).ok).toBe(false);
-  expect((await verify(key, () => 'here')).ok).toBe(false);
+  expect((await verify(key, CALLER)).ok).toBe(false);
   feed.stop();
   await lastUsed.stop();
 });

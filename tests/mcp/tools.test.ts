@@ -17,11 +17,13 @@ describe('tools/list', () => {
     const first = (await post(app, request('tools/list'))).body.result.tools;
     const asAlice = (await post(app, request('tools/list'), await bearer(app, 'alice'))).body.result.tools;
     const asModern = (await postModern(app, 'tools/list')).body.result.tools;
-    expect(first.slice(0, 5).map(({ name }: { name: string }) => name)).toEqual([
+    expect(first.slice(0, 7).map(({ name }: { name: string }) => name)).toEqual([
       'create_api_key',
       'list_api_keys',
+      'rotate_api_key',
       'revoke_api_key',
       'delete_api_key',
+      'whoami',
       'get_data',
     ]);
     expect([asAlice, asModern]).toEqual([first, first]);

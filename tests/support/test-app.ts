@@ -2,7 +2,7 @@
 
 import type { Service, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
-import type { Actor } from '../../src/keys/actor.ts';
+import type { Actor, Caller } from '../../src/keys/actor.ts';
 import {
   type TestApp as PublicTestApp,
   readResponse,
@@ -70,8 +70,16 @@ export const failureOf = (making: Promise<TestApp>): Promise<string> =>
     (error) => String(error),
   );
 
-/** A user who asks for himself, and may grant anything. */
-export const actorFor = (userId: string): Actor => ({ userId, actor: userId, grantable: null, requestId: 'test' });
+/** Where a request comes from that no client made. */
+export const CALLER: Caller = { requestId: 'test', clientAddress: () => 'here' };
+
+/** A user who asks for himself or, as a member, for an owner, and may grant anything. */
+export const actorFor = (userId: string, actor = userId): Actor => ({
+  ...CALLER,
+  userId,
+  actor,
+  grantable: null,
+});
 
 /** Makes a key for `userId` in an app that does not offer the server's own tools. */
 export async function insertKey({ service }: TestApp, userId: string, scopes: readonly string[] = []): Promise<string> {

@@ -28,6 +28,7 @@ test('an item has the documented fields, never the key or its hash', async () =>
         name: 'test key',
         scopes: ['read'],
         active: true,
+        fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
         createdAt: app.clock.nowMs(),
         expiresAt: app.clock.nowMs() + 86_400_000,
         lastUsedAt: app.clock.nowMs(),

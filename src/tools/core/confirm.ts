@@ -18,9 +18,9 @@ const TRIES = 2;
 
 export function createConfirm({ feed, confirm }: Verifier, log: Log): Confirm {
   async function confirmNow(call: KeyCall): Promise<Problem | undefined> {
-    const { credentials, clientAddress } = call;
+    const { credentials } = call;
     for (let tries = 0; tries < TRIES; tries += 1) {
-      const verified = await confirm(presentedKey(credentials) ?? '', clientAddress);
+      const verified = await confirm(presentedKey(credentials) ?? '', call);
       if (!verified.ok) return refused(verified.error, call);
       call.freshAsOfMs = verified.freshAsOfMs;
       if (feed.isFresh(verified.freshAsOfMs)) return undefined;

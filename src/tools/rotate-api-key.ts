@@ -1,0 +1,56 @@
+// The tool that gives one of the caller's keys a new secret, once.
+
+import * as v from 'valibot';
+import { actorOf } from '../guards/user-jwt.ts';
+import { ok } from '../lib/result.ts';
+import { defineTool } from './core/tool.ts';
+import type { ToolDeps } from './core/toolbox.ts';
+import { deliver, encryptTo, newKeyFields } from './key-delivery.ts';
+import { keyIdInput } from './key-id.ts';
+
+const OVERLAP_HOURS_MAX = 720;
+const OVERLAP_HOURS_DEFAULT = 24;
+
+const input = v.strictObject({
+  ...keyIdInput.entries,
+  overlapHours: v.optional(
+    v.pipe(
+      v.number(),
+      v.check(
+        (hours) => Number.isInteger(hours) && hours >= 0 && hours <= OVERLAP_HOURS_MAX,
+        `Expected a whole number from 0 to ${OVERLAP_HOURS_MAX}`,
+      ),
+      v.metadata({ type: 'integer', minimum: 0, maximum: OVERLAP_HOURS_MAX, default: OVERLAP_HOURS_DEFAULT }),
+      v.description(
+        `Hours that the old key goes on after the first use of the new one; ${OVERLAP_HOURS_DEFAULT} unless given. 0: it ends now, which is right for a key that leaked.`,
+      ),
+    ),
+  ),
+  encryptTo,
+});
+
+const previous = v.strictObject({
+  state: v.pipe(
+    v.picklist(['ended', 'until_first_use']),
+    v.description('Whether the old key has ended, or goes on until the new one is used, and then for overlapHours.'),
+  ),
+  overlapHours: v.number(),
+});
+
+export const rotateApiKey = ({ guards, keys }: ToolDeps) =>
+  defineTool(guards.userJwt, {
+    name: 'rotate_api_key',
+    title: 'Rotate an API key',
+    description:
+      "Replaces one of the signed-in user's API keys by a new one with the same id, name, scopes and expiry, and returns it. The new key is shown only in this answer and cannot be read again. The old key goes on until the new one has been used and overlapHours have passed, so an answer that was lost costs nothing: rotate again. For a key that leaked, overlapHours 0 ends the old key at once.",
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
+    widget: 'ui://widget/api-key-created.html',
+    input,
+    output: v.strictObject({ ...newKeyFields, previous }),
+    async run({ keyId, overlapHours = OVERLAP_HOURS_DEFAULT, encryptTo }, call) {
+      const rotated = await keys.rotate(actorOf(call), keyId, overlapHours);
+      if (!rotated.ok) return rotated;
+      const state = overlapHours === 0 ? ('ended' as const) : ('until_first_use' as const);
+      return ok({ ...(await deliver(rotated.value, encryptTo)), previous: { state, overlapHours } });
+    },
+  });
