@@ -1,0 +1,114 @@
+// The recipes for metrics, on the real Prometheus: it takes them, and its alert fires while the primary is frozen.
+
+import { describe, expect, test } from 'bun:test';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { startServer } from '../support/server-process.ts';
+import { startSqld } from '../support/sqld.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const RECIPES = join(import.meta.dir, 'metrics');
+const TOKEN = 'a-token-for-scrapers';
+const WITHOUT_PROMETHEUS = Bun.which('prometheus') === null || Bun.which('promtool') === null;
+
+function promtool(args: readonly string[], stdin = '') {
+  const { exitCode, stdout, stderr } = Bun.spawnSync(['promtool', ...args], { stdin: new Blob([stdin]) });
+  return { exitCode, output: `${stdout}${stderr}` };
+}
+
+const environment = { JWT_SECRET: TEST_SECRET, METRICS_TOKEN: TOKEN, RUST_LOG: 'off' };
+const scrape = async (url: string) =>
+  (await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${TOKEN}` } })).text();
+
+describe.skipIf(WITHOUT_PROMETHEUS)('Prometheus', () => {
+  test('accepts the alerts, the configuration and what the server says', async () => {
+    const folder = temporaryFolder();
+    cpSync(RECIPES, folder, { recursive: true });
+    writeFileSync(join(folder, 'metrics-token'), TOKEN);
+    expect(promtool(['check', 'config', join(folder, 'prometheus.yml')])).toMatchObject({ exitCode: 0 });
+    await using server = await startServer({ env: environment });
+    await callOver(server.url, 'list_api_keys', {}, await userHeaders('alice'));
+    await callOver(server.url, 'get_data');
+    expect(promtool(['check', 'metrics'], await scrape(server.url))).toEqual({ exitCode: 0, output: '' });
+  });
+
+  test('fires the alert of the lag while the primary is frozen', async () => {
+    await using sqld = await startSqld();
+    await using server = await startServer({ env: { ...environment, ...sqld.env } });
+    const created = await callOver(
+      server.url,
+      'create_api_key',
+      { name: 'n', scopes: ['read'] },
+      await userHeaders('alice'),
+    );
+    const use = () => callOver(server.url, 'get_data', {}, { 'x-api-key': created.body.key });
+    expect((await use()).status).toBe(200);
+
+    const folder = temporaryFolder();
+    for (const file of ['prometheus.yml', 'alerts.yml']) {
+      const recipe = readFileSync(join(RECIPES, file), 'utf8');
+      const quick = recipe.replace('127.0.0.1:3000', new URL(server.url).host).replace(/\b1[05]s\b/g, '1s');
+      writeFileSync(join(folder, file), quick);
+    }
+    writeFileSync(join(folder, 'metrics-token'), TOKEN);
+    const prometheus = Bun.spawn(
+      ['prometheus', '--config.file=prometheus.yml', '--web.listen-address=127.0.0.1:0', '--storage.tsdb.path=data'],
+      { cwd: folder, stdin: 'ignore', stdout: 'ignore', stderr: Bun.file(join(folder, 'log')) },
+    );
+    try {
+      const url = await addressOf(join(folder, 'log'));
+      const firing = async () => {
+        const response = await fetch(`${url}/api/v1/alerts`);
+        const { data } = (await response.json()) as {
+          data: { alerts: { state: string; labels: { alertname: string } }[] };
+        };
+        return data.alerts.filter(({ state }) => state === 'firing').map(({ labels }) => labels.alertname);
+      };
+      const scraped = async () => {
+        const response = await fetch(`${url}/api/v1/query?query=mcp_keys_feed_lag_limit_seconds`);
+        return ((await response.json()) as { data: { result: unknown[] } }).data.result.length;
+      };
+      while ((await fetch(`${url}/-/ready`)).status !== 200) await Bun.sleep(20);
+      while ((await scraped()) === 0) await Bun.sleep(100);
+      expect(await firing()).toEqual([]);
+      sqld.freeze();
+      while ((await firing()).length === 0) await Bun.sleep(100);
+      expect(await firing()).toEqual(['KeyServerLags']);
+      sqld.thaw();
+      while ((await firing()).length > 0) {
+        await use();
+        await Bun.sleep(100);
+      }
+    } finally {
+      sqld.thaw();
+      prometheus.kill();
+      await prometheus.exited;
+    }
+  }, 60_000);
+});
+
+test('the dashboard asks only for metrics that there are', async () => {
+  await using server = await startServer({ env: environment });
+  await callOver(server.url, 'get_data', {}, { 'x-api-key': 'no key' });
+  const known = new Set([...(await scrape(server.url)).matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name));
+  for (const file of ['dashboard.json', 'alerts.yml']) {
+    const named = readFileSync(join(RECIPES, file), 'utf8').match(/\b(mcp|process)_\w+/g) ?? [];
+    const families = named
+      .map((name) => name.replace(/_(bucket|count|sum)$/, ''))
+      .filter((name) => !LABELS.includes(name));
+    expect([...new Set(families)].filter((name) => !known.has(name))).toEqual([]);
+  }
+});
+
+const LABELS = ['mcp_method_name'];
+
+/** The address that the system gave it, from its log. */
+async function addressOf(log: string): Promise<string> {
+  for (;;) {
+    const port = /Listening on.*?127\.0\.0\.1:(\d+)/.exec(readFileSync(log, 'utf8'))?.[1];
+    if (port !== undefined) return `http://127.0.0.1:${port}`;
+    await Bun.sleep(20);
+  }
+}
