@@ -2,7 +2,10 @@
 
 import { start } from './start.ts';
 
-const COMMANDS = new Map([['token', () => import('./commands/token.ts')]]);
+const COMMANDS = new Map([
+  ['token', () => import('./commands/token.ts')],
+  ['health', () => import('./commands/health.ts')],
+]);
 
 async function main([name, ...args]: readonly string[]): Promise<void> {
   if (name === undefined) return start();

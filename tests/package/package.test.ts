@@ -141,7 +141,7 @@ test('its command serves the tools folder, and mints a token that it takes', asy
   expect((await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, headers)).status).toBe(200);
   expect((await callOver(server.url, 'list_orders')).body.code).toBe('missing_api_key');
   const unknown = await run([...command, 'tokens'], { cwd: project });
-  expect(unknown).toEqual({ code: 1, stdout: '', stderr: 'usage: mcp-key-server [token] …\n' });
+  expect(unknown).toEqual({ code: 1, stdout: '', stderr: 'usage: mcp-key-server [token | health] …\n' });
 });
 
 test('npm installs it, and its command then runs', async () => {

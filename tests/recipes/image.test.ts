@@ -1,0 +1,121 @@
+// The image, its compose file and its settings for Fly. There may be no container engine, so the files of the Dockerfile
+// are run in a root folder of their own, as its user, with everything but the volume read-only.
+
+import { beforeAll, describe, expect, test } from 'bun:test';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseConfig } from '../../src/config/config.ts';
+import { callOver, userHeaders } from '../support/client.ts';
+import { run } from '../support/command.ts';
+import { ROOT, readDocument } from '../support/documents.ts';
+import { buildImage, type Image } from '../support/image.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { canMount } from '../support/small-disk.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { transportOf } from '../support/transports.ts';
+
+const RECIPES = join(ROOT, 'tests/recipes');
+const PROXIED = { 'x-forwarded-proto': 'https', 'x-forwarded-for': '192.0.2.1' };
+
+const isPossible = canMount();
+if (!isPossible) console.warn('skipped: the image in a root folder of its own, which needs root and mounts');
+
+describe.skipIf(!isPossible)('the image', () => {
+  let image: Image;
+  beforeAll(async () => {
+    image = await buildImage(join(RECIPES, 'Dockerfile'));
+    mkdirSync(join(image.root, 'tools'));
+    const tool = readDocument('README.md').codeBlock('A tool of your own', 'ts');
+    writeFileSync(join(image.root, 'tools/list-orders.ts'), tool);
+  }, 60_000);
+
+  const start = (env: Record<string, string> = {}) =>
+    startServer({ command: image.command(image.entrypoint, { PORT: '0', ...env }) });
+  const production = { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', PUBLIC_URL: 'https://keys.example' };
+  const health = ({ url }: ServerProcess) =>
+    run(image.command(image.healthcheck, { ...production, PORT: new URL(url).port }), { cwd: image.root });
+
+  test('serves as a user without rights, writes to its volume alone, and keeps keys over a kill -9', async () => {
+    await using server = await start(production);
+    const status = readFileSync(`/proc/${server.pid}/status`, 'utf8');
+    expect(status).toMatch(/^Uid:\t65532\t65532\t65532\t65532$/m);
+    expect(status).toMatch(/^CapEff:\t0+$/m);
+    expect(server.url).toStartWith('http://0.0.0.0:');
+    const headers = { ...(await userHeaders('alice')), ...PROXIED };
+    const created = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read:orders'] }, headers);
+    const key = { 'x-api-key': created.body.key, ...PROXIED };
+    for (const transport of [0, 1, 3]) {
+      const called = await transportOf(transport, server.url)('list_orders', {}, key);
+      expect(called).toMatchObject({ kind: 'ok', output: { owner: 'alice' } });
+    }
+    expect(await health(server)).toEqual({ code: 0, stdout: '', stderr: '' });
+    await server.kill();
+    expect((await health(server)).code).toBe(1);
+
+    await using again = await start(production);
+    expect((await callOver(again.url, 'list_orders', {}, key)).body.owner).toBe('alice');
+    expect(await again.stop()).toBe(0);
+    const written = readdirSync(join(image.root, image.volume)).filter((name) => !/^\.bun-.*\.node$/.test(name));
+    expect(written.filter((name) => !name.startsWith('keys.db'))).toEqual([]);
+    expect(readdirSync(join(image.root, 'tmp'))).toEqual([]);
+    expect(statSync(join(image.root, image.volume, 'keys.db')).uid).toBe(65532);
+  });
+
+  test('does not start without a way to verify users', async () => {
+    const { code, stderr } = await run(image.command(image.entrypoint), { cwd: image.root });
+    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('JWT_SECRET: expected') });
+  });
+});
+
+/** The environment that a compose file gives, with `set` in the caller's. */
+function composeEnv(environment: Readonly<Record<string, string>>, set: Readonly<Record<string, string>>) {
+  const fill = (value: string) =>
+    value.replace(/\$\{(\w+):([-?])([^}]*)\}/g, (_, name, kind, text) => set[name] ?? (kind === '-' ? text : ''));
+  return Object.fromEntries(Object.entries(environment).map(([name, value]) => [name, fill(String(value))]));
+}
+
+describe('the compose file', () => {
+  // biome-ignore lint/suspicious/noExplicitAny: a document read by paths
+  const { services } = Bun.YAML.parse(readFileSync(join(RECIPES, 'compose.yaml'), 'utf8')) as any;
+
+  test('builds from files that are there, and gives settings that start the server', () => {
+    const { build, environment } = services.keys;
+    const context = join(RECIPES, build.context);
+    expect(context).toBe(ROOT);
+    expect(existsSync(join(context, build.dockerfile))).toBe(true);
+    const trial = parseConfig(composeEnv(environment, { JWT_SECRET: TEST_SECRET }));
+    expect(trial).toMatchObject({ ok: true, value: { database: { mode: 'remote', url: 'http://database:8080' } } });
+    const set = {
+      JWT_SECRET: TEST_SECRET,
+      NODE_ENV: 'production',
+      TRUST_PROXY: '1',
+      PUBLIC_URL: 'https://keys.example',
+    };
+    expect(parseConfig(composeEnv(environment, set))).toMatchObject({ ok: true, value: { production: true } });
+    expect(parseConfig(composeEnv(environment, {}))).toMatchObject({
+      ok: true,
+      value: { jwt: { kind: 'dev-secret' } },
+    });
+  });
+
+  test('gives the server no right that it does not need, and the database no door to the outside', () => {
+    expect(services.keys).toMatchObject({ read_only: true, cap_drop: ['ALL'] });
+    expect(services.database.ports).toBeUndefined();
+  });
+});
+
+test('the settings for Fly start the server in production, behind two proxies', () => {
+  // biome-ignore lint/suspicious/noExplicitAny: a document read by paths
+  const fly = Bun.TOML.parse(readFileSync(join(RECIPES, 'fly.toml'), 'utf8')) as any;
+  expect(existsSync(join(RECIPES, fly.build.dockerfile))).toBe(true);
+  const secrets = { JWT_SECRET: TEST_SECRET, PUBLIC_URL: 'https://keys.fly.dev', NODE_ENV: 'production' };
+  expect(parseConfig({ ...fly.env, ...secrets })).toMatchObject({ ok: true, value: { trustProxy: 2 } });
+  expect(fly.mounts.destination).toBe('/data');
+  expect(fly.http_service.checks[0].path).toBe('/mcp/health');
+});
+
+test('what the build copies, and nothing else, is sent to the engine', () => {
+  const sent = [...(readFileSync(join(RECIPES, 'Dockerfile.dockerignore'), 'utf8').match(/(?<=^!).+$/gm) ?? [])];
+  const copied = [...readFileSync(join(RECIPES, 'Dockerfile'), 'utf8').matchAll(/^COPY (?!--from)(.+) \S+$/gm)];
+  expect(sent.sort()).toEqual(copied.flatMap(([, paths = '']) => paths.split(' ')).sort());
+});
