@@ -99,7 +99,7 @@ function serviceOn(
   const { toolFiles = [], resourceTemplates = [], prompts: offeredPrompts = () => [] } = options;
   const { resources: offeredResources = widgetResources } = options;
   const { env = {} } = options;
-  const { production, revocationLagMaxMs: lagMaxMs, keyCeilings: ceilings, rateLimit } = config;
+  const { production, revocationLagMaxMs: lagMaxMs, keyCeilings: ceilings, keyReveal, rateLimit } = config;
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
   const keyDomain = createKeyDomain({
     store: metrics?.store(store) ?? store,
@@ -115,7 +115,18 @@ function serviceOn(
   const { keys, verifier } = keyDomain;
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
   const observeGuard = metrics?.guard;
-  const deps = createToolDeps({ verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, env, observeGuard });
+  const deps = createToolDeps({
+    verifyKey,
+    verifyUserJwt,
+    keys,
+    ceilings,
+    keyReveal,
+    rateLimit,
+    clock,
+    log,
+    env,
+    observeGuard,
+  });
   const offered = options.tools?.(deps) ?? createTools(deps, config.sampleTool);
   const tools = [...offered, ...makeTools(toolFiles, deps, RESERVED_NAMES)];
   const prompts = [...offeredPrompts(deps), ...makePrompts(toolFiles, deps)];

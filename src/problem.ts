@@ -37,6 +37,7 @@ export type Problem =
     }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
   | { readonly code: 'scope_not_granted' }
+  | { readonly code: 'key_not_shown' }
   | { readonly code: 'origin_denied' }
   | { readonly code: 'host_denied' }
   | { readonly code: 'https_required' }
@@ -98,6 +99,10 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
   missing_api_key: { status: 401, detail: 'No API key provided' },
   invalid_api_key: { status: 401, detail: 'Invalid or expired API key' },
   insufficient_scope: { status: 403, detail: 'Insufficient permissions' },
+  key_not_shown: {
+    status: 403,
+    detail: 'A new key is not shown to this client; send encryptTo, or use a client that shows widgets',
+  },
   scope_not_granted: { status: 403, detail: 'You may not give a key these scopes' },
   origin_denied: { status: 403, detail: 'This origin may not call the server' },
   host_denied: { status: 403, detail: 'The server does not answer to this host name' },

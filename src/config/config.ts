@@ -35,6 +35,8 @@ export interface Config extends Environment {
   readonly revocationLagMaxMs: number;
   /** What any key may have: null for no bound. */
   readonly keyCeilings: { readonly scopes: readonly string[] | null; readonly daysMax: number | null };
+  /** Where a new key is shown over MCP. */
+  readonly keyReveal: 'result' | 'widget';
   readonly jwt: JwtConfig;
   readonly jwtIssuer: string | null;
   readonly jwtAudience: string | null;
@@ -86,6 +88,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
       scopes: parsed('KEY_SCOPES', SCOPES_EXPECTED, scopeNames),
       daysMax: integer('KEY_MAX_DAYS', 1, 36_500),
     },
+    keyReveal: oneOf('KEY_REVEAL', ['result', 'widget']) ?? 'result',
     ...userTokens(read, runsAs),
     jwtClaims: { owner: text('JWT_OWNER_CLAIM') ?? 'sub', scope: text('JWT_SCOPE_CLAIM') },
     mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',

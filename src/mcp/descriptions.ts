@@ -3,6 +3,7 @@
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import type { Prompt } from '../tools/core/prompt.ts';
 import type { Tool } from '../tools/core/tool.ts';
+import { UI_EXTENSION } from './apps.ts';
 import type { Resource, ResourceFacts, ResourceTemplate } from './resource.ts';
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
@@ -13,7 +14,7 @@ export const capabilitiesOf = (prompts: ReadonlyMap<string, Prompt>) => ({
   resources: {},
   ...(prompts.size > 0 && { prompts: {} }),
   ...(prompts.values().some(({ completes }) => completes) && { completions: {} }),
-  extensions: { 'io.modelcontextprotocol/ui': {} },
+  extensions: { [UI_EXTENSION]: {} },
 });
 
 export const INSTRUCTIONS =

@@ -25,8 +25,8 @@ import type { Resource, ResourceTemplate } from './resource.ts';
 
 export interface Methods {
   plan(request: RequestMessage, context: MessageContext): Plan;
-  /** The members of a call's result, with those that the era adds to every result. */
-  withEraMembers(era: Era, members: string, type: ResultType): string;
+  /** The members of a call's result, with those that the era adds to every result, and more of its `_meta`. */
+  withEraMembers(era: Era, members: string, type: ResultType, meta?: string): string;
 }
 
 /** 2026-07-28, basic, "Responses". */
@@ -43,8 +43,11 @@ export interface MethodsOptions {
 /** Lists and resources change only with a new version of the server. */
 const CACHE_MS = 3_600_000;
 
-const modernMembers = (type: ResultType) =>
-  `"resultType":"${type}","_meta":${JSON.stringify({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO })},`;
+const SERVER_META = membersOf({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO });
+
+/** `meta`: more members of `_meta`. */
+const modernMembers = (type: ResultType, meta?: string) =>
+  `"resultType":"${type}","_meta":{${meta === undefined ? SERVER_META : `${SERVER_META},${meta}`}},`;
 
 const MODERN_MEMBERS = modernMembers('complete');
 
@@ -171,8 +174,10 @@ export function createMethods(options: MethodsOptions): Methods {
       if (run !== undefined) return run(params, context);
       return failed(ERA_FACTS[context.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
     },
-    withEraMembers: (era, members, type) =>
-      ERA_FACTS[era][type === 'complete' ? 'members' : 'inputRequiredMembers'] + members,
+    withEraMembers(era, members, type, meta) {
+      if (meta === undefined) return ERA_FACTS[era][type === 'complete' ? 'members' : 'inputRequiredMembers'] + members;
+      return (era === 'modern' ? modernMembers(type, meta) : `"_meta":{${meta}},`) + members;
+    },
   };
 }
 

@@ -5,8 +5,9 @@ import { ok } from '../lib/result.ts';
 import type { JsonObject } from '../lib/text.ts';
 import { metaTrace, type Trace } from '../lib/trace.ts';
 import type { Asking } from '../tools/core/ask.ts';
-import { withoutMeta } from '../tools/core/call.ts';
+import { type Reader, withoutMeta } from '../tools/core/call.ts';
 import type { Operation } from '../tools/core/operation.ts';
+import { showsWidgets } from './apps.ts';
 import { askingOf } from './asking.ts';
 import type { MessageContext } from './era.ts';
 import { CODES, type Params, type RpcError } from './message.ts';
@@ -24,6 +25,7 @@ export interface CallPlan {
   readonly clientCapabilities: JsonObject;
   readonly trace: Trace | undefined;
   readonly asking: Asking | undefined;
+  readonly reader: Reader;
 }
 
 export type Plan =
@@ -59,8 +61,12 @@ export function callPlan(
     clientCapabilities,
     trace: metaTrace(meta) ?? metaTrace(input.meta),
     asking: asking.value,
+    reader: readerOf(clientCapabilities),
   };
 }
+
+/** Who gets the results of a client that has declared these capabilities. */
+export const readerOf = (capabilities: unknown): Reader => (showsWidgets(capabilities) ? 'model_with_widget' : 'model');
 
 const NOBODY = ok(undefined);
 

@@ -7,6 +7,7 @@ import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { RandomBytes } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
+import type { Reader } from '../tools/core/call.ts';
 import type { Id } from './message.ts';
 
 /** At about 10 KB a quiet stream, 10 MB in all: far below what a small machine has. */
@@ -23,6 +24,8 @@ export interface Session {
   readonly network: string;
   /** True once the client has sent a request. */
   used: boolean;
+  /** Who gets its results, by what the client has declared. */
+  reader: Reader;
   /** Who it belongs to; empty until somebody is known. */
   owners: readonly string[];
   /** The owners' latest credentials, as hashes. */
@@ -90,6 +93,7 @@ export function createSessions(random: RandomBytes): Sessions {
         calls: new Map(),
         network,
         used: false,
+        reader: 'model',
         owners: subjects,
         credentials: valid,
       };

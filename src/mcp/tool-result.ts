@@ -5,6 +5,7 @@ import { SECURITY_HEADERS } from '../http/headers.ts';
 import { type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import type { Operation } from '../tools/core/operation.ts';
 import type { ToolResult } from '../tools/core/run.ts';
+import { WIDGET_DATA } from './apps.ts';
 import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';
 import type { Methods } from './methods.ts';
@@ -25,6 +26,7 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   invalid_api_key: 'tool',
   insufficient_scope: 'tool',
   scope_not_granted: 'tool',
+  key_not_shown: 'tool',
   origin_denied: 'http',
   host_denied: 'http',
   https_required: 'http',
@@ -119,7 +121,13 @@ export function callResultText(methods: Methods, answered: Answered, result: Too
   const error = result.ok ? undefined : problemError(result.error, requestId);
   if (error !== undefined) return errorText(id, error);
   const type = result.ok && 'inputRequired' in result.value ? 'input_required' : 'complete';
-  return resultText(id, methods.withEraMembers(era, resultMembers(operation, result), type));
+  return resultText(id, methods.withEraMembers(era, resultMembers(operation, result), type, metaOf(result)));
+}
+
+/** The members of `_meta`: what the tool has for its widget, if anything. */
+function metaOf(result: ToolResult): string | undefined {
+  const widgetJson = result.ok && 'json' in result.value ? result.value.widgetJson : undefined;
+  return widgetJson && `"${WIDGET_DATA}":${widgetJson}`;
 }
 
 /** A prompt's JSON is the result itself. */

@@ -27,7 +27,7 @@ import {
   resultText,
 } from '../mcp/message.ts';
 import type { Methods } from '../mcp/methods.ts';
-import type { CallPlan } from '../mcp/plan.ts';
+import { type CallPlan, readerOf } from '../mcp/plan.ts';
 import { progressReporter } from '../mcp/progress.ts';
 import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
 import {
@@ -120,6 +120,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     if (message.kind === 'notification') takeNotification(session, message);
     if (message.kind !== 'request' || plan === undefined) return accepted();
     session.used = true;
+    if (message.method === 'initialize') session.reader = readerOf(message.params.capabilities);
     if (plan.kind === 'call') return takeCall(context, session, message, plan, call);
     const { id } = message;
     const textOf = () => (plan.kind === 'result' ? resultText(id, plan.members) : errorText(id, plan.error));
@@ -145,6 +146,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
         ? undefined
         : progressReporter(plan.progressToken, (data) => session.stream.offer({ event: 'message', data }));
     if (progress !== undefined) call.progress = progress.report;
+    call.reader = session.reader;
 
     const answered = chain(runTool(operation, plan.input, call, cancel), (result) => {
       progress?.stop();

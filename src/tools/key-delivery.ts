@@ -1,9 +1,14 @@
-// How a new key reaches whoever asked for it, for the tools that make one: as it is, or encrypted to a public key.
+// How a new key reaches whoever asked for it, for the tools that make one: in the result, in the widget alone, or
+// encrypted to a public key. Decided before the key is made.
 
 import * as v from 'valibot';
 import { COORDINATE_PATTERN, canEncryptTo, encryptKey, isSecretJwk, type PublicJwk } from '../keys/encrypted-key.ts';
 import type { MadeKey } from '../keys/operations.ts';
+import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
+import type { Problem } from '../problem.ts';
+import type { Call } from './core/call.ts';
 import { epochMs } from './core/schema.ts';
+import type { ToolDeps } from './core/toolbox.ts';
 
 const JWK_CHARS_MAX = 4096;
 const COORDINATE = new RegExp(COORDINATE_PATTERN);
@@ -44,7 +49,7 @@ function faultOf(sent: unknown, read: PublicJwk | null): string | null {
   return read === null || canEncryptTo(read) ? null : UNUSABLE;
 }
 
-/** The output. Of `key` and `encryptedKey` one is there. */
+/** The output. Of `key` and `encryptedKey` one is there, or none if the widget has the key. */
 export const newKeyFields = {
   id: v.pipe(v.string(), v.description('The id to rotate, revoke or delete the key by.')),
   key: v.optional(v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.'))),
@@ -55,11 +60,33 @@ export const newKeyFields = {
   warning: v.string(),
 };
 
-export const deliver = async ({ record, key }: MadeKey, to: PublicJwk | undefined) => ({
+const WARNING = 'Save this key now - it will not be shown again';
+const IN_WIDGET = 'The widget shows the key to the user, once. It is not in this result, and you cannot read it';
+
+type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>;
+
+/** How the key will be delivered once there is one, or why there can't be one. */
+export function deliveryOf(
+  keyReveal: ToolDeps['keyReveal'],
+  call: Call,
+  encryptTo: PublicJwk | undefined,
+): Result<(made: MadeKey) => Awaitable<NewKey>, Problem> {
+  if (encryptTo !== undefined) {
+    return ok(async (made) => fieldsOf(made, { encryptedKey: await encryptKey(made.key, encryptTo) }));
+  }
+  if (keyReveal === 'result' || call.reader === 'program') return ok((made) => fieldsOf(made, { key: made.key }));
+  if (call.reader === 'model') return err({ code: 'key_not_shown' });
+  return ok((made) => {
+    call.forWidget = { key: made.key, warning: WARNING };
+    return fieldsOf(made, {}, IN_WIDGET);
+  });
+}
+
+const fieldsOf = ({ record }: MadeKey, how: Pick<NewKey, 'key' | 'encryptedKey'>, warning = WARNING): NewKey => ({
   id: record.id,
-  ...(to === undefined ? { key } : { encryptedKey: await encryptKey(key, to) }),
+  ...how,
   name: record.name,
   scopes: [...record.scopes],
   expiresAt: record.expiresAtMs,
-  warning: 'Save this key now - it will not be shown again',
+  warning,
 });

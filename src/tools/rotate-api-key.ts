@@ -5,7 +5,7 @@ import { actorOf } from '../guards/user-jwt.ts';
 import { ok } from '../lib/result.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
-import { deliver, encryptTo, newKeyFields } from './key-delivery.ts';
+import { deliveryOf, encryptTo, newKeyFields } from './key-delivery.ts';
 import { keyIdInput } from './key-id.ts';
 
 const OVERLAP_HOURS_MAX = 720;
@@ -37,7 +37,7 @@ const previous = v.strictObject({
   overlapHours: v.number(),
 });
 
-export const rotateApiKey = ({ guards, keys }: ToolDeps) =>
+export const rotateApiKey = ({ guards, keys, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {
     name: 'rotate_api_key',
     title: 'Rotate an API key',
@@ -48,9 +48,11 @@ export const rotateApiKey = ({ guards, keys }: ToolDeps) =>
     input,
     output: v.strictObject({ ...newKeyFields, previous }),
     async run({ keyId, overlapHours = OVERLAP_HOURS_DEFAULT, encryptTo }, call) {
+      const delivery = deliveryOf(keyReveal, call, encryptTo);
+      if (!delivery.ok) return delivery;
       const rotated = await keys.rotate(actorOf(call), keyId, overlapHours);
       if (!rotated.ok) return rotated;
       const state = overlapHours === 0 ? ('ended' as const) : ('until_first_use' as const);
-      return ok({ ...(await deliver(rotated.value, encryptTo)), previous: { state, overlapHours } });
+      return ok({ ...(await delivery.value(rotated.value)), previous: { state, overlapHours } });
     },
   });

@@ -1,5 +1,6 @@
 // The widgets as MCP resources (MCP Apps), in the order clients see them.
 
+import { WIDGET_TYPE } from '../mcp/apps.ts';
 import type { Resource } from '../mcp/resource.ts';
 import created from './api-key-created.html' with { type: 'text' };
 import list from './api-keys-list.html' with { type: 'text' };
@@ -19,7 +20,7 @@ export const widgetResources: readonly Resource[] = [
     name: 'api-key-created',
     title: 'API key created',
     description: 'Shows a new API key once, masked until asked for, with what it may do and when it expires.',
-    mimeType: 'text/html;profile=mcp-app',
+    mimeType: WIDGET_TYPE,
     read: () => ({ text: createdPage }),
     meta: { ui: { prefersBorder: true, permissions: { clipboardWrite: {} } } },
   },
@@ -28,7 +29,7 @@ export const widgetResources: readonly Resource[] = [
     name: 'api-keys-list',
     title: 'API keys',
     description: 'Shows API keys with their state, to sort, filter, revoke and delete.',
-    mimeType: 'text/html;profile=mcp-app',
+    mimeType: WIDGET_TYPE,
     read: () => ({ text: listPage }),
     meta: { ui: { prefersBorder: true } },
   },

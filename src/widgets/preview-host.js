@@ -43,7 +43,8 @@ function upToDate({ input, result }) {
   const { structuredContent: made } = result;
   if (made === undefined) return { input, result };
   const output = made.keys === undefined ? moved(made) : { keys: made.keys.map(moved) };
-  return { input, result: { content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output } };
+  const content = [{ type: 'text', text: JSON.stringify(output) }];
+  return { input, result: { ...result, content, structuredContent: output } };
 }
 const moved = (times) =>
   Object.fromEntries(Object.entries(times).map(([name, at]) => [name, typeof at === 'number' ? at + agedMs : at]));

@@ -1,6 +1,7 @@
 // Sample data for the preview page: what the two tools answer, made up. None of these keys exists.
 
-export const DATA_SETS = ['few', 'empty', '1000', 'hostile', 'error'] as const;
+/** `widget` and `encrypted`: how else a new key may come. */
+export const DATA_SETS = ['few', 'empty', '1000', 'hostile', 'error', 'widget', 'encrypted'] as const;
 export type DataSet = (typeof DATA_SETS)[number];
 
 /** What a host hands to a widget: the arguments of the call, and its result. */
@@ -10,6 +11,7 @@ export interface Sample {
     readonly content: readonly { readonly type: 'text'; readonly text: string }[];
     readonly structuredContent?: object;
     readonly isError?: true;
+    readonly _meta?: object;
   };
 }
 
@@ -83,27 +85,54 @@ const FEW: readonly (readonly [string, readonly string[], boolean, number, numbe
 ];
 
 export function sampleOf(widget: 'api-key-created' | 'api-keys-list', data: DataSet): Sample {
-  const input = widget === 'api-key-created' ? { name: newName(data), scopes: newScopes(data), expiresInDays: 30 } : {};
+  const input = widget === 'api-key-created' ? newKey(data) : {};
   if (data === 'error') {
     const text = 'The key store is out of reach; try again';
     return { input, result: { content: [{ type: 'text', text }], isError: true } };
   }
   const output = widget === 'api-key-created' ? created(data) : { keys: keysOf(data) };
-  return { input, result: { content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output } };
+  const content = [{ type: 'text' as const, text: JSON.stringify(output) }];
+  const forWidget = widget === 'api-key-created' && data === 'widget' && { _meta: { 'mcp-key-server/widget': SHOWN } };
+  return { input, result: { content, structuredContent: output, ...forWidget } };
 }
 
 const newName = (data: DataSet) => (data === 'hostile' ? HOSTILE_NAMES.slice(0, 5).join(' ') : 'billing export');
 const newScopes = (data: DataSet) =>
   data === 'hostile' ? HOSTILE_SCOPES : data === 'empty' ? [] : ['read:orders', 'read:products'];
 
-const created = (data: DataSet) => ({
-  id: sampleId(0),
-  key: `sk_test_${'5a3b1ec0'.repeat(8)}`,
+const newKey = (data: DataSet) => ({
   name: newName(data),
   scopes: newScopes(data),
-  expiresAt: data === 'empty' ? null : SAMPLES_AT_MS + 30 * DAY_MS,
-  warning: 'Save this key now - it will not be shown again',
+  expiresInDays: 30,
+  ...(data === 'encrypted' && { encryptTo: { kty: 'OKP', crv: 'X25519', x: SAMPLE_X } }),
 });
+
+/** Of RFC 7748 §6.1: Bob's. */
+const SAMPLE_X = '3p7bfXt9wbTTW2HC7OQ1Nz-DQ8hbeGdNrfx-FG-IK08';
+const SAMPLE_JWE = `eyJhbGciOiJFQ0RILUVTIiwiZW5jIjoiQTI1NkdDTSIsImVwayI6eyJrdHkiOiJPS1AiLCJjcnYiOiJYMjU1MTkiLCJ4IjoiM3A3YmZYdDl3YlRUVzJIQzdPUTFOei1EUThoYmVHZE5yZngtRkctSUswOCJ9fQ..5a3b1ec05a3b1ec0.${'5a3b1ec0'.repeat(12)}.5a3b1ec05a3b1ec05a3b1e`;
+const SHOWN = {
+  key: `sk_test_${'5a3b1ec0'.repeat(8)}`,
+  warning: 'Save this key now - it will not be shown again',
+};
+
+/** How the key comes, and what the output says of it. */
+function keyPart(data: DataSet): { key?: string; encryptedKey?: string; warning: string } {
+  if (data === 'encrypted') return { encryptedKey: SAMPLE_JWE, warning: SHOWN.warning };
+  if (data !== 'widget') return SHOWN;
+  return { warning: 'The widget shows the key to the user, once. It is not in this result, and you cannot read it' };
+}
+
+function created(data: DataSet) {
+  const { warning, ...how } = keyPart(data);
+  return {
+    id: sampleId(0),
+    ...how,
+    name: newName(data),
+    scopes: newScopes(data),
+    expiresAt: data === 'empty' ? null : SAMPLES_AT_MS + 30 * DAY_MS,
+    warning,
+  };
+}
 
 function keysOf(data: DataSet): SampleKey[] {
   if (data === 'empty') return [];

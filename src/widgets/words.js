@@ -2,13 +2,18 @@
 
 export const byId = (id) => document.getElementById(id);
 
-/** The object a tool answered with, or null: structuredContent, else the JSON of its first text. */
-export function outputOf({ structuredContent, content, isError }) {
+/**
+ * The object a tool answered with, or null: structuredContent, else the JSON of its first text; with what is for the
+ * widget alone, which no model is shown.
+ */
+export function outputOf({ structuredContent, content, isError, _meta: meta }) {
   if (isError === true) return null;
-  if (typeof structuredContent === 'object' && structuredContent !== null) return structuredContent;
+  const forWidget = meta?.['mcp-key-server/widget'];
+  if (typeof structuredContent === 'object' && structuredContent !== null)
+    return { ...structuredContent, ...forWidget };
   try {
     const parsed = JSON.parse(content[0].text);
-    return typeof parsed === 'object' ? parsed : null;
+    return typeof parsed === 'object' ? { ...parsed, ...forWidget } : null;
   } catch {
     return null;
   }

@@ -29,6 +29,7 @@ test('with nothing set every default holds', () => {
     revocationLagMaxMs: 1000,
     keyCeilings: { scopes: null, daysMax: null },
     jwt: { kind: 'dev-secret' },
+    keyReveal: 'result',
     jwtIssuer: null,
     jwtAudience: null,
     jwtClaims: { owner: 'sub', scope: null },
@@ -195,6 +196,16 @@ const BOUNDS: readonly {
     ],
     refused: ['0', '36501', '0.5', '30d'],
     expected: '1-36500',
+  },
+  {
+    name: 'KEY_REVEAL',
+    read: (config) => config.keyReveal,
+    accepted: [
+      ['result', 'result'],
+      ['widget', 'widget'],
+    ],
+    refused: ['Widget', 'none', '1'],
+    expected: 'result or widget',
   },
   {
     name: 'RATE_LIMIT_REQUESTS',

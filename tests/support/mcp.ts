@@ -34,6 +34,13 @@ export const META = {
   'io.modelcontextprotocol/clientCapabilities': {},
 };
 
+/** The `_meta` of a client of 2026-07-28 that shows widgets. */
+export const WITH_WIDGETS = {
+  'io.modelcontextprotocol/clientCapabilities': {
+    extensions: { 'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] } },
+  },
+};
+
 /** A request of 2026-07-28 with the headers that belong to it. */
 export function modern(method: string, params: Record<string, unknown> = {}, meta: object = {}) {
   const name = params.name ?? params.uri;

@@ -127,6 +127,52 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
+  test('shows a key that reached the widget alone as any other', async () => {
+    await preview('data=widget', async ({ page, created }) => {
+      await created.getByText('Save this key now - it will not be shown again').waitFor();
+      await button(created, 'Show key').click();
+      expect(await created.locator('#key-text').textContent()).toBe(KEY);
+      await button(created, 'Copy header').click();
+      await created.locator('#copy-header').getByText('Copied').waitFor();
+      expect(await clipboard(page)).toBe(`X-API-Key: ${KEY}`);
+    });
+  });
+
+  test('shows for whom a key is encrypted, and the ciphertext to copy, without a header to send it in', async () => {
+    await preview('data=encrypted', async ({ page, created }) => {
+      await created.getByText('API key created, encrypted for the X25519 key 3p7bfXt9…').waitFor();
+      const shown = await created.getByRole('group', { name: 'Encrypted API key' }).locator('code').textContent();
+      expect(shown?.split('.')).toHaveLength(5);
+      expect((await created.getByRole('button').allTextContents()).map((text) => text.trim())).toEqual(['Copy']);
+      await created.getByText('Next: bring it to whoever has the private key.').waitFor();
+      await button(created, 'Copy').click();
+      await created.locator('#copy').getByText('Copied').waitFor();
+      expect(await clipboard(page)).toBe(shown ?? '');
+    });
+  });
+
+  test('takes no ciphertext for a key, when one follows the other', async () => {
+    await withBareHost(browser(), 'api-key-created', async ({ frame, post, initialize, misdeeds }) => {
+      await initialize();
+      const made = { name: 'n', scopes: [], expiresAt: null };
+      await post(toolResult({ ...made, encryptedKey: 'a..b.c.d' }));
+      await frame.getByText('encrypted for the public key that was sent').waitFor();
+      await post(toolResult({ ...made, key: KEY }));
+      await frame.getByRole('button', { name: 'Show key' }).waitFor();
+      expect(await frame.locator('#done').textContent()).toBe('API key created');
+      expect(await frame.locator('#key-text').textContent()).not.toContain(KEY.slice(-8));
+      expect(await frame.locator('#open').isVisible()).toBe(false);
+      for (const nothing of [{}, { key: '' }, { key: 7, encryptedKey: null }]) {
+        await post(toolResult({ ...made, ...nothing }));
+        await frame.getByText('No key to show.').waitFor();
+        expect(await frame.locator('#made').isVisible()).toBe(false);
+        await post(toolResult({ ...made, key: KEY }));
+        await frame.locator('#made').waitFor();
+      }
+      expect(misdeeds).toEqual([]);
+    });
+  });
+
   test('says in a sentence that there is no key when the tool failed', async () => {
     await preview('data=error', async ({ created }) => {
       await created.getByText('No key to show. The key store is out of reach; try again').waitFor();

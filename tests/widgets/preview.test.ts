@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
 import { widgetResources } from '../../src/widgets/index.ts';
+import { postModern, WITH_WIDGETS } from '../support/mcp.ts';
 import { startServer } from '../support/server-process.ts';
 import { createTestApp } from '../support/test-app.ts';
 
@@ -63,7 +64,7 @@ test.each([
   ['theme', 'Dark', 'light, dark, sepia'],
   ['theme', '', 'light, dark, sepia'],
   ['width', '321', 'auto, 320, 480, 720'],
-  ['data', '<script>', 'few, empty, 1000, hostile, error'],
+  ['data', '<script>', 'few, empty, 1000, hostile, error, widget, encrypted'],
   ['calls', 'constructor', 'work, fail, silent, off'],
 ])('?%s=%s is 400 with the choices, without what was sent', async (param, value, choices) => {
   await using app = await createTestApp();
@@ -119,6 +120,23 @@ test('the samples have the shape of the real answers', async () => {
   expect(Object.keys(sample.structuredContent)).toEqual(Object.keys(created));
   expect(sample.structuredContent.warning).toBe(created.warning);
   expect(JSON.parse(sample.content[0].text)).toEqual(sample.structuredContent);
+  const others = await Promise.all(
+    ['encrypted', 'widget'].map(async (data) => {
+      const html = await (await fetch(`${app.url}/widgets/preview?data=${data}`)).text();
+      return JSON.parse(/id="setup">(.*?)<\/script>/s.exec(html)?.[1] ?? '').samples['api-key-created'];
+    }),
+  );
+  const [encrypted, forWidget] = others;
+  const { body: real } = await app.call('create_api_key', { ...input, ...encrypted.input }, authorization);
+  expect(Object.keys(encrypted.result.structuredContent)).toEqual(Object.keys(real));
+  await using widgetApp = await createTestApp({ env: { KEY_REVEAL: 'widget' } });
+  const params = { name: 'create_api_key', arguments: input };
+  const headers = { authorization: `Bearer ${await widgetApp.token('alice')}` };
+  const { body: answer } = await postModern(widgetApp, 'tools/call', params, { headers, meta: WITH_WIDGETS });
+  expect(Object.keys(forWidget.result.structuredContent)).toEqual(Object.keys(answer.result.structuredContent));
+  expect(forWidget.result.structuredContent.warning).toBe(answer.result.structuredContent.warning);
+  const [sent, shown] = [answer, forWidget].map(({ result }) => result._meta['mcp-key-server/widget']);
+  expect(Object.keys(shown)).toEqual(Object.keys(sent));
   const used = samples['api-keys-list'].result.structuredContent.keys.find((key: object) => 'lastUsedAt' in key);
   expect(Object.keys(used)).toEqual(Object.keys(listed.keys[0]));
 });

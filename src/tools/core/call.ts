@@ -7,6 +7,9 @@ import type { JsonObject } from '../../lib/text.ts';
 import { parseTraceparent, type Trace } from '../../lib/trace.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
+/** Who gets the result: a program, or over MCP a model, beside which the client may show the tool's widget. */
+export type Reader = 'program' | 'model' | 'model_with_widget';
+
 /** What some transports know about a call, besides its credentials. */
 export interface CallExtras {
   /** Tells the client how far the tool is; without it nobody is told. */
@@ -17,6 +20,8 @@ export interface CallExtras {
   readonly trace?: Trace | undefined;
   /** How its client can be asked; without it nobody can. */
   readonly asking?: Asking | undefined;
+  /** A program unless given. */
+  readonly reader?: Reader;
 }
 
 const NO_PROGRESS = () => {};
@@ -32,6 +37,9 @@ export class Call {
   /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
   trace: Trace | undefined = undefined;
   readonly asking: Asking | undefined;
+  reader: Reader;
+  /** What the tool's widget gets beside the result, and no model does. For a `model_with_widget` alone. */
+  forWidget: JsonObject | undefined = undefined;
   /** The state of its rate limit, for the answer's headers: first the full quota, then what the guard decided. */
   rateLimit: RateLimitState | undefined = undefined;
   /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
@@ -49,6 +57,7 @@ export class Call {
   ) {
     this.progress = extras?.progress ?? NO_PROGRESS;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
+    this.reader = extras?.reader ?? 'program';
     this.asking = extras?.asking;
   }
 

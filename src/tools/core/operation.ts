@@ -17,7 +17,9 @@ import type { Call } from './call.ts';
  */
 export type Output = CompleteOutput | { readonly inputRequired: string };
 
-export type CompleteOutput = { readonly json: string } | { readonly contentJson: string; readonly isError: boolean };
+export type CompleteOutput =
+  | { readonly json: string; readonly widgetJson?: string } // with what is for the widget alone
+  | { readonly contentJson: string; readonly isError: boolean };
 
 export interface Operation {
   readonly kind: 'tool' | 'prompt' | 'completion';
@@ -40,7 +42,7 @@ interface Parts<Kind, Added extends object, I, O> {
   readonly timeoutMs: number | undefined;
   readonly parse: (input: unknown) => Result<I, InvalidInput>;
   readonly run: (input: I, context: Call & Added) => Awaitable<Result<O, Problem | InputRequired>>;
-  readonly encode: (output: O) => CompleteOutput;
+  readonly encode: (output: O, call: Call) => CompleteOutput;
 }
 
 /** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
@@ -84,7 +86,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     problem === undefined ? chain(run(running.input, running.context), finish, running) : err(problem);
 
   function finish(result: Result<O, Problem | InputRequired>, running: Running): Awaitable<Result<Output, Problem>> {
-    if (result.ok) return ok(encode(result.value));
+    if (result.ok) return ok(encode(result.value, running.context));
     const { error } = result;
     if (error.code !== 'input_required') return err(error);
     const { asking } = running.context;

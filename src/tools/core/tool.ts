@@ -83,11 +83,12 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   const parse = parserOf(input);
   const check = output === undefined ? null : parserOf(output);
 
-  function encode(returned: unknown): CompleteOutput {
+  function encode(returned: unknown, { forWidget }: Call): CompleteOutput {
     if (check === null) return encodedContent(returned as ToolContent);
     const checked = check(returned);
     if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
-    return { json: JSON.stringify(checked.value) };
+    const json = JSON.stringify(checked.value);
+    return forWidget === undefined ? { json } : { json, widgetJson: JSON.stringify(forWidget) };
   }
 
   return {

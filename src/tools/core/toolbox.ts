@@ -32,6 +32,8 @@ export interface ToolDeps {
   readonly settings: Settings;
   /** What any key may have, for the schemas that say so. */
   readonly ceilings: KeyCeilings;
+  /** Where a new key is shown over MCP: in the result, or in the tool's widget alone. */
+  readonly keyReveal: 'result' | 'widget';
 }
 
 export interface ToolLimit<In> {
@@ -47,6 +49,7 @@ export interface ToolDepsOptions {
   readonly verifyUserJwt: VerifyUserJwt;
   readonly keys: Keys;
   readonly ceilings: KeyCeilings;
+  readonly keyReveal: ToolDeps['keyReveal'];
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   readonly clock: Clock;
   readonly log: Log;
@@ -58,7 +61,18 @@ export interface ToolDepsOptions {
 const asItIs = <G>(guard: G): G => guard;
 
 export function createToolDeps(options: ToolDepsOptions): ToolDeps {
-  const { verifyKey, verifyUserJwt, keys, ceilings, rateLimit, clock, log, env, observeGuard = asItIs } = options;
+  const {
+    verifyKey,
+    verifyUserJwt,
+    keys,
+    ceilings,
+    keyReveal,
+    rateLimit,
+    clock,
+    log,
+    env,
+    observeGuard = asItIs,
+  } = options;
   const scopes = scopesGuard(log);
 
   function logRefused(
@@ -108,6 +122,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
     keys,
     settings: settingsIn(env),
     ceilings,
+    keyReveal,
   };
 }
 

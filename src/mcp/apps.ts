@@ -1,0 +1,20 @@
+// MCP Apps (protocol 2026-01-26): its names, and whether a client shows widgets.
+
+import { isObject } from '../lib/text.ts';
+
+export const UI_EXTENSION = 'io.modelcontextprotocol/ui';
+
+/** The media type of a widget. */
+export const WIDGET_TYPE = 'text/html;profile=mcp-app';
+
+/** Where a result's `_meta` has what is for the widget alone. The widgets read it by this name (words.js). */
+export const WIDGET_DATA = 'mcp-key-server/widget';
+
+/** True for the capabilities of a client that shows widgets, and does not leave out those of this type. */
+export function showsWidgets(capabilities: unknown): boolean {
+  const extensions = isObject(capabilities) ? capabilities.extensions : undefined;
+  const declared = isObject(extensions) ? extensions[UI_EXTENSION] : undefined;
+  if (!isObject(declared)) return false;
+  const { mimeTypes } = declared;
+  return mimeTypes === undefined || (Array.isArray(mimeTypes) && mimeTypes.includes(WIDGET_TYPE));
+}

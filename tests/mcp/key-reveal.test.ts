@@ -1,0 +1,204 @@
+// KEY_REVEAL=widget: over MCP a new key is in `_meta` for the widget alone, or it is not made.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { exportJWK, generateKeyPair } from 'jose';
+import * as v from 'valibot';
+import { ok } from '../../src/lib/result.ts';
+import { defineTool } from '../../src/tools/core/tool.ts';
+import { call, MODERN, modern, openSse, post, postModern, postRaw, request, WITH_WIDGETS } from '../support/mcp.ts';
+import { openByHand } from '../support/open-jwe.ts';
+import { type Answer, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
+
+let app: TestApp;
+let headers: { authorization: string };
+beforeAll(async () => {
+  app = await createTestApp({ env: { KEY_REVEAL: 'widget' } });
+  headers = await bearer(app, 'alice');
+});
+afterAll(() => app.close());
+
+const KEY = /sk_test_[0-9a-f]{64}/;
+const INPUT = { name: 'n', scopes: ['read'] };
+const params = { name: 'create_api_key', arguments: INPUT };
+const count = async () => (await app.call('list_api_keys', {}, headers)).body.keys.length as number;
+const ui = (declared: unknown) => ({
+  'io.modelcontextprotocol/clientCapabilities': { extensions: { 'io.modelcontextprotocol/ui': declared } },
+});
+
+/** Checks that the key is in `_meta` and nowhere else, and that it works. */
+// biome-ignore lint/suspicious/noExplicitAny: a result as clients get it
+async function expectInMetaAlone(result: any): Promise<void> {
+  const { _meta: meta, ...rest } = result;
+  const { key } = meta['mcp-key-server/widget'];
+  expect(key).toMatch(new RegExp(`^${KEY.source}$`));
+  expect(JSON.stringify(rest)).not.toMatch(/sk_test|[0-9a-f]{33}/); // an id has 32 digits
+  for (let at = 8; at + 8 <= key.length; at += 1) expect(JSON.stringify(rest)).not.toContain(key.slice(at, at + 8));
+  expect(result.structuredContent).not.toHaveProperty('key');
+  expect(result.structuredContent.warning).toStartWith('The widget shows the key');
+  expect(JSON.parse(result.content[0].text)).toEqual(result.structuredContent);
+  expect((await app.useKey(key)).status).toBe(200);
+  expect(await app.logText()).not.toContain(key.slice(8, 16));
+}
+
+async function expectNotShown(answers: () => Promise<Answer['body'][]>): Promise<void> {
+  const before = await count();
+  for (const { result } of await answers()) {
+    expect(result.isError).toBe(true);
+    expect(result.content[0].text).toBe(
+      'A new key is not shown to this client; send encryptTo, or use a client that shows widgets',
+    );
+    expect(result).not.toHaveProperty('structuredContent');
+  }
+  expect(await count()).toBe(before);
+}
+
+describe('a client of 2026-07-28', () => {
+  test.each([
+    ['with the media type of widgets', WITH_WIDGETS],
+    ['without media types', ui({})],
+  ])('that declares widgets, %s, gets the key in _meta, beside the server’s own', async (_, meta) => {
+    const { body } = await postModern(app, 'tools/call', params, { headers, meta });
+    await expectInMetaAlone(body.result);
+    expect(body.result._meta['io.modelcontextprotocol/serverInfo'].name).toBe('mcp-key-server');
+    expect(body.result.resultType).toBe('complete');
+  });
+
+  test.each([
+    ['nothing', {}],
+    ['something else', { 'io.modelcontextprotocol/clientCapabilities': { extensions: {}, elicitation: {} } }],
+    ['widgets of another type', ui({ mimeTypes: ['text/html'] })],
+    ['widgets, but not as an object', ui(true)],
+    ['widgets, but types that are no list', ui({ mimeTypes: 'text/html;profile=mcp-app' })],
+    ['widgets in the wrong place', { 'io.modelcontextprotocol/ui': {} }],
+  ])('that declares %s gets key_not_shown, and no key is made', async (_, meta) => {
+    await expectNotShown(async () => [(await postModern(app, 'tools/call', params, { headers, meta })).body]);
+  });
+
+  test('gets the same in a stream that reports progress, or that is all it takes', async () => {
+    for (const [accept, more] of [
+      ['text/event-stream', {}],
+      ['application/json, text/event-stream', { progressToken: 1 }],
+    ] as const) {
+      const made = modern('tools/call', params, { ...WITH_WIDGETS, ...more });
+      const response = await postRaw(app, made.body, { ...made.headers, ...headers, accept });
+      const text = await response.text();
+      const json = /^data: (.*)$/m.exec(text)?.[1] ?? text;
+      await expectInMetaAlone(JSON.parse(json).result);
+    }
+  });
+});
+
+describe('an older client on /mcp can’t say what it shows', () => {
+  test('and gets key_not_shown, also after an initialize that declared widgets', async () => {
+    const capabilities = Object.values(WITH_WIDGETS)[0];
+    await post(app, request('initialize', { protocolVersion: '2025-11-25', capabilities, clientInfo: {} }));
+    await expectNotShown(async () => [(await post(app, call('create_api_key', INPUT), headers)).body]);
+  });
+
+  test('and in a batch', async () => {
+    const batch = [1, 2].map((id) => ({ ...call('create_api_key', INPUT), id }));
+    await expectNotShown(async () => (await post(app, batch, headers)).body);
+  });
+
+  test('and a claim in the wrong revision doesn’t help', async () => {
+    const claimed = call('create_api_key', INPUT, { _meta: WITH_WIDGETS });
+    await expectNotShown(async () => [(await post(app, claimed, headers)).body]);
+    const { status } = await post(app, claimed, { ...headers, 'mcp-protocol-version': MODERN });
+    expect(status).toBe(400);
+  });
+});
+
+describe('a session of /sse', () => {
+  const initialize = (capabilities: unknown) =>
+    request('initialize', { protocolVersion: '2024-11-05', capabilities, clientInfo: {} }, 0);
+
+  test('that declared widgets in initialize gets the key in _meta', async () => {
+    const sse = await openSse(app, headers);
+    await sse.post(initialize(Object.values(WITH_WIDGETS)[0]), headers);
+    await sse.nextMessage();
+    await sse.post(call('create_api_key', INPUT), headers);
+    await expectInMetaAlone((await sse.nextMessage()).result);
+    await sse.drop();
+  });
+
+  test.each([
+    ['did not', {}],
+    ['declared nonsense', null],
+  ])('that %s gets key_not_shown', async (_, capabilities) => {
+    const sse = await openSse(app, headers);
+    await sse.post(initialize(capabilities), headers);
+    await sse.nextMessage();
+    await expectNotShown(async () => {
+      await sse.post(call('create_api_key', INPUT), headers);
+      return [await sse.nextMessage()];
+    });
+    await sse.drop();
+  });
+
+  test('that never sent initialize gets key_not_shown', async () => {
+    const sse = await openSse(app, headers);
+    await expectNotShown(async () => {
+      await sse.post(call('create_api_key', INPUT), headers);
+      return [await sse.nextMessage()];
+    });
+    await sse.drop();
+  });
+});
+
+test('with encryptTo every client gets a key, encrypted', async () => {
+  const { publicKey, privateKey } = await generateKeyPair('ECDH-ES', { crv: 'X25519', extractable: true });
+  const args = { ...INPUT, encryptTo: await exportJWK(publicKey) };
+  const legacy = await post(app, call('create_api_key', args), headers);
+  const newer = await postModern(app, 'tools/call', { ...params, arguments: args }, { headers, meta: WITH_WIDGETS });
+  for (const { body } of [legacy, newer]) {
+    const key = openByHand(body.result.structuredContent.encryptedKey, await exportJWK(privateKey));
+    expect((await app.useKey(key)).status).toBe(200);
+    expect(body.result._meta ?? {}).not.toHaveProperty('mcp-key-server/widget');
+  }
+});
+
+test('REST has the key in its answer as ever', async () => {
+  const { status, body } = await app.call('create_api_key', INPUT, headers);
+  expect([status, body.key]).toEqual([200, expect.stringMatching(KEY)]);
+});
+
+test('bad input and a missing token are told before', async () => {
+  const bad = await post(app, call('create_api_key', { ...INPUT, name: '' }), headers);
+  expect(bad.body.result.content[0].text).toStartWith('The input does not fit');
+  const nobody = await post(app, call('create_api_key', INPUT));
+  expect(nobody.body.result.content[0].text).toBe('No user token provided');
+});
+
+test('a tool of one’s own that reports progress may have something for its widget alone, too', async () => {
+  const input = v.strictObject({});
+  const output = v.strictObject({ done: v.boolean() });
+  const tool = defineTool(anyone, {
+    ...facts('reports'),
+    input,
+    output,
+    async run(_input, call) {
+      call.progress(1);
+      if (call.reader === 'model_with_widget') call.forWidget = { picture: 'a' };
+      return ok({ done: true });
+    },
+  });
+  await using own = await createTestApp({ tools: () => [tool] });
+  const streamed = async (meta: object) => {
+    const made = modern('tools/call', { name: 'reports', arguments: {} }, { ...meta, progressToken: 1 });
+    const text = await (await postRaw(own, made.body, made.headers)).text();
+    return [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data)).at(-1).result;
+  };
+  const [shown, not] = [await streamed(WITH_WIDGETS), await streamed({})];
+  expect(shown._meta['mcp-key-server/widget']).toEqual({ picture: 'a' });
+  expect([shown.structuredContent, not.structuredContent]).toEqual([{ done: true }, { done: true }]);
+  expect(not._meta).not.toHaveProperty('mcp-key-server/widget');
+});
+
+test('with KEY_REVEAL=result, the default, a client that shows widgets gets the key in the result', async () => {
+  await using plain = await createTestApp();
+  const alice = await bearer(plain, 'alice');
+  const { body } = await postModern(plain, 'tools/call', params, { headers: alice, meta: WITH_WIDGETS });
+  expect(body.result.structuredContent.key).toMatch(KEY);
+  expect(body.result._meta).not.toHaveProperty('mcp-key-server/widget');
+});
