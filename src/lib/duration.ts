@@ -7,6 +7,12 @@ const UNITS_MS = new Map([
   ['d', 86_400_000],
 ]);
 
+/** As people write it, in the largest unit that it is a whole number of: `90s`, `1h`. */
+export function formatDuration(ms: number): string {
+  const [unit, unitMs] = [...UNITS_MS].findLast(([, size]) => ms % size === 0) ?? ['s', 1000];
+  return `${ms / unitMs}${unit}`;
+}
+
 /** `<n>s`, `m`, `h` or `d` in milliseconds; null for anything else, zero included. */
 export function parseDuration(text: string): number | null {
   const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];

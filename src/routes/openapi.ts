@@ -4,13 +4,17 @@ import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
+import { limitInWords } from '../tools/core/needs.ts';
 import type { JsonSchema } from '../tools/core/schema.ts';
 import type { Tool } from '../tools/core/tool.ts';
 
-const SECURITY = {
-  user_jwt: [{ userJwt: [] }],
-  api_key: [{ apiKeyHeader: [] }, { apiKeyBearer: [] }],
-} as const;
+/** The alternatives, each with the scopes that a key must have (OpenAPI 3.1, "Security Requirement Object"). */
+function securityOf({ credential, requiredScopes }: Tool) {
+  if (credential === null) return [];
+  return credential === 'user_jwt'
+    ? [{ userJwt: [] }]
+    : [{ apiKeyHeader: requiredScopes }, { apiKeyBearer: requiredScopes }];
+}
 
 const PROBLEM_SCHEMA = {
   type: 'object',
@@ -30,6 +34,7 @@ const PROBLEM_SCHEMA = {
         required: ['path', 'message'],
       },
     },
+    requiredScopes: { type: 'array', items: { type: 'string' } },
   },
   required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
 } as const;
@@ -69,7 +74,7 @@ const operation = (tool: Tool) => ({
   operationId: tool.name,
   summary: tool.title,
   description: tool.description,
-  security: tool.credential === null ? [] : SECURITY[tool.credential],
+  security: securityOf(tool),
   requestBody: {
     required: needsBody(tool.inputSchema()),
     content: { 'application/json': { schema: tool.inputSchema() } },
@@ -79,9 +84,23 @@ const operation = (tool: Tool) => ({
       description: 'Success',
       content: { 'application/json': { schema: tool.outputSchema?.() ?? CONTENT_SCHEMA } },
     },
-    default: {
-      description: 'A problem',
-      content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
-    },
+    ...(tool.requiredScopes.length > 0 && {
+      '403': problem(`The key lacks a scope: ${tool.requiredScopes.join(' ')}`),
+    }),
+    ...(tool.fullQuota !== null && {
+      '429': { ...problem(`More than ${limitInWords(tool.fullQuota.limit)}`), headers: LIMIT_HEADERS },
+    }),
+    default: problem('A problem'),
   },
 });
+
+const problem = (description: string) => ({
+  description,
+  content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+});
+
+const LIMIT_HEADERS = {
+  'Retry-After': { description: 'Seconds until the window ends', schema: { type: 'integer' } },
+  'RateLimit-Policy': { schema: { type: 'string' } },
+  RateLimit: { schema: { type: 'string' } },
+} as const;

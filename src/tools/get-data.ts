@@ -17,8 +17,7 @@ export const getData = ({ guards }: ToolDeps) =>
   defineTool(sequence(guards.apiKey, guards.scopes('read')), {
     name: 'get_data',
     title: 'Get data',
-    description:
-      "Returns sample data of the API key's owner. Needs an API key with the scope `read` (header X-API-Key, or Authorization: Bearer).",
+    description: "Returns sample data of the API key's owner.",
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     input: v.strictObject({}),
     output: v.strictObject({

@@ -14,7 +14,7 @@ export const whoami = ({ guards }: ToolDeps) =>
     name: 'whoami',
     title: 'Show whose key this is',
     description:
-      'Shows the API key that was sent: its id, name, owner, scopes, expiry, and what is left of its rate limit. Use it to check that a key works, or to find out why a call was refused. Needs an API key (header X-API-Key, or Authorization: Bearer), with any scopes.',
+      'Shows the API key that was sent: its id, name, owner, scopes, expiry, and what is left of its rate limit. Use it to check that a key works, or to find out why a call was refused.',
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     input: v.strictObject({}),
     output: v.strictObject({

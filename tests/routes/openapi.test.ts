@@ -6,6 +6,7 @@ import { type Guard, sequence } from '../../src/guards/guard.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { Call } from '../../src/tools/core/call.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
+import { post, request } from '../support/mcp.ts';
 import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
@@ -97,8 +98,35 @@ test('what a tool asks for is what its guards ask for, in whatever order they ar
   expect(['anyone', 'person', 'program'].map(security)).toEqual([
     [],
     [{ userJwt: [] }],
-    [{ apiKeyHeader: [] }, { apiKeyBearer: [] }],
+    [{ apiKeyHeader: ['read'] }, { apiKeyBearer: ['read'] }],
   ]);
+  const described = (name: string) => paths[`/tools/${name}`].post.description;
+  expect(['anyone', 'person', 'program'].map(described)).toEqual([
+    'anyone At most 5 calls in 1m.',
+    'person Needs a user token. At most 5 calls in 1m.',
+    'program Needs an API key with the scope `read` (X-API-Key, or Authorization: Bearer). At most 5 calls in 1m.',
+  ]);
+  const { result } = (await post(own, request('tools/list'))).body;
+  expect(result.tools.map(({ description }: { description: string }) => description)).toEqual(
+    ['anyone', 'person', 'program'].map(described),
+  );
+});
+
+test('a scope and a rate limit are a 403 and a 429 in the responses, and nothing else is', async () => {
+  const { responses } = document.paths['/tools/get_data'].post;
+  expect(Object.keys(responses)).toEqual(['200', '403', '429', 'default']);
+  expect(responses[403].description).toBe('The key lacks a scope: read');
+  expect(responses[429].description).toBe('More than 1000 calls in 1h');
+  expect(Object.keys(responses[429].headers)).toEqual(['Retry-After', 'RateLimit-Policy', 'RateLimit']);
+  const { key } = await app.createKey('alice', { scopes: [] });
+  const refused = (await app.useKey(key)).body;
+  const { properties } = document.components.schemas.Problem;
+  expect(Object.keys(refused).filter((name) => !(name in properties))).toEqual([]);
+  expect(Object.keys(document.paths['/tools/list_api_keys'].post.responses)).toEqual(['200', 'default']);
+  await using unlimited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+  const { paths } = (await answerOf(await fetch(`${unlimited.url}/openapi.json`))).body;
+  expect(Object.keys(paths['/tools/get_data'].post.responses)).toEqual(['200', '403', 'default']);
+  expect(paths['/tools/get_data'].post.description).not.toContain('At most');
 });
 
 test('the description of revoke_api_key says that it works at once, and that the record stays', () => {

@@ -8,6 +8,7 @@ import type { InvalidInput, Problem } from '../../problem.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';
+import { describedWithNeeds } from './needs.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
@@ -22,7 +23,7 @@ export interface ToolHints {
 export interface ToolFacts {
   readonly name: string;
   readonly title: string;
-  /** Written for an agent: what it does, when to use it, what it needs. */
+  /** Written for an agent: what it does and when to use it. What its guards ask for is added. */
   readonly description: string;
   readonly annotations: ToolHints;
   /** The resource (`ui://…`) of the widget that shows the output. */
@@ -91,9 +92,11 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     return forWidget === undefined ? { json } : { json, widgetJson: JSON.stringify(forWidget) };
   }
 
+  const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, encode });
   return {
     ...facts,
-    ...operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, encode }),
+    ...operation,
+    description: describedWithNeeds(facts.description, operation),
     inputSchema: once(() => jsonSchemaOf(name, input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
   };
