@@ -220,7 +220,7 @@ function createApp(parts: AppParts): App {
         clock,
       }),
     }),
-    runTool: createToolRunner(log, inFlight, confirm),
+    runTool: createToolRunner(log, inFlight, confirm, sendBudget),
     confirm,
     sendText: createSendText(sendBudget),
     streams: createEventStreams(clock, sendBudget),

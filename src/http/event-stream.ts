@@ -4,12 +4,13 @@
 
 import type { Clock } from '../lib/runtime.ts';
 import { SECURITY_HEADERS } from './headers.ts';
-import { bytesInMemory, type SendBudget } from './send-budget.ts';
+import { bytesInMemory, filled, type Part, partsOf, readerOf, type Text, type TextReader } from './parts.ts';
+import type { SendBudget } from './send-budget.ts';
 
 export interface ServerEvent {
   /** `message` unless given. */
   readonly event?: string;
-  readonly data: string;
+  readonly data: Text;
 }
 
 /**
@@ -88,23 +89,19 @@ export const EVENT_STREAM_HEADERS = {
 };
 
 const LINE_END = /[\r\n]/;
-const utf8 = new TextEncoder();
 
-/** What stands before and after the data. */
-function framesOf({ event, data }: ServerEvent): readonly [string, string] {
-  // A line break in a field would let its writer forge events. JSON text never has one.
-  if (LINE_END.test(data) || (event !== undefined && LINE_END.test(event))) throw new Error('line break in an event');
-  return [event === undefined ? 'data: ' : `event: ${event}\ndata: `, '\n\n'];
+export function eventParts({ event = '', data }: ServerEvent): readonly Part[] {
+  const parts = partsOf(data);
+  // A line break in a field would let its writer forge events. JSON text, which is what is encoded, never has one.
+  if ([event, ...parts].some((part) => typeof part === 'string' && LINE_END.test(part))) {
+    throw new Error('line break in an event');
+  }
+  return [event === '' ? 'data: ' : `event: ${event}\ndata: `, ...parts, '\n\n'];
 }
 
-export function eventText(event: ServerEvent): string {
-  const [before, after] = framesOf(event);
-  return before + event.data + after;
-}
-
-/** What waits to be sent: texts, which have no copies as bytes before. */
+/** What waits to be sent. */
 interface Waiting {
-  readonly texts: readonly string[];
+  readonly text: TextReader;
   readonly bytes: number;
 }
 
@@ -112,8 +109,6 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   let queue: Waiting[] = [];
   let queuedBytes = 0;
   let heldBytes = 0; // of these, in the budget
-  let textsSent = 0; // of the first in the queue
-  let charsSent = 0; // of its next text
   let wanted = false; // the runtime has sent what it was given, and waits for more
   let isOpen = true; // takes events
   let lastMovedMs = clock.monotonicMs();
@@ -152,20 +147,12 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
     const piece = new Uint8Array(Math.min(PIECE_BYTES, 3 * queuedBytes)); // a character has at most three bytes
     let length = 0;
     for (let [first] = queue; first !== undefined; [first] = queue) {
-      const text = first.texts[textsSent] ?? '';
-      // Half a character at the end of the slice finds no room in the piece, after all others.
-      const { read, written } = utf8.encodeInto(text.slice(charsSent, charsSent + PIECE_BYTES), piece.subarray(length));
-      length += written;
-      charsSent += read;
-      if (charsSent < text.length) break; // the piece is full
-      charsSent = 0;
-      textsSent += 1;
-      if (textsSent < first.texts.length) continue;
-      textsSent = 0;
+      length += first.text.readInto(piece.subarray(length));
+      if (!first.text.isAtEnd) break; // the piece is full
       queue.shift();
       queuedBytes -= first.bytes;
     }
-    return length > PIECE_BYTES / 2 ? piece.subarray(0, length) : piece.slice(0, length);
+    return filled(piece, length);
   }
 
   function lower(bytes: number): void {
@@ -185,8 +172,8 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
     return all <= queueBytesMax && hold(all - OWN_BYTES);
   }
 
-  function put(texts: readonly string[], bytes: number): void {
-    queue.push({ texts, bytes });
+  function put(parts: readonly Part[], bytes: number): void {
+    queue.push({ text: readerOf(parts), bytes });
     queuedBytes += bytes;
     lastMovedMs = clock.monotonicMs();
     handOver();
@@ -205,9 +192,9 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
     const bytes = bytesOf(event.data);
     room = look(bytes, limits);
     if (room !== 'sent') return room;
-    const [before, after] = framesOf(event);
+    const parts = eventParts(event);
     beforePut();
-    put([before, event.data, after], bytes);
+    put(parts, bytes);
     return 'sent';
   }
 
@@ -268,4 +255,4 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   };
 }
 
-const bytesOf = (text: string): number => bytesInMemory(text) + EVENT_OVERHEAD_BYTES;
+const bytesOf = (text: Text): number => bytesInMemory(text) + EVENT_OVERHEAD_BYTES;

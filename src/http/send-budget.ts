@@ -32,10 +32,6 @@ export interface SendBudget {
   readonly heldBytes: number;
 }
 
-/** A text has one byte for each character in memory, or two if one of them needs two. */
-export const bytesInMemory = (text: string): number => (WIDE.test(text) ? 2 : 1) * text.length;
-const WIDE = /[^\0-\xff]/;
-
 interface Entry {
   bytes: number;
   readBytes: number;

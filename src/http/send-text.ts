@@ -1,31 +1,25 @@
 // Makes a response with a text as its body. A large one is encoded and handed out in pieces as the client reads, so that
 // what is held for it is known, counts against the budget for unread bytes, and is dropped when the client is too slow.
 
-import { bytesInMemory, type SendBudget } from './send-budget.ts';
+import { bytesInMemory, bytesInMemoryMax, filled, lengthOf, partsOf, readerOf, type Text } from './parts.ts';
+import type { SendBudget } from './send-budget.ts';
 
 /** Texts up to this many characters are left to the runtime, which keeps them until they are sent. */
 const SMALL_CHARS_MAX = 64 * 1024;
 /** Handed to the runtime at a time. */
-const PIECE_CHARS = 32 * 1024;
+const PIECE_BYTES = 32 * 1024;
 
 /**
- * Takes a text, or the parts of one. Null when the budget has no room for it: nothing is sent then. `onSent` runs once,
- * also then: when the last piece has been handed over, or the client is gone or was cut off. For a small text it runs at
- * once.
+ * Null when the budget has no room for the text: nothing is sent then. `onSent` runs once, also then: when the last piece
+ * has been handed over, or the client is gone or was cut off. For a small text it runs at once.
  */
-export type SendText = (
-  text: string | readonly string[],
-  init: ResponseInit,
-  onSent?: (() => void) | undefined,
-) => Response | null;
+export type SendText = (text: Text, init: ResponseInit, onSent?: (() => void) | undefined) => Response | null;
 
 const NOTHING = () => {};
 
 export function createSendText(budget: SendBudget): SendText {
-  const utf8 = new TextEncoder();
-
-  function inPieces(parts: readonly string[], chars: number, init: ResponseInit, onSent: () => void): Response | null {
-    const nextPiece = piecesOf(parts);
+  function inPieces(text: Text, init: ResponseInit, onSent: () => void): Response | null {
+    const reader = readerOf(partsOf(text));
     let stream: ReadableStreamDefaultController<Uint8Array> | undefined;
     const holding = budget.open(() => {
       stream?.error(new Error('the client reads too slowly'));
@@ -37,23 +31,23 @@ export function createSendText(budget: SendBudget): SendText {
       holding.release();
       onSent();
     }
-    // As many bytes as they may have: to count them, the parts are put together, and not for a text without room.
-    if (!holding.set(2 * chars)) {
+    // To count exactly, strings are put together, which isn't done for a text without room.
+    if (!holding.set(bytesInMemoryMax(text))) {
       onSent();
       return null;
     }
-    holding.set(parts.reduce((sum, part) => sum + bytesInMemory(part), 0));
+    holding.set(bytesInMemory(text));
     const body = new ReadableStream<Uint8Array>(
       {
         start(opened) {
           stream = opened;
         },
         pull(open) {
-          const { piece, isLast } = nextPiece();
-          const bytes = utf8.encode(piece);
-          holding.read(bytes.length);
-          open.enqueue(bytes);
-          if (!isLast) return;
+          const piece = new Uint8Array(PIECE_BYTES);
+          const bytes = reader.readInto(piece);
+          holding.read(bytes);
+          open.enqueue(filled(piece, bytes));
+          if (!reader.isAtEnd) return;
           open.close();
           end();
         },
@@ -65,31 +59,16 @@ export function createSendText(budget: SendBudget): SendText {
   }
 
   return (text, init, onSent = NOTHING) => {
-    const chars = typeof text === 'string' ? text.length : text.reduce((sum, { length }) => sum + length, 0);
-    if (chars > SMALL_CHARS_MAX) return inPieces(typeof text === 'string' ? [text] : text, chars, init, onSent);
+    const small = smallText(text);
+    if (small === null) return inPieces(text, init, onSent);
     onSent();
-    return new Response(typeof text === 'string' ? text : text.join(''), init);
+    return new Response(small, init);
   };
 }
 
-/** Returns a function that returns the next piece of the whole text, each time it is called. */
-function piecesOf(parts: readonly string[]) {
-  let at = 0; // which part
-  let from = 0; // which character of it
-  return () => {
-    let piece = '';
-    for (let part = parts[at]; part !== undefined && piece.length < PIECE_CHARS; part = parts[at]) {
-      const end = endOfPiece(part, from + PIECE_CHARS - piece.length);
-      piece += part.slice(from, end);
-      from = end;
-      if (from < part.length) continue;
-      at += 1;
-      from = 0;
-    }
-    return { piece, isLast: at === parts.length };
-  };
+/** Null when it is large, or has parts that are encoded. */
+function smallText(text: Text): string | null {
+  if (lengthOf(text) > SMALL_CHARS_MAX) return null;
+  if (typeof text === 'string') return text;
+  return text.every((part) => typeof part === 'string') ? text.join('') : null;
 }
-
-/** Not between the two halves of a character. */
-const endOfPiece = (text: string, end: number): number =>
-  end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800 ? end + 1 : Math.min(end, text.length);

@@ -51,9 +51,10 @@ export interface Keys {
   create(actor: Actor, input: NewKey): Promise<Result<MadeKey, Problem>>;
   /**
    * The actor's keys, newest first, with last uses that the store does not have yet. One list at a time is on its way to
-   * an actor; others wait for a while, and are then refused.
+   * an actor; others wait for a while, and are then refused. `take` gets one or more pages; when it returns false, it has
+   * no room for more, and the list is refused.
    */
-  list(actor: Actor, recipient: Recipient): Promise<Result<OwnKey[], Problem>>;
+  list(actor: Actor, recipient: Recipient, take: (page: readonly OwnKey[]) => boolean): Promise<Result<void, Problem>>;
   /**
    * Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids exist.
    */
@@ -156,23 +157,21 @@ export function createKeys(options: KeysOptions): Keys {
       return ok({ record, key });
     },
 
-    async list(actor, recipient) {
+    async list(actor, recipient, take) {
       const { userId, requestId } = actor;
       const turn = await lists.enter(personOf(actor), requestId);
       if (turn === null) return err({ code: 'overloaded' });
       recipient.holdUntilSent(turn.left);
       try {
-        const records = logged(await store.listByUser(userId, turn.goOn), requestId);
-        if (!records.ok) return records;
-        if (records.value === null) return err({ code: 'overloaded' });
         const nowMs = clock.nowMs();
-        return ok(
-          records.value.map((record) => ({
-            ...record,
-            lastUsedAtMs: lastUsed.of(record),
-            rotation: rotationAt(record, nowMs),
-          })),
-        );
+        const own = (record: ListedKey): OwnKey => ({
+          ...record,
+          lastUsedAtMs: lastUsed.of(record),
+          rotation: rotationAt(record, nowMs),
+        });
+        const listed = logged(await store.listByUser(userId, turn.goOn, (page) => take(page.map(own))), requestId);
+        if (!listed.ok) return listed;
+        return listed.value ? ok(undefined) : err({ code: 'overloaded' });
       } finally {
         turn.built();
       }

@@ -111,10 +111,14 @@ export interface KeyStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
   insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): StoreResult<'created' | 'limit_reached'>;
   /**
-   * Newest first; of equal age, the one inserted later first. If they are more than a page, it asks `goOn` before it
-   * reads them all; null if that said no.
+   * Newest first; of equal age, the one inserted later first. They are handed to `take` page by page. If they are more
+   * than a page, it asks `goOn` before it reads any further. False if either said no.
    */
-  listByUser(userId: string, goOn: () => Promise<boolean>): StoreResult<ListedKey[] | null>;
+  listByUser(
+    userId: string,
+    goOn: () => Promise<boolean>,
+    take: (page: readonly ListedKey[]) => boolean,
+  ): StoreResult<boolean>;
   /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
   deactivate(userId: string, keyId: string, origin: Origin): StoreResult<Changed | null>;
   /** Null: no such key of this owner. */

@@ -1,6 +1,7 @@
 // What the server does for each method, as a pure plan: a result, an error, or the call to make. Making the call, and
 // everything about HTTP, is left to the transports.
 
+import { type Text, wrapped } from '../http/parts.ts';
 import { once } from '../lib/memoize.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
@@ -26,7 +27,7 @@ import type { Resource, ResourceTemplate } from './resource.ts';
 export interface Methods {
   plan(request: RequestMessage, context: MessageContext): Plan;
   /** The members of a call's result, with those that the era adds to every result, and more of its `_meta`. */
-  withEraMembers(era: Era, members: string, type: ResultType, meta?: string): string;
+  withEraMembers(era: Era, members: Text, type: ResultType, meta?: string): Text;
 }
 
 /** 2026-07-28, basic, "Responses". */
@@ -174,11 +175,14 @@ export function createMethods(options: MethodsOptions): Methods {
       if (run !== undefined) return run(params, context);
       return failed(ERA_FACTS[context.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
     },
-    withEraMembers(era, members, type, meta) {
-      if (meta === undefined) return ERA_FACTS[era][type === 'complete' ? 'members' : 'inputRequiredMembers'] + members;
-      return (era === 'modern' ? modernMembers(type, meta) : `"_meta":{${meta}},`) + members;
-    },
+    withEraMembers: (era, members, type, meta) => wrapped(eraMembers(era, type, meta), members, ''),
   };
+}
+
+/** The members that the era adds to every result. `meta`: more members of `_meta`. */
+function eraMembers(era: Era, type: ResultType, meta: string | undefined): string {
+  if (meta === undefined) return ERA_FACTS[era][type === 'complete' ? 'members' : 'inputRequiredMembers'];
+  return era === 'modern' ? modernMembers(type, meta) : `"_meta":{${meta}},`;
 }
 
 const contentsOf = (

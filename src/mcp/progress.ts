@@ -3,6 +3,7 @@
 import type { RequestContext } from '../http/context.ts';
 import type { EventStream } from '../http/event-stream.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
+import type { Text } from '../http/parts.ts';
 import { notificationText } from './message.ts';
 import type { ProgressToken } from './plan.ts';
 
@@ -52,7 +53,7 @@ export function progressResponse(streams: EventStreams, context: RequestContext,
     /**
      * Ends the stream with the answer, or with `refusal` when there is no room for it; undefined if there is no stream.
      */
-    finish(data: string, refusal: () => string): Response | undefined {
+    finish(data: Text, refusal: () => Text): Response | undefined {
       progress.stop();
       if (stream === undefined) return undefined;
       const isSent = stream.close({ event: 'message', data }) || stream.close({ event: 'message', data: refusal() });

@@ -2,6 +2,7 @@
 
 import { challengeFor } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
+import { lengthOf, Quoted, type Text } from '../http/parts.ts';
 import { type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import type { Operation } from '../tools/core/operation.ts';
 import type { ToolResult } from '../tools/core/run.ts';
@@ -71,13 +72,16 @@ export function deniedError(problem: Problem): RpcError {
 /**
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded with the call.
  */
-export function toolResultMembers(answer: ToolResult): string {
+export function toolResultMembers(answer: ToolResult): Text {
   if (!answer.ok) return refusalMembers(sentenceOf(answer.error), hintOf(answer.error));
   const { value } = answer;
   if ('json' in value) {
     return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
   }
-  return 'inputRequired' in value ? value.inputRequired : value.contentJson.slice(1, -1);
+  if ('inputRequired' in value) return value.inputRequired;
+  if ('contentJson' in value) return value.contentJson.slice(1, -1);
+  const quoted = value.parts.map((part) => new Quoted(part));
+  return ['"content":[{"type":"text","text":"', ...quoted, '"}],"structuredContent":', ...value.parts];
 }
 
 /** The members of a result that says why there is none, and in a block of its own, what would help. */
@@ -115,7 +119,7 @@ export interface Answered {
 }
 
 /** The message that answers a call. */
-export function callResultText(methods: Methods, answered: Answered, result: ToolResult): string {
+export function callResultText(methods: Methods, answered: Answered, result: ToolResult): Text {
   const { id, era, requestId, operation } = answered;
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
   const error = result.ok ? undefined : problemError(result.error, requestId);
@@ -131,12 +135,15 @@ function metaOf(result: ToolResult): string | undefined {
 }
 
 /** A prompt's JSON is the result itself. */
-const resultMembers = ({ kind }: Answered['operation'], result: ToolResult): string =>
+const resultMembers = ({ kind }: Answered['operation'], result: ToolResult): Text =>
   kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
 
 /** The text that answers a call has at least this many characters: a tool's JSON is in it twice (toolResultMembers). */
-export const resultCharsMin = (result: ToolResult, { kind }: Operation): number =>
-  result.ok && 'json' in result.value ? (kind === 'tool' ? 2 : 1) * result.value.json.length : 0;
+export function resultCharsMin(result: ToolResult, { kind }: Operation): number {
+  if (!result.ok) return 0;
+  if ('parts' in result.value) return 2 * lengthOf(result.value.parts);
+  return 'json' in result.value ? (kind === 'tool' ? 2 : 1) * result.value.json.length : 0;
+}
 
 /** The challenge for a user's tool or prompt without a valid token: the one refusal that a client can mend by itself. */
 export function oauthChallenge(

@@ -6,9 +6,10 @@ import { challengeFor } from '../http/challenge.ts';
 import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
-import { EVENT_STREAM_HEADERS, eventText } from '../http/event-stream.ts';
+import { EVENT_STREAM_HEADERS, eventParts } from '../http/event-stream.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
+import { lengthOf, partsOf, type Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Handler } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
@@ -59,17 +60,16 @@ export function mcpRoute(options: McpRouteOptions): Handler {
    */
   function tryReply(
     context: RequestContext,
-    text: string | readonly string[],
+    text: Text,
     { status = 200, rateLimit, onSent }: ReplyOptions = {},
   ): Response | null {
     if (status === 200 && !takesJson(context)) {
-      const data = typeof text === 'string' ? text : text.join('');
-      return sendText(eventText({ event: 'message', data }), { headers: EVENT_STREAM_HEADERS }, onSent);
+      return sendText(eventParts({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS }, onSent);
     }
     return sendText(text, { status, headers: responseHeaders(rateLimit) }, onSent);
   }
 
-  const reply = (context: RequestContext, text: string | readonly string[], options?: ReplyOptions): Response =>
+  const reply = (context: RequestContext, text: Text, options?: ReplyOptions): Response =>
     tryReply(context, text, options) ?? problemResponse(OVERLOADED, context.requestId);
 
   function answerRequest(context: RequestContext, incoming: IncomingRequest): Awaitable<Response> {
@@ -158,7 +158,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
         if (message.kind === 'invalid') answers.push({ id: message.id, text: errorText(message.id, message.error) });
         if (message.kind !== 'request') continue;
         const answer = await batchAnswer(context, message, chars >= BATCH_CHARS_MAX);
-        chars += answer.text.length;
+        chars += lengthOf(answer.text);
         answers.push(answer);
       }
     } catch (bug) {
@@ -177,7 +177,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
 
   function replyBatch(context: RequestContext, answers: readonly BatchAnswer[]): Response {
     const onSent = () => release(answers);
-    const parts = answers.flatMap(({ text }, index) => [index === 0 ? '[' : ',', text]);
+    const parts = answers.flatMap(({ text }, index) => [index === 0 ? '[' : ',', ...partsOf(text)]);
     return reply(context, [...parts, ']'], { onSent });
   }
 
@@ -244,7 +244,7 @@ function release(answers: readonly BatchAnswer[]): void {
 
 interface BatchAnswer {
   readonly id: Id | undefined;
-  readonly text: string;
+  readonly text: Text;
   /** Only of a call that succeeded. */
   readonly success?: { readonly call: Call; readonly answered: Answered };
 }

@@ -9,6 +9,7 @@ import { metaApiKey } from '../http/credentials.ts';
 import { EVENT_STREAM_HEADERS, type Sent } from '../http/event-stream.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
+import type { Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
 import { type Awaitable, chain, err, type Result } from '../lib/result.ts';
@@ -177,7 +178,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   }
 
   /** Sends an answer, or why it can't be had here. A client that leaves even that unread is cut off. */
-  function send({ stream }: Session, textOf: () => string, refusal: (why: Sent) => string, charsMin?: number): void {
+  function send({ stream }: Session, textOf: () => Text, refusal: (why: Sent) => Text, charsMin?: number): void {
     const sent = stream.send(() => ({ event: 'message', data: textOf() }), charsMin);
     if (sent === 'sent') return;
     if (stream.send(() => ({ event: 'message', data: refusal(sent) })) !== 'sent') stream.cut();

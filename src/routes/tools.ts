@@ -6,6 +6,7 @@ import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
+import type { Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
@@ -78,8 +79,9 @@ interface MadeCall extends Perishable {
   readonly call: Call;
 }
 
-function textOf(answer: Output): string {
+function textOf(answer: Output): Text {
   if ('json' in answer) return answer.json;
+  if ('parts' in answer) return answer.parts;
   if ('contentJson' in answer) return answer.contentJson;
   throw new Error('over REST nobody can be asked');
 }

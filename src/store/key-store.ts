@@ -185,13 +185,15 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
   };
 
   /** Begins anew, because the next page is larger than the first one was. */
-  async function everyPage(userId: string): DbResult<ListedKey[]> {
-    const records: ListedKey[] = [];
+  async function everyPage(userId: string, take: (page: readonly ListedKey[]) => boolean): DbResult<boolean> {
     for (let last: Row | undefined; ; ) {
       const rows = await listPage(LIST_PAGE, userId, last);
       if (!rows.ok) return rows;
-      for (const row of rows.value) records.push(listedOf(row));
-      if (rows.value.length < LIST_PAGE_ROWS_MIN) return ok(records);
+      // In small slices: of a large one, what is made of it is large, and stays in memory for longer.
+      for (let from = 0; from < rows.value.length; from += LIST_PAGE_ROWS_MIN) {
+        if (!take(rows.value.slice(from, from + LIST_PAGE_ROWS_MIN).map(listedOf))) return ok(false);
+      }
+      if (rows.value.length < LIST_PAGE_ROWS_MIN) return ok(true);
       last = rows.value.at(-1);
     }
   }
@@ -221,11 +223,11 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
       return mine.ok ? ok(mine.value.length > 0 ? 'created' : 'limit_reached') : mine;
     },
 
-    async listByUser(userId, goOn) {
+    async listByUser(userId, goOn, take) {
       const first = await listPage(LIST_FIRST_PAGE, userId);
       if (!first.ok) return first;
-      if (first.value.length < LIST_PAGE_ROWS_MIN) return ok(first.value.map(listedOf));
-      return (await goOn()) ? everyPage(userId) : ok(null);
+      if (first.value.length < LIST_PAGE_ROWS_MIN) return ok(take(first.value.map(listedOf)));
+      return (await goOn()) ? everyPage(userId, take) : ok(false);
     },
 
     deactivate: (userId, keyId, origin) => change(DEACTIVATE, [keyId, userId, JSON.stringify(origin)]),

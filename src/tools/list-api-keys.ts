@@ -2,9 +2,9 @@
 
 import * as v from 'valibot';
 import { actorOf } from '../guards/user-jwt.ts';
+import type { OwnKey } from '../keys/operations.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { Rotation } from '../keys/rotation.ts';
-import { ok } from '../lib/result.ts';
 import { epochMs } from './core/schema.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
@@ -45,26 +45,22 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     widget: 'ui://widget/api-keys-list.html',
     input: v.strictObject({}),
     output: v.strictObject({ keys: v.array(item) }),
-    async run(_input, call) {
-      const records = await keys.list(actorOf(call), call);
-      if (!records.ok) return records;
-      return ok({
-        keys: records.value.map((key) => ({
-          id: key.id,
-          name: key.name,
-          scopes: [...key.scopes],
-          active: key.active,
-          fingerprint: fingerprintOf(key.keyHash),
-          createdAt: key.createdAtMs,
-          expiresAt: key.expiresAtMs,
-          ...(key.lastUsedAtMs !== null && { lastUsedAt: key.lastUsedAtMs }),
-          ...(key.rotation !== null && { rotation: shown(key.rotation) }),
-        })),
-      });
-    },
+    runInPages: (_input, call, add) => keys.list(actorOf(call), call, (page) => add({ keys: page.map(shown) })),
   });
 
-const shown = ({ state, previousUntilMs, otherFingerprint }: Rotation) => ({
+const shown = (key: OwnKey) => ({
+  id: key.id,
+  name: key.name,
+  scopes: [...key.scopes],
+  active: key.active,
+  fingerprint: fingerprintOf(key.keyHash),
+  createdAt: key.createdAtMs,
+  expiresAt: key.expiresAtMs,
+  ...(key.lastUsedAtMs !== null && { lastUsedAt: key.lastUsedAtMs }),
+  ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
+});
+
+const shownRotation = ({ state, previousUntilMs, otherFingerprint }: Rotation) => ({
   state,
   ...(previousUntilMs !== null && { previousUntil: previousUntilMs }),
   otherFingerprint,

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { RequestContext } from '../../src/http/context.ts';
-import { EVENT_BYTES_MAX, eventText } from '../../src/http/event-stream.ts';
+import { EVENT_BYTES_MAX, eventParts, type ServerEvent } from '../../src/http/event-stream.ts';
 import { createEventStreams } from '../../src/http/keep-alive.ts';
 import { createSendBudget } from '../../src/http/send-budget.ts';
 import { createLog } from '../../src/log/log.ts';
@@ -11,6 +11,7 @@ import { NO_CONNECTION } from '../support/peer.ts';
 import { until } from '../support/until.ts';
 
 const MiB = 1024 * 1024;
+const eventText = (event: ServerEvent) => eventParts(event).join('');
 
 test('an event is its name, its data and an empty line', () => {
   expect(eventText({ event: 'endpoint', data: '/messages' })).toBe('event: endpoint\ndata: /messages\n\n');

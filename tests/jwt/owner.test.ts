@@ -115,7 +115,7 @@ describe('a member who uses up his turns', () => {
     await using app = await createTestApp({ env });
     const { keys } = app.service.keyDomain;
     const never = { holdUntilSent: () => {} };
-    await keys.list(actorFor('acme', 'alice'), never);
+    await keys.list(actorFor('acme', 'alice'), never, () => true);
     const bob = await app.call('list_api_keys', {}, await member(app, 'bob'));
     expect(bob.status).toBe(200);
   });

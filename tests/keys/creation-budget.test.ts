@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { KEYS_PER_USER_MAX } from '../../src/keys/operations.ts';
 import { call, post } from '../support/mcp.ts';
-import { actorFor, bearer, createTestApp, insertKey, NOBODY, type TestApp } from '../support/test-app.ts';
+import { actorFor, bearer, createTestApp, insertKey, listedKeys, type TestApp } from '../support/test-app.ts';
 
 const BURST = 2000;
 const PER_S = 20;
@@ -31,8 +31,7 @@ test('a user who holds all the keys he may can replace them all at once', async 
   const actor = actorFor('alice');
   for (let round = 0; round < 2; round += 1) {
     for (let n = 0; n < KEYS_PER_USER_MAX; n += 1) await insertKey(app, 'alice');
-    const listed = await keys.list(actor, NOBODY);
-    const ids = listed.ok ? listed.value.map(({ id }) => id) : [];
+    const ids = (await listedKeys(app, actor)).map(({ id }) => id);
     expect(ids).toHaveLength(KEYS_PER_USER_MAX);
     for (const id of ids) expect(await keys.delete(actor, id)).toEqual({ ok: true, value: undefined });
   }

@@ -219,7 +219,9 @@ describe('a client that goes away', () => {
     const steered = steeredTool();
     const request = new AbortController();
     const credentials = { xApiKey: null, bearer: null, metaApiKey: null };
-    const answer = runOperation(steered.tool, {}, new Call('r', credentials, () => 'here'), request);
+    const clock = testClock();
+    const budget = createSendBudget(clock, createLog({ level: 'error', clock, write: async () => {} }));
+    const answer = runOperation(steered.tool, {}, new Call('r', credentials, () => 'here'), budget, request);
     steered.finish();
     expect(await answer).toMatchObject({ ok: true });
     await Bun.sleep(0);

@@ -9,7 +9,7 @@ import { ok } from '../../src/lib/result.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import { call, eventReader, modern, openSse, post, postRaw, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
-import { actorFor, createTestApp, insertKey, NOBODY, type TestApp } from '../support/test-app.ts';
+import { actorFor, createTestApp, insertKey, listedKeys, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 /** With this bound no poll comes by itself while a test runs. */
@@ -148,8 +148,8 @@ describe.each(Object.entries(TRANSPORTS))('%s', (_, use) => {
     started.during = () => app.clock.sleep(LAG_MAX_MS);
     const answers = await use(started);
     for (const seen of answers) expect(seen).toBe('success');
-    const listed = await app.service.keyDomain.keys.list(actorFor('alice'), NOBODY);
-    expect(listed.ok && listed.value[0]?.lastUsedAtMs).toBe(calledAtMs);
+    const [listed] = await listedKeys(app, actorFor('alice'));
+    expect(listed?.lastUsedAtMs).toBe(calledAtMs);
     const { headers } = await app.call('quick', {}, { 'x-api-key': key });
     expect(headers.get('ratelimit')).toStartWith(`"key";r=${1000 - answers.length - 1};`);
   });

@@ -154,5 +154,10 @@ function collect(stream: ReadableStream<Uint8Array>, onText: (all: string) => vo
 }
 
 /** Resident memory of a process. Linux only. */
-export const residentMbOf = (pid: number): number =>
-  Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+export const residentMbOf = (pid: number): number => memoryMb(pid, /^VmRSS:\s+(\d+) kB$/m);
+
+/** The most that was resident at any time. */
+export const peakResidentMbOf = (pid: number): number => memoryMb(pid, /^VmHWM:\s+(\d+) kB$/m);
+
+const memoryMb = (pid: number, line: RegExp): number =>
+  Number(line.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;

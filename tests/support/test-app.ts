@@ -3,6 +3,7 @@
 import type { Service, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
 import type { Actor, Caller } from '../../src/keys/actor.ts';
+import type { OwnKey } from '../../src/keys/operations.ts';
 import {
   type TestApp as PublicTestApp,
   readResponse,
@@ -91,5 +92,11 @@ export async function insertKey({ service }: TestApp, userId: string, scopes: re
 /** Headers that carry a user token of `sub`. */
 export const bearer = async (app: TestApp, sub: string) => ({ authorization: `Bearer ${await app.token(sub)}` });
 
-/** For lists whose response nobody waits for. */
-export const NOBODY = { holdUntilSent: (release: () => void) => release() };
+/** The keys of a user as the key domain lists them. */
+export async function listedKeys({ service }: TestApp, actor: Actor): Promise<OwnKey[]> {
+  const listed: OwnKey[] = [];
+  const nobody = { holdUntilSent: (release: () => void) => release() };
+  const result = await service.keyDomain.keys.list(actor, nobody, (page) => listed.push(...page) > 0);
+  if (!result.ok) throw new Error(result.error.code);
+  return listed;
+}

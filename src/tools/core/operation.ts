@@ -3,6 +3,7 @@
 
 import { addTo, type Credential, type Guard } from '../../guards/guard.ts';
 import type { UserIdentity } from '../../guards/user-jwt.ts';
+import type { SendBudget } from '../../http/send-budget.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
 import type { RateLimitState } from '../../lib/rate-limit.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../../lib/result.ts';
@@ -19,6 +20,8 @@ export type Output = CompleteOutput | { readonly inputRequired: string };
 
 export type CompleteOutput =
   | { readonly json: string; readonly widgetJson?: string } // with what is for the widget alone
+  /** A long output, as UTF-8. */
+  | { readonly parts: readonly Uint8Array[] }
   | { readonly contentJson: string; readonly isError: boolean };
 
 export interface Operation {
@@ -32,8 +35,8 @@ export interface Operation {
   readonly timeoutMs: number;
   /** The rate limit as answers show it when the call was refused before it; null: there is none. */
   readonly fullQuota: RateLimitState | null;
-  /** Guards, then input, then run, then output check. Use the runner. */
-  readonly invoke: (input: unknown, call: Call) => Awaitable<Result<Output, Problem>>;
+  /** Guards, then input, then run, then output check. A long output counts against `budget` while it grows. Use the runner. */
+  readonly invoke: (input: unknown, call: Call, budget: SendBudget) => Awaitable<Result<Output, Problem>>;
 }
 
 interface Parts<Kind, Added extends object, I, O> {
@@ -41,7 +44,7 @@ interface Parts<Kind, Added extends object, I, O> {
   readonly name: string;
   readonly timeoutMs: number | undefined;
   readonly parse: (input: unknown) => Result<I, InvalidInput>;
-  readonly run: (input: I, context: Call & Added) => Awaitable<Result<O, Problem | InputRequired>>;
+  readonly run: (input: I, context: Call & Added, budget: SendBudget) => Awaitable<Result<O, Problem | InputRequired>>;
   readonly encode: (output: O, call: Call) => CompleteOutput;
 }
 
@@ -62,11 +65,12 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
   interface Running {
     readonly input: I;
     readonly context: Call & Added;
+    readonly budget: SendBudget;
   }
 
   function afterGuards(
     guarded: Result<Added, Problem>,
-    { raw, call }: { readonly raw: unknown; readonly call: Call },
+    { raw, call, budget }: { readonly raw: unknown; readonly call: Call; readonly budget: SendBudget },
   ): Awaitable<Result<Output, Problem>> {
     if (!guarded.ok) {
       if (guarded.error.code === 'rate_limited') call.rateLimit = guarded.error.rateLimit ?? call.rateLimit;
@@ -74,7 +78,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     }
     const parsed = parse(raw);
     if (!parsed.ok) return parsed;
-    const running = { input: parsed.value, context: addTo(call, guarded.value) };
+    const running = { input: parsed.value, context: addTo(call, guarded.value), budget };
     return chain(
       call.asking?.resume(() => subjectOf(running)),
       start,
@@ -83,7 +87,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
   }
 
   const start = (problem: Problem | undefined, running: Running) =>
-    problem === undefined ? chain(run(running.input, running.context), finish, running) : err(problem);
+    problem === undefined ? chain(run(running.input, running.context, running.budget), finish, running) : err(problem);
 
   function finish(result: Result<O, Problem | InputRequired>, running: Running): Awaitable<Result<Output, Problem>> {
     if (result.ok) return ok(encode(result.value, running.context));
@@ -106,7 +110,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     requiredScopes: guard.requiredScopes ?? [],
     timeoutMs,
     fullQuota: guard.fullQuota ?? null,
-    invoke: (raw, call) => chain(guard(call), afterGuards, { raw, call }),
+    invoke: (raw, call, budget) => chain(guard(call), afterGuards, { raw, call, budget }),
   };
 }
 

@@ -1,5 +1,6 @@
 // The one way to run a tool or a prompt, for REST and every MCP era: within its time, with bugs caught.
 
+import type { SendBudget } from '../../http/send-budget.ts';
 import type { InFlight } from '../../lib/in-flight.ts';
 import { type Awaitable, err, isPromise, type Result } from '../../lib/result.ts';
 import type { Log } from '../../log/log.ts';
@@ -14,16 +15,20 @@ import type { Operation, Output } from './operation.ts';
  */
 export type AbortSource = Pick<Request, 'signal'>;
 
-/** Runs an operation within its time. `canceller` aborts it early, when nobody waits for its answer any more. */
+/**
+ * Runs an operation within its time. A long output counts against `budget` while it grows. `canceller` aborts it early,
+ * when nobody waits for its answer any more.
+ */
 export function runOperation(
   operation: Operation,
   input: unknown,
   call: Call,
+  budget: SendBudget,
   canceller?: AbortSource,
-): Awaitable<Result<Output, Problem>> {
+): Awaitable<ToolResult> {
   call.tool = operation.name;
   if (operation.fullQuota !== null) call.rateLimit = operation.fullQuota;
-  const answer = operation.invoke(input, call);
+  const answer = operation.invoke(input, call, budget);
   return isPromise(answer) ? runWithTimeout(operation, call, answer, canceller?.signal) : answer;
 }
 
@@ -54,7 +59,12 @@ function runWithTimeout(
 
 export type ToolResult = Result<Output, Problem>;
 
-export type RunTool = typeof runOperation;
+export type RunTool = (
+  operation: Operation,
+  input: unknown,
+  call: Call,
+  canceller?: AbortSource,
+) => Awaitable<ToolResult>;
 
 /**
  * Runs tools and prompts. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that it is in,
@@ -62,7 +72,7 @@ export type RunTool = typeof runOperation;
  * request was answered before (202, or an event stream). A success that took a while is confirmed. What a call holds until
  * its response has left is released here if it fails; if it succeeds, whoever sends the response takes it over.
  */
-export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm): RunTool {
+export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm, budget: SendBudget): RunTool {
   function failed(error: unknown, { kind, name }: Operation, call: Call): ToolResult {
     log.error('internal error', { requestId: call.requestId, traceId: call.traceId, [kind]: name, error });
     return over(err({ code: 'internal' }), call);
@@ -96,7 +106,7 @@ export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm)
 
   return (operation, input, call, canceller) => {
     try {
-      const answer = runOperation(operation, input, call, canceller);
+      const answer = runOperation(operation, input, call, budget, canceller);
       return isPromise(answer) ? finished(answer, operation, call) : over(answer, call);
     } catch (error) {
       return failed(error, operation, call);

@@ -10,7 +10,8 @@ import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';
 import { describedWithNeeds } from './needs.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
-import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
+import { encodePages } from './pages.ts';
+import { type JsonSchema, jsonSchemaOf, type ObjectSchema, type Parse, parserOf } from './schema.ts';
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -51,6 +52,21 @@ interface WithOutput<Added extends object, I extends ObjectSchema, O extends Obj
   ) => Awaitable<Result<v.InferInput<O>, Problem | InputRequired>>;
 }
 
+interface InPages<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
+  readonly input: I;
+  /** An object whose one field is a list. */
+  readonly output: O;
+  /**
+   * Hands out the list in one or more pages, each of them an output of its own. When `add` is false there is no room for
+   * the list, and it fails as `overloaded`.
+   */
+  readonly runInPages: (
+    input: v.InferOutput<I>,
+    context: Call & Added,
+    add: (page: v.InferInput<O>) => boolean,
+  ) => Promise<Result<void, Problem>>;
+}
+
 interface WithContent<Added extends object, I extends ObjectSchema> extends ToolFacts {
   readonly input: I;
   readonly output?: undefined;
@@ -61,8 +77,8 @@ interface WithContent<Added extends object, I extends ObjectSchema> extends Tool
 }
 
 /**
- * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks. Throws an Error for a
- * `timeoutMs` that no timer can keep.
+ * Makes a tool behind `guard`. With `output`, `run` returns that object, or `runInPages` hands it out; without, `run`
+ * returns content blocks. Throws an Error for a `timeoutMs` that no timer can keep.
  *
  * The guard is a separate argument because TypeScript infers from left to right: `run` then knows what the guard adds.
  * When no overload fits, the compiler explains why the last one doesn't, so the last is the one that most tools use.
@@ -73,26 +89,47 @@ export function defineTool<Added extends object, I extends ObjectSchema>(
 ): Tool;
 export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
   guard: Guard<Call, Added>,
+  definition: InPages<Added, I, O>,
+): Tool;
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
+  guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O>,
 ): Tool;
 export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
   guard: Guard<Call, Added>,
-  definition: WithOutput<Added, I, O> | WithContent<Added, I>,
+  definition: WithOutput<Added, I, O> | InPages<Added, I, O> | WithContent<Added, I>,
 ): Tool {
-  const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
+  const any = definition as WithOutput<Added, I, O> & Partial<InPages<Added, I, O>>;
+  const { input, output, run, runInPages, timeoutMs, ...facts } = any;
   const { name } = facts;
   const parse = parserOf(input);
   const check = output === undefined ? null : parserOf(output);
 
   function encode(returned: unknown, { forWidget }: Call): CompleteOutput {
     if (check === null) return encodedContent(returned as ToolContent);
-    const checked = check(returned);
-    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
-    const json = JSON.stringify(checked.value);
+    const json = encodeOutput(returned, check);
     return forWidget === undefined ? { json } : { json, widgetJson: JSON.stringify(forWidget) };
   }
 
-  const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, encode });
+  function encodeOutput(value: unknown, parseOutput: Parse<O>): string {
+    const checked = parseOutput(value);
+    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
+    return JSON.stringify(checked.value);
+  }
+
+  const about = { kind: 'tool', name, timeoutMs, parse } as const;
+  const operation =
+    runInPages === undefined || check === null
+      ? operationOf(guard, { ...about, run, encode })
+      : operationOf(guard, {
+          ...about,
+          run(value, context, budget) {
+            const encodePage = (page: v.InferInput<O>) => encodeOutput(page, check);
+            return encodePages((add) => runInPages(value, context, add), encodePage, budget);
+          },
+          encode: (encoded) => encoded,
+        });
+
   return {
     ...facts,
     ...operation,

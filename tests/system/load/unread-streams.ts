@@ -2,6 +2,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createClient } from '@libsql/client/sqlite3';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
@@ -88,8 +89,15 @@ function readUntil(client: DeafClient, pattern: RegExp): string {
   }
 }
 
-/** A folder with a database in which USER has `keys` keys, with scopes of `scopeChars` characters together. */
-export async function folderWithKeys(keys: number, scopeChars: number): Promise<string> {
+/**
+ * A folder with a database in which USER has `keys` keys, with scopes of `scopeChars` characters together, and so has
+ * each of `others`.
+ */
+export async function folderWithKeys(
+  keys: number,
+  scopeChars: number,
+  others: readonly string[] = [],
+): Promise<string> {
   const folder = temporaryFolder();
   await using app = await createTestApp({ store: { env: () => databaseIn(folder), async [Symbol.asyncDispose]() {} } });
   const scopes = Array.from({ length: scopeChars / 100 }, (_, index) => `${index}`.padEnd(100, 'x'));
@@ -97,8 +105,15 @@ export async function folderWithKeys(keys: number, scopeChars: number): Promise<
     const made = await app.service.keyDomain.keys.create(actorFor(USER), { name: 'n', scopes });
     if (!made.ok) throw new Error(made.error.code);
   }
+  const database = createClient({ url: databaseIn(folder).DATABASE_URL });
+  for (const other of others) await database.execute({ sql: COPY_KEYS, args: [other, USER] });
+  database.close();
   return folder;
 }
+
+const COPY_KEYS = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT lower(hex(randomblob(16))), ?1, name, lower(hex(randomblob(32))), scopes, active, created_at_ms
+FROM api_keys WHERE user_id = ?2`;
 
 export const databaseIn = (folder: string) => ({ DATABASE_URL: `file:${join(folder, 'keys.db')}` });
 

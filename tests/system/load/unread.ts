@@ -3,7 +3,7 @@
 import { callOver, userHeaders } from '../../support/client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
 import { rawPost } from '../../support/raw.ts';
-import { type Runtime, residentMbOf, startServer } from '../../support/server-process.ts';
+import { peakResidentMbOf, type Runtime, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { databaseIn, folderWithKeys, USER } from './unread-streams.ts';
 
@@ -12,7 +12,7 @@ const HONEST_CALLS = 50;
 export interface UnreadReport {
   /** HTTP statuses that the clients got. */
   readonly statuses: readonly string[];
-  /** With all of them connected and none of them reading. */
+  /** The most that was resident at any time, with all of them connected and none of them reading. */
   readonly residentMb: number;
   /** Of a key's calls beside them. */
   readonly medianMs: number;
@@ -21,27 +21,39 @@ export interface UnreadReport {
 interface Unread {
   /** Where the server's data is; an empty folder unless given. */
   readonly folder?: () => Promise<string>;
-  /** What the clients send. */
-  readonly request: () => Promise<string>;
+  /** What the clients send, in turn. */
+  readonly requests: () => Promise<readonly string[]>;
 }
 
 const USER_LIST = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'list_api_keys', arguments: {} } };
-/** A thousand keys with the most scopes that they may have. */
-const largestLists = () => folderWithKeys(1000, 2000);
+const OTHERS = Array.from({ length: 19 }, (_, index) => `user ${index}`);
+/** A thousand keys with the most scopes that they may have, for each user. */
+const largestLists = () => folderWithKeys(1000, 2000, OTHERS);
 
 export const UNREAD: Readonly<Record<string, Unread>> = {
-  'a batch that reads a page a hundred times': { request: async () => rawPost('/mcp', pageBatch()) },
+  'a batch that reads a page a hundred times': { requests: async () => [rawPost('/mcp', pageBatch())] },
   'the largest list, over REST': {
     folder: largestLists,
-    request: async () => rawPost('/tools/list_api_keys', '{}', await authorization()),
+    requests: () => restLists([USER]),
   },
   'the largest list, over MCP': {
     folder: largestLists,
-    request: async () => rawPost('/mcp', JSON.stringify(USER_LIST), await authorization()),
+    requests: () => mcpLists([USER]),
   },
 };
 
-const authorization = async () => ({ Authorization: (await userHeaders(USER)).authorization });
+export const UNREAD_OF_MANY: Readonly<Record<string, Unread>> = {
+  'the largest lists of 20 users, over REST': { folder: largestLists, requests: () => restLists([USER, ...OTHERS]) },
+  'the largest lists of 20 users, over MCP': { folder: largestLists, requests: () => mcpLists([USER, ...OTHERS]) },
+};
+
+const restLists = (users: readonly string[]) => listsOf(users, '/tools/list_api_keys', '{}');
+const mcpLists = (users: readonly string[]) => listsOf(users, '/mcp', JSON.stringify(USER_LIST));
+
+const listsOf = (users: readonly string[], path: string, body: string): Promise<string[]> =>
+  Promise.all(
+    users.map(async (user) => rawPost(path, body, { Authorization: (await userHeaders(user)).authorization })),
+  );
 
 function pageBatch(): string {
   return JSON.stringify(
@@ -61,7 +73,7 @@ export async function unread(what: Unread, clients: number, runtime: Runtime = '
     runtime,
     env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', ...(folder !== undefined && databaseIn(folder)) },
   });
-  const request = await what.request();
+  const requests = await what.requests();
   const { body } = await callOver(
     server.url,
     'create_api_key',
@@ -71,7 +83,8 @@ export async function unread(what: Unread, clients: number, runtime: Runtime = '
   const deaf: DeafClient[] = [];
   const statuses = new Set<string>();
   try {
-    for (let index = 0; index < clients; index += 1) deaf.push(deafClient(server.url, request));
+    for (let index = 0; index < clients; index += 1)
+      deaf.push(deafClient(server.url, requests[index % requests.length] ?? ''));
     for (const client of deaf) statuses.add(client.read('HTTP/1.1 200'.length).slice(-3));
     const tookMs: number[] = [];
     for (let call = 0; call < HONEST_CALLS; call += 1) {
@@ -81,7 +94,7 @@ export async function unread(what: Unread, clients: number, runtime: Runtime = '
       tookMs.push(performance.now() - startedMs);
     }
     const medianMs = tookMs.sort((a, b) => a - b)[HONEST_CALLS / 2] ?? Number.NaN;
-    return { statuses: [...statuses].sort(), residentMb: residentMbOf(server.pid), medianMs };
+    return { statuses: [...statuses].sort(), residentMb: peakResidentMbOf(server.pid), medianMs };
   } finally {
     for (const client of deaf) client[Symbol.dispose]();
   }
