@@ -53,14 +53,19 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
 /** The JSON-RPC error of a problem, if it is reported as one. */
 export function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
   const code = REPORTED_AS[problem.code];
-  if (typeof code !== 'number') return undefined;
-  return { code, message: publicPart(problem).detail, data: { requestId } };
+  return typeof code === 'number' ? rpcError(code, problem, requestId) : undefined;
 }
+
+const rpcError = (code: number, problem: Problem, requestId: string): RpcError => ({
+  code,
+  message: sentenceOf(problem),
+  data: { requestId, issues: 'issues' in problem ? problem.issues : undefined },
+});
 
 /** The JSON-RPC error of a prompt's problem: an agent does not read it, and there is no in-band form. */
 function promptError(problem: Problem, requestId: string): RpcError {
-  if (problem.code !== 'invalid_input') return rpcErrorOf(problem, requestId) ?? deniedError(problem);
-  return { code: CODES.invalidParams, message: sentenceOf(problem), data: { issues: problem.issues } };
+  if (problem.code === 'invalid_input') return rpcError(CODES.invalidParams, problem, requestId);
+  return rpcErrorOf(problem, requestId) ?? deniedError(problem);
 }
 
 /** A denial of anything but a tool call, for which there is no in-band form. */
@@ -93,7 +98,7 @@ export function refusalMembers(sentence: string, hint: string | null = null): st
 /** The sentence that REST has as `detail`; for bad input, with what is wrong and where. */
 function sentenceOf(problem: Problem): string {
   const { detail } = publicPart(problem);
-  if (problem.code !== 'invalid_input') return detail;
+  if (!('issues' in problem)) return detail;
   return [
     `${detail}:`,
     ...problem.issues.map(({ path, message }) => `- ${path === '' ? '' : `${path}: `}${message}`),

@@ -1,0 +1,483 @@
+// Tools that ask before they answer (2026-07-28, multi round-trip requests): rounds, responses, and the state that a
+// client carries from one to the next.
+
+import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { err, ok } from '../../src/lib/result.ts';
+import { createRequestStates } from '../../src/mcp/request-state.ts';
+import { definePrompt } from '../../src/tools/core/prompt.ts';
+import { form, roots, sample } from '../../src/tools/core/questions.ts';
+import { defineTool } from '../../src/tools/core/tool.ts';
+import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
+import { testClock } from '../support/clock.ts';
+import { call, openSse, post, postModern } from '../support/mcp.ts';
+import { bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
+
+const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
+const ALL = { elicitation: {}, sampling: {}, roots: {} };
+const TTL_MS = 10 * 60 * 1000;
+
+const person = form(v.strictObject({ name: v.pipe(v.string(), v.minLength(2)), age: v.optional(v.number()) }));
+const color = form(v.strictObject({ color: v.picklist(['red', 'blue']) }));
+const haiku = sample({ messages: [{ role: 'user', content: { type: 'text', text: 'A haiku' } }], maxTokens: 50 });
+
+const input = v.strictObject({ title: v.optional(v.string()), city: v.optional(v.string()) });
+const output = v.strictObject({ answers: v.unknown() });
+
+/** Asks for a person; then for a color and a haiku at once. */
+const greet = ({ guards }: ToolDeps) =>
+  defineTool(guards.apiKey, {
+    ...facts('greet'),
+    input,
+    output,
+    run({ title = 'you' }, { ask }) {
+      const first = ask({ who: person(`Who are ${title}?`) });
+      if (!first.ok) return first;
+      const second = ask({ color: color('Which color?'), haiku });
+      if (!second.ok) return second;
+      return ok({ answers: { ...first.value, ...second.value } });
+    },
+  });
+
+/** Asks for a person once. */
+const ask = ({ guards }: ToolDeps, name = 'ask') =>
+  defineTool(guards.apiKey, {
+    ...facts(name),
+    input,
+    output,
+    run(_input, call) {
+      const asked = call.ask({ who: person('Who are you?') });
+      return asked.ok ? ok({ answers: asked.value }) : asked;
+    },
+  });
+
+const mine = ({ guards }: ToolDeps) =>
+  defineTool(guards.userJwt, {
+    ...facts('mine'),
+    input,
+    output,
+    run(_input, call) {
+      const asked = call.ask({ who: person('Who are you?') });
+      return asked.ok ? ok({ answers: asked.value }) : asked;
+    },
+  });
+
+const serve = (env = {}) =>
+  createTestApp({ env, tools: (deps) => [greet(deps), ask(deps), ask(deps, 'other'), mine(deps)] });
+
+const accept = (content: object) => ({ action: 'accept', content });
+const ALICE = accept({ name: 'Alice' });
+const BLUE = accept({ color: 'blue' });
+const HAIKU = { role: 'assistant', content: { type: 'text', text: 'An old pond' }, model: 'm' };
+
+interface Round {
+  readonly headers: Record<string, string>;
+  readonly capabilities?: object;
+  readonly params?: object;
+}
+
+/** One round of a call. */
+async function round(app: TestApp, name: string, { headers, capabilities = ALL, params = {} }: Round) {
+  const meta = { [CAPABILITIES]: capabilities };
+  const response = await postModern(app, 'tools/call', { name, arguments: {}, ...params }, { headers, meta });
+  const { result, error } = response.body;
+  return { ...response, result, error, state: result?.requestState as string };
+}
+
+const keyOf = async (app: TestApp, owner = 'alice') => ({ 'x-api-key': await insertKey(app, owner) });
+
+describe('rounds', () => {
+  test('a call ends after several rounds of one or more questions', async () => {
+    await using app = await serve();
+    const headers = await keyOf(app);
+    const first = await round(app, 'greet', { headers });
+    expect(first.status).toBe(200);
+    expect(first.result).toEqual({
+      resultType: 'input_required',
+      _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'mcp-key-server', version: '1.0.0' } },
+      inputRequests: {
+        who: {
+          method: 'elicitation/create',
+          params: {
+            message: 'Who are you?',
+            requestedSchema: {
+              type: 'object',
+              properties: { name: { type: 'string', minLength: 2 }, age: { type: 'number' } },
+              required: ['name'],
+            },
+          },
+        },
+      },
+      requestState: expect.any(String),
+    });
+    const params = { inputResponses: { who: ALICE }, requestState: first.state };
+    const second = await round(app, 'greet', { headers, params });
+    expect(Object.keys(second.result.inputRequests)).toEqual(['color', 'haiku']);
+    const last = { inputResponses: { color: BLUE, haiku: HAIKU }, requestState: second.state };
+    const third = await round(app, 'greet', { headers, params: last });
+    expect(third.result.resultType).toBe('complete');
+    expect(third.result.structuredContent.answers).toEqual({
+      who: ALICE,
+      color: BLUE,
+      haiku: accept({ role: 'assistant', content: [{ type: 'text', text: 'An old pond' }], model: 'm' }),
+    });
+  });
+
+  test('only what is missing is asked again, and an answer of an earlier round stays', async () => {
+    await using app = await serve();
+    const headers = await keyOf(app);
+    const half = await round(app, 'greet', { headers, params: { inputResponses: { who: ALICE, color: BLUE } } });
+    expect(Object.keys(half.result.inputRequests)).toEqual(['haiku']);
+    const others = { haiku: HAIKU, color: accept({ color: 'red' }) };
+    const params = { inputResponses: others, requestState: half.state };
+    const { answers } = (await round(app, 'greet', { headers, params })).result.structuredContent;
+    expect(answers.color).toEqual(BLUE);
+  });
+
+  test('responses without a state count', async () => {
+    await using app = await serve();
+    const params = { inputResponses: { who: ALICE, color: BLUE, haiku: HAIKU } };
+    const { result } = await round(app, 'greet', { headers: await keyOf(app), params });
+    expect(result.structuredContent.answers.who).toEqual(ALICE);
+  });
+
+  test('responses that nobody asked for are ignored, and not carried on', async () => {
+    await using app = await serve();
+    const nobodys = { unknown: accept({ x: 1 }), toString: ALICE, ['__proto__']: ALICE };
+    const { result, state } = await round(app, 'greet', {
+      headers: await keyOf(app),
+      params: { inputResponses: { ...nobodys, color: BLUE } },
+    });
+    expect(Object.keys(result.inputRequests)).toEqual(['who']);
+    expect(payloadOf(state).responses).toEqual({});
+  });
+
+  test.each(['decline', 'cancel'])('%s is an answer', async (action) => {
+    await using app = await serve();
+    const params = { inputResponses: { who: { action, content: { name: 7 } } } };
+    const { result } = await round(app, 'ask', { headers: await keyOf(app), params });
+    expect(result.structuredContent.answers).toEqual({ who: { action } });
+  });
+
+  test('every round counts against the rate limit, and passes the guards', async () => {
+    await using app = await serve({ RATE_LIMIT_REQUESTS: '2' });
+    const headers = await keyOf(app);
+    const first = await round(app, 'greet', { headers });
+    const params = { inputResponses: { who: ALICE }, requestState: first.state };
+    const second = await round(app, 'greet', { headers, params });
+    expect([first, second].map((one) => one.headers.get('ratelimit')?.split(';')[1])).toEqual(['r=1', 'r=0']);
+    const third = await round(app, 'greet', { headers, params });
+    expect(third.result).toMatchObject({ isError: true, resultType: 'complete' });
+    const stranger = await round(app, 'greet', { headers: {}, params });
+    expect(stranger.result.content[0].text).toBe('No API key provided');
+  });
+
+  test('a prompt asks as a tool does', async () => {
+    await using app = await createTestApp({
+      prompts: ({ guards }) => [
+        definePrompt(guards.apiKey, {
+          name: 'letter',
+          title: 'Letter',
+          description: 'A letter.',
+          arguments: v.strictObject({ to: v.string() }),
+          run({ to }, call) {
+            const asked = call.ask({ who: person('Who are you?') });
+            if (!asked.ok) return asked;
+            const text = `${to}, ${JSON.stringify(asked.value.who)}`;
+            return ok({ messages: [{ role: 'user', content: { type: 'text', text } }] });
+          },
+        }),
+      ],
+    });
+    const headers = await keyOf(app);
+    const get = async (to: string, more: object = {}) =>
+      (
+        await postModern(
+          app,
+          'prompts/get',
+          { name: 'letter', arguments: { to }, ...more },
+          { headers, meta: { [CAPABILITIES]: ALL } },
+        )
+      ).body;
+    const { result } = await get('Bob');
+    expect([result.resultType, Object.keys(result.inputRequests)]).toEqual(['input_required', ['who']]);
+    const more = { inputResponses: { who: ALICE }, requestState: result.requestState };
+    expect((await get('Bob', more)).result.messages[0].content.text).toBe(`Bob, ${JSON.stringify(ALICE)}`);
+    expect((await get('Eve', more)).error.code).toBe(-32602);
+    expect((await get('Bob', { inputResponses: { who: 7 } })).error.code).toBe(-32602);
+  });
+});
+
+const payloadOf = (state: string) =>
+  JSON.parse(atob((state.split('.')[0] ?? '').replace(/-/g, '+').replace(/_/g, '/')));
+
+describe('a state is refused with -32602, and the tool does not run', () => {
+  const good = { arguments: { city: 'Rome' }, inputResponses: { who: ALICE } };
+
+  test.each([
+    ['with a changed payload', (state: string) => state.replace(/^./, (first) => (first === 'e' ? 'f' : 'e'))],
+    ['with a changed signature', (state: string) => state.replace(/.$/, (last) => (last === '0' ? '1' : '0'))],
+    ['with a signature in capitals', (state: string) => state.replace(/\.\w+$/, (text) => text.toUpperCase())],
+    ['with something after it', (state: string) => `${state}-TAMPERED`],
+    ['without a signature', (state: string) => state.split('.')[0] ?? ''],
+    ['with padding', (state: string) => state.replace('.', '=.')],
+    ['that is empty', () => ''],
+    ['of another form', () => 'sk_test_secret'],
+    ['that is no string', () => 7 as unknown as string],
+    ['that is null', () => null as unknown as string],
+  ])('%s', async (_what, change) => {
+    await using app = await serve();
+    const headers = await keyOf(app);
+    const { state } = await round(app, 'ask', { headers, params: { arguments: { city: 'Rome' } } });
+    const params = { ...good, requestState: change(state) };
+    const { status, error } = await round(app, 'ask', { headers, params });
+    expect([status, error.code]).toEqual([200, -32602]);
+    expect(error.message).not.toContain('sk_test_secret');
+  });
+
+  test('of another caller, tool or input', async () => {
+    await using app = await serve();
+    const headers = await keyOf(app);
+    const { state: requestState } = await round(app, 'ask', { headers, params: { arguments: { city: 'Rome' } } });
+    const bob = await keyOf(app, 'bob');
+    const second = await keyOf(app); // a key is a caller, not its owner
+    const rounds = [
+      round(app, 'ask', { headers: bob, params: { ...good, requestState } }),
+      round(app, 'ask', { headers: second, params: { ...good, requestState } }),
+      round(app, 'other', { headers, params: { ...good, requestState } }),
+      round(app, 'ask', { headers, params: { ...good, arguments: { city: 'Bern' }, requestState } }),
+      round(app, 'ask', { headers, params: { ...good, arguments: { title: 'Rome' }, requestState } }),
+    ];
+    expect((await Promise.all(rounds)).map(({ error }) => error?.code)).toEqual(rounds.map(() => -32602));
+    const right = await round(app, 'ask', { headers, params: { ...good, requestState } });
+    expect(right.result.resultType).toBe('complete');
+  });
+
+  test('of another user; a newer token of the same user is fine', async () => {
+    await using app = await serve();
+    const { state } = await round(app, 'mine', { headers: await bearer(app, 'alice') });
+    const params = { inputResponses: { who: ALICE }, requestState: state };
+    expect((await round(app, 'mine', { headers: await bearer(app, 'bob'), params })).error.code).toBe(-32602);
+    app.clock.advance(1000);
+    const { result } = await round(app, 'mine', { headers: await bearer(app, 'alice'), params });
+    expect(result.structuredContent.answers).toEqual({ who: ALICE });
+  });
+
+  test('ten minutes old; until then it can be repeated', async () => {
+    await using app = await serve();
+    const headers = await keyOf(app);
+    const { state } = await round(app, 'ask', { headers });
+    const params = { inputResponses: { who: ALICE }, requestState: state };
+    const codes: unknown[] = [];
+    for (const afterMs of [0, TTL_MS - 1, 1]) {
+      app.clock.advance(afterMs);
+      const { result, error } = await round(app, 'ask', { headers, params });
+      codes.push(result?.resultType ?? error.code);
+    }
+    expect(codes).toEqual(['complete', 'complete', -32602]);
+  });
+});
+
+test('the order of the fields of an input does not matter', async () => {
+  await using app = await serve();
+  const headers = await keyOf(app);
+  const { state } = await round(app, 'ask', { headers, params: { arguments: { title: 'a', city: 'b' } } });
+  const params = { arguments: { city: 'b', title: 'a' }, inputResponses: { who: ALICE }, requestState: state };
+  expect((await round(app, 'ask', { headers, params })).result.resultType).toBe('complete');
+});
+
+describe('responses of a wrong form are -32602, and nothing of them is repeated', () => {
+  test.each([
+    ['a number', { who: 12345 }],
+    ['null', { who: null }],
+    ['an array', { who: [] }],
+    ['without an action', { who: { content: { name: 'Alice' } } }],
+    ['with an unknown action', { who: { action: 'sk_test_secret' } }],
+    ['accepted without its content', { who: { action: 'accept' } }],
+    ['with content null', { who: accept(null as unknown as object) }],
+    ['with a field of another type', { who: accept({ name: 7 }) }],
+    ['with a field that is too short', { who: accept({ name: 'A' }) }],
+    ['with an unknown field', { who: accept({ name: 'Alice', sk_test_secret: 1 }) }],
+    ['that are an array', []],
+    ['that are null', null],
+    ['that are a string', 'sk_test_secret'],
+  ])('%s', async (_what, inputResponses) => {
+    await using app = await serve();
+    const { status, error } = await round(app, 'ask', { headers: await keyOf(app), params: { inputResponses } });
+    expect([status, error.code]).toEqual([200, -32602]);
+    expect(JSON.stringify(error)).not.toContain('sk_test_secret');
+  });
+
+  test.each([
+    ['sampling without a model', { haiku: { role: 'assistant', content: { type: 'text', text: 'x' } } }],
+    ['sampling with an unknown block', { haiku: { ...HAIKU, content: { type: 'video' } } }],
+  ])('%s', async (_what, response) => {
+    await using app = await serve();
+    const params = { inputResponses: { who: ALICE, color: BLUE, ...response } };
+    expect((await round(app, 'greet', { headers: await keyOf(app), params })).error.code).toBe(-32602);
+  });
+
+  test('what is wrong is named by its question', async () => {
+    await using app = await serve();
+    const params = { inputResponses: { who: accept({ name: 7 }) } };
+    const { error } = await round(app, 'ask', { headers: await keyOf(app), params });
+    expect(error.data.issues).toEqual([{ path: 'who.name', message: 'Expected string' }]);
+  });
+});
+
+describe('all responses to a call together', () => {
+  const CHARS_MAX = 256 * 1024;
+
+  test.each([
+    ['at the limit go on to the next round', 0, 'input_required'],
+    ['above it are -32602', 1, -32602],
+  ])('%s', async (_what, above, expected) => {
+    await using app = await serve();
+    const overhead = JSON.stringify({ who: accept({ name: '' }) }).length;
+    const name = 'x'.repeat(CHARS_MAX - overhead + above);
+    const params = { inputResponses: { who: accept({ name }) } };
+    const headers = await keyOf(app);
+    const { result, error, state } = await round(app, 'greet', { headers, params });
+    expect(result?.resultType ?? error.code).toBe(expected);
+    if (above > 0) return;
+    const last = { inputResponses: { color: BLUE, haiku: HAIKU }, requestState: state };
+    const { structuredContent } = (await round(app, 'greet', { headers, params: last })).result;
+    expect(structuredContent.answers.who.content.name).toBe(name);
+  });
+});
+
+describe('who can be asked', () => {
+  const everything = defineTool(anyone, {
+    ...facts('everything'),
+    input: v.strictObject({}),
+    output,
+    run(_input, call) {
+      const asked = call.ask({ who: person('Who?'), haiku, roots });
+      return asked.ok ? ok({ answers: asked.value }) : asked;
+    },
+  });
+
+  test.each([
+    ['nothing', {}, []],
+    ['forms', { elicitation: {} }, ['who']],
+    ['forms by name', { elicitation: { form: {}, url: {} } }, ['who']],
+    ['links alone', { elicitation: { url: {} } }, []],
+    ['sampling', { sampling: {} }, ['haiku']],
+    ['roots', { roots: {} }, ['roots']],
+    ['all', ALL, ['who', 'haiku', 'roots']],
+    ['values that are no objects', { elicitation: true, sampling: null, roots: 1 }, []],
+  ])('a client that declares %s', async (_what, capabilities, asked) => {
+    await using app = await createTestApp({ tools: () => [everything] });
+    const { result } = await round(app, 'everything', { headers: {}, capabilities });
+    expect(Object.keys(result.inputRequests ?? {})).toEqual(asked);
+    if (asked.length > 0) return;
+    const unavailable = { action: 'unavailable' };
+    expect(result.structuredContent.answers).toEqual({ who: unavailable, haiku: unavailable, roots: unavailable });
+  });
+
+  test('what a client did not declare is unavailable beside what it answers, even if it answers', async () => {
+    await using app = await createTestApp({ tools: () => [everything] });
+    const list = { roots: [{ uri: 'file:///home', name: 'Home' }] };
+    const params = { inputResponses: { roots: list, who: ALICE } };
+    const { result } = await round(app, 'everything', { headers: {}, capabilities: { roots: {} }, params });
+    expect(result.structuredContent.answers).toEqual({
+      who: { action: 'unavailable' },
+      haiku: { action: 'unavailable' },
+      roots: accept(list),
+    });
+  });
+
+  test('nobody over REST, over /sse, in a batch, or with an older revision, whatever they send', async () => {
+    await using app = await createTestApp({ tools: () => [everything] });
+    const sent = { inputResponses: { who: ALICE }, requestState: 'x', _meta: { [CAPABILITIES]: ALL } };
+    const message = call('everything', {}, sent);
+    const session = await openSse(app);
+    await session.post(message);
+    const unavailable = { action: 'unavailable' };
+    const answers = { who: unavailable, haiku: unavailable, roots: unavailable };
+    expect((await app.call('everything')).body).toEqual({ answers });
+    expect((await session.nextMessage()).result.structuredContent).toEqual({ answers });
+    expect((await post(app, message)).body.result.structuredContent).toEqual({ answers });
+    expect((await post(app, [message])).body[0].result.structuredContent).toEqual({ answers });
+    await session.drop();
+  });
+});
+
+describe('a form that clients can not show is refused where it is made', () => {
+  test.each([
+    ['an object', v.strictObject({ a: v.string() })],
+    ['an array of strings', v.array(v.string())],
+    ['an array of objects', v.array(v.strictObject({}))],
+    ['a nullable', v.nullable(v.string())],
+    ['a union', v.union([v.string(), v.number()])],
+    ['a literal', v.literal('a')],
+  ])('%s', (_what, field) => {
+    expect(() => form(v.strictObject({ name: v.string(), field }))).toThrow(
+      'form: expected strings, numbers, booleans, picklists and arrays of picklists, got another type for "field"',
+    );
+  });
+
+  test('what they can show is what they are sent, without the keywords they do not know', () => {
+    const { params } = form(
+      v.strictObject({
+        name: v.pipe(v.string(), v.title('Name'), v.minLength(1), v.maxLength(9), v.regex(/^a/)),
+        mail: v.pipe(v.string(), v.email()),
+        id: v.optional(v.pipe(v.string(), v.uuid())),
+        count: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(5)), 2),
+        sure: v.boolean(),
+        size: v.picklist(['s', 'm']),
+        colors: v.pipe(v.array(v.picklist(['red', 'blue'])), v.minLength(1)),
+      }),
+    )('Fill in').request;
+    expect(params.requestedSchema).toEqual({
+      type: 'object',
+      properties: {
+        name: { type: 'string', title: 'Name', minLength: 1, maxLength: 9 },
+        mail: { type: 'string', format: 'email' },
+        id: { type: 'string' },
+        count: { type: 'integer', minimum: 1, maximum: 5, default: 2 },
+        sure: { type: 'boolean' },
+        size: { type: 'string', enum: ['s', 'm'] },
+        colors: { type: 'array', minItems: 1, items: { type: 'string', enum: ['red', 'blue'] } },
+      },
+      required: ['name', 'mail', 'sure', 'size', 'colors'],
+    });
+  });
+});
+
+describe('the secret that signs states', () => {
+  const states = (secret: string, clock = testClock()) =>
+    createRequestStates({ readSecret: async () => ok(secret), databaseId: () => 'd', clock });
+
+  test('is that of the database: another one opens nothing', async () => {
+    const sealed = await states('a').seal('subject', { who: ALICE });
+    if (!sealed.ok) throw new Error(sealed.error.code);
+    expect(await states('a').open('subject', sealed.value)).toEqual(ok({ who: ALICE }));
+    expect(await states('b').open('subject', sealed.value)).toEqual(err({ code: 'invalid_state' }));
+  });
+
+  test('is read once, again after a failure, and again when the database was replaced', async () => {
+    let reads = 0;
+    let databaseId = 'first';
+    const away = err({ code: 'store_unavailable', reason: 'away' } as const);
+    const { seal } = createRequestStates({
+      readSecret: async () => (reads++ === 0 ? away : ok(databaseId)),
+      databaseId: () => databaseId,
+      clock: testClock(),
+    });
+    expect(await seal('s', {})).toEqual(away);
+    const before = [await seal('s', {}), await seal('s', {})];
+    expect([reads, before[0]]).toEqual([2, before[1]]);
+    databaseId = 'second';
+    expect(await seal('s', {})).not.toEqual(before[0]);
+    expect(reads).toBe(3);
+  });
+
+  test('is not in a state, nor in the log', async () => {
+    await using app = await serve({ LOG_LEVEL: 'debug' });
+    const { state } = await round(app, 'ask', { headers: await keyOf(app) });
+    expect(Object.keys(payloadOf(state))).toEqual(['expiresAtMs', 'responses']);
+    expect(await app.logText()).not.toContain(state);
+  });
+});
