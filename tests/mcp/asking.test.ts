@@ -153,11 +153,13 @@ describe('rounds', () => {
     expect(payloadOf(state).responses).toEqual({});
   });
 
-  test.each(['decline', 'cancel'])('%s is an answer', async (action) => {
+  test.each(['decline', 'cancel'])('%s is an answer, with content or without', async (action) => {
     await using app = await serve();
-    const params = { inputResponses: { who: { action, content: { name: 7 } } } };
-    const { result } = await round(app, 'ask', { headers: await keyOf(app), params });
-    expect(result.structuredContent.answers).toEqual({ who: { action } });
+    const headers = await keyOf(app);
+    for (const who of [{ action }, { action, content: { name: 7 } }]) {
+      const { result } = await round(app, 'ask', { headers, params: { inputResponses: { who } } });
+      expect(result.structuredContent.answers).toEqual({ who: { action } });
+    }
   });
 
   test('every round counts against the rate limit, and passes the guards', async () => {

@@ -1,8 +1,13 @@
 // Two server processes on one database file, behind a balancer that sends every request to the other one.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { userHeaders } from '../support/client.ts';
+import { Client as ClientV2, StreamableHTTPClientTransport as HttpV2 } from '@modelcontextprotocol/client';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -10,12 +15,39 @@ import { CONNECTS } from './clients.ts';
 
 const LAG_MAX_MS = 250;
 
+/** Asks three times, one after the other. */
+const INTERVIEW = `
+import { defineTool, form, ok, type ToolDeps, v } from 'mcp-key-server';
+
+const text = form(v.strictObject({ text: v.string() }));
+
+export default ({ guards }: ToolDeps) =>
+  defineTool(guards.apiKey, {
+    name: 'interview', title: 'Interview', description: 'Asks three times.',
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({ topic: v.string() }),
+    output: v.strictObject({ answers: v.array(v.unknown()) }),
+    run({ topic }, { ask }) {
+      const answers = [];
+      for (const number of [1, 2, 3]) {
+        const asked = ask({ ['question ' + number]: text(topic + ' ' + number) });
+        if (!asked.ok) return asked;
+        answers.push(...Object.values(asked.value));
+      }
+      return ok({ answers });
+    },
+  });
+`;
+
 let servers: ServerProcess[] = [];
 let balancer: Bun.Server<undefined>;
 let sent: number[] = [];
 
 beforeAll(async () => {
+  const toolsDir = temporaryFolder();
+  writeFileSync(join(toolsDir, 'interview.ts'), INTERVIEW);
   const env = {
+    TOOLS_DIR: toolsDir,
     JWT_SECRET: TEST_SECRET,
     DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}`,
     REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),
@@ -76,5 +108,52 @@ describe.each(overHttp)('%s', (name, connect) => {
     for (let count = 0; count < 2; count += 1) expect((await output('list_api_keys')).keys).toEqual([]);
     await Promise.all([user.close(), program.close()]);
     expect(Math.abs((sent[0] ?? 0) - (sent[1] ?? 0))).toBeLessThanOrEqual(1);
+  });
+});
+
+describe('a tool that asks three times', () => {
+  const INFO = { name: 'test', version: '1.0.0' };
+  const interview = { name: 'interview', arguments: { topic: 'Tea' } };
+
+  async function transport() {
+    sent = [];
+    const url = `http://127.0.0.1:${balancer.port}`;
+    const create = { name: 'n', scopes: [] };
+    const { key } = (await callOver(url, 'create_api_key', create, await userHeaders('alice'))).body;
+    return [new URL(`${url}/mcp`), { requestInit: { headers: { 'x-api-key': key } } }] as const;
+  }
+
+  test('is answered by SDK v2 through both servers in turn', async () => {
+    const client = new ClientV2(INFO, {
+      capabilities: { elicitation: { form: {} } },
+      versionNegotiation: { mode: { pin: '2026-07-28' } },
+    });
+    const seen: string[] = [];
+    client.setRequestHandler('elicitation/create', async ({ params }) => {
+      seen.push(params.message);
+      return seen.length === 2
+        ? { action: 'decline' }
+        : { action: 'accept', content: { text: `answer ${seen.length}` } };
+    });
+    await client.connect(new HttpV2(...(await transport())));
+    sent = [];
+    const { structuredContent } = await client.callTool(interview);
+    const accept = (text: string) => ({ action: 'accept', content: { text } });
+    expect(seen).toEqual(['Tea 1', 'Tea 2', 'Tea 3']);
+    expect(structuredContent).toEqual({ answers: [accept('answer 1'), { action: 'decline' }, accept('answer 3')] });
+    expect(sent).toEqual([2, 2]);
+    await client.close();
+  });
+
+  test('is told that SDK v1 can not be asked, whatever it declares', async () => {
+    const client = new ClientV1(INFO, { capabilities: { elicitation: {} } });
+    client.setRequestHandler(ElicitRequestSchema, () => {
+      throw new Error('asked');
+    });
+    await client.connect(new HttpV1(...(await transport())) as never);
+    const { structuredContent } = await client.callTool(interview);
+    const unavailable = { action: 'unavailable' };
+    expect(structuredContent).toEqual({ answers: [unavailable, unavailable, unavailable] });
+    await client.close();
   });
 });

@@ -26,7 +26,9 @@ interface Accepted<T> {
 /** What the person did with a form. */
 export type FormAnswer<T> = Accepted<T> | { readonly action: 'decline' | 'cancel' };
 
-const readAction = parserOf(v.object({ action: v.picklist(['accept', 'decline', 'cancel']), content: v.unknown() }));
+const readAction = parserOf(
+  v.object({ action: v.picklist(['accept', 'decline', 'cancel']), content: v.optional(v.unknown()) }),
+);
 
 /**
  * A form: `form(schema)(message)` is the question. Fields are strings, numbers, booleans, picklists, and arrays of

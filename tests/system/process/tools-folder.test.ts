@@ -5,16 +5,18 @@ import { describe, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { readToolFolder } from '../../../src/tools/core/folder.ts';
+import { RESERVED_NAMES } from '../../../src/tools/index.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { ROOT, readDocument } from '../../support/documents.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { post, request } from '../../support/mcp.ts';
+import { modern, post, request } from '../../support/mcp.ts';
 import { type Runtime, runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { transportOf } from '../../support/transports.ts';
 
 const EXAMPLE = readDocument('README.md').codeBlock('A tool of your own', 'ts');
 const SETTINGS_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Settings', 'ts');
+const ASKING_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Asking', 'ts');
 const PROMPT_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Prompts', 'ts');
 
 /** A tool file with one tool, which anybody may call and which answers with `text`. */
@@ -45,7 +47,8 @@ const start = (runtime: Runtime, files: Readonly<Record<string, string>>, env: R
 
 async function namesOf(server: ServerProcess): Promise<string[]> {
   const { body } = await post(server, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
-  return body.result.tools.map(({ name }: { name: string }) => name).slice(5);
+  const names: string[] = body.result.tools.map(({ name }: { name: string }) => name);
+  return names.filter((name) => !RESERVED_NAMES.includes(name));
 }
 
 describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
@@ -58,6 +61,24 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
       expect(called).toMatchObject({ kind: 'ok', output: { owner: 'alice', orders: [{ id: 'order-1' }] } });
     }
     expect((await callOver(server.url, 'list_orders')).status).toBe(401);
+  });
+
+  test('the example of a tool that asks gets its answer with the next call', async () => {
+    await using server = await start(runtime, { 'tools/close-order.ts': ASKING_EXAMPLE });
+    const create = { name: 'n', scopes: [] };
+    const { key } = (await callOver(server.url, 'create_api_key', create, await userHeaders('alice'))).body;
+    const capabilities = { 'io.modelcontextprotocol/clientCapabilities': { elicitation: {} } };
+    const round = async (params: object = {}) => {
+      const order = { name: 'close_order', arguments: { orderId: '7' }, ...params };
+      const { body, headers } = modern('tools/call', order, capabilities);
+      return (await post(server, body, { ...headers, 'x-api-key': key })).body.result;
+    };
+    const { inputRequests, requestState } = await round();
+    expect(inputRequests.closing.params.message).toBe('Close the order 7?');
+    const closing = { action: 'accept', content: { reason: 'sent' } };
+    const { structuredContent } = await round({ inputResponses: { closing }, requestState });
+    expect(structuredContent).toEqual({ closed: true });
+    expect((await callOver(server.url, 'close_order', { orderId: '7' }, { 'x-api-key': key })).body.closed).toBe(false);
   });
 
   test('the example of a prompt is listed, got and completed', async () => {
