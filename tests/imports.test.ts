@@ -14,6 +14,7 @@ const ENTRIES = [
   'commands/build.ts',
   'commands/dev.ts',
   'commands/health.ts',
+  'commands/release.ts',
   'commands/token.ts',
 ];
 const files = [...new Glob('**/*.ts').scanSync(SRC)].filter((file) => !file.endsWith('.d.ts'));
