@@ -107,7 +107,7 @@ async function startOnFreePorts(auth: boolean, folder: string): Promise<Sqld> {
 }
 
 /** A port that was free a moment ago. */
-function freePorts(count: number): number[] {
+export function freePorts(count: number): number[] {
   const listeners = Array.from({ length: count }, () =>
     Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }),
   );

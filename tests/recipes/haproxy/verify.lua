@@ -1,0 +1,44 @@
+-- Asks the key server whether the key of a request is good: `http-request lua.verify <url>`. If it is, the service gets
+-- who is behind it; if not, the client gets what the key server says.
+
+local ASKED_WITH = { "x-api-key", "authorization", "x-required-scope" }
+local IDENTITY = { "x-key-id", "x-key-owner", "x-key-name", "x-key-scopes", "x-key-expires" }
+local PASSED_BACK = { "content-type", "www-authenticate", "retry-after", "ratelimit", "ratelimit-policy" }
+
+-- HAProxy counts the values of a header from 0, Lua from 1.
+local function listed(values)
+  local list = {}
+  for at = 0, #values do list[#list + 1] = values[at] end
+  return list
+end
+
+local function question(txn)
+  local sent = txn.http:req_get_headers()
+  local headers = {
+    ["x-forwarded-for"] = { txn.f:src() },
+    ["x-forwarded-proto"] = { txn.f:ssl_fc() == 1 and "https" or "http" },
+  }
+  for _, name in ipairs(ASKED_WITH) do
+    if sent[name] then headers[name] = listed(sent[name]) end
+  end
+  return headers
+end
+
+local function refuse(txn, response)
+  local headers = {}
+  for _, name in ipairs(PASSED_BACK) do
+    local values = response.headers and response.headers[name]
+    if values then headers[name] = listed(values) end
+  end
+  local is_answer = response.status and response.status >= 400
+  txn:done(txn:reply({ status = is_answer and response.status or 503, headers = headers, body = response.body or "" }))
+end
+
+core.register_action("verify", { "http-req" }, function(txn, url)
+  local response = core.httpclient():get({ url = url, headers = question(txn) })
+  for _, name in ipairs(IDENTITY) do
+    local values = response.headers and response.headers[name]
+    txn.http:req_set_header(name, values and values[0] or "")
+  end
+  if response.status ~= 200 then refuse(txn, response) end
+end, 1)

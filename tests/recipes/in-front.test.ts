@@ -1,0 +1,128 @@
+// Real proxies in front of two servers on one database, with their recipes as they stand here: TLS, who the client is,
+// a server that is down, and /sse.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { userHeaders } from '../support/client.ts';
+import { type FrontProxy, isMissing, type Program, startFrontProxy } from '../support/front-proxy.ts';
+import { eventReader } from '../support/mcp.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { startStore } from '../support/store-mode.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { until } from '../support/until.ts';
+
+setDefaultTimeout(30_000); // processes are started, on machines that do other things too
+
+const RECIPES: readonly (readonly [Program, string])[] = [
+  ['caddy', 'in-front.Caddyfile'],
+  ['nginx', 'in-front.conf'],
+  ['haproxy', 'in-front.cfg'],
+];
+const JSON_TYPE = { 'content-type': 'application/json' };
+const BODY_BYTES_MAX = 1024 * 1024;
+
+describe.each(RECIPES)('%s', (program, recipe) => {
+  describe.skipIf(isMissing(program))('in front of two servers', () => {
+    let servers: ServerProcess[];
+    let proxy: FrontProxy;
+    let alice: Record<string, string>;
+    beforeAll(async () => {
+      const store = await startStore('embedded');
+      const env = {
+        ...store.env(),
+        NODE_ENV: 'production',
+        JWT_SECRET: TEST_SECRET,
+        TRUST_PROXY: '1',
+        ACCESS_LOG: '1',
+        ALLOWED_HOSTS: '127.0.0.1',
+      };
+      servers = [await startServer({ env }), await startServer({ env })];
+      const [one, two] = servers.map(({ url }) => url);
+      proxy = await startFrontProxy(program, recipe, { '127.0.0.1:3000': one ?? '', '127.0.0.1:3001': two ?? '' });
+      alice = await userHeaders('alice');
+    });
+    afterAll(async () => {
+      await proxy?.[Symbol.asyncDispose]();
+      await Promise.all(servers?.map((server) => server.kill()) ?? []);
+    });
+
+    const call = (tool: string, input: object, headers: Record<string, string>) =>
+      proxy.fetch(`/tools/${tool}`, {
+        method: 'POST',
+        headers: { ...JSON_TYPE, ...headers },
+        body: JSON.stringify(input),
+      });
+
+    /** The processes that answered, by their share of lines in the access log. */
+    const handledBy = () => servers.map((server) => server.stdout().split('"event":"request"').length - 1);
+
+    test('over TLS credentials are taken, by both servers', async () => {
+      const before = handledBy();
+      const { key } = (await (await call('create_api_key', { name: 'n', scopes: ['read'] }, alice)).json()) as {
+        key: string;
+      };
+      for (let calls = 0; calls < 6; calls += 1) {
+        const response = await call('get_data', {}, { 'x-api-key': key });
+        expect(response.status).toBe(200);
+        expect(response.headers.get('strict-transport-security')).toStartWith('max-age=');
+      }
+      await until(() => handledBy().every((count, at) => count > (before[at] ?? 0)));
+    });
+
+    test('the client’s address is the one that the proxy saw, whatever the client says', async () => {
+      await proxy.fetch('/?the-forged-one', { headers: { 'x-forwarded-for': '192.0.2.66' } });
+      await until(() => servers.some((server) => server.stdout().includes('"address":"127.0.0.1"')));
+      expect(servers.map((server) => server.stdout()).join('')).not.toContain('192.0.2.66');
+    });
+
+    test('a client can’t say that it came over HTTPS where it did not', async () => {
+      const [server] = servers;
+      const plain = await fetch(`${server?.url}/tools/list_api_keys`, { method: 'POST', headers: alice });
+      expect(plain.status).toBe(403); // without the proxy's word
+      const forged = await proxy.fetch('/tools/list_api_keys', {
+        method: 'POST',
+        headers: { ...alice, 'x-forwarded-proto': 'http' },
+      });
+      expect(forged.status).toBe(200); // its own word comes after the client's
+    });
+
+    test('1 MiB passes, and the server itself refuses a byte more', async () => {
+      const sized = (bytes: number) => `{"name":"${'x'.repeat(bytes)}"}`.slice(0, bytes - 2).concat('"}');
+      for (const [bytes, code] of [
+        [BODY_BYTES_MAX, 'invalid_input'],
+        [BODY_BYTES_MAX + 1, 'payload_too_large'],
+      ] as const) {
+        const response = await proxy.fetch('/tools/create_api_key', {
+          method: 'POST',
+          headers: { ...JSON_TYPE, ...alice },
+          body: sized(bytes),
+        });
+        expect(((await response.json()) as { code: string }).code).toBe(code);
+      }
+    });
+
+    test('/sse: events come at once, and every message reaches the process that has the stream', async () => {
+      const ended = new AbortController();
+      const stream = await proxy.fetch('/sse', { headers: alice, signal: ended.signal });
+      expect(stream.headers.get('content-type')).toBe('text/event-stream');
+      const events = eventReader(stream.body as ReadableStream<Uint8Array>);
+      const endpoint = (await events.next())?.data ?? '';
+      for (let id = 1; id <= 6; id += 1) {
+        const message = JSON.stringify({ jsonrpc: '2.0', id, method: 'ping' });
+        const posted = await proxy.fetch(endpoint, {
+          method: 'POST',
+          headers: { ...JSON_TYPE, ...alice },
+          body: message,
+        });
+        expect(posted.status).toBe(202);
+        expect(JSON.parse((await events.next())?.data ?? '')).toMatchObject({ id, result: {} });
+      }
+      ended.abort();
+    });
+
+    // Reads alone: a call that may have been made must not be made again, so it is the client's to repeat.
+    test('one server is killed: what only reads is answered by the other', async () => {
+      await servers[1]?.kill();
+      for (let calls = 0; calls < 8; calls += 1) expect((await proxy.fetch('/openapi.json')).status).toBe(200);
+    });
+  });
+});

@@ -1,0 +1,141 @@
+// Real proxies in front of a service that echoes what it gets, with their recipes as they stand here: they ask /verify.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { callOver, userHeaders } from '../support/client.ts';
+import { type Echoed, type EchoService, startEcho } from '../support/echo.ts';
+import { type Backends, type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { type Sqld, startSqld } from '../support/sqld.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { expectRevokedInTime, VERIFY_RECIPES } from './revocation.ts';
+
+setDefaultTimeout(30_000); // processes are started, on machines that do other things too
+
+const LAG_MAX_MS = 1000;
+const IDENTITY = ['x-key-id', 'x-key-owner', 'x-key-name', 'x-key-scopes', 'x-key-expires'];
+const FORGED = Object.fromEntries(IDENTITY.map((name) => [name, 'forged']));
+
+const backends = (keys: ServerProcess, service: EchoService): Backends => ({
+  '127.0.0.1:3000': keys.url,
+  '127.0.0.1:8080': service.url,
+});
+
+const serverEnv = { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
+
+async function makeKey(url: string, input: Record<string, unknown> = {}, owner = 'alice') {
+  const fields = { name: 'n', scopes: ['read'], ...input };
+  const { body } = await callOver(url, 'create_api_key', fields, await userHeaders(owner));
+  return body as { id: string; key: string };
+}
+
+describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
+  describe.skipIf(isMissing(program))('in front of a service', () => {
+    let sqld: Sqld;
+    let keys: ServerProcess;
+    let service: EchoService;
+    let proxy: FrontProxy;
+    beforeAll(async () => {
+      sqld = await startSqld();
+      const env = { ...serverEnv, ...sqld.env, RUST_LOG: 'off', RATE_LIMIT_REQUESTS: '20' };
+      keys = await startServer({ env });
+      service = startEcho();
+      proxy = await startFrontProxy(program, recipe, backends(keys, service));
+    });
+    afterAll(async () => {
+      await proxy?.[Symbol.asyncDispose]();
+      service?.[Symbol.dispose]();
+      await keys?.[Symbol.asyncDispose]();
+      await sqld?.[Symbol.asyncDispose]();
+    });
+
+    /** The status, and what reached the service, if anything did. */
+    async function ask(headers: Record<string, string>, init: RequestInit = {}, path = '/orders?page=2') {
+      const before = service.requests.length;
+      const response = await proxy.fetch(path, { ...init, headers: { ...FORGED, ...headers } });
+      await response.text();
+      return { response, status: response.status, reached: service.requests.slice(before) };
+    }
+
+    test('a good key: the service gets who it is, the request as it was, and no key', async () => {
+      const { id, key } = await makeKey(keys.url, { name: '100% "ü" 😀' }, 'alice@example.com');
+      for (const sent of [{ 'x-api-key': key }, { authorization: `Bearer ${key}` }] as Record<string, string>[]) {
+        const { status, reached } = await ask(sent, { method: 'POST', body: 'the body' });
+        expect(status).toBe(200);
+        expect(reached).toHaveLength(1);
+        const [{ method, path, headers, body } = {} as Echoed] = reached;
+        expect({ method, path, body }).toEqual({ method: 'POST', path: '/orders?page=2', body: 'the body' });
+        expect(IDENTITY.map((name) => headers[name] ?? '')).toEqual([
+          id,
+          'alice@example.com',
+          '100%25%20%22%C3%BC%22%20%F0%9F%98%80',
+          'read',
+          '',
+        ]);
+        expect(headers['x-api-key'] ?? headers.authorization ?? '').toBe('');
+        expect(JSON.stringify(reached)).not.toContain(key);
+      }
+    });
+
+    test('no key, a wrong one: 401, and the service hears nothing', async () => {
+      for (const headers of [{}, { 'x-api-key': 'wrong' }, { 'x-api-key': `sk_test_${'0'.repeat(64)}` }]) {
+        const { status, response, reached } = await ask(headers as Record<string, string>);
+        expect({ status, reached }).toEqual({ status: 401, reached: [] });
+        expect(response.headers.get('www-authenticate')).toStartWith('Bearer ');
+      }
+    });
+
+    test('a key without the scope: 403, also when the client demands more than it has', async () => {
+      const other = await makeKey(keys.url, { scopes: ['write'] });
+      expect(await ask({ 'x-api-key': other.key })).toMatchObject({ status: 403, reached: [] });
+      const { key } = await makeKey(keys.url);
+      expect(await ask({ 'x-api-key': key, 'x-required-scope': 'admin' })).toMatchObject({ status: 403, reached: [] });
+    });
+
+    test('over the limit: 429 with Retry-After', async () => {
+      const { key } = await makeKey(keys.url);
+      for (let calls = 0; calls < 20; calls += 1) expect((await ask({ 'x-api-key': key })).status).toBe(200);
+      const { status, response, reached } = await ask({ 'x-api-key': key });
+      expect({ status, reached }).toEqual({ status: 429, reached: [] });
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(3500);
+    });
+
+    test('preflights of a known page are answered by the proxy, any other OPTIONS needs a key', async () => {
+      const preflight = { origin: 'https://page.example', 'access-control-request-method': 'POST' };
+      const options = (headers: Record<string, string>) => ask(headers, { method: 'OPTIONS' });
+      const { response, status, reached } = await options(preflight);
+      expect({ status, reached }).toEqual({ status: 204, reached: [] });
+      expect(response.headers.get('access-control-allow-origin')).toBe('https://page.example');
+      expect(response.headers.get('access-control-allow-headers')).toContain('X-API-Key');
+      expect(await options({})).toMatchObject({ status: 401, reached: [] });
+      expect(await options({ ...preflight, origin: 'https://evil.example' })).toMatchObject({
+        status: 401,
+        reached: [],
+      });
+      const { key } = await makeKey(keys.url);
+      expect(await options({ 'x-api-key': key })).toMatchObject({ status: 200, reached: [{ method: 'OPTIONS' }] });
+    });
+
+    test('the database is frozen: 503 with Retry-After, and the service hears nothing', async () => {
+      const { key } = await makeKey(keys.url);
+      expect((await ask({ 'x-api-key': key })).status).toBe(200);
+      sqld.freeze();
+      await Bun.sleep(LAG_MAX_MS);
+      const { status, response, reached } = await ask({ 'x-api-key': key });
+      sqld.thaw();
+      expect({ status, reached }).toEqual({ status: 503, reached: [] });
+      expect(response.headers.get('retry-after')).toBe('1');
+    });
+
+    test('the key server is gone: no request gets through', async () => {
+      const { key } = await makeKey(keys.url);
+      await keys.kill();
+      const { status, reached } = await ask({ 'x-api-key': key });
+      expect(status).toBeGreaterThanOrEqual(500);
+      expect(reached).toEqual([]);
+    });
+  });
+
+  test.skipIf(isMissing(program))('a key that another process revoked gets through no longer than the bound', () =>
+    expectRevokedInTime('embedded', program, recipe),
+  );
+});

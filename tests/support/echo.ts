@@ -1,0 +1,30 @@
+// A service that says what it was sent, and remembers it.
+
+export interface Echoed {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+export interface EchoService extends Disposable {
+  readonly url: string;
+  /** Everything that reached it. */
+  readonly requests: readonly Echoed[];
+}
+
+export function startEcho(): EchoService {
+  const requests: Echoed[] = [];
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const { pathname, search } = new URL(request.url);
+      const headers = Object.fromEntries(request.headers);
+      const echoed = { method: request.method, path: pathname + search, headers, body: await request.text() };
+      requests.push(echoed);
+      return Response.json(echoed);
+    },
+  });
+  return { url: server.url.origin, requests, [Symbol.dispose]: () => void server.stop(true) };
+}

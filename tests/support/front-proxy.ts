@@ -1,0 +1,109 @@
+// Caddy, nginx or HAProxy as a process of its own, with a recipe of tests/recipes as it stands there: only addresses,
+// ports and paths are put in its place.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeCertificate } from './certificate.ts';
+import { temporaryFolder } from './folder.ts';
+import { freePorts } from './sqld.ts';
+
+const RECIPES = join(import.meta.dir, '../recipes');
+
+/** How each is told to run a configuration. */
+const PROGRAMS = {
+  caddy: ['run', '--adapter', 'caddyfile', '--config'],
+  nginx: ['-c'],
+  haproxy: ['-db', '-f'],
+} as const;
+
+export type Program = keyof typeof PROGRAMS;
+
+/** Debian keeps some where only root looks. */
+const whereIs = (program: Program) => Bun.which(program, { PATH: `${process.env.PATH}:/usr/sbin` });
+
+export const isMissing = (program: Program): boolean => whereIs(program) === null;
+
+export interface FrontProxy extends AsyncDisposable {
+  readonly url: string;
+  /** Sends a request to it, trusting its certificate. */
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+}
+
+/** Which address the recipe names, and the URL of what stands there now. */
+export type Backends = Readonly<Record<`127.0.0.1:${number}`, string>>;
+
+interface Place {
+  readonly folder: string;
+  readonly port: number;
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** What each program needs besides the recipe, to run without privileges and beside others. */
+const PUT_INTO_PLACE: Readonly<Record<Program, (recipe: string, place: Place) => string>> = {
+  caddy: (recipe, { folder, port, certFile, keyFile }) =>
+    `{\n\tadmin off\n\tauto_https disable_redirects\n\tstorage file_system ${folder}\n}\n` +
+    recipe.replace(
+      /^\w+\.example \{/m,
+      `https://localhost:${port}, https://127.0.0.1:${port} {\n\ttls ${certFile} ${keyFile}`,
+    ),
+  nginx: (recipe, { folder, port }) =>
+    `daemon off;\nmaster_process off;\npid ${folder}/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${[
+      'client_body',
+      'proxy',
+      'fastcgi',
+      'uwsgi',
+      'scgi',
+    ]
+      .map((kind) => `${kind}_temp_path ${folder}/${kind};\n`)
+      .join('')}${recipe.replace('listen 443', `listen 127.0.0.1:${port}`)}}\n`,
+  haproxy: (recipe, { port }) => recipe.replace('bind :443', `bind 127.0.0.1:${port}`),
+};
+
+export async function startFrontProxy(program: Program, recipe: string, backends: Backends): Promise<FrontProxy> {
+  const folder = temporaryFolder();
+  const [port = 0] = freePorts(1);
+  const { certFile, keyFile, cert } = makeCertificate();
+  const bundle = join(folder, 'bundle.pem');
+  writeFileSync(bundle, cert + readFileSync(keyFile, 'utf8'));
+  let text = PUT_INTO_PLACE[program](read(program, recipe), { folder, port, certFile, keyFile })
+    .replaceAll('/etc/ssl/example.pem', bundle)
+    .replaceAll('/etc/ssl/example.key', keyFile)
+    .replaceAll('/etc/haproxy/', `${join(RECIPES, 'haproxy')}/`);
+  for (const [named, url] of Object.entries(backends)) text = text.replaceAll(named, new URL(url).host);
+  const config = join(folder, 'config');
+  writeFileSync(config, text);
+  const child = Bun.spawn([whereIs(program) ?? program, ...PROGRAMS[program], config], {
+    cwd: folder,
+    env: { PATH: process.env.PATH ?? '', HOME: folder },
+    stdin: 'ignore',
+    stdout: 'ignore',
+    stderr: 'pipe',
+  });
+  process.on('exit', () => child.kill('SIGKILL')); // a test that ran out of time doesn't stop what it started
+  const stderr = new Response(child.stderr).text();
+  const url = `https://127.0.0.1:${port}`;
+  while (!(await isListening(port))) {
+    if (child.exitCode !== null) throw new Error(`${program} ended with ${child.exitCode}: ${await stderr}`);
+    await Bun.sleep(10);
+  }
+  return {
+    url,
+    fetch: (path, init) => fetch(url + path, { ...init, tls: { ca: cert } }),
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL');
+      await child.exited;
+    },
+  };
+}
+
+const read = (program: Program, recipe: string) => readFileSync(join(RECIPES, program, recipe), 'utf8');
+
+const isListening = (port: number): Promise<boolean> =>
+  Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } }).then(
+    (socket) => {
+      socket.end();
+      return true;
+    },
+    () => false,
+  );
