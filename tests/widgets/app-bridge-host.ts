@@ -8,18 +8,25 @@ export interface HostOptions {
   readonly token: string;
   readonly tool: string;
   readonly args: Record<string, unknown>;
+  /** Whether it tells the server that it shows widgets, which it can in 2026-07-28. */
+  readonly declaresWidgets?: boolean;
 }
 
 /** What the test can reach, as `window.hosted`. */
 export interface Hosted {
+  /** What the model gets of the result. */
+  readonly forModel: string;
   readonly sizes: { width?: number; height?: number }[];
   setTheme(theme: 'light' | 'dark'): void;
   teardown(): Promise<Record<string, unknown>>;
 }
 
 /** Does what hosts do: list the tools, read the tool's widget, call the tool, show the widget, give it the result. */
-async function host({ mcpUrl, token, tool, args }: HostOptions): Promise<Hosted> {
-  const client = new Client({ name: 'test-host', version: '1.0.0' });
+async function host({ mcpUrl, token, tool, args, declaresWidgets = false }: HostOptions): Promise<Hosted> {
+  const capabilities = { extensions: { 'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] } } };
+  const versionNegotiation = { mode: { pin: '2026-07-28' } };
+  const declaring = declaresWidgets ? { capabilities, versionNegotiation } : {};
+  const client = new Client({ name: 'test-host', version: '1.0.0' }, declaring);
   await client.connect(
     new StreamableHTTPClientTransport(new URL(mcpUrl), {
       requestInit: { headers: { Authorization: `Bearer ${token}` } },
@@ -57,6 +64,7 @@ async function host({ mcpUrl, token, tool, args }: HostOptions): Promise<Hosted>
   await bridge.connect(new PostMessageTransport(frame.contentWindow, frame.contentWindow));
   frame.srcdoc = content.text;
   return {
+    forModel: JSON.stringify({ content: result.content, structuredContent: result.structuredContent }),
     sizes,
     setTheme: (theme) => bridge.setHostContext({ ...hostContext, theme }),
     teardown: () => bridge.teardownResource({}),

@@ -46,7 +46,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     await app.close();
   });
 
-  async function open(options: Pick<HostOptions, 'tool' | 'args'>, sub: string) {
+  async function open(options: Omit<HostOptions, 'mcpUrl' | 'token'>, sub: string, server = app) {
     page = await browser().newPage();
     page.setDefaultTimeout(STEP_MS_MAX);
     misdeeds = [];
@@ -57,7 +57,7 @@ describeInBrowser('a widget in the official host', (browser) => {
       if (message.type() === 'error' && url !== `${app.url}/mcp`) misdeeds.push(message.text());
     });
     await page.goto(hostPage.url.href);
-    const all = { ...options, mcpUrl: `${app.url}/mcp`, token: await app.token(sub) };
+    const all = { ...options, mcpUrl: `${server.url}/mcp`, token: await server.token(sub) };
     await page.evaluate((given) => show(given), all);
     widget = page.frameLocator('iframe');
   }
@@ -112,6 +112,32 @@ describeInBrowser('a widget in the official host', (browser) => {
     expect(await page.evaluate(() => hosted.teardown())).toEqual({});
     await widget.getByText('This widget is closed.').waitFor();
     expect(await widget.locator('html').evaluate((root) => root.outerHTML)).not.toContain(key.slice(8));
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('with KEY_REVEAL=widget the person sees a key of which neither model nor log has eight digits in a row', async () => {
+    await using server = await createTestApp({ clock: testClock(Date.now()), env: { KEY_REVEAL: 'widget' } });
+    const args = { name: 'unseen', scopes: ['read'] };
+    await open({ tool: 'create_api_key', args, declaresWidgets: true }, 'dave', server);
+    await widget.getByRole('button', { name: 'Show key' }).click();
+    const key = (await widget.locator('#key-text').textContent()) ?? '';
+    expect((await server.useKey(key)).body.owner).toBe('dave');
+    const forModel = await page.evaluate(() => hosted.forModel);
+    expect(forModel).toContain('The widget shows the key to the user');
+    const seen = forModel + (await server.logText());
+    for (let at = 8; at + 8 <= key.length; at += 1) expect(seen).not.toContain(key.slice(at, at + 8));
+    await widget.getByText('Save this key now - it will not be shown again').waitFor();
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('with encryptTo the widget shows for whom the key is encrypted', async () => {
+    const x = 'hSDwCYkwp1R0i33ctD73Wg2_Og0mOBr066SpjqqbTmo'; // Alice's of RFC 7748 §6.1
+    const args = { name: 'sealed', scopes: [], encryptTo: { kty: 'OKP', crv: 'X25519', x } };
+    await open({ tool: 'create_api_key', args }, 'erin');
+    await widget.getByText('API key created, encrypted for the X25519 key hSDwCYkw…').waitFor();
+    expect(await widget.locator('#key-text').textContent()).toMatch(/^eyJ[\w-]+\.\.[\w-]+\.[\w-]+\.[\w-]+$/);
     expect(misdeeds).toEqual([]);
     await page.close();
   });
