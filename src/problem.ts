@@ -36,7 +36,7 @@ export type Problem =
       readonly sent?: 'user_token';
     }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
-  | { readonly code: 'scope_not_granted' }
+  | { readonly code: 'scope_not_granted'; readonly grantable: readonly string[] }
   | { readonly code: 'key_not_shown' }
   | { readonly code: 'origin_denied' }
   | { readonly code: 'host_denied' }

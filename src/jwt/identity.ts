@@ -3,7 +3,7 @@
 
 import type { UserIdentity } from '../guards/user-jwt.ts';
 import { err, ok, type Result } from '../lib/result.ts';
-import { splitScopes } from '../lib/scope.ts';
+import { isScope, splitScopes } from '../lib/scope.ts';
 import { hasLength, isStorable, type JsonObject } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
 
@@ -37,6 +37,7 @@ function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
 
 /** The scopes of a claim: text with spaces between, or a list of text. Anything else grants nothing. */
 function scopesIn(claim: unknown): readonly string[] {
-  if (typeof claim === 'string') return splitScopes(claim);
-  return Array.isArray(claim) && claim.every((scope) => typeof scope === 'string') ? claim : [];
+  const texts: unknown = typeof claim === 'string' ? splitScopes(claim) : claim;
+  const isList = Array.isArray(texts) && texts.every((text) => typeof text === 'string');
+  return isList ? texts.filter(isScope) : [];
 }

@@ -42,7 +42,7 @@ export function grantOf(
   }
   if (issues.length > 0) return err({ code: 'invalid_input', issues });
   if (grantable !== null && !scopes.every((scope) => grantable.includes(scope))) {
-    return err({ code: 'scope_not_granted' });
+    return err({ code: 'scope_not_granted', grantable });
   }
   return ok({ scopes, expiresInDays: expiresInDays ?? daysMax });
 }

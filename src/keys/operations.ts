@@ -191,7 +191,9 @@ export function createKeys(options: KeysOptions): Keys {
         if (!found.ok) return found;
         const record = found.value;
         if (record === null) return err({ code: 'key_not_found' });
-        if (!granted(actor, { scopes: record.scopes }).ok) return err({ code: 'scope_not_granted' });
+        if (!granted(actor, { scopes: record.scopes }).ok) {
+          return err({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
+        }
         const nowMs = clock.nowMs();
         const refusal = rotationRefusal(record, overlapMs, nowMs);
         if (refusal !== null) return err(refusal);

@@ -108,6 +108,8 @@ function sentenceOf(problem: Problem): string {
 /** What REST says beside the sentence: `requiredScopes`, `Retry-After`. */
 function hintOf(problem: Problem): string | null {
   if (problem.code === 'insufficient_scope') return `The key needs these scopes: ${problem.required.join(' ')}`;
+  if (problem.code === 'scope_not_granted')
+    return `You may give these scopes: ${problem.grantable.join(' ') || 'none'}`;
   const seconds = retryAfterSeconds(problem);
   return seconds === null ? null : `Try again in ${seconds} s`;
 }

@@ -8,7 +8,7 @@ import { isScope, SCOPE_PATTERN } from '../lib/scope.ts';
 import { text } from './core/schema.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
-import { deliveryOf, encryptTo, newKeyFields } from './key-delivery.ts';
+import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 
 const SCOPES_MAX = 100;
 /** Of all scopes of a key together. Bounds what a list of keys takes: at most 3.5 KB a key. */
@@ -57,18 +57,11 @@ const input = (ceilings: KeyCeilings) =>
     encryptTo,
   });
 
-const DESCRIPTIONS = {
-  result:
-    'Creates an API key for the signed-in user and returns it. The key is shown only in this answer and cannot be read again, so pass it on or have it stored at once. Prefer few scopes and an expiry.',
-  widget:
-    'Creates an API key for the signed-in user. A widget shows the key to the user, once; it is not in the answer. A client without widgets gets it with `encryptTo` only. Prefer few scopes and an expiry.',
-};
-
 export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {
     name: 'create_api_key',
     title: 'Create an API key',
-    description: DESCRIPTIONS[keyReveal],
+    description: `Creates an API key for the signed-in user. ${HOW_SHOWN[keyReveal]} Prefer few scopes and an expiry.`,
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
     widget: 'ui://widget/api-key-created.html',
     input: input(ceilings),

@@ -5,7 +5,7 @@ import { actorOf } from '../guards/user-jwt.ts';
 import { ok } from '../lib/result.ts';
 import { defineTool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
-import { deliveryOf, encryptTo, newKeyFields } from './key-delivery.ts';
+import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 import { keyIdInput } from './key-id.ts';
 
 const OVERLAP_HOURS_MAX = 720;
@@ -41,8 +41,7 @@ export const rotateApiKey = ({ guards, keys, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {
     name: 'rotate_api_key',
     title: 'Rotate an API key',
-    description:
-      "Replaces one of the signed-in user's API keys by a new one with the same id, name, scopes and expiry, and returns it. The new key is shown only in this answer and cannot be read again. The old key goes on until the new one has been used and overlapHours have passed, so an answer that was lost costs nothing: rotate again. For a key that leaked, overlapHours 0 ends the old key at once.",
+    description: `Replaces one of the signed-in user's API keys by a new one with the same id, name, scopes and expiry. ${HOW_SHOWN[keyReveal]} The old key goes on until the new one has been used and overlapHours have passed, so an answer that was lost costs nothing: rotate again. For a key that leaked, overlapHours 0 ends the old key at once.`,
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
     widget: 'ui://widget/api-key-created.html',
     input,

@@ -131,7 +131,10 @@ describe('JWT_SCOPE_CLAIM', () => {
     expect(status).toBe(403);
     const headers = { authorization: `Bearer ${await app.token('alice', { scope })}` };
     const { body: mcp } = await post(app, call('create_api_key', { name: 'n', scopes }), headers);
-    expect(mcp.result).toMatchObject({ isError: true, content: [{ type: 'text', text: detail }] });
+    expect(mcp.result.isError).toBe(true);
+    const [sentence, hint] = mcp.result.content;
+    expect(sentence.text).toBe(detail);
+    expect(hint.text).toStartWith('You may give these scopes: ');
     expect(await keysOf(app)).toEqual([]);
     const lines = (await app.log()).filter(({ event }) => event === 'Scope not granted');
     expect(lines).toHaveLength(2);
@@ -215,7 +218,7 @@ test('no sequence of calls gives a key a scope outside its creator’s claim at 
     fc.constantFrom(undefined, null, 7, ['read', 7], { read: true }),
   );
   const step = fc.record({
-    does: fc.constantFrom('create', 'update', 'revoke', 'delete'),
+    does: fc.constantFrom('create', 'update', 'rotate', 'revoke', 'delete'),
     claim,
     scopes,
     which: fc.nat(3),
@@ -231,6 +234,7 @@ test('no sequence of calls gives a key a scope outside its creator’s claim at 
       const owner = `user-${round}`;
       /** What whoever last gave scopes to a key could grant. */
       const allowed = new Map<string, readonly string[]>();
+      const scopesOf = new Map<string, readonly string[]>();
       for (const { does, claim: scope, scopes: wanted, which } of steps) {
         const headers = { authorization: `Bearer ${await app.token(owner, { scope })}` };
         const id = [...allowed.keys()][which] ?? '0'.repeat(32);
@@ -242,11 +246,19 @@ test('no sequence of calls gives a key a scope outside its creator’s claim at 
           const actor = { ...actorFor(owner), grantable: granted(scope) };
           const updated = await keys.update(actor, id, { scopes: wanted });
           if (updated.ok && wanted.length > 0 && allowed.has(id)) allowed.set(id, granted(scope));
+        } else if (does === 'rotate') {
+          const before = scopesOf.get(id) ?? [];
+          const { status, body } = await app.call('rotate_api_key', { keyId: id, overlapHours: 0 }, headers);
+          if (status !== 200) continue;
+          expect(body.scopes).toEqual(before);
+          expect(before.every((one) => granted(scope).includes(one))).toBe(true);
         } else {
           await app.call(`${does}_api_key`, { keyId: id }, headers);
         }
         const listed = (await app.call('list_api_keys', {}, headers)).body.keys as { id: string; scopes: string[] }[];
+        scopesOf.clear();
         for (const key of listed) {
+          scopesOf.set(key.id, key.scopes);
           const bound = allowed.get(key.id) ?? [];
           expect(key.scopes.filter((one) => !bound.includes(one))).toEqual([]);
         }

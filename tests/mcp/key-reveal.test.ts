@@ -158,6 +158,28 @@ test('with encryptTo every client gets a key, encrypted', async () => {
   }
 });
 
+describe('rotation follows the same rule', () => {
+  test('the new secret is in _meta, or the key stays as it is', async () => {
+    const { id, key } = await app.createKey('alice');
+    const rotation = { name: 'rotate_api_key', arguments: { keyId: id, overlapHours: 0 } };
+    const refused = await post(app, call('rotate_api_key', rotation.arguments), headers);
+    expect(refused.body.result.content[0].text).toStartWith('A new key is not shown');
+    expect((await app.useKey(key)).status).toBe(200);
+    const { body } = await postModern(app, 'tools/call', rotation, { headers, meta: WITH_WIDGETS });
+    await expectInMetaAlone(body.result);
+    expect((await app.useKey(key)).status).toBe(401);
+  });
+
+  test('with encryptTo it is encrypted', async () => {
+    const { publicKey, privateKey } = await generateKeyPair('ECDH-ES', { crv: 'P-256', extractable: true });
+    const { id } = await app.createKey('alice');
+    const args = { keyId: id, encryptTo: await exportJWK(publicKey) };
+    const { body } = await post(app, call('rotate_api_key', args), headers);
+    const key = openByHand(body.result.structuredContent.encryptedKey, await exportJWK(privateKey));
+    expect((await app.useKey(key)).body.key.id).toBe(id);
+  });
+});
+
 test('REST has the key in its answer as ever', async () => {
   const { status, body } = await app.call('create_api_key', INPUT, headers);
   expect([status, body.key]).toEqual([200, expect.stringMatching(KEY)]);

@@ -162,6 +162,8 @@ describeInBrowser('the widget api-key-created', (browser) => {
       expect(await frame.locator('#done').textContent()).toBe('API key created');
       expect(await frame.locator('#key-text').textContent()).not.toContain(KEY.slice(-8));
       expect(await frame.locator('#open').isVisible()).toBe(false);
+      await post(toolResult({ ...made, key: KEY, previous: { state: 'until_first_use', overlapHours: 24 } }));
+      await frame.getByText('API key rotated', { exact: true }).waitFor();
       for (const nothing of [{}, { key: '' }, { key: 7, encryptedKey: null }]) {
         await post(toolResult({ ...made, ...nothing }));
         await frame.getByText('No key to show.').waitFor();
