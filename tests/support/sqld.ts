@@ -116,7 +116,7 @@ export function freePorts(count: number): number[] {
   return ports;
 }
 
-async function ready(url: string, child: Bun.Subprocess): Promise<void> {
+export async function ready(url: string, child: Bun.Subprocess): Promise<void> {
   while (child.exitCode === null) {
     const health = await fetch(`${url}/health`, { signal: AbortSignal.timeout(1000) }).catch(() => null);
     if (health?.ok) return;
