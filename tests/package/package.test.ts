@@ -141,7 +141,19 @@ test('its command serves the tools folder, and mints a token that it takes', asy
   expect((await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, headers)).status).toBe(200);
   expect((await callOver(server.url, 'list_orders')).body.code).toBe('missing_api_key');
   const unknown = await run([...command, 'tokens'], { cwd: project });
-  expect(unknown).toEqual({ code: 1, stdout: '', stderr: 'usage: mcp-key-server [token | health] …\n' });
+  expect(unknown).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/^usage: mcp-key-server \[token \| .*\] …\n$/),
+  });
+});
+
+test('on Node.js it says what it runs on', async () => {
+  const { code, stderr } = await run(['node', '-e', "import('mcp-key-server').then(({ start }) => start())"], {
+    cwd: project,
+  });
+  expect(code).toBe(1);
+  expect(stderr).toContain('mcp-key-server runs on Bun and on Deno, and this is neither');
 });
 
 test('npm installs it, and its command then runs', async () => {

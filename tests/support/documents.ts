@@ -6,7 +6,7 @@ import { join } from 'node:path';
 export const ROOT = join(import.meta.dir, '../..');
 
 /** Not the project's own: packages, data and what .gitignore names. */
-const SKIPPED: readonly string[] = ['.git', 'node_modules', 'data', 'coverage'];
+const SKIPPED: readonly string[] = ['.git', 'node_modules', 'data', 'coverage', 'dist'];
 
 /** The paths of all documents, from the root of the repository. */
 export const DOCUMENTS: readonly string[] = documentsIn('').sort();

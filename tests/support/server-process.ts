@@ -102,6 +102,9 @@ const COMMANDS: Readonly<Record<Runtime, (root: string, preload: readonly string
   },
 };
 
+/** The command that starts the server of this repository. */
+export const commandOf = (runtime: Runtime): string[] => COMMANDS[runtime](ROOT, []);
+
 function spawnServer({
   env = {},
   folder = temporaryFolder(),

@@ -10,7 +10,7 @@ import { callOver, userHeaders } from '../../support/client.ts';
 import { ROOT, readDocument } from '../../support/documents.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { modern, post, request } from '../../support/mcp.ts';
-import { type Runtime, runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
+import { commandOf, type Runtime, runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { transportOf } from '../../support/transports.ts';
 
@@ -44,6 +44,10 @@ function folderWith(files: Readonly<Record<string, string>>): string {
 
 const start = (runtime: Runtime, files: Readonly<Record<string, string>>, env: Readonly<Record<string, string>> = {}) =>
   startServer({ runtime, folder: folderWith(files), env: { JWT_SECRET: TEST_SECRET, ...env } });
+
+/** Deno with the flag that lets it find packages beside the folder. */
+const withPackages = () =>
+  commandOf('deno').flatMap((word) => (word === 'run' ? [word, '--node-modules-dir=manual'] : [word]));
 
 async function namesOf(server: ServerProcess): Promise<string[]> {
   const { body } = await post(server, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
@@ -258,17 +262,25 @@ describe('TOOLS_DIR', () => {
     expect(read).toBe(`${expected}, got "${folder}" (EACCES)`);
   });
 
-  test('names another folder, also one outside with packages of its own, and ./tools is then not read', async () => {
-    const own = folderWith({
-      'a.mjs': tool('packaged', 'greet()', "import greet from 'greeting';").replace(' as const', ''),
-      'node_modules/greeting/package.json': '{ "name": "greeting", "main": "index.js", "type": "module" }',
-      'node_modules/greeting/index.js': "export default () => 'from a package';",
-    });
-    await using server = await start('bun', { 'tools/b.ts': tool('other') }, { TOOLS_DIR: own });
-    expect(await namesOf(server)).toEqual(['packaged']);
-    const { body } = await callOver(server.url, 'packaged');
-    expect(body.content[0].text).toBe('from a package');
-  });
+  test.each([
+    ['bun', undefined],
+    ['deno', withPackages()],
+  ] as const)(
+    'on %s names another folder, also with packages of its own; ./tools is then not read',
+    async (runtime, command) => {
+      const own = folderWith({
+        'a.mjs': tool('packaged', 'greet()', "import greet from 'greeting';").replace(' as const', ''),
+        'node_modules/greeting/package.json': '{ "name": "greeting", "main": "index.js", "type": "module" }',
+        'node_modules/greeting/index.js': "export default () => 'from a package';",
+      });
+      const env = { TOOLS_DIR: own, JWT_SECRET: TEST_SECRET };
+      const folder = folderWith({ 'tools/b.ts': tool('other') });
+      await using server = await startServer({ runtime, folder, env, ...(command && { command }) });
+      expect(await namesOf(server)).toEqual(['packaged']);
+      const { body } = await callOver(server.url, 'packaged');
+      expect(body.content[0].text).toBe('from a package');
+    },
+  );
 });
 
 test('files are read by name, without those for sharing and testing; one may make several tools, and bring pages', async () => {
@@ -294,4 +306,34 @@ export const several = 1;`
   expect((await post(server, read)).body.result.contents).toEqual([
     { uri: page.uri, mimeType: 'text/html', text: '<p>' },
   ]);
+});
+
+/** Milliseconds of processor time until the server listens: unlike the time that passes, it does not depend on what else runs. */
+async function startMs(files: Readonly<Record<string, string>>): Promise<number> {
+  const child = Bun.spawn(commandOf('bun'), {
+    cwd: folderWith(files),
+    env: { PORT: '0', JWT_SECRET: TEST_SECRET },
+    stdout: 'ignore',
+    stderr: 'pipe',
+  });
+  const { value } = await child.stderr.getReader().read();
+  expect(new TextDecoder().decode(value)).toContain('listening on');
+  child.kill('SIGKILL');
+  await child.exited;
+  return Number(child.resourceUsage()?.cpuTime.total) / 1000;
+}
+
+test('ten tool files take less than 30 ms of a start', async () => {
+  const ten = Object.fromEntries(
+    Array.from({ length: 10 }, (_, index) => [
+      `tools/${index}.ts`,
+      EXAMPLE.replace('list_orders', `list_orders_${index}`),
+    ]),
+  );
+  const [without, withTen]: [number[], number[]] = [[], []];
+  for (let round = 0; round < 5; round += 1) {
+    without.push(await startMs({}));
+    withTen.push(await startMs(ten));
+  }
+  expect(Math.min(...withTen) - Math.min(...without)).toBeLessThan(30);
 });
