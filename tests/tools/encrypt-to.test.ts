@@ -3,9 +3,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
+import { callOver, userHeaders } from '../support/client.ts';
 import { call, post, postModern } from '../support/mcp.ts';
 import { openByHand, openWithJose, openWithPython, PYTHON_WITH_CRYPTOGRAPHY } from '../support/open-jwe.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { startServer } from '../support/server-process.ts';
+import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
 let headers: { authorization: string };
@@ -70,6 +72,18 @@ test('members that say what a public key is for are ignored', async () => {
   const named = { ...p256.publicJwk, kid: 'a', use: 'sig', alg: 'ES256', key_ops: ['verify'], ext: true };
   const { body } = await create(named);
   expect(await openWithJose(body.encryptedKey, p256.privateJwk)).toStartWith('sk_test_');
+});
+
+test('on Deno, too, a key can be opened, and a point off the curve or of low order is refused', async () => {
+  await using server = await startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET } });
+  const bob = await userHeaders('bob');
+  const on = (encryptTo: unknown) => callOver(server.url, 'create_api_key', { name: 'n', scopes: [], encryptTo }, bob);
+  for (const { publicJwk, privateJwk } of [p256, x25519]) {
+    const { body } = await on(publicJwk);
+    expect(openByHand(body.encryptedKey, privateJwk)).toStartWith('sk_test_');
+  }
+  expect((await on({ ...p256.publicJwk, x: p256.publicJwk.y, y: p256.publicJwk.x })).status).toBe(400);
+  for (const u of LOW_ORDER) expect((await on({ ...x25519.publicJwk, x: hex(u) })).status).toBe(400);
 });
 
 const hex = (bytes: string) => Buffer.from(bytes, 'hex').toString('base64url');

@@ -144,7 +144,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
       const shown = await created.getByRole('group', { name: 'Encrypted API key' }).locator('code').textContent();
       expect(shown?.split('.')).toHaveLength(5);
       expect((await created.getByRole('button').allTextContents()).map((text) => text.trim())).toEqual(['Copy']);
-      await created.getByText('Next: bring it to whoever has the private key.').waitFor();
+      await created.getByText('Next: bring it to whoever holds the private key.').waitFor();
       await button(created, 'Copy').click();
       await created.locator('#copy').getByText('Copied').waitFor();
       expect(await clipboard(page)).toBe(shown ?? '');
