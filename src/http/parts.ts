@@ -11,8 +11,13 @@ export type Text = string | readonly Part[];
 
 export const partsOf = (text: Text): readonly Part[] => (typeof text === 'string' ? [text] : text);
 
+/** Longer strings are not put together with others, which would copy them. */
+const JOINED_CHARS_MAX = 64 * 1024;
+
 export const wrapped = (before: string, text: Text, after: string): Text =>
-  typeof text === 'string' ? before + text + after : [before, ...text, after];
+  typeof text === 'string' && text.length <= JOINED_CHARS_MAX
+    ? before + text + after
+    : [before, ...partsOf(text), after];
 
 /** At most the bytes that it has when it is sent. */
 export const lengthOf = (text: Text): number =>
