@@ -86,6 +86,8 @@ describe('the settings', () => {
   test('hold no secret', () => {
     const settings = settingsOf({
       JWT_SECRET: 'hunter2',
+      JWT_SECRET_PREVIOUS: 'hunter2',
+      METRICS_TOKEN: 'hunter2',
       DATABASE_AUTH_TOKEN: 'hunter2',
       DATABASE_URL: 'libsql://user:hunter2@db.example/a?authToken=hunter2',
       JWT_JWKS_URL: 'https://id.example/keys?code=hunter2',
@@ -93,6 +95,8 @@ describe('the settings', () => {
     });
     expect(settings).toEqual({
       JWT_SECRET: '(not shown)',
+      JWT_SECRET_PREVIOUS: '(not shown)',
+      METRICS_TOKEN: '(not shown)',
       DATABASE_AUTH_TOKEN: '(not shown)',
       DATABASE_URL: 'libsql://db.example/a',
       JWT_JWKS_URL: 'https://id.example/keys',

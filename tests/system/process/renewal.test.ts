@@ -76,6 +76,31 @@ test('a request under way is finished on its connection, for which the old certi
   expect(await server.stop()).toBe(0);
 });
 
+test('an event stream goes on, and its messages arrive over new connections', async () => {
+  const { server, put } = await startWithTls();
+  await using _server = server;
+  const stream = await fetch(`${server.url}/sse`, { tls: { ca: FIRST.cert } });
+  const decoder = new TextDecoder();
+  let received = '';
+  const ended = (async () => {
+    for await (const chunk of stream.body ?? []) received += decoder.decode(chunk, { stream: true });
+  })();
+  await until(() => /^data: \S+\n/m.test(received));
+  const messages = new URL(/^data: (\S+)\n/m.exec(received)?.[1] ?? '', server.url);
+  put(SECOND);
+  await renew(server);
+  const posted = await fetch(messages, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"jsonrpc":"2.0","id":"after","method":"ping"}',
+    tls: { ca: SECOND.cert },
+  });
+  expect(posted.status).toBe(202);
+  await until(() => received.includes('"id":"after"'));
+  expect(await server.stop()).toBe(0);
+  await ended;
+});
+
 describe('files that cannot be used leave those before in use, and a line says why', () => {
   const WAYS: readonly [string, RegExp, (files: { certFile: string; keyFile: string }) => void][] = [
     ['no certificate', /"reason":"TLS_CERT_FILE: .*ENOENT/, ({ certFile }) => rmSync(certFile)],
