@@ -5,11 +5,13 @@ import { SERVER_NAME } from './lib/server-info.ts';
 import type { Resource } from './mcp/resource.ts';
 import { start as startOn } from './server.ts';
 import { thisRuntime } from './this-runtime.ts';
-import type { MakeTools } from './tools/core/folder.ts';
+import type { MakePrompts, MakeTools } from './tools/core/folder.ts';
 
 export interface StartOptions {
   /** What tool files export by default. Unless given, the folder ./tools is read; TOOLS_DIR always is. */
   readonly tools?: readonly MakeTools[];
+  /** What tool files export as `prompts`. */
+  readonly prompts?: readonly MakePrompts[];
   /** Pages and other resources, in addition to the widgets. */
   readonly resources?: readonly Resource[];
 }

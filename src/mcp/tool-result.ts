@@ -3,7 +3,7 @@
 import { challengeFor } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import { lengthOf, Quoted, type Text } from '../http/parts.ts';
-import { type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
+import { type InputIssue, type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import type { Operation } from '../tools/core/operation.ts';
 import type { ToolResult } from '../tools/core/run.ts';
 import { WIDGET_DATA } from './apps.ts';
@@ -53,19 +53,19 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
 /** The JSON-RPC error of a problem, if it is reported as one. */
 export function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
   const code = REPORTED_AS[problem.code];
-  return typeof code === 'number' ? rpcError(code, problem, requestId) : undefined;
+  if (typeof code !== 'number') return undefined;
+  return { code, message: sentenceOf(problem), data: 'issues' in problem ? { issues: problem.issues } : { requestId } };
 }
-
-const rpcError = (code: number, problem: Problem, requestId: string): RpcError => ({
-  code,
-  message: sentenceOf(problem),
-  data: { requestId, issues: 'issues' in problem ? problem.issues : undefined },
-});
 
 /** The JSON-RPC error of a prompt's problem: an agent does not read it, and there is no in-band form. */
 function promptError(problem: Problem, requestId: string): RpcError {
-  if (problem.code === 'invalid_input') return rpcError(CODES.invalidParams, problem, requestId);
-  return rpcErrorOf(problem, requestId) ?? deniedError(problem);
+  if (problem.code !== 'invalid_input') return rpcErrorOf(problem, requestId) ?? deniedError(problem);
+  const { issues } = problem;
+  return {
+    code: CODES.invalidParams,
+    message: listed('The arguments do not fit the prompt', issues),
+    data: { issues },
+  };
 }
 
 /** A denial of anything but a tool call, for which there is no in-band form. */
@@ -98,12 +98,11 @@ export function refusalMembers(sentence: string, hint: string | null = null): st
 /** The sentence that REST has as `detail`; for bad input, with what is wrong and where. */
 function sentenceOf(problem: Problem): string {
   const { detail } = publicPart(problem);
-  if (!('issues' in problem)) return detail;
-  return [
-    `${detail}:`,
-    ...problem.issues.map(({ path, message }) => `- ${path === '' ? '' : `${path}: `}${message}`),
-  ].join('\n');
+  return 'issues' in problem ? listed(detail, problem.issues) : detail;
 }
+
+const listed = (sentence: string, issues: readonly InputIssue[]): string =>
+  [`${sentence}:`, ...issues.map(({ path, message }) => `- ${path === '' ? '' : `${path}: `}${message}`)].join('\n');
 
 /** What REST says beside the sentence: `requiredScopes`, `Retry-After`. */
 function hintOf(problem: Problem): string | null {

@@ -100,6 +100,7 @@ describe('rounds', () => {
         who: {
           method: 'elicitation/create',
           params: {
+            mode: 'form',
             message: 'Who are you?',
             requestedSchema: {
               type: 'object',

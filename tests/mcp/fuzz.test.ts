@@ -2,8 +2,32 @@
 
 import { expect, test } from 'bun:test';
 import * as fc from 'fast-check';
-import { META, openSse, post } from '../support/mcp.ts';
+import * as v from 'valibot';
+import { ok } from '../../src/lib/result.ts';
+import { definePrompt } from '../../src/tools/core/prompt.ts';
+import { form, roots } from '../../src/tools/core/questions.ts';
+import { defineTool } from '../../src/tools/core/tool.ts';
+import { createTools } from '../../src/tools/index.ts';
+import { META, openSse, post, postModern } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
+
+const who = form(v.strictObject({ name: v.string() }));
+const asking = defineTool(anyone, {
+  ...facts('asking'),
+  input: v.looseObject({}),
+  run(_input, { ask }) {
+    const asked = ask({ who: who('Who?'), roots });
+    return asked.ok ? ok({ content: [{ type: 'text', text: JSON.stringify(asked.value) }] }) : asked;
+  },
+});
+const prompt = definePrompt(anyone, {
+  ...{ name: 'prompt', title: 'Prompt', description: 'A prompt.' },
+  arguments: v.strictObject({ city: v.optional(v.string()) }),
+  run: ({ city = '' }) => ok({ messages: [{ role: 'user', content: { type: 'text', text: city } }] }),
+  complete: { city: (value) => ok([value]) },
+});
+const serve = () => createTestApp({ tools: (deps) => [...createTools(deps), asking], prompts: () => [prompt] });
 
 const method = fc.oneof(
   fc.constantFrom(
@@ -15,21 +39,34 @@ const method = fc.oneof(
     'resources/list',
     'resources/read',
     'resources/templates/list',
+    'prompts/list',
+    'prompts/get',
+    'completion/complete',
     'notifications/cancelled',
   ),
   fc.string(),
 );
+const CAPABLE = { ...META, 'io.modelcontextprotocol/clientCapabilities': { elicitation: {}, roots: {} } };
 const id = fc.oneof(fc.integer(), fc.string(), fc.constantFrom(null, true, 1.5, [], {}));
 const params = fc.oneof(
   fc.record(
     {
-      name: fc.oneof(fc.constantFrom('get_data', 'create_api_key', 'list_api_keys'), fc.string(), fc.jsonValue()),
+      name: fc.oneof(
+        fc.constantFrom('get_data', 'create_api_key', 'list_api_keys', 'asking', 'prompt'),
+        fc.string(),
+        fc.jsonValue(),
+      ),
       arguments: fc.oneof(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue()),
       uri: fc.oneof(fc.webUrl(), fc.jsonValue()),
       cursor: fc.jsonValue(),
+      ref: fc.oneof(fc.constant({ type: 'ref/prompt', name: 'prompt' }), fc.jsonValue()),
+      argument: fc.oneof(fc.constant({ name: 'city', value: 'P' }), fc.jsonValue()),
+      inputResponses: fc.oneof(fc.record({ who: fc.jsonValue(), roots: fc.jsonValue() }), fc.jsonValue()),
+      requestState: fc.oneof(fc.string(), fc.jsonValue()),
       protocolVersion: fc.jsonValue(),
       _meta: fc.oneof(
         fc.constant(META),
+        fc.constant(CAPABLE),
         fc.jsonValue(),
         fc.record({ api_key: fc.jsonValue(), progressToken: fc.jsonValue() }),
       ),
@@ -65,7 +102,7 @@ const headers = fc.record(
 );
 
 test('any body with any headers', async () => {
-  await using app = await createTestApp();
+  await using app = await serve();
   await fc.assert(
     fc.asyncProperty(body, headers, async (text, given) => {
       const answer = await post(app, text, given);
@@ -88,7 +125,7 @@ test('any body with any headers', async () => {
 }, 60_000);
 
 test('a message of the older revisions gets one answer, whether alone, in a batch or over SSE', async () => {
-  await using app = await createTestApp();
+  await using app = await serve();
   const session = await openSse(app);
   const older = message.filter(
     (one) => one.method !== 'initialize' && !JSON.stringify(one).includes('io.modelcontextprotocol/'),
@@ -103,4 +140,35 @@ test('a message of the older revisions gets one answer, whether alone, in a batc
     }),
     { numRuns: 300 },
   );
+}, 60_000);
+
+test('a call of a tool that asks is answered, whatever its responses and its state are', async () => {
+  await using app = await serve();
+  const { body: first } = await postModern(app, 'tools/call', { name: 'asking' }, { meta: CAPABLE });
+  const { requestState: good } = first.result;
+  const state = fc.oneof(
+    fc.constant(good),
+    fc.tuple(fc.nat(good.length), fc.string()).map(([at, text]) => good.slice(0, at) + text + good.slice(at + 1)),
+    fc.string(),
+  );
+  const responses = fc.dictionary(
+    fc.oneof(fc.constantFrom('who', 'roots', '__proto__', 'constructor'), fc.string()),
+    fc.oneof(
+      fc.record({ action: fc.constantFrom('accept', 'decline', 'cancel'), content: fc.jsonValue() }),
+      fc.record({ roots: fc.jsonValue() }),
+      fc.jsonValue(),
+    ),
+  );
+  await fc.assert(
+    fc.asyncProperty(responses, fc.option(state, { nil: undefined }), async (inputResponses, requestState) => {
+      const params = { name: 'asking', inputResponses, requestState };
+      const { status, body } = await postModern(app, 'tools/call', params, { meta: CAPABLE });
+      expect(status).toBe(200);
+      if (requestState !== undefined && requestState !== good) expect(body.error.code).toBe(-32602);
+      else if (body.error === undefined) expect(['complete', 'input_required']).toContain(body.result.resultType);
+      else expect(body.error.code).toBe(-32602);
+    }),
+    { numRuns: 500 },
+  );
+  expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
 }, 60_000);

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { sequence } from '../../src/guards/guard.ts';
 import { err, ok } from '../../src/lib/result.ts';
+import { createTestApp as createOwnTestApp } from '../../src/testing.ts';
 import { definePrompt, type Prompt } from '../../src/tools/core/prompt.ts';
 import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
@@ -301,4 +302,10 @@ describe.each(CONNECTS)('%s', (_name, connect) => {
     expect(completion.values).toEqual(['Porto']);
     await client.close();
   });
+});
+
+test('a program starts with prompts of its own', async () => {
+  await using app = await createOwnTestApp({ prompts: [visit, () => [open('one'), open('two')]] });
+  const { result } = (await post(app, request('prompts/list'))).body;
+  expect(result.prompts.map(({ name }: Prompt) => name)).toEqual(['visit', 'one', 'two']);
 });

@@ -29,12 +29,15 @@ export interface ToolFile {
 export interface Own {
   /** What tool files export by default. */
   readonly tools?: readonly MakeTools[] | undefined;
+  /** What tool files export as `prompts`. */
+  readonly prompts?: readonly MakePrompts[] | undefined;
   /** Pages and other resources, in addition to those of the server. */
   readonly resources?: readonly unknown[] | undefined;
 }
 
-export const toolFilesOf = ({ tools = [], resources }: Own): readonly ToolFile[] => [
+export const toolFilesOf = ({ tools = [], prompts = [], resources }: Own): readonly ToolFile[] => [
   ...tools.map((make, index) => ({ file: `tools[${index}]`, make })),
+  ...prompts.map((makePrompts, index) => ({ file: `prompts[${index}]`, make: () => [], makePrompts })),
   { file: 'resources', make: () => [], resources },
 ];
 

@@ -44,7 +44,10 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
     const { action, content = {} } = acted.value;
     return action === 'accept' ? accepted(parse(content)) : ok({ action });
   }
-  return (message) => ({ request: { method: 'elicitation/create', params: { message, requestedSchema } }, read });
+  return (message) => ({
+    request: { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } },
+    read,
+  });
 }
 
 /** A message to the client's model, or of it. Media are base64. */
