@@ -80,7 +80,7 @@ export async function createService(config: Config, options: ServiceOptions): Pr
   // For what may be believed and how long. Windows of rate limits aren't on it: setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
   const verifyUserJwt = await userJwtVerifier(config, { ...options, clock: ageClock });
-  const store = await openStore(config.database, options.log);
+  const store = await openStore(config.database, options.log, config.eventDays);
   try {
     return serviceOn(store, verifyUserJwt, config, { ...options, ageClock });
   } catch (error) {
@@ -110,6 +110,7 @@ function serviceOn(
     production,
     ceilings,
     lagMaxMs,
+    keyPrefix: config.keyPrefix,
     eventAddresses: config.eventAddresses,
   });
   const { keys, verifier } = keyDomain;
@@ -210,6 +211,7 @@ function createApp(parts: AppParts): App {
   metrics?.addGauges({ ...parts, feed, lagMaxMs: config.revocationLagMaxMs, sessions: () => sessions.count });
   const routes = createRoutes({
     ...parts,
+    revokeSecrets: keyDomain.revokeSecrets,
     methods: createMethods({
       ...parts,
       tools: byName('tool', tools, config.keyCeilings.scopes),

@@ -47,7 +47,7 @@ export type Problem =
   | { readonly code: 'session_not_found' }
   | { readonly code: 'method_not_allowed'; readonly allow: string }
   | { readonly code: 'payload_too_large' }
-  | { readonly code: 'unsupported_media_type' }
+  | { readonly code: 'unsupported_media_type'; readonly orForm?: true }
   | { readonly code: 'key_limit_reached' }
   | { readonly code: 'key_not_active' }
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
@@ -132,6 +132,8 @@ export const isServerCode = (code: string): boolean => code === 'tool_failure' |
 
 const NOT_AN_OBJECT = 'The body must be one JSON object';
 
+const NEITHER_JSON_NOR_FORM = 'Content-Type must be application/json or application/x-www-form-urlencoded';
+
 const WRONG_KIND = {
   api_key: 'This tool needs a user token; an API key was sent',
   user_token: 'This tool needs an API key; a user token was sent',
@@ -151,6 +153,7 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
 function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
   if (problem.code === 'invalid_json' && problem.notObject) return NOT_AN_OBJECT;
+  if (problem.code === 'unsupported_media_type' && problem.orForm) return NEITHER_JSON_NOR_FORM;
   if (problem.code !== 'rotation_under_way') return undefined;
   const until = new Date(problem.untilMs).toISOString();
   return `${TEXTS.rotation_under_way.detail} until ${until}; with overlapHours 0 it ends now`;

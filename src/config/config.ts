@@ -3,6 +3,7 @@
 
 import { parseDuration } from '../lib/duration.ts';
 import { isLoopback } from '../lib/ip.ts';
+import { isKeyPrefix } from '../lib/key-prefix.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { isScope, splitScopes } from '../lib/scope.ts';
 import { LOG_LEVELS, type LogLevel } from '../log/log.ts';
@@ -54,6 +55,10 @@ export interface Config extends Environment {
   readonly tls: { readonly certFile: string; readonly keyFile: string } | null;
   /** How many proxies in front to believe. */
   readonly trustProxy: number;
+  /** What new keys begin with. */
+  readonly keyPrefix: string;
+  /** Days that events of keys are kept. */
+  readonly eventDays: number;
   /** Whether events of keys say where a change came from. */
   readonly eventAddresses: boolean;
   /** The folder with tools of one's own. Null: ./tools, where it exists. */
@@ -65,6 +70,11 @@ export interface Config extends Environment {
   /** Null: there are no metrics. */
   readonly metricsToken: string | null;
 }
+
+const keyPrefix = (value: string) => (isKeyPrefix(value) ? value : null);
+
+/** Somewhat more than a year: what happens once a year is still there the next time. */
+const EVENT_DAYS = 400;
 
 /** Short tokens can be guessed: nothing counts wrong ones. */
 const METRICS_TOKEN_CHARS_MIN = 16;
@@ -104,6 +114,8 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     allowedHosts: parsed('ALLOWED_HOSTS', 'host names without port, with commas between', listOf(bareHostName)),
     tls: tlsFiles(read),
     trustProxy: integer('TRUST_PROXY', 0, 32) ?? 0,
+    keyPrefix: parsed('KEY_PREFIX', '2-12 of a-z and 0-9', keyPrefix) ?? 'sk',
+    eventDays: integer('EVENT_DAYS', 1, 36_500) ?? EVENT_DAYS,
     eventAddresses: oneOf('EVENT_ADDRESSES', ['0', '1']) !== '0',
     toolsDir: text('TOOLS_DIR'),
     sampleTool: oneOf('SAMPLE_TOOL', ['0', '1']) !== '0',

@@ -48,6 +48,10 @@ export const withForm = <T, C>(
   context: C,
 ): Awaitable<T> => withBody(FORM_BODY, request, next as Next<unknown, T, C>, context); // what its parser returns
 
+/** Either of them, by its media type. */
+export const withJsonOrForm = <T, C>(request: Request, next: Next<unknown, T, C>, context: C): Awaitable<T> =>
+  withBody(isOf(FORM_BODY, request.headers.get('content-type')) ? FORM_BODY : JSON_BODY, request, next, context);
+
 type Next<Parsed, T, C> = (body: Result<Parsed, Problem>, context: C) => Awaitable<T>;
 
 function withBody<T, C>(format: BodyFormat, request: Request, next: Next<unknown, T, C>, context: C): Awaitable<T> {
@@ -57,12 +61,15 @@ function withBody<T, C>(format: BodyFormat, request: Request, next: Next<unknown
   // slow.
   if (length === '0' || (length === null && request.body === null)) return next(ok(undefined), context);
   const type = headers.get('content-type');
-  const isTaken = type === format.type || (type !== null && format.otherSpellings.test(type));
+  const isTaken = isOf(format, type);
   if (length === null) return chain(readUnmeasured(format, request, isTaken), next, context);
   if (!isTaken) return next(err({ code: 'unsupported_media_type' }), context);
   if (Number(length) > BODY_BYTES_MAX) return next(err({ code: 'payload_too_large' }), context);
   return readMeasured(format, request, next, context);
 }
+
+const isOf = ({ type, otherSpellings }: BodyFormat, sent: string | null): boolean =>
+  sent === type || (sent !== null && otherSpellings.test(sent));
 
 async function readMeasured<T, C>(format: BodyFormat, request: Request, next: Next<unknown, T, C>, context: C) {
   let body: Body;

@@ -5,6 +5,8 @@ export interface Caller {
   readonly requestId: string;
   /** Costs a system call: ask late. */
   clientAddress(): string;
+  /** Whose budget of unknown keys is used up; that of the address's network unless given. */
+  readonly lookupSource?: string | undefined;
 }
 
 export interface Actor extends Caller {

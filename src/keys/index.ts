@@ -4,14 +4,19 @@ import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
+import { createLookupLimit } from './lookup-limit.ts';
 import { createKeys, type Keys } from './operations.ts';
 import { createOriginOf } from './origin.ts';
+import { createRevokeSecrets, type RevokeSecrets } from './possession.ts';
 import type { KeyStore } from './record.ts';
 import { createVerifier, type Verifier } from './verify.ts';
 
 export interface KeyDomain {
   readonly keys: Keys;
   readonly verifier: Verifier;
+  readonly revokeSecrets: RevokeSecrets;
+  /** Reads the trail of changes. */
+  readonly events: KeyStore['events'];
   /** Stops polling and writes what is pending. The store stays open. */
   stop(): Promise<void>;
 }
@@ -23,6 +28,7 @@ export function createKeyDomain(options: {
   sha256: Sha256;
   log: Log;
   production: boolean;
+  keyPrefix: string;
   ceilings: KeyCeilings;
   lagMaxMs: number;
   /** Whether events say where a change came from. */
@@ -30,11 +36,15 @@ export function createKeyDomain(options: {
 }): KeyDomain {
   const lastUsed = createLastUsed(options);
   const originOf = createOriginOf(options.eventAddresses);
-  const verifier = createVerifier({ ...options, lastUsed, originOf });
-  const keys = createKeys({ ...options, lastUsed, originOf, refresh: verifier.feed.refresh });
+  const lookups = createLookupLimit(options.clock);
+  const verifier = createVerifier({ ...options, lastUsed, lookups, originOf });
+  const { refresh, queryTimeoutMs: readWithinMs } = verifier.feed;
+  const keys = createKeys({ ...options, lastUsed, originOf, refresh });
   return {
     keys,
     verifier,
+    events: options.store.events,
+    revokeSecrets: createRevokeSecrets({ ...options, lookups, originOf, refresh, readWithinMs }),
     async stop() {
       verifier.feed.stop();
       await lastUsed.stop();

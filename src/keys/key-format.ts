@@ -1,21 +1,22 @@
 // API keys as strings, `<prefix>_<64 hex>`: how they are made, recognized and hashed. The plain key is never stored.
 
+import { KEY_PREFIX_PATTERN } from '../lib/key-prefix.ts';
 import type { RandomBytes, Sha256 } from '../lib/runtime.ts';
 
 const KEY_RANDOM_BYTES = 32;
 const ID_RANDOM_BYTES = 16;
 
-const KEY_SHAPE = /^sk_(?:live|test)_[0-9a-f]{64}$/;
+const KEY_SHAPE = new RegExp(`^${KEY_PREFIX_PATTERN}_(?:live|test)_[0-9a-f]{64}$`);
 const ID_SHAPE = /^[0-9a-f]{32}$/;
 
-/** A new plain key: `sk_live_…` in production, `sk_test_…` elsewhere. */
-export const mintKey = (production: boolean, random: RandomBytes): string =>
-  `${production ? 'sk_live' : 'sk_test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
+/** A new plain key: `sk_live_…` in production, `sk_test_…` elsewhere, or with another prefix than `sk`. */
+export const mintKey = (prefix: string, production: boolean, random: RandomBytes): string =>
+  `${prefix}_${production ? 'live' : 'test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
 
 /** A new record id: 16 random bytes as 32 lowercase hex characters. */
 export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
 
-/** True for text that could be a key. Either prefix passes; the record decides whether it is one. */
+/** True for text that could be a key. Any prefix passes, so that keys outlive a change of it; the record decides whether it is one. */
 export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
 
 /** True for text that could be a record id, which is then safe to log. */

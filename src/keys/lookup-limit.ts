@@ -39,8 +39,10 @@ export type Admission = 'alone' | 'together' | 'refused';
 export interface LookupLimit {
   /** `alone`, now or after a short wait, takes one read out of the source's budget. */
   admit(source: string, keyHash: string): Awaitable<Admission>;
-  /** Gives a read back: the key was known after all. */
-  refund(source: string): void;
+  /** Takes this many reads out of the source's budget, or none, and returns the seconds until it has them. */
+  takeAll(source: string, count: number): number;
+  /** Gives reads back: the keys were known after all. */
+  refund(source: string, count?: number): void;
   /** The key could not be looked up: it may come back. */
   refuse(keyHash: string): void;
 }
@@ -84,8 +86,15 @@ export function createLookupLimit(clock: Clock): LookupLimit {
       const mayWait = (waiting.get(source) ?? 0) < WAITING_PER_SOURCE && waitingInAll < WAITING_MAX;
       return mayWait ? wait(source, keyHash) : refuse(keyHash, nowMs);
     },
-    refund(source) {
-      budgets(source, clock.monotonicMs()).tokens += 1;
+    takeAll(source, count) {
+      const budget = budgets(source, clock.monotonicMs());
+      const missing = count - budget.tokens;
+      if (missing > 0) return Math.ceil(missing / MISSES.perS);
+      budget.tokens -= count;
+      return 0;
+    },
+    refund(source, count = 1) {
+      budgets(source, clock.monotonicMs()).tokens += count;
     },
     refuse(keyHash) {
       refusedAtMs.set(keyHash, clock.monotonicMs());

@@ -84,12 +84,13 @@ export interface KeysOptions {
   readonly sha256: Sha256;
   readonly log: Log;
   readonly originOf: OriginOf;
+  readonly keyPrefix: string;
   readonly production: boolean;
   readonly ceilings: KeyCeilings;
 }
 
 export function createKeys(options: KeysOptions): Keys {
-  const { store, lastUsed, refresh, clock, random, sha256, log, originOf, production, ceilings } = options;
+  const { store, lastUsed, refresh, clock, random, sha256, log, originOf, keyPrefix, production, ceilings } = options;
   const creations = createCreationBudget(clock, log);
   const lists = createListGate();
 
@@ -135,7 +136,7 @@ export function createKeys(options: KeysOptions): Keys {
       const taken = creations.take(actor);
       if (!taken.ok) return taken;
       const { scopes, expiresInDays } = grant.value;
-      const key = mintKey(production, random);
+      const key = mintKey(keyPrefix, production, random);
       const createdAtMs = clock.nowMs();
       const record: ApiKeyRecord = {
         id: mintId(random),
@@ -199,7 +200,7 @@ export function createKeys(options: KeysOptions): Keys {
         if (refusal !== null) return err(refusal);
         const taken = creations.take(actor);
         if (!taken.ok) return taken;
-        const key = mintKey(production, random);
+        const key = mintKey(keyPrefix, production, random);
         const hash = hashKey(sha256, key);
         const rotated = logged(await store.rotate(record, { hash, overlapMs }, nowMs, byTool(actor)), actor.requestId);
         if (!rotated.ok) return rotated;

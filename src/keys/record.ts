@@ -2,6 +2,7 @@
 
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { KeyRefusal, StoreUnavailable } from '../problem.ts';
+import type { EventQuery, KeyEvent } from './events.ts';
 import type { Origin } from './origin.ts';
 import type { NextSecret } from './rotation.ts';
 
@@ -130,6 +131,11 @@ export interface KeyStore {
     fields: { name?: string; scopes?: readonly string[] },
     origin: Origin,
   ): StoreResult<Changed | null>;
+  /**
+   * Ends secrets by their hashes: with the one in force, its key; a next or previous one alone. Those that are unknown, or
+   * have ended by `nowMs`, are passed over.
+   */
+  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin): StoreResult<void>;
   /** The owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): StoreResult<ApiKeyRecord | null>;
   /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
@@ -148,6 +154,8 @@ export interface KeyStore {
   findByHashes(keyHashes: readonly string[], withinMs: number): StoreResult<(keyHash: string) => Found>;
   /** The change feed after a position, from the primary. Gives up after `withinMs`. */
   changesAfter(reached: ReachedPosition, withinMs: number): StoreResult<FeedPage>;
+  /** Oldest first. */
+  events(query: EventQuery): StoreResult<KeyEvent[]>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): StoreResult<void>;
   /** The most uses that one write can take without holding up anything else for more than a few milliseconds. */

@@ -11,7 +11,7 @@ import { createFeed, type Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
-import { type Admission, createLookupLimit } from './lookup-limit.ts';
+import type { Admission, LookupLimit } from './lookup-limit.ts';
 import type { OriginOf } from './origin.ts';
 import { type Found, fingerprintOf, type KeyStore, type PresentedKey, refusalAt } from './record.ts';
 
@@ -102,6 +102,7 @@ export interface Verifier {
 export interface VerifierOptions {
   readonly store: KeyStore;
   readonly lastUsed: LastUsed;
+  readonly lookups: LookupLimit;
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
@@ -110,7 +111,7 @@ export interface VerifierOptions {
 }
 
 export function createVerifier(options: VerifierOptions): Verifier {
-  const { store, lastUsed, clock, sha256, log, originOf, lagMaxMs } = options;
+  const { store, lastUsed, clock, sha256, log, originOf, lagMaxMs, lookups: budget } = options;
   // Keyed by hash: usable keys, and a negative cache of refused ones.
   const cache = createLruCache<KnownKey>({
     entries: CACHE_ENTRIES_MAX,
@@ -119,7 +120,6 @@ export function createVerifier(options: VerifierOptions): Verifier {
   });
   const negativeCache = createLruCache<Refused>({ entries: REFUSED_MAX });
   const pendingReads = new Map<string, Promise<Result<FoundKey, Problem>>>();
-  const budget = createLookupLimit(clock);
   const counts = { hits: 0, refusedHits: 0, reads: 0 };
 
   const feed = createFeed({
@@ -228,7 +228,9 @@ export function createVerifier(options: VerifierOptions): Verifier {
       }
       negativeCache.delete(keyHash);
     }
-    return pendingReads.get(keyHash) ?? readWithinBudget(keyHash, networkOf(caller.clientAddress()));
+    return (
+      pendingReads.get(keyHash) ?? readWithinBudget(keyHash, caller.lookupSource ?? networkOf(caller.clientAddress()))
+    );
   }
 
   function isUsable(key: FoundKey): key is KnownKey {

@@ -8,12 +8,17 @@ import { withoutControls } from '../lib/text.ts';
  */
 const TOKEN = /eyJ[\w-]{8,}(\.[\w-]+\.?[\w-]*)?/g;
 const KEY = /sk_(?:live|test)_[0-9A-Za-z]{6,}/g;
+/** Of a key with any prefix, which itself is no secret: to look for all of them would cost every line of the log 40 times as much. */
+const KEY_WITHOUT_PREFIX = /_(?:live|test)_[0-9A-Fa-f]{16,}/g;
 const HASH = /\b[0-9a-f]{64}\b/g;
 const REDACTED = '[redacted]';
 
 /** Without keys and tokens. */
 export const redactKeys = (text: string): string =>
-  text.replace(TOKEN, (found, rest?: string) => (rest === undefined ? found : REDACTED)).replace(KEY, REDACTED);
+  text
+    .replace(TOKEN, (found, rest?: string) => (rest === undefined ? found : REDACTED))
+    .replace(KEY, REDACTED)
+    .replace(KEY_WITHOUT_PREFIX, REDACTED);
 
 /** Without hashes of keys. */
 export const redactHashes = (text: string): string => text.replace(HASH, REDACTED);

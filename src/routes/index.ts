@@ -23,6 +23,7 @@ import { metadataRoutes, metadataUrl, type ProtectedPath } from './metadata.ts';
 import { metricsRoute } from './metrics.ts';
 import { openapiRoute } from './openapi.ts';
 import { previewRoute } from './preview.ts';
+import { type RevokeSecrets, revokeRoute } from './revoke.ts';
 import { sseRoutes } from './sse.ts';
 import { toolRoutes } from './tools.ts';
 import { verifyRoute } from './verify.ts';
@@ -35,6 +36,7 @@ export interface RoutesOptions {
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
   readonly verifyKey: VerifyKey;
+  readonly revokeSecrets: RevokeSecrets;
   readonly guards: ToolDeps['guards'];
   readonly tools: readonly Tool[];
   readonly methods: Methods;
@@ -91,6 +93,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
       : []),
     { path: `${basePath}/verify`, ...verifyRoute({ ...options, trustProxy: config.trustProxy }) },
     { path: `${basePath}/introspect`, ...introspectRoute(options) },
+    { path: `${basePath}/revoke`, post: revokeRoute(options.revokeSecrets) },
     ...metadataRoutes({ publicUrl, publicPath, authorizationServer }),
   ];
 }

@@ -53,8 +53,8 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     const token = form.get('token');
     if (!token) return refuse(context, INVALID);
     // The budget of unknown keys is the calling key's: a service sends what strangers sent it, all from one address.
-    const source = `key ${allowed.value.auth.keyId}`;
-    const asked = new Call(context.requestId, { xApiKey: token, bearer: null, metaApiKey: null }, () => source);
+    const asked = new Call(context.requestId, { xApiKey: token, bearer: null, metaApiKey: null }, caller.clientAddress);
+    asked.lookupSource = `key ${allowed.value.auth.keyId}`;
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
     context.perishable = { renew: () => renew(context, caller, asked) };

@@ -1,5 +1,6 @@
 // The queries: KeyStore over a Database. Every write is harmless when it is sent twice.
 
+import type { KeyEvent } from '../keys/events.ts';
 import {
   type ApiKeyRecord,
   type Changed,
@@ -60,6 +61,15 @@ WHERE ${ROTATABLE} AND (second_is IS NOT 'previous' OR second_ends_at_ms < ?6) R
 const ROTATE_AT_ONCE = `UPDATE api_keys
 SET key_hash = ?4, second_hash = NULL, second_is = NULL, second_ends_at_ms = NULL, overlap_ms = ?5, ${ROTATED}
 WHERE ${ROTATABLE} RETURNING id`;
+
+const REVOKE_BY_HASHES = `UPDATE api_keys SET active = NOT given.whole, changed_by = ?3,
+second_hash = iif(given.whole, second_hash, NULL),
+second_is = iif(given.whole, second_is, NULL),
+second_ends_at_ms = iif(given.whole, second_ends_at_ms, NULL)
+FROM (SELECT k.row AS given_row, max(k.key_hash = h.value) AS whole
+FROM json_each(?1) h JOIN api_keys k ON k.row = ${rowBy('h.value')}
+WHERE k.key_hash = h.value OR k.second_is = 'next' OR k.second_ends_at_ms >= ?2 GROUP BY k.row) AS given
+WHERE row = given_row AND active = 1`;
 
 const FIND_OWN = 'SELECT * FROM api_keys WHERE id = ?1 AND user_id = ?2';
 
@@ -136,6 +146,16 @@ WHERE old.seq > pruned_seq RETURNING pruned_seq`,
 
 const PRUNE_MARKED: Statement = { sql: 'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)' };
 
+// As many at once as of changes: they are pruned side by side.
+const PRUNE_EVENTS = `DELETE FROM key_events
+WHERE seq <= (SELECT max(seq) FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${PRUNE_ROWS})
+WHERE at_ms < unixepoch('subsec') * 1000 - ?1) RETURNING seq`;
+
+const NEWEST_EVENTS = `SELECT * FROM key_events WHERE seq > ?1 AND (?2 IS NULL OR key_id = ?2) AND (?3 IS NULL OR owner = ?3)
+ORDER BY seq DESC LIMIT ?4`;
+
+const EVENTS_AFTER = NEWEST_EVENTS.replace('DESC', 'ASC');
+
 export interface KeyStoreOptions {
   readonly primary: Database;
   readonly usesPerWrite: number;
@@ -151,8 +171,11 @@ export interface KeyStoreOptions {
 /** A KeyStore and the upkeep of its change feed. */
 export function createKeyStore({ primary: database, usesPerWrite, replica }: KeyStoreOptions): KeyStore & {
   readonly counts: Readonly<StoreCounts>;
-  /** Removes changes older than a day, and the oldest of too many, a slice at a time. False: there were none. */
-  prune(): DbResult<boolean>;
+  /**
+   * Removes events older than `eventsKeptMs`, changes older than a day, and the oldest of too many, a slice at a time.
+   * False: there were no such changes.
+   */
+  prune(eventsKeptMs: number): DbResult<boolean>;
   /** A secret that all processes on the database share (db/README.md). */
   serverSecret(name: 'request_state'): DbResult<string>;
 } {
@@ -168,7 +191,18 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
     return ok(repeated ? { fingerprint: null } : null);
   }
 
-  async function prune(): DbResult<boolean> {
+  async function pruneEvents(keptMs: number): DbResult<void> {
+    for (;;) {
+      const removed = await primary.write({ sql: PRUNE_EVENTS, args: [keptMs] });
+      if (!removed.ok) return removed;
+      if (removed.value.rows.length === 0) return ok(undefined);
+      await sleep(PRUNE_PAUSE_MS);
+    }
+  }
+
+  async function prune(eventsKeptMs: number): DbResult<boolean> {
+    const events = await pruneEvents(eventsKeptMs);
+    if (!events.ok) return events;
     for (let slices = 0; ; slices += 1) {
       const deleted = await primary.write(PRUNE_MARKED); // first those that somebody marked and could not remove
       if (!deleted.ok) return deleted;
@@ -239,6 +273,12 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
       return change(UPDATE, [keyId, userId, name ?? null, scopesJson, JSON.stringify(origin)]);
     },
 
+    async revokeByHashes(keyHashes, nowMs, origin) {
+      const args = [JSON.stringify(keyHashes), nowMs, JSON.stringify(origin)];
+      const revoked = await primary.write({ sql: REVOKE_BY_HASHES, args });
+      return revoked.ok ? ok(undefined) : revoked;
+    },
+
     async findOwn(userId, keyId) {
       const rows = await primary.read({ sql: FIND_OWN, args: [keyId, userId] });
       return rows.ok ? ok(rows.value[0] === undefined ? null : recordOf(rows.value[0])) : rows;
@@ -288,6 +328,16 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
       const page = pageOf(rows.value, reached.seq);
       if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
       return ok(page);
+    },
+
+    async events({ afterSeq, limit, keyId, owner }) {
+      const rows = await primary.read({
+        sql: afterSeq === null ? NEWEST_EVENTS : EVENTS_AFTER,
+        args: [afterSeq ?? 0, keyId ?? null, owner ?? null, limit],
+      });
+      if (!rows.ok) return rows;
+      const events = rows.value.map(eventOf);
+      return ok(afterSeq === null ? events.reverse() : events);
     },
 
     async recordUse(uses) {
@@ -340,6 +390,20 @@ function presentedOf(row: Row): PresentedKey {
     return { ...record, presented: 'in_force', secretEndsAtMs: null };
   return { ...record, presented: second.is, secretEndsAtMs: second.endsAtMs };
 }
+
+const eventOf = (row: Row): KeyEvent => ({
+  seq: Number(row.seq),
+  atMs: Number(row.at_ms),
+  keyId: row.key_id as string | null,
+  owner: String(row.owner),
+  kind: row.kind as KeyEvent['kind'],
+  how: row.how as KeyEvent['how'],
+  actor: row.actor as string | null,
+  requestId: row.request_id as string | null,
+  address: row.address as string | null,
+  fingerprint: row.fingerprint as string | null,
+  secret: row.secret as KeyEvent['secret'],
+});
 
 const listedOf = (row: Row): ListedKey => ({
   ...recordOf(row),

@@ -45,8 +45,10 @@ export interface Store extends KeyStore {
   close(): Promise<void>;
 }
 
-/** Old changes are removed shortly after start-up, off its critical path, and then this often. */
+/** Old changes and events are removed shortly after start-up, off its critical path, and then this often. */
 const PRUNE_FIRST_AFTER_MS = 2000;
+
+const MS_PER_DAY = 24 * 60 * 60 * 1000;
 
 const PRUNE_EVERY_MS = 60 * 60 * 1000;
 
@@ -62,12 +64,13 @@ const OVERDUE_FROM = 1.02;
 const OVERDUE_TO = 1.1;
 
 /**
- * Opens and migrates the database; a remote one that is away, as soon as it answers. Throws UnusableDatabase, or an
+ * Opens and migrates the database; a remote one that is away, as soon as it answers. Events of keys are kept for
+ * `eventDays`. Throws UnusableDatabase, or an
  * Error that says why it can't be opened.
  */
-export async function openStore(config: DatabaseConfig, log: Log): Promise<Store> {
+export async function openStore(config: DatabaseConfig, log: Log, eventDays: number): Promise<Store> {
   const { store, mode, replicaState, close } = await open(config, log);
-  const pruning = pruneRegularly(store.prune, log);
+  const pruning = pruneRegularly(() => store.prune(eventDays * MS_PER_DAY), log);
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   return {
     ...store,

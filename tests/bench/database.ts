@@ -35,7 +35,7 @@ export async function buildDatabase(inUse: number, others = 0): Promise<BenchDat
   const path = join(temporaryFolder(), 'keys.db');
   const opened = await openEmbedded(path); // makes the schema
   await opened.close();
-  const keys = Array.from({ length: inUse }, () => mintKey(false, systemRandom));
+  const keys = Array.from({ length: inUse }, () => mintKey('sk', false, systemRandom));
   const records = keys.map((key, index) => [
     mintId(systemRandom),
     userName(Math.floor(index / KEYS_PER_USER)),

@@ -25,7 +25,7 @@ const newRecord = (index: number): ApiKeyRecord => ({
   id: mintId(systemRandom),
   userId: `user-${index}`,
   name: `key ${index}`,
-  keyHash: hashKey(Bun.SHA256.hash, mintKey(false, systemRandom)),
+  keyHash: hashKey(Bun.SHA256.hash, mintKey('sk', false, systemRandom)),
   scopes: ['read', 'read:orders'],
   active: true,
   createdAtMs: Date.now(),
@@ -135,7 +135,7 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
 await using sqld = await startSqld();
 await using tap = await startTap(sqld.url);
 const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
-const store = await openStore({ mode: 'remote', url: tap.url, authToken: null, replicaFile: null }, log);
+const store = await openStore({ mode: 'remote', url: tap.url, authToken: null, replicaFile: null }, log, 400);
 const rows = await asked(tap, store);
 await store.close();
 process.stdout.write(

@@ -40,6 +40,8 @@ test('with nothing set every default holds', () => {
     allowedHosts: null,
     tls: null,
     trustProxy: 0,
+    keyPrefix: 'sk',
+    eventDays: 400,
     eventAddresses: true,
     toolsDir: null,
     sampleTool: true,

@@ -144,6 +144,8 @@ const changesIn = async (database: Client) => {
   return { ...rows[0] };
 };
 
+const EVENTS_KEPT_MS = 400 * 24 * 3_600_000;
+
 describe('pruning', () => {
   /** What is left after `prepare` and pruning. */
   async function pruned(prepare: (database: Client) => Promise<unknown>) {
@@ -151,8 +153,8 @@ describe('pruning', () => {
     const { store, close } = await openEmbedded(path);
     const database = createClient({ url: `file:${path}` });
     await prepare(database);
-    expect(await store.prune()).toEqual({ ok: true, value: true });
-    expect(await store.prune()).toEqual({ ok: true, value: false });
+    expect(await store.prune(EVENTS_KEPT_MS)).toEqual({ ok: true, value: true });
+    expect(await store.prune(EVENTS_KEPT_MS)).toEqual({ ok: true, value: false });
     const left = await changesIn(database);
     database.close();
     await close();

@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { createLastUsed } from '../../src/keys/last-used.ts';
+import { createLookupLimit } from '../../src/keys/lookup-limit.ts';
 import { createOriginOf } from '../../src/keys/origin.ts';
 import type { FeedPage, Found, KeyStore, PresentedKey } from '../../src/keys/record.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
@@ -58,7 +59,8 @@ test('a record that is read before a revocation and arrives after it counts for 
   } as unknown as KeyStore; // all that verification needs of it
   const lastUsed = createLastUsed({ store, log });
   const originOf = createOriginOf(true);
-  const options = { store, lastUsed, clock, sha256: Bun.SHA256.hash, log, originOf, lagMaxMs: 1000 };
+  const lookups = createLookupLimit(clock);
+  const options = { store, lastUsed, lookups, clock, sha256: Bun.SHA256.hash, log, originOf, lagMaxMs: 1000 };
   const { verify, feed } = createVerifier(options);
 
   await feed.refresh();

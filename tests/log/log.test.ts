@@ -9,7 +9,7 @@ const named = async (app: TestApp, event: string): Promise<LogLine[]> =>
   (await app.log()).filter((line) => line.event === event);
 
 describe('events', () => {
-  test('created, used, revoked, deleted: with requestId, keyId and userId', async () => {
+  test('created, used, revoked, deleted: with requestId, keyId and userId; changes with the fingerprint', async () => {
     await using app = await createTestApp();
     const alice = await bearer(app, 'alice');
     const { id: keyId, key } = await app.createKey('alice');
@@ -26,6 +26,9 @@ describe('events', () => {
         requestId: expect.stringMatching(/./),
         keyId,
         userId: 'alice',
+        ...(event !== 'API key authentication successful' && {
+          fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
+        }),
       })),
     );
     expect(new Set(lines.map(({ requestId }) => requestId)).size).toBe(4);

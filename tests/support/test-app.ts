@@ -3,6 +3,7 @@
 import type { Service, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
 import type { Actor, Caller } from '../../src/keys/actor.ts';
+import type { EventQuery, KeyEvent } from '../../src/keys/events.ts';
 import type { OwnKey } from '../../src/keys/operations.ts';
 import {
   type TestApp as PublicTestApp,
@@ -81,6 +82,13 @@ export const actorFor = (userId: string, actor = userId): Actor => ({
   actor,
   grantable: null,
 });
+
+/** The events of an app's keys so far, oldest first. */
+export async function eventsIn({ service }: TestApp, query: Partial<EventQuery> = {}): Promise<KeyEvent[]> {
+  const events = await service.keyDomain.events({ afterSeq: null, limit: 1000, ...query });
+  if (!events.ok) throw new Error(events.error.reason);
+  return events.value;
+}
 
 /** Makes a key for `userId` in an app that does not offer the server's own tools. */
 export async function insertKey({ service }: TestApp, userId: string, scopes: readonly string[] = []): Promise<string> {

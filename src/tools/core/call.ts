@@ -44,6 +44,8 @@ export class Call {
   rateLimit: RateLimitState | undefined = undefined;
   /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
   freshAsOfMs = Number.POSITIVE_INFINITY;
+  /** Whose budget of unknown keys is used up, if not that of the address. */
+  lookupSource: string | undefined = undefined;
   #lifetime: AbortController | undefined;
   /** What to run when the response has left; null once nothing more can be held. */
   #held: (() => void) | null | undefined = undefined;

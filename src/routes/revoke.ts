@@ -1,0 +1,56 @@
+// POST /revoke: ends the leaked keys that are sent (RFC 7009). Whoever has a key may end it; no other credential is asked
+// for. Known or not, the response is the same.
+
+import { withJsonOrForm } from '../http/body.ts';
+import type { RequestContext } from '../http/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
+import { problemResponse } from '../http/problem-response.ts';
+import type { Handler } from '../http/router.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import { isObject } from '../lib/text.ts';
+import type { InputIssue, Problem } from '../problem.ts';
+
+const TOKENS_MAX = 100;
+
+/** Ends all of these that are keys, or says that it can't be confirmed. */
+export type RevokeSecrets = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
+
+export function revokeRoute(revokeSecrets: RevokeSecrets): Handler {
+  async function revoke(body: Result<unknown, Problem>, context: RequestContext): Promise<Response> {
+    const { requestId } = context;
+    const tokens = body.ok ? tokensIn(body.value) : unread(body.error);
+    const revoked = tokens.ok ? await revokeSecrets(tokens.value, context) : tokens;
+    return revoked.ok
+      ? new Response('{}', { headers: UNCACHED_JSON_HEADERS })
+      : problemResponse(revoked.error, requestId);
+  }
+  return (context) =>
+    context.acceptsCredentials
+      ? withJsonOrForm(context.request, revoke, context)
+      : problemResponse({ code: 'https_required' }, context.requestId); // every token is a credential
+}
+
+/** What was sent, understood whole or not at all: so that nobody believes a key ended that was not read. */
+function tokensIn(body: unknown): Result<readonly string[], Problem> {
+  if (body instanceof URLSearchParams) {
+    const tokens = body.getAll('token');
+    return tokens.length === 1 && tokens[0] !== '' ? ok(tokens) : invalid(NO_TOKENS);
+  }
+  if (!Array.isArray(body) || body.length === 0 || body.length > TOKENS_MAX) return invalid(NO_TOKENS);
+  const tokens = body.map((item) => (isObject(item) ? item.token : item));
+  const bad = tokens.findIndex((token) => typeof token !== 'string');
+  return bad === -1 ? ok(tokens as string[]) : invalid({ path: String(bad), message: NO_TOKEN });
+}
+
+const NO_TOKEN = 'Expected a string, or an object with a string `token`';
+const NO_TOKENS: InputIssue = {
+  path: '',
+  message: `Expected a JSON array of 1 to ${TOKENS_MAX} tokens, or a form with one field \`token\``,
+};
+
+const invalid = (issue: InputIssue): Result<never, Problem> => err({ code: 'invalid_input', issues: [issue] });
+
+function unread(problem: Problem): Result<never, Problem> {
+  if (problem.code === 'invalid_json') return invalid(NO_TOKENS);
+  return err(problem.code === 'unsupported_media_type' ? { ...problem, orForm: true } : problem);
+}

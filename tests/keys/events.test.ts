@@ -1,0 +1,155 @@
+// The trail of changes: what each leaves behind, that none can be forgotten, how it is read and pruned.
+
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { openEmbedded } from '../../src/store/embedded/open.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+
+const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
+
+const tool = async (app: TestApp, name: string, input: object, sub = 'alice') =>
+  (await app.call(name, input, await bearer(app, sub))).body;
+
+describe.each(['embedded', 'remote', 'replica'] as const)('%s:', (store) => {
+  test('each change leaves one event, with who made it and how', async () => {
+    await using app = await createTestApp({ store });
+    const { id, key: first } = await app.createKey('alice');
+    const { key: second } = await tool(app, 'rotate_api_key', { keyId: id, overlapHours: 1 });
+    expect((await app.useKey(second)).status).toBe(200);
+    await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: first }) });
+    const { key: third } = await tool(app, 'rotate_api_key', { keyId: id, overlapHours: 0 });
+    const { key: fourth } = await tool(app, 'rotate_api_key', { keyId: id });
+    await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: fourth }) });
+    await app.service.keyDomain.keys.update(actorFor('alice'), id, { name: 'new' });
+    await tool(app, 'revoke_api_key', { keyId: id });
+    await tool(app, 'delete_api_key', { keyId: id });
+    const other = await app.createKey('bob');
+    await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: other.key }) });
+
+    const events = await eventsIn(app);
+    const byTool = { how: 'tool', actor: 'alice', owner: 'alice', keyId: id, address: '127.0.0.1', secret: null };
+    const possessed = { ...byTool, kind: 'revoked', how: 'possession', actor: null };
+    const seen: object[] = events.map(({ seq, atMs, requestId, ...event }) => event);
+    expect(seen).toEqual([
+      { ...byTool, kind: 'created', fingerprint: fingerprint(first) },
+      { ...byTool, kind: 'rotated', fingerprint: fingerprint(second) },
+      { ...byTool, kind: 'first_used', how: 'use', actor: null, fingerprint: fingerprint(second) },
+      { ...possessed, fingerprint: fingerprint(first), secret: 'previous' },
+      { ...byTool, kind: 'rotated', fingerprint: fingerprint(third) },
+      { ...byTool, kind: 'rotated', fingerprint: fingerprint(fourth) },
+      { ...possessed, fingerprint: fingerprint(fourth), secret: 'next' },
+      { ...byTool, address: 'here', kind: 'changed', fingerprint: fingerprint(third) },
+      { ...byTool, kind: 'revoked', fingerprint: fingerprint(third) },
+      { ...byTool, kind: 'deleted', fingerprint: fingerprint(third) },
+      { ...byTool, kind: 'created', owner: 'bob', actor: 'bob', keyId: other.id, fingerprint: fingerprint(other.key) },
+      { ...possessed, owner: 'bob', keyId: other.id, fingerprint: fingerprint(other.key), secret: 'in_force' },
+    ]);
+    const logged = new Set((await app.log()).map(({ requestId }) => requestId));
+    expect(events.every(({ requestId }) => logged.has(requestId ?? ''))).toBe(true);
+    expect(Math.max(...events.map(({ atMs }) => Math.abs(atMs - Date.now())))).toBeLessThan(60_000);
+  });
+});
+
+test('what changes nothing leaves no event', async () => {
+  await using app = await createTestApp();
+  const { id, key } = await app.createKey('alice');
+  const { keys } = app.service.keyDomain;
+  await keys.update(actorFor('alice'), id, { name: 'test key', scopes: ['read'] });
+  await tool(app, 'delete_api_key', { keyId: id }, 'bob');
+  await tool(app, 'rotate_api_key', { keyId: id }, 'bob');
+  for (let round = 0; round < 3; round += 1) {
+    await app.useKey(key);
+    await tool(app, 'revoke_api_key', { keyId: id });
+    await tool(app, 'rotate_api_key', { keyId: id });
+    await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) });
+  }
+  expect((await eventsIn(app)).map(({ kind }) => kind)).toEqual(['created', 'revoked']);
+});
+
+test('with EVENT_ADDRESSES=0 there are no addresses', async () => {
+  await using app = await createTestApp({ env: { EVENT_ADDRESSES: '0' } });
+  await app.createKey('alice');
+  expect(await eventsIn(app)).toMatchObject([{ kind: 'created', actor: 'alice', address: null }]);
+});
+
+test('with an owner claim, the event has the owner and the person', async () => {
+  await using app = await createTestApp({ env: { JWT_OWNER_CLAIM: 'org_id' } });
+  const authorization = `Bearer ${await app.token('alice', { org_id: 'acme' })}`;
+  await app.call('create_api_key', { name: 'n', scopes: [] }, { authorization });
+  expect(await eventsIn(app)).toMatchObject([{ owner: 'acme', actor: 'alice' }]);
+});
+
+describe('reading', () => {
+  test('gives the newest, or those after a number; of one key, or of one owner; oldest first', async () => {
+    await using app = await createTestApp();
+    const [a, b] = [await app.createKey('alice'), await app.createKey('bob')];
+    const c = await app.createKey('alice');
+    await tool(app, 'revoke_api_key', { keyId: a.id });
+    const read = async (query: object) => (await eventsIn(app, query)).map(({ keyId, kind }) => [keyId, kind]);
+    const all = [
+      [a.id, 'created'],
+      [b.id, 'created'],
+      [c.id, 'created'],
+      [a.id, 'revoked'],
+    ];
+    expect(await read({})).toEqual(all);
+    expect(await read({ limit: 2 })).toEqual(all.slice(2));
+    const [first] = await eventsIn(app);
+    expect(await read({ afterSeq: first?.seq, limit: 2 })).toEqual(all.slice(1, 3));
+    expect(await read({ afterSeq: 1_000_000 })).toEqual([]);
+    expect(await read({ keyId: a.id })).toEqual([all[0], all[3]] as string[][]);
+    expect(await read({ owner: 'bob' })).toEqual([all[1]] as string[][]);
+    expect(await read({ owner: 'bob', keyId: a.id })).toEqual([]);
+  });
+});
+
+describe('pruning', () => {
+  test('removes events older than asked for, to the millisecond’s side, and no younger one', async () => {
+    const path = join(temporaryFolder(), 'keys.db');
+    const { store, close } = await openEmbedded(path);
+    const db = createClient({ url: `file:${path}` });
+    const add = (count: number, ageMs: number) =>
+      db.execute({
+        sql: `INSERT INTO key_events (at_ms, owner, kind, how) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
+        args: [count, ageMs],
+      });
+    await add(1001, 61_000);
+    await add(3, 30_000);
+    expect(await store.prune(60_000)).toMatchObject({ ok: true });
+    const { rows } = await db.execute('SELECT count(*) AS kept, min(seq) AS oldest FROM key_events');
+    expect({ ...rows[0] }).toMatchObject({ kept: 3, oldest: 1002 });
+    db.close();
+    await close();
+  });
+});
+
+describe('owners who are blocked', () => {
+  test('are announced in the feed and in the trail, when they are blocked and unblocked, by whatever way', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+    const by = JSON.stringify({ how: 'command', actor: null, requestId: null, address: null });
+    await db.execute({ sql: "INSERT INTO blocked_owners (owner, changed_by) VALUES ('alice', ?)", args: [by] });
+    await db.execute({
+      sql: "UPDATE blocked_owners SET deleting = 1, changed_by = ? WHERE owner = 'alice'",
+      args: [by],
+    });
+    await db.execute("INSERT INTO blocked_owners (owner) VALUES ('alice')");
+    await db.execute("DELETE FROM blocked_owners WHERE owner = 'alice'");
+    const { rows } = await db.execute('SELECT key_hash FROM changes');
+    db.close();
+    expect(rows.map(({ key_hash }) => key_hash)).toEqual(Array(4).fill('owner:alice'));
+    expect((await eventsIn(app)).slice(1)).toMatchObject([
+      { kind: 'blocked', how: 'command', owner: 'alice', keyId: null, fingerprint: null },
+      { kind: 'unblocked', how: 'command', owner: 'alice' },
+      { kind: 'blocked', how: 'sql', owner: 'alice' },
+      { kind: 'unblocked', how: 'sql', owner: 'alice' },
+    ]);
+    app.clock.advance(1001);
+    expect((await app.useKey(key)).status).toBe(200); // whoever knows no owners passes over the announcement
+  });
+});

@@ -1,0 +1,200 @@
+// POST /revoke: whoever has a key ends it. What each secret ends, what is understood, and what a caller may learn.
+
+import { describe, expect, test } from 'bun:test';
+import { startProxy } from '../support/proxy.ts';
+import { startSqld } from '../support/sqld.ts';
+import { storeOn } from '../support/store-mode.ts';
+import { type Answer, answerOf, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+
+const FORM = 'application/x-www-form-urlencoded';
+const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
+const unknown = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
+
+const post = (app: TestApp, body: string, type = 'application/json', headers: Record<string, string> = {}) =>
+  fetch(`${app.url}/revoke`, { method: 'POST', headers: { 'content-type': type, ...headers }, body }).then(answerOf);
+
+const revoke = (app: TestApp, ...tokens: unknown[]): Promise<Answer> => post(app, JSON.stringify(tokens));
+
+const statuses = async (app: TestApp, ...keys: string[]) =>
+  Promise.all(keys.map(async (key) => (await app.useKey(key)).status));
+
+const rotate = async (app: TestApp, keyId: string, overlapHours = 1): Promise<string> => {
+  const { body } = await app.call('rotate_api_key', { keyId, overlapHours }, await bearer(app, 'alice'));
+  return body.key;
+};
+
+describe('understood', () => {
+  test.each<[string, (key: string) => [body: string, type?: string]]>([
+    ['a form', (key) => [`token=${key}&token_type_hint=api_key&other=1`, FORM]],
+    ['a form with a charset', (key) => [`token=${key}`, `${FORM}; charset=UTF-8`]],
+    ['an array of strings', (key) => [JSON.stringify([UNKNOWN, 'no key', '', key])]],
+    ['an array of objects', (key) => [JSON.stringify([{ token: key, type: 'api_key', url: 'x', source: 'content' }])]],
+    ['both', (key) => [JSON.stringify([{ token: UNKNOWN }, key, key])]],
+  ])('%s: the key ends', async (_, bodyOf) => {
+    await using app = await createTestApp();
+    const { key } = await app.createKey('alice');
+    expect(await statuses(app, key)).toEqual([200]);
+    const { status, body, headers } = await post(app, ...bodyOf(key));
+    expect({ status, body, cache: headers.get('cache-control') }).toEqual({ status: 200, body: {}, cache: 'no-store' });
+    expect(await statuses(app, key)).toEqual([401]);
+  });
+
+  test('a known and an unknown key get the same response', async () => {
+    await using app = await createTestApp();
+    const { key } = await app.createKey('alice');
+    const seen: object[] = [];
+    for (const token of [key, key, UNKNOWN, 'no key']) {
+      const { status, body, headers } = await revoke(app, token);
+      seen.push({ status, body, headers: [...headers].filter(([name]) => name !== 'date') });
+    }
+    expect(new Set(seen.map((each) => JSON.stringify(each))).size).toBe(1);
+  });
+
+  test('100 at once', async () => {
+    await using app = await createTestApp();
+    const keys = await Promise.all(Array.from({ length: 50 }, async () => (await app.createKey('alice')).key));
+    const tokens = [...keys, ...Array.from({ length: 50 }, (_, n) => unknown(n))];
+    expect((await revoke(app, ...tokens)).status).toBe(200);
+    expect(new Set(await statuses(app, ...keys))).toEqual(new Set([401]));
+  });
+});
+
+describe('not understood: nothing is done', () => {
+  test.each<[string, (key: string) => [body: string, type?: string], number, string]>([
+    ['101 tokens', (key) => [JSON.stringify([...Array(100).fill(UNKNOWN), key])], 400, 'invalid_input'],
+    ['no tokens', () => ['[]'], 400, 'invalid_input'],
+    ['one bad element', (key) => [JSON.stringify([key, 1])], 400, 'invalid_input'],
+    ['an object without token', (key) => [JSON.stringify([key, { key }])], 400, 'invalid_input'],
+    ['a token that is no string', (key) => [JSON.stringify([{ token: [key] }])], 400, 'invalid_input'],
+    ['null', (key) => [JSON.stringify([key, null])], 400, 'invalid_input'],
+    ['an object', (key) => [JSON.stringify({ token: key })], 400, 'invalid_input'],
+    ['a string', (key) => [JSON.stringify(key)], 400, 'invalid_input'],
+    ['broken JSON', (key) => [`["${key}"`], 400, 'invalid_input'],
+    ['two in a form', (key) => [`token=${key}&token=${key}`, FORM], 400, 'invalid_input'],
+    ['an empty one in a form', () => ['token=', FORM], 400, 'invalid_input'],
+    ['a form without it', (key) => [`key=${key}`, FORM], 400, 'invalid_input'],
+    ['no body', () => [''], 400, 'invalid_input'],
+    ['another media type', (key) => [key, 'text/plain'], 415, 'unsupported_media_type'],
+    ['2 MiB', (key) => [JSON.stringify([key, 'x'.repeat(2 * 1024 * 1024)])], 413, 'payload_too_large'],
+  ])('%s', async (_, bodyOf, status, code) => {
+    await using app = await createTestApp();
+    const { key } = await app.createKey('alice');
+    const answer = await post(app, ...bodyOf(key));
+    expect(answer).toMatchObject({ status, body: { code } });
+    expect(answer.headers.get('content-type')).toBe('application/problem+json');
+    expect(JSON.stringify(answer.body)).not.toContain(key);
+    expect(await statuses(app, key)).toEqual([200]);
+  });
+});
+
+describe('during a rotation', () => {
+  test('the secret in force ends the key, and the next one with it', async () => {
+    await using app = await createTestApp();
+    const { id, key: old } = await app.createKey('alice');
+    const next = await rotate(app, id);
+    await revoke(app, old);
+    expect(await statuses(app, old, next)).toEqual([401, 401]);
+  });
+
+  test('the next secret ends alone', async () => {
+    await using app = await createTestApp();
+    const { id, key: old } = await app.createKey('alice');
+    const next = await rotate(app, id);
+    await revoke(app, next);
+    expect(await statuses(app, next, old)).toEqual([401, 200]);
+    expect(await statuses(app, await rotate(app, id))).toEqual([200]);
+  });
+
+  test('the previous secret ends alone', async () => {
+    await using app = await createTestApp();
+    const { id, key: old } = await app.createKey('alice');
+    const next = await rotate(app, id);
+    expect(await statuses(app, next, old)).toEqual([200, 200]);
+    await revoke(app, old);
+    expect(await statuses(app, next, old)).toEqual([200, 401]);
+    expect((await app.call('rotate_api_key', { keyId: id }, await bearer(app, 'alice'))).status).toBe(200);
+  });
+
+  test('a previous secret that has ended ends nothing more', async () => {
+    await using app = await createTestApp();
+    const { id, key: old } = await app.createKey('alice');
+    const next = await rotate(app, id);
+    expect(await statuses(app, next)).toEqual([200]);
+    app.clock.advance(3_600_001);
+    await revoke(app, old);
+    expect(await statuses(app, next)).toEqual([200]);
+    expect(await eventsIn(app, { limit: 1 })).toMatchObject([{ kind: 'first_used' }]);
+  });
+
+  test('both together end the key', async () => {
+    await using app = await createTestApp();
+    const { id, key: old } = await app.createKey('alice');
+    const next = await rotate(app, id);
+    await revoke(app, next, old);
+    expect(await statuses(app, old, next)).toEqual([401, 401]);
+  });
+});
+
+test('unknown keys use up the budget of their address, good ones don’t; then 429, and nothing is done', async () => {
+  await using app = await createTestApp();
+  const made = await Promise.all(Array.from({ length: 3 }, async () => (await app.createKey('alice')).key));
+  for (const key of made.slice(1)) expect((await revoke(app, key)).status).toBe(200);
+  for (let round = 0; round < 10; round += 1) {
+    const tokens = Array.from({ length: 100 }, (_, n) => unknown(100 * round + n));
+    expect((await revoke(app, ...tokens)).status).toBe(200);
+  }
+  const refused = await revoke(app, unknown(2000), made[0]);
+  expect(refused).toMatchObject({ status: 429, body: { code: 'rate_limited' } });
+  expect(refused.headers.get('retry-after')).toBe('1');
+  app.clock.advance(1000);
+  expect(await statuses(app, made[0] as string)).toEqual([200]);
+  expect((await revoke(app, made[0])).status).toBe(200);
+});
+
+test('in production over HTTPS only', async () => {
+  const env = { NODE_ENV: 'production', TRUST_PROXY: '1' };
+  await using app = await createTestApp({ env });
+  expect(await revoke(app, UNKNOWN)).toMatchObject({ status: 403, body: { code: 'https_required' } });
+  const secure = await post(app, `["${UNKNOWN}"]`, undefined, { 'x-forwarded-proto': 'https' });
+  expect(secure.status).toBe(200);
+});
+
+test('what the store does not confirm is 503, and can be sent again', async () => {
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const { key } = await app.createKey('alice');
+  await sqld.blockWrites(true);
+  expect(await revoke(app, key)).toMatchObject({ status: 503, body: { code: 'store_unavailable' } });
+  await sqld.blockWrites(false);
+  expect((await revoke(app, key)).status).toBe(200);
+  expect(await statuses(app, key)).toEqual([401]);
+});
+
+test('a revocation that arrives once more, late, does nothing', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  await using app = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }) });
+  const { id, key: old } = await app.createKey('alice');
+  const next = await rotate(app, id);
+  const letThrough = proxy.holdUp('UPDATE api_keys SET active = NOT');
+  expect((await revoke(app, next)).status).toBe(200);
+  const another = await rotate(app, id);
+  await letThrough();
+  expect(await statuses(app, next, old, another, old)).toEqual([401, 200, 200, 200]);
+});
+
+test('the log says which key was ended, by possession, but no secret', async () => {
+  await using app = await createTestApp();
+  const { id, key } = await app.createKey('alice');
+  await revoke(app, key, UNKNOWN);
+  const lines = (await app.log()).filter(({ event }) => event === 'API key revoked');
+  expect(lines).toEqual([
+    expect.objectContaining({
+      keyId: id,
+      userId: 'alice',
+      fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
+      possessed: 'in_force',
+    }),
+  ]);
+  expect(await app.logText()).not.toContain(key);
+});
