@@ -71,3 +71,20 @@ export function openListener(serve: (options: ServeOptions) => RunningServer, op
     },
   };
 }
+
+/** The line that says what is wrong with the address. */
+export async function whyNotListening(error: unknown, hostname: string, port: number): Promise<string> {
+  if (!(await resolves(hostname))) return `HOST: expected an address or a name that resolves, got "${hostname}"`;
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  const why = code === 'EADDRINUSE' ? 'is in use' : `can't be used (${code ?? message})`;
+  return `HOST, PORT: expected an address to listen on, but port ${port} of ${hostname} ${why}`;
+}
+
+/** Of a name that doesn't, Bun says that the port is in use. */
+async function resolves(hostname: string): Promise<boolean> {
+  const { lookup } = await import('node:dns/promises');
+  return lookup(hostname).then(
+    () => true,
+    () => false,
+  );
+}

@@ -10,9 +10,10 @@ import type { Tls } from './config/tls.ts';
 import { type Clock, type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
 import { sleep, withTimeout } from './lib/timeout.ts';
-import { type Listener, openListener, type RunningServer, type ServeOptions } from './listener.ts';
+import { type Listener, openListener, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { createLog, type Log, type LogFields } from './log/log.ts';
 import { redact } from './log/redact.ts';
+import { tlsRenewal } from './renewal.ts';
 import type { ProcessUsage } from './telemetry/metrics.ts';
 import { type ImportModule, type Own, readToolFolder, toolFilesOf } from './tools/core/folder.ts';
 
@@ -94,11 +95,12 @@ async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
   publicUrl ||= listening + config.basePath;
   obeySignals(runtime, clock, log, {
     stop: () => shutDown(service, server, log),
-    renew: config.tls && tlsRenewal(config.tls, server, log),
+    renew: config.tls && tlsRenewal(config.tls, server, DRAIN_NOTICE_MS, log),
   });
+  const { env, runScript } = runtime;
   const { environment } = config;
-  begin({ version: SERVER_VERSION, environment, store: service.storeMode, settings: settingsOf(runtime.env) });
-  runtime.writeErr(banner(config, { listening, publicUrl, runScript: runtime.runScript })); // last: whoever waits for it may send a signal at once
+  begin({ version: SERVER_VERSION, environment, store: service.storeMode, settings: settingsOf(env) });
+  runtime.writeErr(banner(config, { listening, publicUrl, runScript })); // last: whoever waits for it may send a signal
 }
 
 /** The log, and what writes its first line, which is known last: until then the others wait. */
@@ -150,25 +152,6 @@ function obeySignals(runtime: Runtime, clock: Clock, log: Log, { stop, renew }: 
   });
 }
 
-/** Reads the TLS files anew, and serves with them. If they can't be used, those before stay in use. */
-function tlsRenewal(files: NonNullable<Config['tls']>, listener: Listener, log: Log): () => Promise<void> {
-  const kept = (reason: string) => log.warn('TLS files not read anew: those before stay in use', { reason });
-  let last = Promise.resolve();
-  async function renew(): Promise<void> {
-    let tls: Tls;
-    try {
-      tls = (await import('./config/tls.ts')).readTls(files);
-    } catch (error) {
-      return kept((error as Error).message);
-    }
-    const renewed = await listener.renew(tls, DRAIN_NOTICE_MS);
-    if (renewed.ok) log.info('TLS files read anew');
-    else kept(renewed.error);
-  }
-  // One after the other: each needs the port.
-  return () => (last = last.then(renew));
-}
-
 /** The graceful shutdown: drains requests and streams, then closes the store and flushes the log. */
 async function shutDown({ app, close }: Service, server: Listener, log: Log): Promise<void> {
   app.beginDrain();
@@ -197,19 +180,6 @@ async function listen(
     return openListener(runtime.serve, { hostname, port, tls, fetch: service.app.fetch });
   } catch (error) {
     await service.close();
-    if (!(await resolves(hostname)))
-      throw new Error(`HOST: expected an address or a name that resolves, got "${hostname}"`);
-    const { code, message } = error as { code?: unknown; message?: unknown };
-    const why = code === 'EADDRINUSE' ? 'is in use' : `can't be used (${code ?? message})`;
-    throw new Error(`HOST, PORT: expected an address to listen on, but port ${port} of ${hostname} ${why}`);
+    throw new Error(await whyNotListening(error, hostname, port));
   }
-}
-
-/** Of a name that doesn't, Bun says that the port is in use. */
-async function resolves(hostname: string): Promise<boolean> {
-  const { lookup } = await import('node:dns/promises');
-  return lookup(hostname).then(
-    () => true,
-    () => false,
-  );
 }

@@ -66,7 +66,18 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'authoring.ts': [...BASE, 'guards/', 'mcp/', 'tools/'],
   'banner.ts': [...BASE, 'config/'],
   'listener.ts': [...BASE, 'config/', 'http/'],
-  'server.ts': [...BASE, 'app.ts', 'banner.ts', 'listener.ts', 'config/', 'http/', 'telemetry/', 'tools/'],
+  'renewal.ts': [...BASE, 'config/', 'listener.ts'],
+  'server.ts': [
+    ...BASE,
+    'app.ts',
+    'banner.ts',
+    'listener.ts',
+    'renewal.ts',
+    'config/',
+    'http/',
+    'telemetry/',
+    'tools/',
+  ],
   'commands/': [...BASE, 'banner.ts', 'config/', 'jwt/'],
 };
 
