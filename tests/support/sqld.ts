@@ -37,26 +37,29 @@ export interface SqldOptions {
   readonly auth?: boolean;
   /** Where its data is, and stays. */
   readonly folder?: string;
+  /** More of its command line. */
+  readonly args?: readonly string[];
 }
 
-export async function startSqld({ auth = false, folder = temporaryFolder() }: SqldOptions = {}): Promise<Sqld> {
+export async function startSqld(options: SqldOptions = {}): Promise<Sqld> {
+  const { auth = false, folder = temporaryFolder(), args = [] } = options;
   for (let tries = 1; ; tries += 1) {
     try {
-      return await startOnFreePorts(auth, folder);
+      return await startOnFreePorts(auth, folder, args);
     } catch (error) {
       if (tries === START_TRIES) throw error;
     }
   }
 }
 
-async function startOnFreePorts(auth: boolean, folder: string): Promise<Sqld> {
+async function startOnFreePorts(auth: boolean, folder: string, more: readonly string[]): Promise<Sqld> {
   const data = join(folder, 'sqld');
   const keyFile = join(folder, 'jwt.pem');
   const keys = generateKeyPairSync('ed25519');
   writeFileSync(keyFile, keys.publicKey.export({ type: 'spki', format: 'pem' }));
   const [port, adminPort] = freePorts(2);
   const url = `http://127.0.0.1:${port}`;
-  const args = ['--no-welcome', '--db-path', data, '--http-listen-addr', `127.0.0.1:${port}`];
+  const args = [...more, '--no-welcome', '--db-path', data, '--http-listen-addr', `127.0.0.1:${port}`];
   args.push('--admin-listen-addr', `127.0.0.1:${adminPort}`, '--admin-auth-key', ADMIN_KEY);
   if (auth) args.push('--auth-jwt-key-file', keyFile);
 

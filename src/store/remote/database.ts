@@ -206,8 +206,11 @@ const permanent = (outage: Outage, reason: string): Failure => ({
 
 /** No connection came about, so nothing was carried out. */
 const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;
-/** Something else holds the server's file for a moment. */
-const BUSY = /^SQLITE_(BUSY|LOCKED)/;
+/**
+ * Something else holds the server's file for a moment, or all its responses together have no room for this one. (Each of
+ * ours alone is far below what a response may have.)
+ */
+const BUSY = /^(SQLITE_(BUSY|LOCKED)|RESPONSE_TOO_LARGE)/;
 /** The server answers, but can't do it: blocked by its operator, full, damaged. */
 const OUT_OF_ORDER = /^(BLOCKED|SQLITE_(FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|AUTH|PERM))/;
 

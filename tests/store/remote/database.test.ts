@@ -51,6 +51,23 @@ SELECT printf('%032x', i), 'alice', ?, printf('%064x', i), ?, 1, i / 2 FROM n`,
   expect(body.keys.map(({ id }: { id: string }) => id)).toEqual(newestFirst);
 });
 
+test('many lists are whole even if the primary has no room for all its answers at the same moment', async () => {
+  await using sqld = await startSqld({ args: ['--max-total-response-size', '700KB'] });
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const scopes = Array.from({ length: 20 }, (_, index) => String(index).padEnd(100, 's'));
+  const users = Array.from({ length: 8 }, (_, index) => `user ${index}`);
+  const db = createClient({ url: sqld.url });
+  await db.execute({
+    sql: `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 190)
+INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT lower(hex(randomblob(16))), users.value, 'n', lower(hex(randomblob(32))), ?2, 1, i FROM json_each(?1) AS users, n`,
+    args: [JSON.stringify(users), JSON.stringify(scopes)],
+  });
+  db.close();
+  const lists = await Promise.all(users.map(async (user) => app.call('list_api_keys', {}, await bearer(app, user))));
+  for (const { status, body } of lists) expect([status, body.keys?.length]).toEqual([200, 190]);
+});
+
 test('a primary that stops for most of the bound costs the first use of a key time, and nothing else', async () => {
   await using sqld = await startSqld();
   await using app = await createTestApp({ store: storeOn(sqld.env), env: { REVOCATION_LAG_MAX_MS: '2000' } });
