@@ -14,7 +14,7 @@ export const KEYS_PER_USER = 10;
 
 // One per millisecond, as if they had been made one after the other.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
-SELECT value ->> 0, value ->> 1, 'bench key', value ->> 2, '["read"]', 1, ?2 + key FROM json_each(?1)`;
+SELECT value ->> 0, value ->> 1, 'bench key', value ->> 2, ?3, 1, ?2 + key FROM json_each(?1)`;
 
 // Records whose keys nobody has.
 const FILL = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
@@ -30,8 +30,8 @@ export interface BenchDatabase {
 
 export const userName = (index: number) => `user-${index}`;
 
-/** A database with `inUse` keys to send, and `others` nobody sends. */
-export async function buildDatabase(inUse: number, others = 0): Promise<BenchDatabase> {
+/** A database with `inUse` keys to send, which have `scopes`, and `others` nobody sends. */
+export async function buildDatabase(inUse: number, others = 0, scopes = '["read"]'): Promise<BenchDatabase> {
   const path = join(temporaryFolder(), 'keys.db');
   const opened = await openEmbedded(path); // makes the schema
   await opened.close();
@@ -45,7 +45,7 @@ export async function buildDatabase(inUse: number, others = 0): Promise<BenchDat
   await client.execute('PRAGMA synchronous = OFF');
   await client.execute('PRAGMA cache_size = -262144'); // KiB: the indices of a million random hashes
   if (others > 0) await client.execute({ sql: FILL, args: [others, Date.now()] });
-  await client.execute({ sql: INSERT, args: [JSON.stringify(records), Date.now() - inUse] });
+  await client.execute({ sql: INSERT, args: [JSON.stringify(records), Date.now() - inUse, scopes] });
   await client.execute('PRAGMA wal_checkpoint(TRUNCATE)');
   client.close();
   return { path, keys };

@@ -1,5 +1,6 @@
 -- What wrk sends, from the arguments after `--`, and what it measured, as one line of JSON.
 --
+--   method=<name>
 --   body=<text>
 --   header=<name>: <value>   on every request; `{}` in a value stands for something new in every request:
 --   values=<file>            the file's lines in turn; without a file, 64 new digits every time
@@ -10,8 +11,10 @@ local values = {}
 local function read_arguments(arguments)
   for _, argument in ipairs(arguments) do
     local name, value = argument:match("^(%w+)=(.*)$")
-    if name == "body" then
-      wrk.body = value
+    if name == "method" then
+      wrk.method = value
+    elseif name == "body" then
+      if value ~= "" then wrk.body = value end
     elseif name == "values" then
       for line in io.lines(value) do values[#values + 1] = line end
     elseif name == "header" then
@@ -50,7 +53,6 @@ local function ever_new()
 end
 
 function init(arguments)
-  wrk.method = "POST"
   read_arguments(arguments)
   if varied_name then request = #values > 0 and in_turn() or ever_new() end
 end

@@ -7,6 +7,8 @@ import type { Process } from './process.ts';
 
 /** One kind of request. `{}` in a header's value is replaced in every request (load.lua). */
 export interface Load {
+  /** POST unless given. */
+  readonly method?: 'GET' | 'POST';
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -21,6 +23,9 @@ export interface CannedAnswer {
   readonly body: string;
 }
 
+/** How the bare limit reads a body. */
+export type BodyRead = 'json' | 'text' | 'nothing';
+
 const JSON_TYPE = { 'Content-Type': 'application/json' };
 const MCP_ACCEPT = { ...JSON_TYPE, Accept: 'application/json, text/event-stream' };
 
@@ -28,6 +33,20 @@ export const restGetData = (key: string): Load => ({
   path: '/tools/get_data',
   headers: { ...JSON_TYPE, 'X-API-Key': key },
   body: '{}',
+});
+
+export const verifyKey = (key: string): Load => ({
+  method: 'GET',
+  path: '/verify?scope=read',
+  headers: { 'X-API-Key': key },
+  body: '',
+});
+
+/** `caller`: the key of the service that asks. */
+export const introspectKey = (caller: string, key: string): Load => ({
+  path: '/introspect',
+  headers: { 'Content-Type': 'application/x-www-form-urlencoded', 'X-API-Key': caller },
+  body: `token=${key}&token_type_hint=access_token`,
 });
 
 export const mcp2025GetData = (key: string): Load => ({
@@ -83,7 +102,8 @@ export const malformedKeys: Load = restGetData('sk_test_not-a-key');
 export const unknownKeys: Load = restGetData('sk_test_{}');
 
 /** The load as arguments of load.lua. */
-export const loadArguments = ({ headers, body, valuesFile }: Load): string[] => [
+export const loadArguments = ({ method = 'POST', headers, body, valuesFile }: Load): string[] => [
+  `method=${method}`,
   `body=${body}`,
   ...Object.entries(headers).map(([name, value]) => `header=${name}: ${value}`),
   ...(valuesFile === undefined ? [] : [`values=${valuesFile}`]),
@@ -105,7 +125,12 @@ export async function answerTo(server: Process, load: Load, expected = 200): Pro
     name,
     value.replace('{}', first ?? '0'.repeat(64)),
   ]);
-  const response = await fetch(server.url + load.path, { method: 'POST', headers, body: load.body });
+  const { method = 'POST' } = load;
+  const response = await fetch(server.url + load.path, {
+    method,
+    headers,
+    ...(load.body !== '' && { body: load.body }),
+  });
   const body = await response.text();
   if (response.status !== expected) throw new Error(`${server.name} answered ${response.status}: ${body}`);
   const kept = [...response.headers].filter(([name]) => !RUNTIME_HEADERS.includes(name));

@@ -1,7 +1,7 @@
 // Our server, and the others it is measured against.
 
 import { join } from 'node:path';
-import type { CannedAnswer } from './loads.ts';
+import type { BodyRead, CannedAnswer } from './loads.ts';
 import { type Process, startProcess } from './process.ts';
 
 const MAIN = join(import.meta.dir, '../../src/main.ts');
@@ -22,7 +22,8 @@ export const startOurs = (databasePath: string, env: Readonly<Record<string, str
   startProcess({ name: 'this server', script: MAIN, env: { ...ourEnv(databasePath), ...env } });
 
 /** The bare limit for an answer. */
-export const startBare = (answer: CannedAnswer): Promise<Process> => startOther('bare', JSON.stringify(answer));
+export const startBare = (answer: CannedAnswer, reads: BodyRead = 'json'): Promise<Process> =>
+  startOther('bare', JSON.stringify(answer), reads);
 
 /** A script of servers/, with its arguments. */
 export const startOther = (name: string, ...args: readonly string[]): Promise<Process> =>

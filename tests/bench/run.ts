@@ -7,6 +7,7 @@ import { bigDatabase } from './sections/big-database.ts';
 import { counters } from './sections/counters.ts';
 import { creating } from './sections/creating.ts';
 import { flood } from './sections/flood.ts';
+import { forServices } from './sections/for-services.ts';
 import { hotPath } from './sections/hot-path.ts';
 import { keysInUse } from './sections/keys-in-use.ts';
 import { listing } from './sections/listing.ts';
@@ -17,6 +18,7 @@ import { isWrkThere } from './wrk.ts';
 
 const SECTIONS = new Map<string, Section>([
   ['hot-path', hotPath],
+  ['for-services', forServices],
   ['listing', listing],
   ['keys-in-use', keysInUse],
   ['flood', flood],
