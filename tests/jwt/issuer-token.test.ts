@@ -19,7 +19,10 @@ const claims = (app: TestApp, more: Record<string, unknown> = {}) => ({
 
 async function expectRefused(app: TestApp, token: string, reason?: string): Promise<void> {
   const answer = await present(app, token);
-  expect(answer.body).toMatchObject({ status: 401, code: 'invalid_token', detail: 'Invalid or expired user token' });
+  expect(answer.body).toMatchObject({ status: 401, code: 'invalid_token' });
+  expect(answer.body.detail).toBe(
+    token.startsWith('sk_') ? 'This tool needs a user token; an API key was sent' : 'Invalid or expired user token',
+  );
   expect(answer.headers.get('www-authenticate')).toStartWith('Bearer error="invalid_token"');
   const text = await app.logText();
   expect(text).not.toContain(token);

@@ -7,7 +7,15 @@ import { TEST_SECRET } from '../support/test-app.ts';
 import { until } from '../support/until.ts';
 import { CONNECTS, type Connect, type Connected, type ToolResult } from './clients.ts';
 
-const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'whoami', 'get_data'];
+const TOOLS = [
+  'create_api_key',
+  'list_api_keys',
+  'rotate_api_key',
+  'revoke_api_key',
+  'delete_api_key',
+  'whoami',
+  'get_data',
+];
 const WIDGETS = ['ui://widget/api-key-created.html', 'ui://widget/api-keys-list.html'];
 
 let server: ServerProcess;
