@@ -75,8 +75,11 @@ async function buildExecutable(): Promise<void> {
   await Bun.build({
     entrypoints: [join(SRC, 'cli.ts'), WORKER],
     target: 'bun',
-    // A tool file that imports a package that isn't there must not have it fetched.
-    compile: { outfile: join(DIST, SERVER_NAME), execArgv: ['--no-install'] },
+    compile: {
+      outfile: join(DIST, SERVER_NAME),
+      execArgv: ['--no-install'], // a tool file that imports a package that isn't there must not have it fetched
+      autoloadBunfig: false, // it is for Bun in this repository, not for a server in somebody's folder
+    },
     plugins: [workerAt('./store/replica/worker.js'), nativeDriver()],
   });
 }

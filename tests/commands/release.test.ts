@@ -7,7 +7,7 @@ import { version } from '../../package.json';
 import { output, run } from '../support/command.ts';
 import { ROOT } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { BUN_ENV } from '../support/packed.ts';
+import { productionEnv } from '../support/production.ts';
 
 const PERSON = {
   GIT_AUTHOR_NAME: 'A',
@@ -20,7 +20,10 @@ const NEXT = version.replace(/\d+$/, (patch) => String(Number(patch) + 1));
 let clone = '';
 const git = (...args: string[]) => output(['git', ...args], { cwd: clone, env: PERSON });
 const release = (...args: string[]) =>
-  run([process.execPath, 'src/commands/release.ts', ...args], { cwd: clone, env: { ...BUN_ENV, ...PERSON } });
+  run([process.execPath, 'src/commands/release.ts', ...args], {
+    cwd: clone,
+    env: { ...productionEnv(clone), ...PERSON },
+  });
 
 /** A repository with the files as they are here, of one commit. */
 beforeAll(async () => {

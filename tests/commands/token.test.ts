@@ -4,21 +4,15 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { callOver } from '../support/client.ts';
+import { run } from '../support/command.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
 const TOKEN = join(import.meta.dir, '../../src/commands/token.ts');
 
-async function mint(args: readonly string[], env: Record<string, string> = {}, folder = temporaryFolder()) {
-  const child = Bun.spawn([process.execPath, TOKEN, ...args], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' });
-  const [code, stdout, stderr] = await Promise.all([
-    child.exited,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ]);
-  return { code, stdout, stderr };
-}
+const mint = (args: readonly string[], env: Record<string, string> = {}, folder = temporaryFolder()) =>
+  run([process.execPath, TOKEN, ...args], { cwd: folder, env });
 
 test('it prints one JWT and nothing else, and the server takes it', async () => {
   await using server = await startServer();

@@ -7,6 +7,7 @@ import { callOver, userHeaders } from '../support/client.ts';
 import { output } from '../support/command.ts';
 import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { post } from '../support/mcp.ts';
 import { executable } from '../support/packed.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
@@ -66,6 +67,31 @@ test('on a remote database, and on a replica of it', async () => {
   await live(replica, await userHeaders('alice'));
   expect(existsSync(join(folder, 'replica.db'))).toBe(true);
   expect([await replica.stop(), await remote.stop()]).toEqual([0, 0]);
+});
+
+test('a tool file uses a package beside it and brings a page, and .env is read', async () => {
+  const folder = temporaryFolder();
+  copyFileSync(built, join(folder, 'server'));
+  mkdirSync(join(folder, 'node_modules/greeting'), { recursive: true });
+  mkdirSync(join(folder, 'tools'));
+  const page = readDocument('src/tools/README.md')
+    .codeBlock('The folder', 'ts')
+    .replace("'<!doctype html><title>Orders</title>'", 'greet()');
+  const files = {
+    '.env': 'PUBLIC_URL=https://from.file\n',
+    'node_modules/greeting/package.json': '{ "name": "greeting", "main": "index.js", "type": "module" }',
+    'node_modules/greeting/index.js': "export default () => 'Hello';",
+    'tools/page.ts': `import type { Resource } from 'mcp-key-server';
+import greet from 'greeting';
+export default () => [];
+${page}`,
+  };
+  for (const [path, text] of Object.entries(files)) writeFileSync(join(folder, path), text);
+  await using server = await start(folder, { ALLOWED_HOSTS: '127.0.0.1' });
+  expect(server.stderr()).toContain('https://from.file/mcp');
+  const read = { jsonrpc: '2.0', id: 1, method: 'resources/read', params: { uri: 'ui://widget/orders.html' } };
+  const { body } = await post(server, read);
+  expect(body.result.contents[0].text).toBe('Hello');
 });
 
 test('a tool file that imports a package that is not there stops the start; nothing is fetched', async () => {

@@ -11,7 +11,8 @@ import { callOver, userHeaders } from '../support/client.ts';
 import { output, run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { BUN_ENV, packPackage } from '../support/packed.ts';
+import { packPackage } from '../support/packed.ts';
+import { productionEnv } from '../support/production.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
@@ -31,7 +32,7 @@ let project = '';
 beforeAll(async () => {
   tarball = await packPackage();
   project = projectFolder();
-  await output([process.execPath, 'install'], { cwd: project, env: BUN_ENV });
+  await output([process.execPath, 'install'], { cwd: project, env: productionEnv(project) });
 }, 60_000);
 
 function projectFolder(): string {
@@ -159,7 +160,13 @@ test('on Node.js it says what it runs on', async () => {
 test('npm installs it, and its command then runs', async () => {
   const folder = temporaryFolder();
   cpSync(join(project, 'package.json'), join(folder, 'package.json'));
-  await output(['npm', 'install', '--no-audit', '--no-fund', '--prefer-offline'], { cwd: folder, env: BUN_ENV });
-  const token = await output(['npx', 'mcp-key-server', 'token', '--sub', 'alice'], { cwd: folder, env: BUN_ENV });
+  await output(['npm', 'install', '--no-audit', '--no-fund', '--prefer-offline'], {
+    cwd: folder,
+    env: productionEnv(folder),
+  });
+  const token = await output(['npx', 'mcp-key-server', 'token', '--sub', 'alice'], {
+    cwd: folder,
+    env: productionEnv(folder),
+  });
   expect(token.split('.')).toHaveLength(3);
 }, 60_000);

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { output } from './command.ts';
 import { ROOT } from './documents.ts';
 import { temporaryFolder } from './folder.ts';
-import { BUN_ENV } from './packed.ts';
+import { productionEnv } from './production.ts';
 
 export interface Image {
   /** The root folder. */
@@ -49,7 +49,7 @@ export async function buildImage(file: string): Promise<Image> {
         cpSync(join(ROOT, from), join(built, to.endsWith('/') ? join(to, from) : to), { recursive: true });
       }
     }
-    if (instruction === 'RUN') await output(['sh', '-c', rest], { cwd: built, env: BUN_ENV });
+    if (instruction === 'RUN') await output(['sh', '-c', rest], { cwd: built, env: productionEnv(built) });
   }
 
   const root = temporaryFolder();
