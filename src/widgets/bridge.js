@@ -61,6 +61,7 @@ export function connect(name, on) {
     resized.disconnect();
     waiting.clear();
     on.close();
+    postSize(0); // a host that keeps the frame gives its room back
     return {};
   }
 
@@ -92,13 +93,15 @@ export function connect(name, on) {
   }
 
   let sent = '';
-  const resized = new ResizeObserver(() => {
-    const height = Math.ceil(document.documentElement.getBoundingClientRect().height);
+  function postSize(height) {
     const width = Math.ceil(window.innerWidth);
     if (width === 0 || sent === `${width}x${height}`) return; // a hidden frame has no size to tell
     sent = `${width}x${height}`;
     post({ method: 'ui/notifications/size-changed', params: { width, height } });
-  });
+  }
+  const resized = new ResizeObserver(() =>
+    postSize(Math.ceil(document.documentElement.getBoundingClientRect().height)),
+  );
 
   if (host === window) return on.say('This is a widget for chat apps that show MCP Apps: it has no host here.');
   window.addEventListener('message', receive);

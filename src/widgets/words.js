@@ -97,7 +97,7 @@ const relative = new Intl.RelativeTimeFormat('en');
 function relativeWords(atMs, nowMs) {
   const ms = atMs - nowMs;
   const found = UNITS.find(([, , fromMs]) => Math.abs(ms) >= fromMs);
-  if (found === undefined) return ms > 0 ? 'in under a minute' : 'just now';
+  if (found === undefined) return ms > 0 ? 'in seconds' : 'just now';
   const [unit, unitMs] = found;
   return relative.format(Math.round(ms / unitMs), unit);
 }

@@ -118,7 +118,7 @@ describeInBrowser('a screen reader', (browser) => {
       );
       expect([focused?.name?.value, focused?.description?.value]).toEqual([
         'Cancel',
-        'Delete this key? It stops working and leaves the list. This cannot be undone.',
+        'Delete old laptop? It stops working and leaves the list. This cannot be undone.',
       ]);
     });
   });

@@ -107,6 +107,23 @@ describeInBrowser('a widget', (browser) => {
     });
   });
 
+  test('gives its room back when it is torn down, and says nothing after that', async () => {
+    await withBareHost(browser(), 'api-keys-list', async ({ page, frame, heard, post, initialize }) => {
+      await initialize();
+      await post(result(keys('mine')));
+      await frame.locator('.name').waitFor();
+      await post({ jsonrpc: '2.0', id: 'c', method: 'ui/resource-teardown', params: {} });
+      await says(frame, 'This widget is closed.');
+      await page.setViewportSize({ width: 300, height: 300 });
+      await page.waitForFunction(() =>
+        (globalThis as unknown as { heard: { id?: unknown }[] }).heard.some(({ id }) => id === 'c'),
+      );
+      const [size, answer] = (await heard()).slice(-2);
+      expect(size).toMatchObject({ method: 'ui/notifications/size-changed', params: { height: 0 } });
+      expect(answer).toEqual({ jsonrpc: '2.0', id: 'c', result: {} });
+    });
+  });
+
   const malformed: readonly unknown[] = [
     null,
     'text',

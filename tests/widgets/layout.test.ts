@@ -7,6 +7,8 @@ import { type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts'
 import { BROWSER_TEST_MS, withPreview } from './preview-page.ts';
 
 const DAY_MS = 86_400_000;
+/** Wider than most. */
+const DEJAVU = "* { font-family: 'DejaVu Sans' !important }";
 // What a person may set for all text (WCAG 2.2, 1.4.12).
 const SPACED = '* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }';
 
@@ -113,14 +115,71 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       });
     });
   }
+
+  const MINUTE_MS = 60_000;
+  const [first, second] = listOf('one', 'two').keys;
+  const times = {
+    keys: [
+      { ...first, createdAt: Date.now() - 59.2 * MINUTE_MS, lastUsedAt: Date.now() - 14.2 * MINUTE_MS },
+      { ...second, expiresAt: Date.now() + 58 * MINUTE_MS, active: false },
+    ],
+  };
+  for (const widthPx of [320, 480, 761, 800]) {
+    for (const [css, font] of [
+      ['', 'the usual font'],
+      [DEJAVU, 'a wide font'],
+    ] as const) {
+      test(`breaks no time, and lines the times up, at ${widthPx} px in ${font}`, async () => {
+        await withList(times, async (host) => {
+          await resize(host, widthPx);
+          if (css !== '') await host.frame.addStyleTag({ content: css });
+          expect(await faults(host.frame)).toEqual([]);
+          const found = await host.frame.evaluate(() => ({
+            lines: Array.from(document.querySelectorAll('time'), (time) => time.getClientRects().length),
+            lefts: Array.from(document.querySelectorAll('tr'), (row) =>
+              Array.from(row.children)
+                .slice(2, 5)
+                .map((cell) => cell.getBoundingClientRect().left),
+            ).filter(([left]) => left !== 0), // cards have no head
+            isTooWide: document.documentElement.scrollWidth > innerWidth,
+          }));
+          expect(found.lines).toEqual([1, 1, 1, 1]);
+          expect(new Set(found.lefts.map((lefts) => JSON.stringify(lefts))).size).toBe(1);
+          expect(found.isTooWide).toBe(false);
+        });
+      });
+    }
+  }
+
+  test('has buttons in its rows that look like buttons before they are hovered', async () => {
+    await withList(listOf('one'), async ({ frame }) => {
+      const looks = await frame.locator('.buttons button').evaluateAll((buttons) =>
+        buttons.map((button) => {
+          const { borderTopStyle, borderTopWidth, borderTopColor } = getComputedStyle(button);
+          return { borderTopStyle, borderTopWidth, isSeen: !/^rgba\(.*, 0\)$/.test(borderTopColor) };
+        }),
+      );
+      expect(looks).toEqual(Array(2).fill({ borderTopStyle: 'solid', borderTopWidth: '1px', isSeen: true }));
+    });
+  });
 });
 
 describeInBrowser('the widget api-key-created', (browser) => {
   const preview = withPreview(browser);
 
-  for (const width of ['320', '480', '720']) {
-    test(`moves nothing when a key is copied, at ${width} px`, async () => {
-      await preview(`widget=api-key-created&width=${width}`, async ({ created }) => {
+  for (const [width, font, what] of [
+    ['320', 'sans-serif', 'the usual font'],
+    ['480', 'sans-serif', 'the usual font'],
+    ['720', 'sans-serif', 'the usual font'],
+    ['320', 'DejaVu Sans', 'a wide font'],
+    ['480', 'DejaVu Sans', 'a wide font'],
+  ] as const) {
+    test(`moves nothing when a key is copied, at ${width} px in ${what}`, async () => {
+      await preview(`widget=api-key-created&width=${width}`, async ({ created, frame }) => {
+        await (await frame('api-key-created')).evaluate(
+          (name) => document.documentElement.style.setProperty('--font-sans', name),
+          font,
+        );
         const places = () =>
           created
             .locator('main')

@@ -148,7 +148,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await frame.getByRole('button', { name: 'Try again' }).click();
       await frame.getByRole('button', { name: 'Revoking…' }).waitFor();
       expect(await frame.getByRole('group', { name: 'Revoke one?' }).getByRole('paragraph').textContent()).toBe(
-        'Revoke this key? Programs that use it are refused at once.',
+        'Revoke one? Programs that use it are refused at once.',
       );
     });
   });
