@@ -113,12 +113,13 @@ function serviceOn(
     keyPrefix: config.keyPrefix,
     eventAddresses: config.eventAddresses,
   });
-  const { keys, verifier } = keyDomain;
+  const { keys, verifier, checkBlock } = keyDomain;
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
   const observeGuard = metrics?.guard;
   const deps = createToolDeps({
     verifyKey,
     verifyUserJwt,
+    checkBlock,
     keys,
     ceilings,
     keyReveal,
@@ -200,12 +201,12 @@ interface AppParts {
 function createApp(parts: AppParts): App {
   const { config, publicUrl, keyDomain, store, tools, prompts, clock, random, log, metrics } = parts;
   const { production, trustProxy } = config;
-  const { feed } = keyDomain.verifier;
+  const { feed } = keyDomain;
   const { replicaState } = store;
   const startedAtMs = clock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
   const inFlight = createInFlight();
-  const confirm = createConfirm(keyDomain.verifier, log);
+  const confirm = createConfirm(keyDomain, log);
   const sendBudget = createSendBudget(clock, log);
   const sessions = createSessions(random);
   metrics?.addGauges({ ...parts, feed, lagMaxMs: config.revocationLagMaxMs, sessions: () => sessions.count });

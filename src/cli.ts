@@ -5,6 +5,7 @@ import { start } from './start.ts';
 const COMMANDS = new Map([
   ['token', () => import('./commands/token.ts')],
   ['health', () => import('./commands/health.ts')],
+  ['keys', () => import('./commands/keys.ts')],
 ]);
 
 async function main([name, ...args]: readonly string[]): Promise<void> {

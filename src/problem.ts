@@ -13,7 +13,7 @@ export interface InputIssue {
 }
 
 /** Why a presented key was refused. Only the log tells these apart; the caller reads one sentence for all. */
-export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'rotated' | 'other_client_id';
+export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'blocked' | 'rotated' | 'other_client_id';
 
 /**
  * An expected failure. `code` is what callers see and may rely on; the other fields are evidence, and `reason` is for
@@ -38,6 +38,7 @@ export type Problem =
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
   | { readonly code: 'scope_not_granted'; readonly grantable: readonly string[] }
   | { readonly code: 'key_not_shown' }
+  | { readonly code: 'user_blocked' }
   | { readonly code: 'origin_denied' }
   | { readonly code: 'host_denied' }
   | { readonly code: 'https_required' }
@@ -104,6 +105,7 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
     detail: 'A new key is not shown to this client; send encryptTo, or use a client that shows widgets',
   },
   scope_not_granted: { status: 403, detail: 'You may not give a key these scopes' },
+  user_blocked: { status: 403, detail: 'This user is blocked' },
   origin_denied: { status: 403, detail: 'This origin may not call the server' },
   host_denied: { status: 403, detail: 'The server does not answer to this host name' },
   https_required: { status: 403, detail: 'Credentials are accepted over HTTPS only' },

@@ -2,6 +2,7 @@
 
 import type { Credentials } from '../http/credentials.ts';
 import type { Actor, Caller } from '../keys/actor.ts';
+import type { CheckBlock } from '../keys/blocks.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
@@ -30,7 +31,7 @@ export interface UserAuth {
 
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
-export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, UserAuth> {
+export function userJwtGuard(verify: VerifyUserJwt, checkBlock: CheckBlock, log: Log): Guard<UserCall, UserAuth> {
   const decide: Guard<UserCall, UserAuth> = ({ requestId, traceId, credentials }) => {
     const { bearer } = credentials;
     if (bearer === null) {
@@ -38,8 +39,8 @@ export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, U
       log.warn('No user token provided', { requestId, traceId, ...wrongKind });
       return err({ code: 'missing_token', ...wrongKind });
     }
-    return chain(verify(bearer), (verified): Result<UserAuth, Problem> => {
-      if (verified.ok) return ok({ auth: verified.value });
+    return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
+      if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });
       if (verified.error.code !== 'invalid_token') return verified;
       const { reason } = verified.error;
       const wrongKind = keyInstead(bearer);
@@ -47,6 +48,16 @@ export function userJwtGuard(verify: VerifyUserJwt, log: Log): Guard<UserCall, U
       return err({ ...verified.error, ...wrongKind });
     });
   };
+  function unlessBlocked(auth: UserIdentity, ids: CallIds): Awaitable<Result<UserAuth, Problem>> {
+    return chain(checkBlock(auth.subject), (checked): Result<UserAuth, Problem> => {
+      if (checked.ok) return ok({ auth });
+      const { subject: userId, actor } = auth;
+      if (checked.error.code === 'user_blocked') {
+        log.warn('User blocked', { ...ids, userId, ...(actor !== userId && { actor }) });
+      }
+      return checked;
+    });
+  }
   return Object.assign(decide, { credential: 'user_jwt' as const });
 }
 

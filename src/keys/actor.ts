@@ -1,5 +1,7 @@
 // Who asks for something to be done with keys: the owner that the keys belong to, and the person.
 
+import type { Origin } from './origin.ts';
+
 /** Where a request comes from. */
 export interface Caller {
   readonly requestId: string;
@@ -16,6 +18,8 @@ export interface Actor extends Caller {
   readonly actor: string;
   /** The scopes that the person may give to a key; null: any. */
   readonly grantable: readonly string[] | null;
+  /** What events say of a change; unless given, that a tool made it for the person. */
+  readonly origin?: Origin;
 }
 
 /** What the log says of an actor. */

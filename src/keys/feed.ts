@@ -32,6 +32,8 @@ const IDLE_AFTER_MS = 60_000;
 const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 
 export interface Feed {
+  /** From the next poll on. */
+  subscribe(listener: FeedListener): void;
   /** True while memory may be trusted. Also tells the feed that somebody is verifying, `nowMs` being the time. */
   current(nowMs?: number): boolean;
   /** When the last complete poll began: what memory says was right then. Monotonic. */
@@ -65,13 +67,18 @@ export interface FeedOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly lagMaxMs: number;
-  /** The record of this hash may be different now. */
-  readonly onChange: (keyHash: string) => void;
-  /** Anything may be different now. */
-  readonly onReset: () => void;
 }
 
-export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: FeedOptions): Feed {
+/** Whoever remembers something that other processes may change. */
+export interface FeedListener {
+  /** The record with this hash may be different now; or the block of an owner (`ownerIn` in record.ts). */
+  onChange(changed: string): void;
+  /** Anything may be different now. */
+  onReset(): void;
+}
+
+export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
+  const listeners: FeedListener[] = [];
   const queryTimeoutMs = Math.min(lagMaxMs * QUERY_PART_OF_LAG, QUERY_MS_MAX);
   const pollEveryMs = lagMaxMs / POLLS_PER_LAG;
   const retryAfterMs = lagMaxMs / RETRIES_PER_LAG;
@@ -95,10 +102,10 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
       const { databaseId, prunedSeq, newestSeq, newestMark, changes } = page.value;
       if (isLost(asked, page.value) || prunedSeq > asked.seq || newestSeq - asked.seq > BEHIND_MAX) {
         position = { databaseId, seq: newestSeq, mark: newestMark };
-        onReset();
+        for (const listener of listeners) listener.onReset();
         break;
       }
-      for (const change of changes) onChange(change.keyHash);
+      for (const { keyHash } of changes) for (const listener of listeners) listener.onChange(keyHash);
       const last = changes.at(-1);
       if (last !== undefined) position = { databaseId, seq: last.seq, mark: last.mark };
       if (changes.length < FEED_PAGE_MAX) break;
@@ -168,6 +175,7 @@ export function createFeed({ store, clock, log, lagMaxMs, onChange, onReset }: F
   }
 
   return {
+    subscribe: (listener) => void listeners.push(listener),
     current(nowMs = clock.monotonicMs()) {
       lastUseMs = nowMs;
       return isFreshAt(nowMs, freshAsOfMs);

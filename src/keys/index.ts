@@ -2,6 +2,8 @@
 
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
+import { type CheckBlock, createCheckBlock } from './blocks.ts';
+import { createFeed, type Feed } from './feed.ts';
 import type { KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
 import { createLookupLimit } from './lookup-limit.ts';
@@ -14,6 +16,8 @@ import { createVerifier, type Verifier } from './verify.ts';
 export interface KeyDomain {
   readonly keys: Keys;
   readonly verifier: Verifier;
+  readonly feed: Feed;
+  readonly checkBlock: CheckBlock;
   readonly revokeSecrets: RevokeSecrets;
   /** Reads the trail of changes. */
   readonly events: KeyStore['events'];
@@ -36,17 +40,20 @@ export function createKeyDomain(options: {
 }): KeyDomain {
   const lastUsed = createLastUsed(options);
   const originOf = createOriginOf(options.eventAddresses);
+  const feed = createFeed(options);
   const lookups = createLookupLimit(options.clock);
-  const verifier = createVerifier({ ...options, lastUsed, lookups, originOf });
-  const { refresh, queryTimeoutMs: readWithinMs } = verifier.feed;
+  const verifier = createVerifier({ ...options, feed, lastUsed, lookups, originOf });
+  const { refresh, queryTimeoutMs: readWithinMs } = feed;
   const keys = createKeys({ ...options, lastUsed, originOf, refresh });
   return {
     keys,
     verifier,
+    feed,
+    checkBlock: createCheckBlock({ store: options.store, feed }),
     events: options.store.events,
     revokeSecrets: createRevokeSecrets({ ...options, lookups, originOf, refresh, readWithinMs }),
     async stop() {
-      verifier.feed.stop();
+      feed.stop();
       await lastUsed.stop();
     },
   };

@@ -107,7 +107,7 @@ export function createKeys(options: KeysOptions): Keys {
     return grant;
   }
 
-  const byTool = (actor: Actor) => originOf('tool', actor, actor.actor);
+  const originBy = (actor: Actor) => actor.origin ?? originOf('tool', actor, actor.actor);
 
   async function mutate(
     event: string,
@@ -121,7 +121,7 @@ export function createKeys(options: KeysOptions): Keys {
       log.info(event, { ...actorFields(actor), changed: false });
       return ok(undefined);
     }
-    const changed = logged(await change(byTool(actor)), actor.requestId);
+    const changed = logged(await change(originBy(actor)), actor.requestId);
     if (!changed.ok) return changed;
     await refresh();
     const { value } = changed;
@@ -150,7 +150,7 @@ export function createKeys(options: KeysOptions): Keys {
         second: null,
         rotations: 0,
       };
-      const inserted = logged(await store.insert(record, KEYS_PER_USER_MAX, byTool(actor)), actor.requestId);
+      const inserted = logged(await store.insert(record, KEYS_PER_USER_MAX, originBy(actor)), actor.requestId);
       if (!inserted.ok) return inserted;
       if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
       const fingerprint = fingerprintOf(record.keyHash);
@@ -202,7 +202,10 @@ export function createKeys(options: KeysOptions): Keys {
         if (!taken.ok) return taken;
         const key = mintKey(keyPrefix, production, random);
         const hash = hashKey(sha256, key);
-        const rotated = logged(await store.rotate(record, { hash, overlapMs }, nowMs, byTool(actor)), actor.requestId);
+        const rotated = logged(
+          await store.rotate(record, { hash, overlapMs }, nowMs, originBy(actor)),
+          actor.requestId,
+        );
         if (!rotated.ok) return rotated;
         if (!rotated.value) continue; // somebody else has changed it meanwhile
         await refresh();

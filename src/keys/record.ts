@@ -38,6 +38,8 @@ export interface PresentedKey extends ApiKeyRecord {
   readonly presented: 'in_force' | SecondSecret['is'];
   /** Last millisecond at which the secret presented is accepted, if its rotation has set an end. */
   readonly secretEndsAtMs: number | null;
+  /** An operator refuses all keys of the owner. */
+  readonly blocked: boolean;
 }
 
 export interface ListedKey extends ApiKeyRecord {
@@ -152,6 +154,8 @@ export interface KeyStore {
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
   /** What the primary has for each of these hashes, read with one statement. Gives up after `withinMs`. */
   findByHashes(keyHashes: readonly string[], withinMs: number): StoreResult<(keyHash: string) => Found>;
+  /** Whether an operator refuses this owner, from the primary. Gives up after `withinMs`. */
+  isBlocked(owner: string, withinMs: number): StoreResult<boolean>;
   /** The change feed after a position, from the primary. Gives up after `withinMs`. */
   changesAfter(reached: ReachedPosition, withinMs: number): StoreResult<FeedPage>;
   /** Oldest first. */
@@ -165,10 +169,17 @@ export interface KeyStore {
 /** Null when usable. A key is usable up to and including the millisecond of `expiresAtMs`. */
 export function refusalAt(key: PresentedKey, nowMs: number): KeyRefusal | null {
   if (!key.active) return 'revoked';
+  if (key.blocked) return 'blocked';
   if (key.expiresAtMs !== null && key.expiresAtMs < nowMs) return 'expired';
   if (key.secretEndsAtMs !== null && key.secretEndsAtMs < nowMs) return 'rotated';
   return null;
 }
+
+const OWNER = 'owner:';
+
+/** The owner whose block has changed, if that is what the change feed says; else null. */
+export const ownerIn = (changed: string): string | null =>
+  changed.startsWith(OWNER) ? changed.slice(OWNER.length) : null;
 
 /** Hexadecimal digits of a hash that a record is known by, to whoever has the key. */
 const FINGERPRINT_CHARS = 12;

@@ -7,13 +7,13 @@ import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
 import type { Caller } from './actor.ts';
-import { createFeed, type Feed } from './feed.ts';
+import type { Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
 import type { Admission, LookupLimit } from './lookup-limit.ts';
 import type { OriginOf } from './origin.ts';
-import { type Found, fingerprintOf, type KeyStore, type PresentedKey, refusalAt } from './record.ts';
+import { type Found, fingerprintOf, type KeyStore, ownerIn, type PresentedKey, refusalAt } from './record.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
 export interface KeyIdentity {
@@ -94,24 +94,23 @@ export interface Verifier {
   verify(token: string, caller: Caller): Awaitable<Verified>;
   /** Decides anew on a key whose use is noted already. */
   confirm(token: string, caller: Caller): Awaitable<Verified>;
-  readonly feed: Feed;
   /** How often memory answered, with a record or with a refusal, and how often the store was read. */
   readonly counts: { hits: number; refusedHits: number; reads: number };
 }
 
 export interface VerifierOptions {
   readonly store: KeyStore;
+  readonly feed: Feed;
   readonly lastUsed: LastUsed;
   readonly lookups: LookupLimit;
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
   readonly originOf: OriginOf;
-  readonly lagMaxMs: number;
 }
 
 export function createVerifier(options: VerifierOptions): Verifier {
-  const { store, lastUsed, clock, sha256, log, originOf, lagMaxMs, lookups: budget } = options;
+  const { store, feed, lastUsed, clock, sha256, log, originOf, lookups: budget } = options;
   // Keyed by hash: usable keys, and a negative cache of refused ones.
   const cache = createLruCache<KnownKey>({
     entries: CACHE_ENTRIES_MAX,
@@ -122,12 +121,10 @@ export function createVerifier(options: VerifierOptions): Verifier {
   const pendingReads = new Map<string, Promise<Result<FoundKey, Problem>>>();
   const counts = { hits: 0, refusedHits: 0, reads: 0 };
 
-  const feed = createFeed({
-    store,
-    clock,
-    log,
-    lagMaxMs,
+  feed.subscribe({
     onChange(keyHash) {
+      const owner = ownerIn(keyHash);
+      if (owner !== null) return forgetOwner(owner);
       cache.delete(keyHash);
       negativeCache.delete(keyHash);
       pendingReads.delete(keyHash); // a read under way may predate the change: later callers read again
@@ -138,6 +135,12 @@ export function createVerifier(options: VerifierOptions): Verifier {
       pendingReads.clear();
     },
   });
+
+  function forgetOwner(owner: string): void {
+    cache.deleteWhere(({ record }) => record.userId === owner);
+    negativeCache.deleteWhere(({ key }) => key?.record.userId === owner);
+    pendingReads.clear();
+  }
 
   function decide(token: string, caller: Caller, isUse: boolean): Awaitable<Verified> {
     if (!isKeyShaped(token)) return refusal({ reason: 'malformed' });
@@ -309,7 +312,6 @@ export function createVerifier(options: VerifierOptions): Verifier {
   return {
     verify: (token, caller) => decide(token, caller, true),
     confirm: (token, caller) => decide(token, caller, false),
-    feed,
     counts,
   };
 }

@@ -5,6 +5,8 @@ export interface LruCache<Value> {
   get(key: string): Value | undefined;
   set(key: string, value: Value): void;
   delete(key: string): void;
+  /** Deletes all that fit. Walks the whole cache. */
+  deleteWhere(fits: (value: Value) => boolean): void;
   clear(): void;
 }
 
@@ -60,6 +62,9 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
       put(key, value);
     },
     delete: remove,
+    deleteWhere(fits) {
+      for (const [key, value] of [...young, ...old]) if (fits(value)) remove(key);
+    },
     clear() {
       young = new Map();
       old = new Map();

@@ -22,6 +22,7 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   invalid_state: CODES.invalidParams,
   invalid_response: CODES.invalidParams,
   missing_token: 'tool',
+  user_blocked: 'tool',
   invalid_token: 'tool',
   missing_api_key: 'tool',
   invalid_api_key: 'tool',

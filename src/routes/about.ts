@@ -1,4 +1,5 @@
-// GET /: what this is, in plain text. It never touches the store, so a liveness probe may use it.
+// GET /: what this is, in plain text. It never touches the store, so a liveness probe may use it. Says which address the
+// request came from, so that an operator sees whether TRUST_PROXY is right.
 
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
@@ -6,7 +7,7 @@ import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { metadataUrl } from './metadata.ts';
 
 export function aboutRoute(publicUrl: () => string): Handler {
-  return () => {
+  return (context) => {
     const url = publicUrl();
     const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
 
@@ -22,6 +23,8 @@ This is not a website. Connect to it with an MCP client.
   ${url}/widgets/preview   preview of the widgets
   ${metadataUrl(url, '')}
                            where users sign in, if that is with an authorization server
+
+Your address, as this server sees it: ${context.clientAddress()}
 `;
     return new Response(text, {
       headers: { ...SECURITY_HEADERS, 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' },

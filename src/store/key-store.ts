@@ -27,10 +27,12 @@ const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0
 const rowBy = (hash: string) =>
   `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
 
-const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, k.* FROM feed f
+const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
+
+const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, k.* FROM feed f
 LEFT JOIN api_keys k ON k.row = ${rowBy('?1')}`;
 
-const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, k.* FROM feed f
+const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, k.* FROM feed f
 LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted.
@@ -322,6 +324,11 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
       return ok((keyHash) => ({ record: records.get(keyHash) ?? null, position }));
     },
 
+    async isBlocked(owner, withinMs) {
+      const rows = await primary.read({ sql: 'SELECT 1 FROM blocked_owners WHERE owner = ?', args: [owner] }, withinMs);
+      return rows.ok ? ok(rows.value.length > 0) : rows;
+    },
+
     async changesAfter(reached, withinMs) {
       const rows = await primary.read({ sql: CHANGES, args: [reached.seq] }, withinMs);
       if (!rows.ok) return rows;
@@ -384,7 +391,7 @@ function secondOf(row: Row): SecondSecret | null {
 }
 
 function presentedOf(row: Row): PresentedKey {
-  const record = recordOf(row);
+  const record = { ...recordOf(row), blocked: row.blocked === 1 };
   const { second } = record;
   if (second === null || second.hash !== row.presented_hash)
     return { ...record, presented: 'in_force', secretEndsAtMs: null };
@@ -405,7 +412,7 @@ const eventOf = (row: Row): KeyEvent => ({
   secret: row.secret as KeyEvent['secret'],
 });
 
-const listedOf = (row: Row): ListedKey => ({
+export const listedOf = (row: Row): ListedKey => ({
   ...recordOf(row),
   lastUsedAtMs: row.used_at_ms as number | null,
 });

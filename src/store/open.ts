@@ -3,10 +3,12 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config, DatabaseConfig } from '../config/config.ts';
+import type { AdminStore } from '../keys/admin.ts';
 import type { KeyStore } from '../keys/record.ts';
 import { makeOwn, reasonOf } from '../lib/private-files.ts';
 import type { Log } from '../log/log.ts';
-import type { DbResult } from './database.ts';
+import { createAdminStore } from './admin-store.ts';
+import type { Database, DbResult } from './database.ts';
 import { CHANGES_KEPT_MAX, type StoreCounts } from './key-store.ts';
 import type { Replica } from './replica/replica.ts';
 
@@ -34,6 +36,9 @@ function makeFolder(variable: string, folder: string): void {
 }
 
 export interface Store extends KeyStore {
+  /** For operators. */
+  readonly admin: AdminStore;
+  readonly db: Database;
   readonly mode: 'embedded' | 'remote' | 'replica';
   /** Of the replica, if there is one. */
   readonly replicaState: Replica['state'] | undefined;
@@ -69,11 +74,13 @@ const OVERDUE_TO = 1.1;
  * Error that says why it can't be opened.
  */
 export async function openStore(config: DatabaseConfig, log: Log, eventDays: number): Promise<Store> {
-  const { store, mode, replicaState, close } = await open(config, log);
+  const { db, store, mode, replicaState, close } = await open(config, log);
   const pruning = pruneRegularly(() => store.prune(eventDays * MS_PER_DAY), log);
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   return {
     ...store,
+    admin: createAdminStore(db),
+    db,
     mode,
     replicaState,
     async changesAfter(reached, withinMs) {

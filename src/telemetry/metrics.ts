@@ -4,6 +4,7 @@
 // Names follow Prometheus' rules, and OpenTelemetry's conventions for MCP servers where there are some.
 
 import type { Guard } from '../guards/guard.ts';
+import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/record.ts';
 import type { Verifier } from '../keys/verify.ts';
 import { type Awaitable, chain, isPromise } from '../lib/result.ts';
@@ -40,7 +41,7 @@ export interface ProcessUsage {
 }
 
 export interface GaugeOptions {
-  readonly feed: Verifier['feed'];
+  readonly feed: Feed;
   readonly lagMaxMs: number;
   readonly sessions: () => number;
   readonly usage: (() => ProcessUsage) | undefined;

@@ -23,39 +23,40 @@ const scope = ({ scopes }: KeyCeilings) =>
     v.metadata(scopes === null ? { pattern: SCOPE_PATTERN } : { enum: scopes }),
   );
 
-const input = (ceilings: KeyCeilings) =>
-  v.strictObject({
-    name: v.pipe(
-      text(1, 200),
-      v.check((value) => value.trim() !== '', 'Expected a name that is not blank'),
-      v.description('What the key is for, to recognize it by: "billing export", "CI".'),
+/** What a new key may be given. The operator's command asks for the same. */
+export const wishFields = (ceilings: KeyCeilings) => ({
+  name: v.pipe(
+    text(1, 200),
+    v.check((value) => value.trim() !== '', 'Expected a name that is not blank'),
+    v.description('What the key is for, to recognize it by: "billing export", "CI".'),
+  ),
+  scopes: v.pipe(
+    v.array(scope(ceilings)),
+    v.maxLength(SCOPES_MAX, `Expected at most ${SCOPES_MAX} scopes`),
+    v.check(
+      (scopes) => scopes.reduce((chars, { length }) => chars + length, 0) <= SCOPES_CHARS_MAX,
+      `Expected scopes of at most ${SCOPES_CHARS_MAX} characters together`,
     ),
-    scopes: v.pipe(
-      v.array(scope(ceilings)),
-      v.maxLength(SCOPES_MAX, `Expected at most ${SCOPES_MAX} scopes`),
+    v.description(
+      `What the key may do, for example ["${ceilings.scopes?.[0] ?? 'read'}"]. Give as few as possible; may be empty. At most ${SCOPES_CHARS_MAX} characters together.`,
+    ),
+  ),
+  expiresInDays: v.optional(
+    v.pipe(
+      v.number(),
       v.check(
-        (scopes) => scopes.reduce((chars, { length }) => chars + length, 0) <= SCOPES_CHARS_MAX,
-        `Expected scopes of at most ${SCOPES_CHARS_MAX} characters together`,
+        (days) => days > 0 && days <= EXPIRES_IN_DAYS_MAX,
+        `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`,
       ),
+      v.metadata({ exclusiveMinimum: 0, maximum: ceilings.daysMax ?? EXPIRES_IN_DAYS_MAX }),
       v.description(
-        `What the key may do, for example ["${ceilings.scopes?.[0] ?? 'read'}"]. Give as few as possible; may be empty. At most ${SCOPES_CHARS_MAX} characters together.`,
+        `Days until the key expires, fractions allowed. Without it ${ceilings.daysMax === null ? 'the key never expires' : `it is ${ceilings.daysMax}`}.`,
       ),
     ),
-    expiresInDays: v.optional(
-      v.pipe(
-        v.number(),
-        v.check(
-          (days) => days > 0 && days <= EXPIRES_IN_DAYS_MAX,
-          `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`,
-        ),
-        v.metadata({ exclusiveMinimum: 0, maximum: ceilings.daysMax ?? EXPIRES_IN_DAYS_MAX }),
-        v.description(
-          `Days until the key expires, fractions allowed. Without it ${ceilings.daysMax === null ? 'the key never expires' : `it is ${ceilings.daysMax}`}.`,
-        ),
-      ),
-    ),
-    encryptTo,
-  });
+  ),
+});
+
+const input = (ceilings: KeyCeilings) => v.strictObject({ ...wishFields(ceilings), encryptTo });
 
 export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {

@@ -28,7 +28,7 @@ describe('memory is current', () => {
   function feedOver(changesAfter: () => StoreResult<FeedPage>, clock = testClock()) {
     const log = createLog({ level: 'error', clock, write: async () => {} });
     const store = { changesAfter } as unknown as KeyStore;
-    const feed = createFeed({ store, clock, log, lagMaxMs: 1000, onChange: () => {}, onReset: () => {} });
+    const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
     return Object.assign(feed, { [Symbol.dispose]: feed.stop });
   }
 

@@ -95,7 +95,7 @@ test('a poll that was under way during a sleep proves nothing', async () => {
     changesAfter: () => new Promise((resolve) => polls.push(() => resolve(ok(page)))),
   } as unknown as KeyStore; // all that a feed needs of it
   const log = createLog({ level: 'error', clock, write: async () => {} });
-  const feed = createFeed({ store, clock, log, lagMaxMs: 1000, onChange: () => {}, onReset: () => {} });
+  const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
   const current = feed.ensureFresh();
   raw.sleep(HOUR_MS);
   polls[0]?.();

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
+import { createFeed } from '../../src/keys/feed.ts';
 import { createLastUsed } from '../../src/keys/last-used.ts';
 import { createLookupLimit } from '../../src/keys/lookup-limit.ts';
 import { createOriginOf } from '../../src/keys/origin.ts';
@@ -47,6 +48,7 @@ test('a record that is read before a revocation and arrives after it counts for 
     rotations: 0,
     presented: 'in_force',
     secretEndsAtMs: null,
+    blocked: false,
   };
   const slow = Promise.withResolvers<Result<Found, never>>();
   const answers = [slow.promise, ok({ record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 } })];
@@ -60,8 +62,8 @@ test('a record that is read before a revocation and arrives after it counts for 
   const lastUsed = createLastUsed({ store, log });
   const originOf = createOriginOf(true);
   const lookups = createLookupLimit(clock);
-  const options = { store, lastUsed, lookups, clock, sha256: Bun.SHA256.hash, log, originOf, lagMaxMs: 1000 };
-  const { verify, feed } = createVerifier(options);
+  const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
+  const { verify } = createVerifier({ store, feed, lastUsed, lookups, clock, sha256: Bun.SHA256.hash, log, originOf });
 
   await feed.refresh();
   const before = verify(key, CALLER);

@@ -44,6 +44,7 @@ export async function openEmbedded(path: string) {
     );
   }
   return {
+    db: placed.db,
     store: createKeyStore({ primary: placed.db, usesPerWrite: USES_PER_WRITE }),
     mode: 'embedded' as const,
     replicaState: undefined,

@@ -33,6 +33,7 @@ export async function openRemote(config: RemoteConfig, log: Log) {
     throw error;
   }
   return {
+    db: db as Database,
     store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { replica: replica }) }),
     mode: replica === null ? ('remote' as const) : ('replica' as const),
     replicaState: replica?.state,

@@ -3,7 +3,7 @@
 // the key is verified again, at no charge.
 
 import { type KeyCall, logRefused, presentedKey } from '../../guards/api-key.ts';
-import type { Verifier } from '../../keys/verify.ts';
+import type { KeyDomain } from '../../keys/index.ts';
 import type { Log } from '../../log/log.ts';
 import type { Problem } from '../../problem.ts';
 
@@ -16,7 +16,10 @@ export type Confirm = (call: KeyCall) => Promise<Problem | undefined> | undefine
 /** A store that answers slower than the bound is asked no more often than this. */
 const TRIES = 2;
 
-export function createConfirm({ feed, confirm }: Verifier, log: Log): Confirm {
+export function createConfirm(
+  { feed, verifier: { confirm } }: Pick<KeyDomain, 'feed' | 'verifier'>,
+  log: Log,
+): Confirm {
   async function confirmNow(call: KeyCall): Promise<Problem | undefined> {
     const { credentials } = call;
     for (let tries = 0; tries < TRIES; tries += 1) {

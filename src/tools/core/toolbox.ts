@@ -5,6 +5,7 @@ import { type Guard, sequence } from '../../guards/guard.ts';
 import { type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
 import { type UserAuth, type UserIdentity, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
+import type { CheckBlock } from '../../keys/blocks.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/operations.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
@@ -47,6 +48,7 @@ export interface ToolLimit<In> {
 export interface ToolDepsOptions {
   readonly verifyKey: VerifyKey;
   readonly verifyUserJwt: VerifyUserJwt;
+  readonly checkBlock: CheckBlock;
   readonly keys: Keys;
   readonly ceilings: KeyCeilings;
   readonly keyReveal: ToolDeps['keyReveal'];
@@ -64,6 +66,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
   const {
     verifyKey,
     verifyUserJwt,
+    checkBlock,
     keys,
     ceilings,
     keyReveal,
@@ -100,7 +103,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
   });
   return {
     guards: {
-      userJwt: observeGuard(userJwtGuard(verifyUserJwt, log)),
+      userJwt: observeGuard(userJwtGuard(verifyUserJwt, checkBlock, log)),
       apiKey: observeGuard(sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey)),
       scopes: (...required) => observeGuard(scopes(...required)),
       rateLimit({ requests, window, key }) {

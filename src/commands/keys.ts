@@ -1,0 +1,49 @@
+// `bun run keys <verb>`: what an operator does with anybody's keys, on the database of the configuration, beside running
+// servers. One file a verb in keys/. Exit codes: 0 done, 1 failed, 2 wrong usage, or not confirmed.
+
+import { CommandError, type Verb } from './keys/verb.ts';
+
+const VERBS: ReadonlyMap<string, () => Promise<{ verb: Verb }>> = new Map([
+  ['list', () => import('./keys/list.ts')],
+  ['show', () => import('./keys/show.ts')],
+  ['create', () => import('./keys/create.ts')],
+  ['revoke', () => import('./keys/revoke.ts')],
+  ['block', () => import('./keys/block.ts')],
+  ['unblock', () => import('./keys/unblock.ts')],
+  ['events', () => import('./keys/events.ts')],
+  ['backup', () => import('./keys/backup.ts')],
+  ['restore', () => import('./keys/restore.ts')],
+  ['import', () => import('./keys/import.ts')],
+  ['doctor', () => import('./keys/doctor.ts')],
+]);
+
+async function help(): Promise<string> {
+  const lines = await Promise.all(
+    [...VERBS].map(async ([name, load]) => {
+      const { usage, summary } = (await load()).verb;
+      return `  ${name} ${usage}\n      ${summary}\n`;
+    }),
+  );
+  return `usage: keys <verb> …\n\n${lines.join('')}\nThe database is that of the server's configuration (DATABASE_URL, DATABASE_AUTH_TOKEN). Running servers\nlearn of every change within REVOCATION_LAG_MAX_MS.\n`;
+}
+
+async function run([name = '--help', ...args]: readonly string[]): Promise<void> {
+  if (name === '--help' || name === 'help') return void process.stdout.write(await help());
+  const load = VERBS.get(name);
+  if (load === undefined) throw new CommandError(`there is no verb of this name\n${await help()}`, 2);
+  const { verb } = await load();
+  if (args.includes('--help')) return void process.stdout.write(`usage: keys ${name} ${verb.usage}\n${verb.summary}\n`);
+  await verb.run(args, process.env);
+}
+
+export async function main(args: readonly string[]): Promise<void> {
+  try {
+    await run(args);
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+    process.stderr.write(`keys: ${error.message}\n`);
+    process.exitCode = error.exitCode;
+  }
+}
+
+if (import.meta.main) await main(process.argv.slice(2));

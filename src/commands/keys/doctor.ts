@@ -1,0 +1,77 @@
+// `keys doctor`: looks for what is wrong with a server of this configuration, and says it to a person.
+
+import type { Config } from '../../config/config.ts';
+import { isLoopback } from '../../lib/ip.ts';
+import { isObject } from '../../lib/text.ts';
+import { argumentsOf, CommandError, orFail, type Verb, withStore, writeTable } from './verb.ts';
+
+const CLOCK_OFF_MS_MAX = 1000;
+const RESPONSE_MS_MAX = 5000;
+
+type Finding = readonly [state: 'ok' | 'note' | 'bad', about: string, text: string];
+
+export const verb: Verb = {
+  usage: '',
+  summary: 'Checks the configuration, the database, the clock, and the server that should be running.',
+  async run(args, env) {
+    argumentsOf(args, {}, verb);
+    const findings: Finding[] = [];
+    const startedMs = performance.now();
+    await withStore(env, async (store, config) => {
+      findings.push(['ok', 'configuration', 'it is valid']);
+      const page = orFail(await store.changesAfter({ databaseId: '', seq: 0, mark: null }, RESPONSE_MS_MAX));
+      const tookMs = Math.round(performance.now() - startedMs);
+      findings.push([
+        'ok',
+        'database',
+        `${store.mode}, readable and writable, opened in ${tookMs} ms; id ${page.databaseId}`,
+      ]);
+      findings.push(clockFinding(orFail(await store.admin.nowMs()) - Date.now()));
+      findings.push(...(await serverFindings(config)));
+    }).catch((error) => {
+      if (!(error instanceof CommandError)) throw error;
+      findings.push(['bad', findings.length === 0 ? 'configuration' : 'database', error.message]);
+    });
+    await writeTable(findings);
+    if (findings.some(([state]) => state === 'bad')) throw new CommandError('something is wrong');
+  },
+};
+
+const clockFinding = (offMs: number): Finding =>
+  Math.abs(offMs) <= CLOCK_OFF_MS_MAX
+    ? ['ok', 'clock', 'this machine and the database agree']
+    : ['bad', 'clock', `the clock of the database is ${Math.round(offMs / 1000)} s from that of this machine`];
+
+/** What the running server says of itself. That there is none is no fault. */
+async function serverFindings(config: Config): Promise<Finding[]> {
+  const url =
+    config.publicUrl ?? `${config.tls === null ? 'http' : 'https'}://${config.host}:${config.port}${config.basePath}`;
+  const health = await get(`${url}/mcp/health`);
+  if (typeof health === 'string') return [['note', 'server', `none responds at ${url}: ${health}`]];
+  const body: unknown = await health.json().catch(() => null);
+  if (!isObject(body) || !isObject(body.store))
+    return [['bad', 'server', `what responds at ${url} is not this server`]];
+  const { status, version, instance, store } = body;
+  const lag = typeof store.lagMs === 'number' ? `${store.lagMs} ms` : 'unknown';
+  return [
+    [status === 'ok' ? 'ok' : 'bad', 'server', `${status} at ${url}, version ${version}, instance ${instance}`],
+    ['ok', 'change feed', `last read ${lag} ago; keys are refused above ${config.revocationLagMaxMs} ms of use`],
+    await addressFinding(url, config),
+  ];
+}
+
+/** Behind a proxy that TRUST_PROXY doesn't count, all clients share the budget of one address. */
+async function addressFinding(url: string, { trustProxy, publicUrl }: Config): Promise<Finding> {
+  const about = await get(`${url}/`);
+  const seen = typeof about === 'string' ? null : /^Your address[^:]*: (\S+)$/m.exec(await about.text())?.[1];
+  if (seen == null) return ['note', 'client address', 'the server did not say where this came from'];
+  const text = `this request came from ${seen}, with TRUST_PROXY=${trustProxy}`;
+  const isPublic = publicUrl !== null && !isLoopback(new URL(publicUrl).hostname);
+  return isPublic && isLoopback(seen)
+    ? ['bad', 'client address', `${text}: a proxy is not counted, so all clients share one budget`]
+    : ['ok', 'client address', `${text}. If that is a proxy's address, TRUST_PROXY is too low`];
+}
+
+/** The response, or why there is none. */
+const get = (url: string): Promise<Response | string> =>
+  fetch(url, { signal: AbortSignal.timeout(RESPONSE_MS_MAX) }).catch((error: Error) => error.message);

@@ -1,0 +1,76 @@
+// `keys events`: the trail of changes, oldest first.
+
+import { setTimeout as wait } from 'node:timers/promises';
+import type { EventQuery, KeyEvent } from '../../keys/events.ts';
+import {
+  argumentsOf,
+  isoTime,
+  localTime,
+  orFail,
+  usageError,
+  type Verb,
+  withStore,
+  writeJson,
+  writeTable,
+} from './verb.ts';
+
+const LIMIT_DEFAULT = 100;
+const LIMIT_MAX = 10_000;
+const FOLLOW_EVERY_MS = 1000;
+
+const OPTIONS = {
+  after: { type: 'string' },
+  limit: { type: 'string', default: String(LIMIT_DEFAULT) },
+  key: { type: 'string' },
+  user: { type: 'string' },
+  follow: { type: 'boolean' },
+  json: { type: 'boolean' },
+} as const;
+
+export const verb: Verb = {
+  usage: '[--after SEQ] [--limit N] [--key ID] [--user OWNER] [--follow] [--json]',
+  summary: 'What was done to keys, by whom, and how: the newest 100 unless told, oldest first. --follow goes on.',
+  async run(args, env) {
+    const { values, positionals } = argumentsOf(args, OPTIONS, verb);
+    if (positionals.length > 0) throw usageError(verb, 'expected options only');
+    const limit = wholeNumber('limit', values.limit, LIMIT_MAX);
+    let afterSeq = values.after === undefined ? null : wholeNumber('after', values.after, Number.MAX_SAFE_INTEGER);
+    const about: Pick<EventQuery, 'keyId' | 'owner'> = { keyId: values.key, owner: values.user };
+    await withStore(env, async ({ events }) => {
+      let heads = [HEADS];
+      for (;;) {
+        const page = orFail(await events({ ...about, afterSeq, limit }));
+        if (values.json) await writeJson(page.map(eventObject));
+        else if (page.length > 0 || heads.length > 0) await writeTable([...heads, ...page.map(eventCells)]);
+        heads = [];
+        if (!values.follow) return;
+        afterSeq = page.at(-1)?.seq ?? afterSeq ?? 0;
+        if (page.length < limit) await wait(FOLLOW_EVERY_MS);
+      }
+    });
+  },
+};
+
+function wholeNumber(name: string, text: string, max: number): number {
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value <= max)) throw usageError(verb, `--${name}: expected a whole number up to ${max}`);
+  return value;
+}
+
+const eventObject = ({ atMs, secret, seq, ...event }: KeyEvent) => ({
+  seq,
+  at: isoTime(atMs),
+  ...event,
+  ...(secret !== null && { secret }),
+});
+
+const HEADS = ['SEQ', 'AT', 'KIND', 'KEY', 'OWNER', 'HOW', 'ACTOR', 'REQUEST', 'ADDRESS', 'FINGERPRINT'];
+
+const eventCells = (event: KeyEvent): string[] => [
+  String(event.seq),
+  localTime(event.atMs),
+  event.secret === null ? event.kind : `${event.kind} (${event.secret})`,
+  ...[event.keyId, event.owner, event.how, event.actor, event.requestId, event.address, event.fingerprint].map(
+    (text) => text ?? '-',
+  ),
+];

@@ -1,0 +1,149 @@
+// `keys import`: keys that another system made, by their hashes. Every line is checked before the first is written; hashes
+// that are there are skipped, so that an interrupted import is simply run again.
+
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import * as v from 'valibot';
+import { isSubject } from '../../jwt/identity.ts';
+import { isIdShaped, mintId } from '../../keys/key-format.ts';
+import { KEYS_PER_USER_MAX } from '../../keys/operations.ts';
+import type { ApiKeyRecord } from '../../keys/record.ts';
+import { systemRandom } from '../../lib/runtime.ts';
+import { parserOf } from '../../tools/core/schema.ts';
+import { wishFields } from '../../tools/create-api-key.ts';
+import {
+  argumentsOf,
+  BY_COMMAND,
+  CommandError,
+  orFail,
+  progressOf,
+  say,
+  usageError,
+  type Verb,
+  withStore,
+} from './verb.ts';
+
+/** Keys of one transaction, which holds up other writers for milliseconds. */
+const BATCH_ROWS = 200;
+/** A longer line holds no key: name and scopes have bounds. */
+const LINE_CHARS_MAX = 20_000;
+
+const time = v.pipe(
+  v.string(),
+  v.check(
+    (text) => /^\d{4}-\d{2}-\d{2}T.*(Z|[+-]\d{2}:\d{2})$/.test(text) && !Number.isNaN(Date.parse(text)),
+    'Expected a time like 2026-01-31T09:30:00Z',
+  ),
+);
+
+const { name, scopes } = wishFields({ scopes: null, daysMax: null });
+const parseLine = parserOf(
+  v.strictObject({
+    userId: v.pipe(v.string(), v.check(isSubject, 'Expected 1 to 255 characters without controls')),
+    name,
+    keyHash: v.pipe(
+      v.string(),
+      v.check((hash) => /^[0-9a-f]{64}$/.test(hash), 'Expected 64 lowercase hex digits'),
+    ),
+    scopes,
+    id: v.optional(v.pipe(v.string(), v.check(isIdShaped, 'Expected 32 lowercase hex digits'))),
+    createdAt: v.optional(time),
+    expiresAt: v.optional(v.nullable(time)),
+  }),
+);
+
+export const verb: Verb = {
+  usage: '<file.jsonl>',
+  summary:
+    'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?}; hashes that are there are skipped.',
+  async run(args, env) {
+    const { positionals } = argumentsOf(args, {}, verb);
+    const [file, ...more] = positionals;
+    if (file === undefined || more.length > 0) throw usageError(verb, 'expected one file');
+    const nowMs = Date.now();
+    const total = await check(file, nowMs);
+    await withStore(env, async ({ admin }) => {
+      const progress = progressOf(total, 'read');
+      let [read, added, known] = [0, 0, 0];
+      for await (const records of batchesOf(file, nowMs)) {
+        const batch = orFail(await admin.importBatch(records, KEYS_PER_USER_MAX, { ...BY_COMMAND, how: 'import' }));
+        read += records.length;
+        added += batch.added;
+        known += batch.known;
+        progress(read);
+      }
+      say(`${added} imported, ${known} were there already`);
+      const left = read - added - known;
+      if (left === 0) return;
+      throw new CommandError(
+        `${left} not imported: the owner has ${KEYS_PER_USER_MAX} keys, the id is another key's, or the key was deleted less than a day ago`,
+      );
+    });
+  },
+};
+
+/** Reads the whole file. Returns how many keys it has; throws with the first bad line. */
+async function check(file: string, nowMs: number): Promise<number> {
+  const perOwner = new Map<string, number>();
+  let total = 0;
+  for await (const { userId } of recordsOf(file, nowMs)) {
+    total += 1;
+    const count = (perOwner.get(userId) ?? 0) + 1;
+    if (count > KEYS_PER_USER_MAX)
+      throw new CommandError(`more than ${KEYS_PER_USER_MAX} keys of ${JSON.stringify(userId)}`);
+    perOwner.set(userId, count);
+  }
+  return total;
+}
+
+async function* batchesOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRecord[]> {
+  let batch: ApiKeyRecord[] = [];
+  for await (const record of recordsOf(file, nowMs)) {
+    batch.push(record);
+    if (batch.length < BATCH_ROWS) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+async function* recordsOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRecord> {
+  const stream = createReadStream(file, 'utf8');
+  let number = 0;
+  try {
+    for await (const line of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
+      number += 1;
+      if (line.trim() !== '') yield recordOf(line, number, nowMs);
+    }
+  } catch (error) {
+    if (error instanceof CommandError) throw error;
+    throw new CommandError(`the file can't be read: ${(error as Error).message}`);
+  }
+}
+
+function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
+  const parsed = parseLine(jsonOf(line, number));
+  if (!parsed.ok) {
+    const [issue] = parsed.error.issues;
+    throw new CommandError(`line ${number}: ${issue?.path ? `${issue.path}: ` : ''}${issue?.message}`);
+  }
+  const { id, createdAt, expiresAt, ...key } = parsed.value;
+  return {
+    ...key,
+    id: id ?? mintId(systemRandom),
+    active: true,
+    second: null,
+    rotations: 0,
+    createdAtMs: createdAt === undefined ? nowMs : Date.parse(createdAt),
+    expiresAtMs: expiresAt == null ? null : Date.parse(expiresAt),
+  };
+}
+
+function jsonOf(line: string, number: number): unknown {
+  try {
+    if (line.length <= LINE_CHARS_MAX) return JSON.parse(line);
+  } catch {
+    // said below, without the parser's message, which quotes the line
+  }
+  throw new CommandError(`line ${number}: expected one JSON object`);
+}

@@ -1,0 +1,30 @@
+// `keys list`: the keys of all owners, newest first.
+
+import { LAST_ROW } from '../../keys/admin.ts';
+import { FILTER_OPTIONS, filterOf } from './filter.ts';
+import { KEY_HEADS, keyCells, keyObject } from './shown-key.ts';
+import { argumentsOf, orFail, type Verb, withStore, writeJson, writeTable } from './verb.ts';
+
+const PAGE_ROWS = 500;
+
+export const verb: Verb = {
+  usage: '[--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] [--expires-within 14d] [--json]',
+  summary: 'Lists keys, newest first. The last two options leave out keys that are revoked or expired.',
+  async run(args, env) {
+    const { values } = argumentsOf(args, { ...FILTER_OPTIONS, json: { type: 'boolean' } }, verb);
+    const nowMs = Date.now();
+    const filter = filterOf(values, nowMs);
+    await withStore(env, async ({ admin }) => {
+      let heads = [KEY_HEADS];
+      for (let before = LAST_ROW; ; ) {
+        const page = orFail(await admin.page(filter, nowMs, before, PAGE_ROWS));
+        if (values.json) await writeJson(page.map(keyObject));
+        else await writeTable([...heads, ...page.map((key) => keyCells(key, nowMs))]);
+        heads = [];
+        const last = page.at(-1);
+        if (last === undefined || page.length < PAGE_ROWS) return;
+        before = last.row;
+      }
+    });
+  },
+};

@@ -1,0 +1,28 @@
+// `keys restore`: puts a backup back, also under running servers, which then forget all they know.
+
+import { compare, restore, withBackup } from '../../store/backup.ts';
+import { argumentsOf, CommandError, confirm, say, usageError, type Verb, withStore } from './verb.ts';
+
+export const verb: Verb = {
+  usage: '<file> [--yes]',
+  summary:
+    'Replaces all keys by those of a backup. Says how many there are, and how many that were revoked since would work again, and asks.',
+  async run(args, env) {
+    const { values, positionals } = argumentsOf(args, { yes: { type: 'boolean' } }, verb);
+    const [file, ...more] = positionals;
+    if (file === undefined || more.length > 0) throw usageError(verb, 'expected one file');
+    await withBackup(file, (backup) =>
+      withStore(env, async (store, { database }) => {
+        const { replaced, revived } = await compare(store.db, backup);
+        if (replaced > 0) {
+          const since = revived === 0 ? '' : `; ${revived} of them were revoked or deleted since and will work again`;
+          await confirm(`Replace ${replaced} keys by the ${backup.keys} of the backup${since}?`, values.yes === true);
+        }
+        await restore(database, backup);
+        say(`${backup.keys} keys restored; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
+      }),
+    ).catch((error) => {
+      throw error instanceof CommandError ? error : new CommandError((error as Error).message);
+    });
+  },
+};

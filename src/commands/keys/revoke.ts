@@ -1,0 +1,30 @@
+// `keys revoke`: ends keys of anybody. Says how many they are, and asks.
+
+import { type KeyFilter, revokeAll } from '../../keys/admin.ts';
+import { isIdShaped } from '../../keys/key-format.ts';
+import { FILTER_OPTIONS, filterOf } from './filter.ts';
+import { argumentsOf, BY_COMMAND, confirm, orFail, progressOf, say, usageError, type Verb, withStore } from './verb.ts';
+
+export const verb: Verb = {
+  usage: '<id>… | [--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] | --all  [--yes]',
+  summary: 'Revokes the keys that fit everything given, after it has said how many they are. --yes: does not ask.',
+  async run(args, env) {
+    const options = { ...FILTER_OPTIONS, all: { type: 'boolean' }, yes: { type: 'boolean' } } as const;
+    const { values, positionals } = argumentsOf(args, options, verb);
+    const nowMs = Date.now();
+    const filter = { ...filterOf(values, nowMs), ids: positionals.length > 0 ? positionals : undefined };
+    const isFiltered = Object.values(filter).some((part) => part !== undefined);
+    if (isFiltered === (values.all === true)) throw usageError(verb, 'expected ids, or which keys, or --all');
+    if (!positionals.every(isIdShaped)) throw usageError(verb, 'expected ids of 32 hex digits');
+    await withStore(env, async ({ admin }) => {
+      const count = orFail(await admin.countActive(filter, nowMs));
+      if (count === 0) return say('there are no such active keys');
+      await confirm(`${described(filter, count)}?`, values.yes === true);
+      const revoked = orFail(await revokeAll(admin, filter, nowMs, BY_COMMAND, progressOf(count, 'revoked')));
+      say(`${revoked} revoked`);
+    });
+  },
+};
+
+const described = ({ owner }: KeyFilter, count: number): string =>
+  `Revoke ${count === 1 ? '1 key' : `${count} keys`}${owner === undefined ? '' : ` of ${JSON.stringify(owner)}`}`;

@@ -1,0 +1,52 @@
+// `keys show`: one key, by its id, its fingerprint, or itself on stdin: an argument would stay in the shell's history.
+
+import { text } from 'node:stream/consumers';
+import type { KeyName } from '../../keys/admin.ts';
+import { hashKey, isIdShaped, isKeyShaped } from '../../keys/key-format.ts';
+import { keyObject } from './shown-key.ts';
+import {
+  argumentsOf,
+  CommandError,
+  orFail,
+  sha256,
+  usageError,
+  type Verb,
+  withStore,
+  writeJson,
+  writeTable,
+} from './verb.ts';
+
+const FINGERPRINT = /^[0-9a-f]{12}$/;
+
+export const verb: Verb = {
+  usage: '<id | fingerprint | -> [--json]',
+  summary: 'Shows one key. With - it reads the key itself from stdin.',
+  async run(args, env) {
+    const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb);
+    const [name, ...more] = positionals;
+    if (name === undefined || more.length > 0) throw usageError(verb, 'expected one key');
+    const wanted = name === '-' ? await presented() : named(name);
+    await withStore(env, async ({ admin }) => {
+      const found = orFail(await admin.find(wanted));
+      if (found.length === 0) throw new CommandError('there is no such key');
+      const shown = found.map(keyObject);
+      if (values.json) return writeJson(shown);
+      for (const key of shown) {
+        await writeTable(Object.entries(key).map(([field, value]) => [field, String(value ?? '-')]));
+      }
+    });
+  },
+};
+
+function named(name: string): KeyName {
+  if (isIdShaped(name)) return { id: name };
+  if (FINGERPRINT.test(name)) return { fingerprint: name };
+  const hint = isKeyShaped(name) ? '; a key belongs on stdin: keys show -' : '';
+  throw usageError(verb, `expected an id of 32 hex digits, or a fingerprint of 12${hint}`);
+}
+
+async function presented(): Promise<KeyName> {
+  const key = (await text(process.stdin)).trim();
+  if (!isKeyShaped(key)) throw new CommandError('stdin: expected an API key');
+  return { keyHash: hashKey(sha256, key) };
+}

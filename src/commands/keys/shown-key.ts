@@ -1,0 +1,30 @@
+// A key as the verbs show it: as an object, and as cells of a table. Never a whole hash.
+
+import { fingerprintOf, type ListedKey, refusalAt } from '../../keys/record.ts';
+import { isoTime, localTime } from './verb.ts';
+
+export const keyObject = (key: ListedKey) => ({
+  id: key.id,
+  owner: key.userId,
+  name: key.name,
+  scopes: key.scopes,
+  active: key.active,
+  createdAt: isoTime(key.createdAtMs),
+  expiresAt: isoTime(key.expiresAtMs),
+  lastUsedAt: isoTime(key.lastUsedAtMs),
+  fingerprint: fingerprintOf(key.keyHash),
+});
+
+export const KEY_HEADS = ['ID', 'OWNER', 'NAME', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'FINGERPRINT'];
+
+export const keyCells = (key: ListedKey, nowMs: number): string[] => [
+  key.id,
+  key.userId,
+  key.name,
+  key.scopes.join(' ') || '-',
+  refusalAt({ ...key, presented: 'in_force', secretEndsAtMs: null, blocked: false }, nowMs) ?? 'active',
+  localTime(key.createdAtMs),
+  localTime(key.expiresAtMs),
+  localTime(key.lastUsedAtMs),
+  fingerprintOf(key.keyHash),
+];

@@ -1,0 +1,156 @@
+// What the verbs of `keys` share: arguments, the opened database, questions, and output for people and for scripts.
+
+import { hash } from 'node:crypto';
+import { createInterface } from 'node:readline/promises';
+import { type ParseArgsConfig, parseArgs } from 'node:util';
+import { type Config, parseConfig } from '../../config/config.ts';
+import type { Env } from '../../config/env.ts';
+import type { Origin } from '../../keys/origin.ts';
+import { parseDuration } from '../../lib/duration.ts';
+import type { Result } from '../../lib/result.ts';
+import { type Sha256, systemClock } from '../../lib/runtime.ts';
+import { withoutControls } from '../../lib/text.ts';
+import { createLog } from '../../log/log.ts';
+import { redact } from '../../log/redact.ts';
+import type { Problem } from '../../problem.ts';
+import { openStore, type Store } from '../../store/open.ts';
+
+export interface Verb {
+  /** What follows the verb. */
+  readonly usage: string;
+  readonly summary: string;
+  /** Throws a CommandError when it can't be done. */
+  run(args: readonly string[], env: Env): Promise<void>;
+}
+
+/** Ends the command: a line for the person, without secrets. */
+export class CommandError extends Error {
+  override name = 'CommandError';
+  constructor(
+    message: string,
+    readonly exitCode: 1 | 2 = 1,
+  ) {
+    super(redact(message));
+  }
+}
+
+export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding);
+
+export const BY_COMMAND: Origin = { how: 'command', actor: null, requestId: null, address: null };
+
+/** Options and positional arguments, as `node:util` reads them. */
+export function argumentsOf<T extends NonNullable<ParseArgsConfig['options']>>(
+  args: readonly string[],
+  options: T,
+  { usage }: Verb,
+) {
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true });
+  } catch (error) {
+    throw new CommandError(`${(error as Error).message}\nusage: ${usage}`, 2);
+  }
+}
+
+export const usageError = ({ usage }: Verb, message: string) => new CommandError(`${message}\nusage: ${usage}`, 2);
+
+export function durationOf(name: string, text: string): number {
+  const ms = parseDuration(text);
+  if (ms === null) throw new CommandError(`--${name}: expected a time like 12h or 90d`, 2);
+  return ms;
+}
+
+/** A time in ISO 8601; without an offset it is in the zone of the machine. */
+export function timeOf(name: string, text: string): number {
+  const ms = /^\d{4}-\d{2}-\d{2}/.test(text) ? new Date(text).getTime() : Number.NaN;
+  if (Number.isNaN(ms)) throw new CommandError(`--${name}: expected a time like 2026-01-31 or 2026-01-31T09:30:00Z`, 2);
+  return ms;
+}
+
+export function configOf(env: Env): Config {
+  const parsed = parseConfig(env);
+  if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
+  return parsed.value;
+}
+
+export const stderrLog = () =>
+  createLog({ level: 'warn', clock: systemClock, write: async (chunk) => void process.stderr.write(chunk) });
+
+/** Runs `use` on the database of the configuration, past any replica, and closes it. */
+export async function withStore<T>(env: Env, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
+  const config = configOf(env);
+  const { database } = config;
+  const log = stderrLog();
+  const primary = database.mode === 'remote' ? { ...database, replicaFile: null } : database;
+  const store = await openStore(primary, log, config.eventDays).catch((error) => {
+    throw new CommandError((error as Error).message);
+  });
+  try {
+    return await use(store, config);
+  } finally {
+    await store.close();
+    await log.flush();
+  }
+}
+
+/** The value, or an end with what went wrong. */
+export function orFail<T>(result: Result<T, Problem>): T {
+  if (result.ok) return result.value;
+  const { error } = result;
+  throw new CommandError('reason' in error ? `${error.code}: ${error.reason}` : error.code);
+}
+
+export const say = (line: string) => void process.stderr.write(`${line}\n`);
+
+/** Asks on a terminal. In a script `--yes` is the answer. */
+export async function confirm(question: string, yes: boolean): Promise<void> {
+  if (yes) return;
+  if (!process.stdin.isTTY) throw new CommandError(`${question} Confirm with --yes`, 2);
+  const asking = createInterface({ input: process.stdin, output: process.stderr });
+  const answer = await asking.question(`${question} [y/N] `);
+  asking.close();
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('nothing was changed', 2);
+}
+
+/** A line that says how far long work is: on a terminal always the same one. */
+export function progressOf(total: number, what: string): (done: number) => void {
+  const isTerminal = process.stderr.isTTY;
+  return (done) => {
+    const text = `${done} of ${total} ${what}`;
+    if (isTerminal) process.stderr.write(`\r${text}${done >= total ? '\n' : ''}`);
+    else say(text);
+  };
+}
+
+export const writeOut = (text: string): Promise<void> =>
+  new Promise((resolve, reject) => {
+    process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+  });
+
+/** One object a line, for scripts. */
+export const writeJson = (rows: readonly object[]): Promise<void> =>
+  writeOut(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+
+/** Columns as wide as their longest cell; text of owners can't move the cursor. */
+export function writeTable(rows: readonly (readonly string[])[]): Promise<void> {
+  const shown = rows.map((cells) => cells.map((cell) => withoutControls(cell).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, '')));
+  const widths = (shown[0] ?? []).map((_, column) => Math.max(...shown.map((cells) => cells[column]?.length ?? 0)));
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd();
+  return writeOut(shown.map((cells) => `${line(cells)}\n`).join(''));
+}
+
+export const isoTime = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+/** ISO 8601 in the reader's zone, without fractions; `-` for never. */
+export function localTime(ms: number | null): string {
+  if (ms === null) return '-';
+  const date = new Date(ms);
+  const offsetMin = -date.getTimezoneOffset();
+  const local = new Date(ms + offsetMin * 60_000).toISOString().slice(0, 19);
+  const [hours, minutes] = [Math.trunc(Math.abs(offsetMin) / 60), Math.abs(offsetMin) % 60];
+  const two = (part: number) => String(part).padStart(2, '0');
+  return offsetMin === 0 ? `${local}Z` : `${local}${offsetMin < 0 ? '-' : '+'}${two(hours)}:${two(minutes)}`;
+}

@@ -1,0 +1,55 @@
+// Whether an owner is blocked, for user tokens; for keys the record says it. Known as long as the change feed is current,
+// like a key.
+
+import { createLruCache } from '../lib/lru-cache.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import type { Problem } from '../problem.ts';
+import type { Feed } from './feed.ts';
+import { type KeyStore, ownerIn } from './record.ts';
+
+/** Refuses the user tokens of a blocked owner. */
+export type CheckBlock = (owner: string) => Awaitable<Result<void, Problem>>;
+
+const OWNERS_MAX = 10_000; // about 2 MB
+
+export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed }): CheckBlock {
+  const known = createLruCache<boolean>({ entries: OWNERS_MAX });
+  let changes = 0; // a read that began before a change must not be kept after it
+
+  feed.subscribe({
+    onChange(changed) {
+      const owner = ownerIn(changed);
+      if (owner === null) return;
+      changes += 1;
+      known.delete(owner);
+    },
+    onReset() {
+      changes += 1;
+      known.clear();
+    },
+  });
+
+  async function read(owner: string): Promise<Result<boolean, Problem>> {
+    const changesBefore = changes;
+    const blocked = await store.isBlocked(owner, feed.queryTimeoutMs);
+    if (blocked.ok && changes === changesBefore) known.set(owner, blocked.value);
+    return blocked;
+  }
+
+  const decide = (blocked: Result<boolean, Problem>): Result<void, Problem> => {
+    if (!blocked.ok) return blocked;
+    return blocked.value ? err({ code: 'user_blocked' }) : ok(undefined);
+  };
+
+  function decideNow(owner: string): Awaitable<Result<void, Problem>> {
+    const blocked = known.get(owner);
+    return chain(blocked === undefined ? read(owner) : ok(blocked), decide);
+  }
+
+  return (owner) =>
+    feed.current()
+      ? decideNow(owner)
+      : feed
+          .ensureFresh()
+          .then((current): Awaitable<Result<void, Problem>> => (current.ok ? decideNow(owner) : current));
+}

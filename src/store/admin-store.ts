@@ -1,0 +1,136 @@
+// The queries of an operator: AdminStore over a Database. Their filters may fit any key, so they read the table in the
+// order of creation, a batch at a time.
+
+import type { AdminStore, KeyFilter, KeyName } from '../keys/admin.ts';
+import { ok } from '../lib/result.ts';
+import type { Database, DbResult, Row, Statement } from './database.ts';
+import { listedOf } from './key-store.ts';
+
+type Args = NonNullable<Statement['args']>;
+
+/** Keys revoked by one statement, and keys imported by one transaction: each holds up other writers for milliseconds. */
+const BATCH_ROWS = 200;
+
+const USED_AT = `max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))`;
+const KEYS = 'FROM api_keys k LEFT JOIN key_uses u USING (row)';
+const LISTED = `SELECT k.*, ${USED_AT} AS used_at_ms ${KEYS}`;
+const USABLE = 'k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?)';
+
+/** A condition for each part of the filter. */
+function conditionOf(filter: KeyFilter, nowMs: number): { readonly sql: string; readonly args: Args } {
+  const parts: (readonly [sql: string, ...args: Args])[] = [['1']];
+  const { owner, ids, scope, createdFromMs, unusedSinceMs, expiresByMs } = filter;
+  if (owner !== undefined) parts.push(['k.user_id = ?', owner]);
+  if (ids !== undefined) parts.push(['k.id IN (SELECT value FROM json_each(?))', JSON.stringify(ids)]);
+  if (scope !== undefined) parts.push(['EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = ?)', scope]);
+  if (createdFromMs !== undefined) parts.push(['k.created_at_ms >= ?', createdFromMs]);
+  if (unusedSinceMs !== undefined) {
+    parts.push([`${USABLE} AND coalesce(${USED_AT}, k.created_at_ms) < ?`, nowMs, unusedSinceMs]);
+  }
+  if (expiresByMs !== undefined) parts.push([`${USABLE} AND k.expires_at_ms <= ?`, nowMs, expiresByMs]);
+  return { sql: parts.map(([sql]) => sql).join(' AND '), args: parts.flatMap(([, ...args]) => args) };
+}
+
+const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING owner`;
+const UNBLOCK = 'UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 RETURNING owner';
+
+// As in key-store.ts: one that arrives after its key's deletion does nothing.
+const IMPORT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by)
+SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9
+WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
+AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4) AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ?4)
+ON CONFLICT DO NOTHING`;
+
+const KNOWN = `SELECT count(*) AS count FROM json_each(?1) h WHERE EXISTS (SELECT 1 FROM api_keys WHERE key_hash = h.value)
+OR EXISTS (SELECT 1 FROM api_keys WHERE second_hash = h.value)`;
+
+export function createAdminStore(db: Database): AdminStore {
+  const countOf = (rows: readonly Row[]): number => Number(rows[0]?.count);
+
+  async function changed(sql: string, args: Args): DbResult<boolean> {
+    const written = await db.write({ sql, args });
+    return written.ok ? ok(written.value.rows.length > 0 || written.value.repeated) : written;
+  }
+
+  async function listed(sql: string, args: Args) {
+    const rows = await db.read({ sql, args });
+    return rows.ok ? ok(rows.value.map((row) => ({ ...listedOf(row), row: Number(row.row) }))) : rows;
+  }
+
+  async function countKnown(keyHashes: readonly string[]): DbResult<number> {
+    const rows = await db.read({ sql: KNOWN, args: [JSON.stringify(keyHashes)] });
+    return rows.ok ? ok(countOf(rows.value)) : rows;
+  }
+
+  return {
+    page(filter, nowMs, before, limit) {
+      const { sql, args } = conditionOf(filter, nowMs);
+      return listed(`${LISTED} WHERE k.row < ? AND ${sql} ORDER BY k.row DESC LIMIT ?`, [before, ...args, limit]);
+    },
+
+    find(name) {
+      const [sql, ...args] = namedBy(name);
+      return listed(`${LISTED} WHERE ${sql} LIMIT 10`, args);
+    },
+
+    async countActive(filter, nowMs) {
+      const { sql, args } = conditionOf(filter, nowMs);
+      const rows = await db.read({ sql: `SELECT count(*) AS count ${KEYS} WHERE k.active = 1 AND ${sql}`, args });
+      return rows.ok ? ok(countOf(rows.value)) : rows;
+    },
+
+    async revokeNext(filter, nowMs, after, origin) {
+      const { sql, args } = conditionOf(filter, nowMs);
+      const next = `SELECT k.row ${KEYS} WHERE k.row > ? AND k.active = 1 AND ${sql} ORDER BY k.row LIMIT ${BATCH_ROWS}`;
+      // Read first: if an UPDATE has to be sent twice, it does not say how many rows the first one changed.
+      const found = await db.read({ sql: next, args: [after, ...args] });
+      if (!found.ok) return found;
+      const rows = found.value.map(({ row }) => Number(row));
+      const lastRow = rows.at(-1);
+      if (lastRow === undefined) return ok(null);
+      const written = await db.write({
+        sql: 'UPDATE api_keys SET active = 0, changed_by = ?1 WHERE row IN (SELECT value FROM json_each(?2)) AND active = 1',
+        args: [JSON.stringify(origin), JSON.stringify(rows)],
+      });
+      return written.ok ? ok({ count: rows.length, lastRow }) : written;
+    },
+
+    async importBatch(records, keysPerUserMax, origin) {
+      const keyHashes = records.map(({ keyHash }) => keyHash);
+      const before = await countKnown(keyHashes);
+      if (!before.ok) return before;
+      const by = JSON.stringify(origin);
+      const written = await db.writeAll(
+        records.map(({ id, userId, name, keyHash, scopes, createdAtMs, expiresAtMs }) => ({
+          sql: IMPORT,
+          args: [id, userId, name, keyHash, JSON.stringify(scopes), createdAtMs, expiresAtMs, keysPerUserMax, by],
+        })),
+      );
+      if (!written.ok) return written;
+      const after = await countKnown(keyHashes);
+      return after.ok ? ok({ added: after.value - before.value, known: before.value }) : after;
+    },
+
+    block: (owner, origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
+    unblock: (owner, origin) => changed(UNBLOCK, [owner, JSON.stringify(origin)]),
+
+    async nowMs() {
+      const rows = await db.read({ sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" });
+      return rows.ok ? ok(Number(rows.value[0]?.now_ms)) : rows;
+    },
+
+    async blockedOwners() {
+      const rows = await db.read({ sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' });
+      if (!rows.ok) return rows;
+      return ok(rows.value.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) })));
+    },
+  };
+}
+
+function namedBy(name: KeyName): readonly [sql: string, ...args: Args] {
+  if ('id' in name) return ['k.id = ?', name.id];
+  if ('keyHash' in name)
+    return ['k.row IN (SELECT row FROM api_keys WHERE key_hash = ?1 OR second_hash = ?1)', name.keyHash];
+  // A range, so that the index finds it.
+  return ["k.key_hash >= ?1 AND k.key_hash < ?1 || 'g'", name.fingerprint];
+}

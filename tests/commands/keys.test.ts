@@ -1,0 +1,237 @@
+// `keys <verb>` beside a running server, on each kind of store: what it does, and that the server learns of it in time.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { keysCommand } from '../support/keys-command.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { STORE_MODES, startStore, type TestStore } from '../support/store-mode.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const BOUND_MS = 500;
+
+describe.each(STORE_MODES)('on a database that is %s', (mode) => {
+  let store: TestStore;
+  let server: ServerProcess;
+  let env: Record<string, string>;
+  beforeAll(async () => {
+    store = await startStore(mode);
+    env = {
+      JWT_SECRET: TEST_SECRET,
+      RUST_LOG: 'off',
+      RATE_LIMIT_REQUESTS: '0',
+      REVOCATION_LAG_MAX_MS: String(BOUND_MS),
+      ...store.env(),
+    };
+    server = await startServer({ env });
+  });
+  afterAll(async () => {
+    await server.kill();
+    await store[Symbol.asyncDispose]();
+  });
+
+  const keys = (...args: string[]) => keysCommand(env, args);
+  const use = async (key: string) => (await callOver(server.url, 'get_data', {}, { 'x-api-key': key })).status;
+  const create = async (owner: string, scopes: readonly string[] = ['read']) =>
+    (await callOver(server.url, 'create_api_key', { name: 'of the tool', scopes }, await userHeaders(owner))).body;
+
+  /** Runs a command and uses the key until it has `status`, which must be within the bound. */
+  async function until(status: number, key: string, ...args: string[]) {
+    const done = await keys(...args);
+    expect(done).toMatchObject({ code: 0 });
+    const doneMs = performance.now();
+    let last = doneMs;
+    for (;;) {
+      const askedMs = performance.now();
+      if ((await use(key)) === status) break;
+      last = askedMs;
+    }
+    expect(last - doneMs).toBeLessThan(BOUND_MS);
+  }
+
+  test('create prints the key alone, and the server accepts it', async () => {
+    const { code, stdout, stderr } = await keys(
+      'create',
+      '--user',
+      'carol',
+      '--name',
+      'CI',
+      '--scope',
+      'read',
+      '--days',
+      '30',
+    );
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^sk_test_\S+\n$/) });
+    expect(stderr).not.toContain(stdout.trim());
+    expect(await use(stdout.trim())).toBe(200);
+    const bad = await keys('create', '--user', 'carol', '--name', 'CI', '--scope', 'no scope');
+    expect(bad).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('scopes.0') });
+  });
+
+  test('list and show find it; show takes the key on stdin only', async () => {
+    const { id, key } = await create('dave', ['read', 'write']);
+    await create('dave', []);
+    const { stdout } = await keys('list', '--user', 'dave', '--scope', 'write', '--json');
+    expect(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toMatchObject([
+      {
+        id,
+        owner: 'dave',
+        scopes: ['read', 'write'],
+        active: true,
+        expiresAt: null,
+        createdAt: expect.stringMatching(/Z$/),
+      },
+    ]);
+    const [head, ...rows] = (await keys('list', '--user', 'dave')).stdout.trim().split('\n');
+    expect(head).toMatch(/^ID +OWNER +NAME/);
+    expect(rows).toHaveLength(2);
+    const { fingerprint } = JSON.parse(stdout);
+    for (const [args, stdin] of [[[id]], [[fingerprint]], [['-'], key]] as const) {
+      const shown = await keysCommand(env, ['show', ...args, '--json'], stdin);
+      expect(JSON.parse(shown.stdout)).toMatchObject({ id });
+    }
+    const pasted = await keys('show', key);
+    expect(pasted).toMatchObject({ code: 2, stdout: '' });
+    expect(pasted.stderr).not.toContain(key);
+  });
+
+  test('revoke says how many, does nothing unless told, and the server refuses them within the bound', async () => {
+    const { key } = await create('erin');
+    await create('erin');
+    expect(await use(key)).toBe(200);
+    const asked = await keys('revoke', '--user', 'erin');
+    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('Revoke 2 keys of "erin"?') });
+    expect(await use(key)).toBe(200);
+    await until(401, key, 'revoke', '--user', 'erin', '--yes');
+    expect((await keys('revoke', '--user', 'erin', '--yes')).stderr).toContain('no such active keys');
+    expect(await keys('revoke')).toMatchObject({ code: 2 });
+  });
+
+  test('block refuses keys and tokens of an owner within the bound, and unblock gives both back', async () => {
+    const { key } = await create('frank');
+    expect(await use(key)).toBe(200);
+    const headers = await userHeaders('frank');
+    const tokenUse = async () => (await callOver(server.url, 'list_api_keys', {}, headers)).body;
+    await until(401, key, 'block', 'frank');
+    expect(await tokenUse()).toMatchObject({ status: 403, code: 'user_blocked' });
+    expect(JSON.parse((await keys('block', '--json')).stdout)).toMatchObject({ owner: 'frank' });
+    await until(200, key, 'unblock', 'frank');
+    expect(await tokenUse()).toMatchObject({ keys: [{ active: true }] });
+    expect((await keys('unblock', 'frank')).stderr).toContain('already');
+  });
+
+  test('events tells who did what, and follows', async () => {
+    const { id } = await create('heidi');
+    await keys('revoke', id, '--yes');
+    await keys('block', 'heidi');
+    const lines = async (...args: string[]) =>
+      (await keys('events', '--user', 'heidi', '--json', ...args)).stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+    const [created, ...others] = await lines();
+    expect(created).toMatchObject({ kind: 'created', how: 'tool', actor: 'heidi', keyId: id, address: '127.0.0.1' });
+    expect(others).toMatchObject([
+      { kind: 'revoked', how: 'command', actor: null, keyId: id },
+      { kind: 'blocked', how: 'command', keyId: null, at: expect.stringMatching(/Z$/) },
+    ]);
+    expect(await lines('--after', String(created.seq), '--limit', '1')).toMatchObject([{ kind: 'revoked' }]);
+    expect((await keys('events', '--key', id)).stdout).toMatch(/^SEQ .*\n\d+ .* created .*\n\d+ .* revoked /);
+    expect(await keys('events', '--limit', 'x')).toMatchObject({ code: 2 });
+  });
+
+  test('backup and restore: keys come back as they were, and the server forgets what it knew', async () => {
+    const before = await create('grace');
+    const file = join(temporaryFolder(), 'backup.db');
+    expect(await keys('backup', file)).toMatchObject({ code: 0 });
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(await keys('backup', file)).toMatchObject({ code: 1 });
+    const after = await create('grace');
+    expect([await use(before.key), await use(after.key)]).toEqual([200, 200]);
+    const headers = await userHeaders('grace');
+    await callOver(server.url, 'revoke_api_key', { keyId: before.id }, headers);
+    const asked = await keys('restore', file);
+    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('1 of them were revoked') });
+    await until(401, after.key, 'restore', file, '--yes');
+    expect(await use(before.key)).toBe(200);
+    const { body } = await callOver(server.url, 'list_api_keys', {}, headers);
+    expect(body.keys).toMatchObject([{ id: before.id, active: true }]);
+    // The triggers are back: a revocation is noticed.
+    await until(401, before.key, 'revoke', before.id, '--yes');
+  });
+
+  test('import checks every line first, skips what is there, and can be run again', async () => {
+    const file = join(temporaryFolder(), 'keys.jsonl');
+    const imported = Array.from({ length: 450 }, (_, index) => {
+      const key = `sk_live_${index.toString(16).padStart(64, '0')}`;
+      return {
+        key,
+        line: {
+          userId: `owner ${index % 7}`,
+          name: `key ${index}`,
+          keyHash: Bun.SHA256.hash(key, 'hex'),
+          scopes: ['read'],
+        },
+      };
+    });
+    const lines = imported.map(({ line }) => JSON.stringify(line));
+    writeFileSync(file, [...lines, '{"userId": "x"}'].join('\n'));
+    expect(await keys('import', file)).toMatchObject({ code: 1, stderr: expect.stringContaining('line 451: ') });
+    expect(await use(imported[0]?.key ?? '')).toBe(401);
+    writeFileSync(file, lines.slice(0, 250).join('\n'));
+    expect((await keys('import', file)).stderr).toContain('250 imported, 0 were there already');
+    writeFileSync(file, lines.join('\n'));
+    const again = await keys('import', file);
+    expect(again.stderr).toContain('450 of 450 read');
+    expect(again.stderr).toContain('200 imported, 250 were there already');
+    expect(again.code).toBe(0);
+    const used = await Promise.all(
+      [imported[1], imported[449]].map((entry) =>
+        callOver(server.url, 'get_data', {}, { 'x-api-key': entry?.key ?? '' }),
+      ),
+    );
+    expect(used.map(({ status }) => status)).toEqual([200, 200]);
+  });
+
+  test('doctor finds nothing wrong, and the server', async () => {
+    const { code, stdout } = await keysCommand({ ...env, PUBLIC_URL: server.url }, ['doctor']);
+    expect({
+      code,
+      states: stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split(/\s+/, 1)[0]),
+    }).toEqual({
+      code: 0,
+      states: ['ok', 'ok', 'ok', 'ok', 'ok', 'ok'],
+    });
+  });
+});
+
+test('a database that is away, a bad configuration, an unknown verb: a line, and an exit code', async () => {
+  const away = await keysCommand({ JWT_SECRET: TEST_SECRET, DATABASE_URL: 'http://127.0.0.1:1' }, ['list']);
+  expect(away).toMatchObject({ code: 1, stdout: '' });
+  expect(await keysCommand({ PORT: 'x' }, ['list'])).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('PORT: expected'),
+  });
+  expect(await keysCommand({}, ['lsit'])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('there is no verb'),
+  });
+  expect(await keysCommand({}, ['list', '--usr', 'x'])).toMatchObject({ code: 2 });
+});
+
+test('--help describes every verb', async () => {
+  const { code, stdout } = await keysCommand({}, ['--help']);
+  expect(code).toBe(0);
+  const source = readFileSync(join(import.meta.dir, '../../src/commands/keys.ts'), 'utf8');
+  for (const [, verb] of source.matchAll(/\['(\w+)', \(\)/g)) expect(stdout).toMatch(new RegExp(`^  ${verb} `, 'm'));
+});
