@@ -52,6 +52,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     const key = metaApiKey(meta);
     if (key !== null && !context.acceptsCredentials) return refuse(context, { code: 'https_required' });
     const call = callOf(context, key, meta === undefined ? undefined : { trace: metaTrace(meta) });
+    call.reader = 'program';
     const answered = holdingOpen(context, tool.timeoutMs, runTool(tool, fields, call));
     return chain(answered, respond, { context, call, renew });
   }

@@ -20,7 +20,6 @@ export interface CallExtras {
   readonly trace?: Trace | undefined;
   /** How its client can be asked; without it nobody can. */
   readonly asking?: Asking | undefined;
-  /** A program unless given. */
   readonly reader?: Reader;
 }
 
@@ -37,6 +36,7 @@ export class Call {
   /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
   trace: Trace | undefined = undefined;
   readonly asking: Asking | undefined;
+  /** A model unless the transport says otherwise, so that one which says nothing gives no secret to one. */
   reader: Reader;
   /** What the tool's widget gets beside the result, and no model does. For a `model_with_widget` alone. */
   forWidget: JsonObject | undefined = undefined;
@@ -59,7 +59,7 @@ export class Call {
   ) {
     this.progress = extras?.progress ?? NO_PROGRESS;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
-    this.reader = extras?.reader ?? 'program';
+    this.reader = extras?.reader ?? 'model';
     this.asking = extras?.asking;
   }
 
