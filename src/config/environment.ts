@@ -6,6 +6,7 @@ import type { EnvReader } from './env.ts';
 const PRODUCTION = 'production';
 const SHORT_FOR_PRODUCTION = new Set(['prod', 'prd', 'live']);
 const SLIPS_MAX = 2;
+const NAME = /^[\w.-]{1,64}$/;
 /** Others may hold real keys, and must say how users sign in. */
 const WITH_MADE_UP_SECRET = new Set(['development', 'test']);
 
@@ -14,18 +15,24 @@ export interface Environment {
   readonly production: boolean;
 }
 
-export function environment({ parsed, fault }: EnvReader): Environment {
-  const name = parsed('NODE_ENV', 'a name like production, in letters, digits and . _ -', environmentName);
-  if (name !== null && name !== PRODUCTION && meansProduction(name)) {
+/** Also for a name that stops the start, so that nothing else is said of it. */
+const DEVELOPMENT: Environment = { environment: 'development', production: false };
+
+export function environment({ text, fault }: EnvReader): Environment {
+  const name = text('NODE_ENV');
+  if (name === null) return DEVELOPMENT;
+  if (name !== PRODUCTION && meansProduction(name)) {
     fault('NODE_ENV', `"${PRODUCTION}", or a name unlike it (did you mean "${PRODUCTION}"?)`, name);
+    return DEVELOPMENT;
   }
-  return { environment: name ?? 'development', production: name === PRODUCTION };
+  if (!NAME.test(name)) {
+    fault('NODE_ENV', 'a name of up to 64 letters, digits and . _ -', name);
+    return DEVELOPMENT;
+  }
+  return { environment: name, production: name === PRODUCTION };
 }
 
 export const mayMakeSecret = ({ environment }: Environment): boolean => WITH_MADE_UP_SECRET.has(environment);
-
-// Space around it is let through to here, for a better hint.
-const environmentName = (value: string) => (/^\s*[\w.-]{1,64}\s*$/.test(value) ? value : null);
 
 function meansProduction(name: string): boolean {
   const letters = name.toLowerCase().replace(/[^a-z]/g, '');

@@ -84,13 +84,13 @@ describe('NODE_ENV', () => {
       'porduciton',
     ],
   ])('%p is surely meant to be production, and stops the start', (name) => {
-    expect(faults({ NODE_ENV: name, JWT_SECRET: SECRET_32 })).toEqual([
+    expect(faults({ NODE_ENV: name })).toEqual([
       `NODE_ENV: expected "production", or a name unlike it (did you mean "production"?), got ${JSON.stringify(name)}`,
     ]);
   });
 
-  test.each(['a b', 'a\nb', 'ü', 'x'.repeat(65), '"'])('%p is no name', (name) => {
-    expect(faults({ NODE_ENV: name, JWT_SECRET: SECRET_32 })[0]).toStartWith('NODE_ENV: expected a name like ');
+  test.each(['a b', 'a\nb', 'ü', 'x'.repeat(65), '"', ' staging'])('%p is no name', (name) => {
+    expect(faults({ NODE_ENV: name, JWT_SECRET: SECRET_32 })[0]).toStartWith('NODE_ENV: expected a name of up to 64 ');
   });
 
   test.each(['development', 'test'])('%s has a secret made up', (name) => {
