@@ -30,8 +30,7 @@ export function askingOf(
 /** A class, because every call of 2026-07-28 makes one, and nearly none asks: closures would cost each of them more. */
 class ClientAsking implements Asking {
   #responses: JsonObject;
-  /** Those that were looked at: only they go on to the next round. */
-  #used: Record<string, unknown> | undefined;
+  #kept: JsonObject = NO_RESPONSES;
 
   constructor(
     readonly states: RequestStates,
@@ -50,12 +49,11 @@ class ClientAsking implements Asking {
   }
 
   responseTo(name: string): unknown {
-    const response = Object.hasOwn(this.#responses, name) ? this.#responses[name] : undefined;
-    if (response !== undefined) {
-      this.#used ??= {};
-      this.#used[name] = response;
-    }
-    return response;
+    return Object.hasOwn(this.#responses, name) ? this.#responses[name] : undefined;
+  }
+
+  keep(name: string, response: unknown): void {
+    this.#kept = { ...this.#kept, [name]: response };
   }
 
   resume(subject: Subject): Awaitable<Problem | undefined> {
@@ -70,9 +68,8 @@ class ClientAsking implements Asking {
   }
 
   async suspend(subject: Subject, requests: InputRequired['requests']): Promise<Result<string, Problem>> {
-    const used = this.#used ?? NO_RESPONSES;
-    if (JSON.stringify(used).length > RESPONSES_CHARS_MAX) return TOO_LARGE;
-    const state = await this.states.seal(subject(), used);
+    if (JSON.stringify(this.#kept).length > RESPONSES_CHARS_MAX) return TOO_LARGE;
+    const state = await this.states.seal(subject(), this.#kept);
     return state.ok ? ok(`"inputRequests":${JSON.stringify(requests)},"requestState":"${state.value}"`) : state;
   }
 }

@@ -2,6 +2,7 @@
 // client carries from one to the next.
 
 import { describe, expect, test } from 'bun:test';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import * as v from 'valibot';
 import { err, ok } from '../../src/lib/result.ts';
 import { createRequestStates } from '../../src/mcp/request-state.ts';
@@ -10,7 +11,7 @@ import { form, roots, sample } from '../../src/tools/core/questions.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
 import { testClock } from '../support/clock.ts';
-import { call, openSse, post, postModern } from '../support/mcp.ts';
+import { call, eventReader, modern, openSse, post, postModern, postRaw } from '../support/mcp.ts';
 import { bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
@@ -62,6 +63,17 @@ const mine = ({ guards }: ToolDeps) =>
       return asked.ok ? ok({ answers: asked.value }) : asked;
     },
   });
+
+/** Asks all there is at once, whoever calls. */
+const everything = defineTool(anyone, {
+  ...facts('everything'),
+  input: v.strictObject({}),
+  output,
+  run(_input, call) {
+    const asked = call.ask({ who: person('Who?'), haiku, roots });
+    return asked.ok ? ok({ answers: asked.value }) : asked;
+  },
+});
 
 const serve = (env = {}) =>
   createTestApp({ env, tools: (deps) => [greet(deps), ask(deps), ask(deps, 'other'), mine(deps)] });
@@ -176,6 +188,50 @@ describe('rounds', () => {
     expect(stranger.result.content[0].text).toBe('No API key provided');
   });
 
+  test('a tool that told its progress asks on the stream', async () => {
+    const slow = defineTool(anyone, {
+      ...facts('slow'),
+      input,
+      output,
+      run(_input, { ask, progress }) {
+        progress(1, 2);
+        const asked = ask({ who: person('Who are you?') });
+        return Promise.resolve(asked.ok ? ok({ answers: asked.value }) : asked);
+      },
+    });
+    await using app = await createTestApp({ tools: () => [slow] });
+    const { body, headers } = modern('tools/call', { name: 'slow' }, { [CAPABILITIES]: ALL, progressToken: 1 });
+    const response = await postRaw(app, body, headers);
+    if (response.body === null) throw new Error('no body');
+    const [told, asked] = (await eventReader(response.body).rest()).map(({ data }) => JSON.parse(data));
+    expect([told.method, asked.result.resultType]).toEqual(['notifications/progress', 'input_required']);
+  });
+
+  test('SDK v2 answers a form, its model and its folders in one round', async () => {
+    await using app = await createTestApp({ tools: () => [everything] });
+    const client = new Client(
+      { name: 'test', version: '1.0.0' },
+      { capabilities: ALL, versionNegotiation: { mode: { pin: '2026-07-28' } } },
+    );
+    client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { name: 'Alice' } }));
+    client.setRequestHandler('sampling/createMessage', () => ({
+      role: 'assistant',
+      content: { type: 'text', text: 'An old pond' },
+      model: 'm',
+    }));
+    client.setRequestHandler('roots/list', () => ({ roots: [{ uri: 'file:///home' }] }));
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${app.url}/mcp`)));
+    const { structuredContent } = await client.callTool({ name: 'everything', arguments: {} });
+    expect(structuredContent).toEqual({
+      answers: {
+        who: ALICE,
+        haiku: accept({ role: 'assistant', content: [{ type: 'text', text: 'An old pond' }], model: 'm' }),
+        roots: accept({ roots: [{ uri: 'file:///home' }] }),
+      },
+    });
+    await client.close();
+  });
+
   test('a prompt asks as a tool does', async () => {
     await using app = await createTestApp({
       prompts: ({ guards }) => [
@@ -282,6 +338,31 @@ describe('a state is refused with -32602, and the tool does not run', () => {
   });
 });
 
+test('a state is of the input as it was sent, whatever the schema makes of it', async () => {
+  const day = v.pipe(
+    v.string(),
+    v.transform((text) => new Date(text)),
+  );
+  const dated = defineTool(anyone, {
+    ...facts('dated'),
+    input: v.strictObject({ day }),
+    output,
+    run({ day }, call) {
+      const asked = call.ask({ who: person('Who are you?') });
+      return asked.ok ? ok({ answers: day.toISOString().slice(0, 10) }) : asked;
+    },
+  });
+  await using app = await createTestApp({ tools: () => [dated] });
+  const { state } = await round(app, 'dated', { headers: {}, params: { arguments: { day: '2026-01-01' } } });
+  const answered = (day: string) =>
+    round(app, 'dated', {
+      headers: {},
+      params: { arguments: { day }, inputResponses: { who: ALICE }, requestState: state },
+    });
+  expect((await answered('2026-01-01')).result.structuredContent.answers).toBe('2026-01-01');
+  expect((await answered('2026-01-02')).error.code).toBe(-32602);
+});
+
 test('the order of the fields of an input does not matter', async () => {
   await using app = await serve();
   const headers = await keyOf(app);
@@ -329,6 +410,24 @@ describe('responses of a wrong form are -32602, and nothing of them is repeated'
   });
 });
 
+test('what a response has beside the answer is not carried on, however deep it is', async () => {
+  await using app = await serve();
+  const headers = await keyOf(app);
+  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const { body, headers: mirrored } = modern(
+    'tools/call',
+    {
+      name: 'greet',
+      arguments: {},
+      inputResponses: { who: { ...ALICE, _meta: 'deep' }, color: { action: 'decline', content: 'deep' } },
+    },
+    { [CAPABILITIES]: ALL },
+  );
+  const text = JSON.stringify(body).replaceAll('"deep"', deep);
+  const { result } = (await post(app, text, { ...mirrored, ...headers })).body;
+  expect(payloadOf(result.requestState).responses).toEqual({ who: ALICE, color: { action: 'decline' } });
+});
+
 describe('all responses to a call together', () => {
   const CHARS_MAX = 256 * 1024;
 
@@ -351,16 +450,6 @@ describe('all responses to a call together', () => {
 });
 
 describe('who can be asked', () => {
-  const everything = defineTool(anyone, {
-    ...facts('everything'),
-    input: v.strictObject({}),
-    output,
-    run(_input, call) {
-      const asked = call.ask({ who: person('Who?'), haiku, roots });
-      return asked.ok ? ok({ answers: asked.value }) : asked;
-    },
-  });
-
   test.each([
     ['nothing', {}, []],
     ['forms', { elicitation: {} }, ['who']],

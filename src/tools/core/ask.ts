@@ -42,9 +42,11 @@ export interface Asking {
   canAsk(request: InputRequest): boolean;
   /** Undefined if there is none yet. */
   responseTo(name: string): unknown;
+  /** Carries a response on to the next round, if there is one. */
+  keep(name: string, response: unknown): void;
   /** Takes up the responses of earlier rounds, if there were any. A problem if they are not of this call. */
   resume(subject: Subject): Awaitable<Problem | undefined>;
-  /** The members of the result that ends this round, as JSON: the requests, and all responses that were looked at. */
+  /** The members of the result that ends this round, as JSON: the requests, and all responses kept. */
   suspend(subject: Subject, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
 }
 
@@ -64,9 +66,10 @@ export const askThrough =
         requests[name] = request;
         continue;
       }
-      const answer = read(response);
-      if (!answer.ok) return err(misread(name, answer.error.issues));
-      answers[name] = answer.value;
+      const understood = read(response);
+      if (!understood.ok) return err(misread(name, understood.error.issues));
+      answers[name] = understood.value.answer;
+      asking.keep(name, understood.value.response);
     }
     if (Object.keys(requests).length > 0) return err({ code: 'input_required', requests });
     return ok(answers as Answers<Q>);

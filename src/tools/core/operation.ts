@@ -63,6 +63,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
   }
 
   interface Running {
+    readonly raw: unknown;
     readonly input: I;
     readonly context: Call & Added;
     readonly budget: SendBudget;
@@ -78,7 +79,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     }
     const parsed = parse(raw);
     if (!parsed.ok) return parsed;
-    const running = { input: parsed.value, context: addTo(call, guarded.value), budget };
+    const running = { raw, input: parsed.value, context: addTo(call, guarded.value), budget };
     return chain(
       call.asking?.resume(() => subjectOf(running)),
       start,
@@ -99,9 +100,8 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     return chain(suspended, (members) => (members.ok ? ok({ inputRequired: members.value }) : members));
   }
 
-  /** Who calls what, with which input. */
-  const subjectOf = ({ input, context }: Running): string =>
-    JSON.stringify([kind, name, callerOf(context), sorted(input)]);
+  /** Who calls what, with which input; as it was sent, because JSON can't tell apart all that a schema makes of it. */
+  const subjectOf = ({ raw, context }: Running): string => JSON.stringify([kind, name, callerOf(context), sorted(raw)]);
 
   return {
     kind,

@@ -15,7 +15,13 @@ export interface InputRequest {
 
 export interface Question<A> {
   readonly request: InputRequest;
-  readonly read: (response: unknown) => Result<A, InvalidInput>;
+  readonly read: (response: unknown) => Result<Read<A>, InvalidInput>;
+}
+
+interface Read<A> {
+  readonly answer: A;
+  /** The response without what the answer doesn't need; it can be read again. */
+  readonly response: unknown;
 }
 
 interface Accepted<T> {
@@ -27,7 +33,7 @@ interface Accepted<T> {
 export type FormAnswer<T> = Accepted<T> | { readonly action: 'decline' | 'cancel' };
 
 const readAction = parserOf(
-  v.object({ action: v.picklist(['accept', 'decline', 'cancel']), content: v.optional(v.unknown()) }),
+  v.object({ action: v.picklist(['accept', 'decline', 'cancel']), content: v.optional(v.unknown(), {}) }),
 );
 
 /**
@@ -38,11 +44,13 @@ const readAction = parserOf(
 export function form<S extends ObjectSchema>(schema: S): (message: string) => Question<FormAnswer<v.InferOutput<S>>> {
   const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));
   const parse = parserOf(schema);
-  function read(response: unknown): Result<FormAnswer<v.InferOutput<S>>, InvalidInput> {
+  function read(response: unknown): Result<Read<FormAnswer<v.InferOutput<S>>>, InvalidInput> {
     const acted = readAction(response);
     if (!acted.ok) return acted;
-    const { action, content = {} } = acted.value;
-    return action === 'accept' ? accepted(parse(content)) : ok({ action });
+    const { action, content } = acted.value;
+    if (action !== 'accept') return ok({ answer: { action }, response: { action } });
+    const parsed = parse(content);
+    return parsed.ok ? ok({ answer: accepted(parsed.value), response: acted.value }) : parsed;
   }
   return (message) => ({
     request: { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } },
@@ -92,7 +100,7 @@ const readSampled = parserOf(
 /** Asks the client's model. */
 export const sample = (sampling: Sampling): Question<Accepted<Sampled>> => ({
   request: { method: 'sampling/createMessage', params: { ...sampling } },
-  read: (response) => accepted(readSampled(response)),
+  read: (response) => readAs(readSampled(response)),
 });
 
 export interface Root {
@@ -109,11 +117,13 @@ const readRoots = parserOf(
 /** Asks for the folders that the client works in. */
 export const roots: Question<Accepted<{ readonly roots: readonly Root[] }>> = {
   request: { method: 'roots/list', params: {} },
-  read: (response) => accepted(readRoots(response)),
+  read: (response) => readAs(readRoots(response)),
 };
 
-const accepted = <T>(read: Result<T, InvalidInput>): Result<Accepted<T>, InvalidInput> =>
-  read.ok ? ok({ action: 'accept', content: read.value }) : read;
+const accepted = <T>(content: T): Accepted<T> => ({ action: 'accept', content });
+
+const readAs = <T>(parsed: Result<T, InvalidInput>): Result<Read<Accepted<T>>, InvalidInput> =>
+  parsed.ok ? ok({ answer: accepted(parsed.value), response: parsed.value }) : parsed;
 
 /** Keywords that forms may have (2026-07-28, client/elicitation, "Requested Schema"), by type. */
 const SHOWN = ['type', 'title', 'description', 'default'];
