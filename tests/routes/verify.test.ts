@@ -62,11 +62,24 @@ describe('a good key', () => {
   });
 
   test('costs no read and no write of the store once it is known', async () => {
-    const { counts } = app.service.keyDomain.verifier;
-    await ask({ 'x-api-key': key });
-    const { hits, reads } = counts;
-    for (let calls = 0; calls < 50; calls += 1) await ask({ 'x-api-key': key });
-    expect({ hits: counts.hits - hits, reads: counts.reads - reads }).toEqual({ hits: 50, reads: 0 });
+    await using counted = await createTestApp({ env: { METRICS_TOKEN: 'x'.repeat(16) } });
+    const made = await counted.createKey('alice', { scopes: ['introspect'] });
+    const headers = { 'x-api-key': made.key };
+    const asked = async () => {
+      const response = await fetch(`${counted.url}/metrics`, {
+        headers: { authorization: `Bearer ${'x'.repeat(16)}` },
+      });
+      return (await response.text()).match(/^mcp_keys_store_duration_seconds_count.*$/gm);
+    };
+    expect((await ask(headers, { of: counted })).status).toBe(200);
+    const before = await asked();
+    expect(before).not.toBeEmpty();
+    for (let calls = 0; calls < 20; calls += 1) {
+      expect((await ask(headers, { of: counted })).status).toBe(200);
+      const body = new URLSearchParams({ token: made.key });
+      expect((await fetch(`${counted.url}/introspect`, { method: 'POST', headers, body })).status).toBe(200);
+    }
+    expect(await asked()).toEqual(before);
   });
 
   test('without an expiry or scopes leaves those headers empty, and a limit switched off adds none', async () => {

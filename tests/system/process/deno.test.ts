@@ -45,6 +45,33 @@ test('a key lives on Deno as it does on Bun, and outlives the process', async ()
   expect(again.stdout()).not.toContain(key);
 });
 
+test('other services ask about keys on Deno as on Bun', async () => {
+  await using server = await start();
+  const input = '{"name":"service","scopes":["introspect"]}';
+  const { id, key } = (await call(server, 'create_api_key', input, await alice())).body;
+  for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PURGE']) {
+    const { status, headers } = await fetch(`${server.url}/verify?scope=introspect`, {
+      method,
+      headers: { 'x-api-key': key, origin: 'https://app.example' },
+      ...(method === 'POST' && { body: 'not read' }),
+    });
+    expect({ method, status, id: headers.get('x-key-id'), expires: headers.get('x-key-expires') }).toEqual({
+      method,
+      status: 200,
+      id,
+      expires: '',
+    });
+    expect(headers.has('access-control-allow-origin')).toBe(false);
+  }
+  expect((await fetch(`${server.url}/verify`)).headers.get('x-key-owner')).toBe('');
+  const introspected = await fetch(`${server.url}/introspect`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${btoa(`${id}:${key}`)}` },
+    body: new URLSearchParams({ token: key }),
+  });
+  expect(await introspected.json()).toMatchObject({ active: true, sub: 'alice', client_id: id });
+});
+
 test('bad input gets on Deno what it gets on Bun', async () => {
   await using server = await start();
   const code = async (body: BodyInit, headers?: Record<string, string>) =>
