@@ -85,7 +85,7 @@ WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND
  * What a page of a long list may have: all responses of `sqld` together have at most 10 MB, and several processes read a
  * few pages each (keys/list-gate.ts). Larger pages would also hold up the event loop.
  */
-const LIST_PAGE_BYTES = 500_000;
+const LIST_PAGE_BYTES = 200_000;
 
 /** A row without name and scopes, as `sqld` sends it. */
 const LISTED_KEY_BYTES = 500;
