@@ -11,7 +11,6 @@ export type { Answers, Ask, InputRequired, Unavailable } from './tools/core/ask.
 export type { Call } from './tools/core/call.ts';
 export type { ContentBlock, ToolContent } from './tools/core/content.ts';
 export { type Failure, failure } from './tools/core/failure.ts';
-export type { MakePrompts, MakeTools } from './tools/core/folder.ts';
 export { definePrompt, type Prompt, type PromptFacts, type PromptMessages } from './tools/core/prompt.ts';
 export {
   type FormAnswer,
@@ -25,4 +24,5 @@ export {
 } from './tools/core/questions.ts';
 export type { Settings, SettingsSchema } from './tools/core/settings.ts';
 export { defineTool, type Tool, type ToolFacts } from './tools/core/tool.ts';
+export type { MakePrompts, MakeTools } from './tools/core/tool-file.ts';
 export type { ToolDeps, ToolLimit } from './tools/core/toolbox.ts';

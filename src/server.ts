@@ -15,7 +15,8 @@ import { createLog, type Log, type LogFields } from './log/log.ts';
 import { redact } from './log/redact.ts';
 import { tlsRenewal } from './renewal.ts';
 import type { ProcessUsage } from './telemetry/metrics.ts';
-import { type ImportModule, type Own, readToolFolder, toolFilesOf } from './tools/core/folder.ts';
+import { type ImportModule, readToolFolder } from './tools/core/folder.ts';
+import { type Own, toolFilesOf } from './tools/core/tool-file.ts';
 
 /** What a runtime provides. */
 export interface Runtime {

@@ -5,7 +5,7 @@ import { SERVER_NAME } from './lib/server-info.ts';
 import type { Resource } from './mcp/resource.ts';
 import { start as startOn } from './server.ts';
 import { thisRuntime } from './this-runtime.ts';
-import type { MakePrompts, MakeTools } from './tools/core/folder.ts';
+import type { MakePrompts, MakeTools } from './tools/core/tool-file.ts';
 
 export interface StartOptions {
   /** What tool files export by default. Unless given, the folder ./tools is read; TOOLS_DIR always is. */

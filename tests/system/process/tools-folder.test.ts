@@ -144,6 +144,7 @@ test.each([
     'export default { name: 1 };',
     'expected a default export (deps: ToolDeps) => Tool or Tool[], but it is of type object',
   ],
+  ['a file that throws nothing at all', 'throw null;', 'null; correct it, or rename it to tools/_a.ts to leave it out'],
   [
     'no tool',
     'export default () => ({});',
