@@ -73,16 +73,18 @@ export type RunTool = (
  * its response has left is released here if it fails; if it succeeds, whoever sends the response takes it over.
  */
 export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm, budget: SendBudget): RunTool {
-  function failed(error: unknown, { kind, name }: Operation, call: Call): ToolResult {
+  function failed(error: unknown, operation: Operation, call: Call): ToolResult {
+    const { kind, name } = operation;
     log.error('internal error', { requestId: call.requestId, traceId: call.traceId, [kind]: name, error });
-    return over(err({ code: 'internal' }), call);
+    return over(err({ code: 'internal' }), operation, call);
   }
 
-  function over(result: ToolResult, call: Call): ToolResult {
+  function over(result: ToolResult, { kind, name }: Operation, call: Call): ToolResult {
     if (result.ok) return result;
-    const { requestId, traceId, tool } = call;
+    const { requestId, traceId } = call;
     const { error: problem } = result;
-    if (problem.code === 'tool_failure') log.warn('tool failed', { requestId, traceId, tool, code: problem.ownCode });
+    if (problem.code === 'tool_failure')
+      log.warn('tool failed', { requestId, traceId, [kind]: name, code: problem.ownCode });
     call.release();
     return result;
   }
@@ -96,7 +98,7 @@ export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm,
         log.warn('tool out of time', { requestId, traceId, [operation.kind]: operation.name });
       }
       const problem = result.ok ? await confirm(call) : undefined;
-      return over(problem === undefined ? result : err(problem), call);
+      return over(problem === undefined ? result : err(problem), operation, call);
     } catch (error) {
       return failed(error, operation, call);
     } finally {
@@ -107,7 +109,7 @@ export function createToolRunner(log: Log, inFlight: InFlight, confirm: Confirm,
   return (operation, input, call, canceller) => {
     try {
       const answer = runOperation(operation, input, call, budget, canceller);
-      return isPromise(answer) ? finished(answer, operation, call) : over(answer, call);
+      return isPromise(answer) ? finished(answer, operation, call) : over(answer, operation, call);
     } catch (error) {
       return failed(error, operation, call);
     }
