@@ -192,8 +192,9 @@ export function createVerifier(options: VerifierOptions): Verifier {
   async function useFirst(key: KnownKey, { token, keyHash, caller, isUse }: Asked): Promise<Verified> {
     const promoted = await shared(`first use ${keyHash}`, () => promote(key, keyHash, caller));
     if (!promoted.ok) return promoted;
-    if (promoted.value?.record.presented === 'next') return FIRST_USE_UNKNOWN;
-    return evaluate(token, promoted.value, isUse, feed.freshAsOfMs);
+    const found = promoted.value;
+    if (found?.record.presented === 'next' && isUsable(found)) return FIRST_USE_UNKNOWN;
+    return evaluate(token, found, isUse, feed.freshAsOfMs);
   }
 
   async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<Result<FoundKey, Problem>> {

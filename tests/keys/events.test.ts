@@ -1,16 +1,28 @@
 // The trail of changes: what each leaves behind, that none can be forgotten, how it is read and pruned.
 
 import { describe, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
+import { Glob } from 'bun';
 import { openEmbedded } from '../../src/store/embedded/open.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+
+const STORE = join(import.meta.dir, '../../src/store');
 
 const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
 
 const tool = async (app: TestApp, name: string, input: object, sub = 'alice') =>
   (await app.call(name, input, await bearer(app, sub))).body;
+
+/** Keys that say who changed them: only a statement that changes nothing else could leave that. */
+async function atRest({ folder }: TestApp) {
+  const db = createClient({ url: `file:${join(folder, 'keys.db')}` });
+  const { rows } = await db.execute('SELECT id FROM api_keys WHERE changed_by IS NOT NULL OR deleting IS NOT NULL');
+  db.close();
+  return rows;
+}
 
 describe.each(['embedded', 'remote', 'replica'] as const)('%s:', (store) => {
   test('each change leaves one event, with who made it and how', async () => {
@@ -46,10 +58,32 @@ describe.each(['embedded', 'remote', 'replica'] as const)('%s:', (store) => {
       { ...byTool, kind: 'created', owner: 'bob', actor: 'bob', keyId: other.id, fingerprint: fingerprint(other.key) },
       { ...possessed, owner: 'bob', keyId: other.id, fingerprint: fingerprint(other.key), secret: 'in_force' },
     ]);
+    if (store === 'embedded') expect(await atRest(app)).toEqual([]);
     const logged = new Set((await app.log()).map(({ requestId }) => requestId));
     expect(events.every(({ requestId }) => logged.has(requestId ?? ''))).toBe(true);
     expect(Math.max(...events.map(({ atMs }) => Math.abs(atMs - Date.now())))).toBeLessThan(60_000);
   });
+});
+
+test('the statements of the store that change a key are known: each was tried here, or with the command it belongs to', () => {
+  const source = [...new Glob('**/*.ts').scanSync(STORE)].map((file) => readFileSync(join(STORE, file), 'utf8')).join();
+  const writing = source.matchAll(
+    /\b(?:INSERT INTO|UPDATE|DELETE FROM|REPLACE INTO)\s+(?:api_keys|blocked_owners)\b.{0,40}/gs,
+  );
+  expect([...writing].map(([sql]) => sql.replace(/\s+/g, ' ').slice(0, 45).trim()).sort()).toEqual([
+    'INSERT INTO api_keys (id, user_id, name, key_', // created
+    'INSERT INTO api_keys (id, user_id, name, key_', // created, by import
+    'INSERT INTO blocked_owners (owner, changed_by', // blocked
+    'UPDATE api_keys SET active = 0, changed_by =', // revoked, by the command
+    'UPDATE api_keys SET active = 0, changed_by =', // revoked
+    'UPDATE api_keys SET active = NOT given.whole,', // revoked, by possession
+    'UPDATE api_keys SET deleting = 1, changed_by', // deleted
+    'UPDATE api_keys SET key_hash = ?4, second_has', // rotated, at once
+    'UPDATE api_keys SET key_hash = second_hash, s', // first_used
+    'UPDATE api_keys SET name = coalesce(?3, name)', // changed
+    'UPDATE api_keys SET second_hash = ?4, second_', // rotated
+    'UPDATE blocked_owners SET deleting = 1, chang', // unblocked
+  ]);
 });
 
 test('what changes nothing leaves no event', async () => {

@@ -1,4 +1,4 @@
-// How long a revoked key lives on: it is used all the time on every server of a fleet while one of them revokes it.
+// How long a secret lives on that has ended: it is used all the time on every server of a fleet while one of them ends it.
 
 import { userHeaders } from '../support/client.ts';
 import { callServer, type Fleet, useKey } from '../support/fleet.ts';
@@ -22,13 +22,35 @@ export interface Round {
   readonly unavailable: number;
 }
 
-/** One key: made on one server, revoked on the next, used on all until everybody refuses it. */
+/** Each makes a server end a secret at once. */
+const ENDS: readonly ((server: { url: string }, body: MadeKey, headers: Record<string, string>) => Promise<unknown>)[] =
+  [
+    (server, { id }, headers) => callServer(server, 'revoke_api_key', { keyId: id }, headers),
+    (server, { id }, headers) => callServer(server, 'rotate_api_key', { keyId: id, overlapHours: 0 }, headers),
+    (server, { key }) => fetch(`${server.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) }),
+  ];
+
+interface MadeKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+/**
+ * One key: made on one server, used on all until everybody refuses it. The next server ends its secret, from round to
+ * round in another way; in every other round that secret is the previous one, or the next, of a rotation.
+ */
 export async function revocationRound({ servers }: Fleet, round: number, user: string): Promise<Round> {
   const maker = servers[round % servers.length];
   const revoker = servers[(round + 1) % servers.length];
   if (maker === undefined || revoker === undefined) throw new Error('a fleet without servers');
   const headers = await userHeaders(user);
+  const end = ENDS[round % ENDS.length];
+  if (end === undefined) throw new Error('no way to end a secret');
   const { body } = await callServer(maker, 'create_api_key', { name: 'hammered', scopes: ['read'] }, headers);
+  if (round % 2 === 1) {
+    const { body: rotated } = await callServer(maker, 'rotate_api_key', { keyId: body.id }, headers);
+    if (round % 4 === 1) await useKey(maker, rotated.key);
+  }
   let revokedAtMs = Number.POSITIVE_INFINITY;
   let lastSuccessAtMs = Number.NEGATIVE_INFINITY;
   const odd: number[] = [];
@@ -48,7 +70,7 @@ export async function revocationRound({ servers }: Fleet, round: number, user: s
   const hammers = servers.flatMap((server) => Array.from({ length: CALLERS_PER_SERVER }, () => hammer(server)));
   await Bun.sleep(30 * Math.random()); // anywhere between two polls
   revoking = true;
-  await callServer(revoker, 'revoke_api_key', { keyId: body.id }, headers);
+  await end(revoker, body, headers);
   revokedAtMs = performance.now();
   await Promise.all(hammers);
   await callServer(maker, 'delete_api_key', { keyId: body.id }, headers);

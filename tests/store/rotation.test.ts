@@ -1,0 +1,263 @@
+// Rotations against everything that can come between: each other, revocations, late duplicates, a primary that freezes,
+// servers of the version before.
+
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { type Client, createClient } from '@libsql/client';
+import { createOriginOf } from '../../src/keys/origin.ts';
+import type { ApiKeyRecord, PresentedKey } from '../../src/keys/record.ts';
+import { openEmbedded } from '../../src/store/embedded/open.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { startProxy } from '../support/proxy.ts';
+import { type Sqld, startSqld } from '../support/sqld.ts';
+import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
+import { bearer, CALLER, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+
+const HOUR_MS = 3_600_000;
+const NOW_MS = 1_000_000;
+const origin = createOriginOf(true)('use', CALLER);
+
+const rotate = async (app: TestApp, keyId: string, overlapHours = 1) =>
+  app.call('rotate_api_key', { keyId, overlapHours }, await bearer(app, 'alice'));
+
+const statuses = async (app: TestApp, ...keys: string[]) => {
+  const seen: number[] = [];
+  for (const key of keys) seen.push((await app.useKey(key)).status); // one after the other
+  return seen;
+};
+
+describe('a first use that is noted after', () => {
+  type Between = (
+    store: Awaited<ReturnType<typeof openEmbedded>>['store'],
+    key: PresentedKey,
+    db: Client,
+  ) => Promise<unknown>;
+  const BETWEEN: Record<string, Between> = {
+    'a revocation': (store, { id, userId }) => store.deactivate(userId, id, origin),
+    'a deletion': (store, { id, userId }) => store.remove(userId, id, origin),
+    'a rotation that replaces the secret': (store, key) =>
+      store.rotate(key, { hash: 'c', overlapMs: HOUR_MS }, NOW_MS, origin),
+    'a rotation at once': (store, key) => store.rotate(key, { hash: 'c', overlapMs: 0 }, NOW_MS, origin),
+    'the end of the secret by possession': (store) => store.revokeByHashes(['b'], NOW_MS, origin),
+    'another first use': (store, key) => store.promote(key, NOW_MS + 5, origin),
+    'another first use and a rotation at once': async (store, key) => {
+      await store.promote(key, NOW_MS, origin);
+      await store.rotate(key, { hash: 'c', overlapMs: 0 }, NOW_MS, origin);
+    },
+  };
+  test.each(Object.entries(BETWEEN))('%s changes nothing, and leaves no event', async (_, between) => {
+    const path = join(temporaryFolder(), 'keys.db');
+    const { store, close } = await openEmbedded(path);
+    const db = createClient({ url: `file:${path}` });
+    const record: ApiKeyRecord = {
+      id: 'id',
+      userId: 'alice',
+      name: 'n',
+      keyHash: 'a',
+      scopes: [],
+      active: true,
+      createdAtMs: 0,
+      expiresAtMs: null,
+      second: null,
+      rotations: 0,
+    };
+    await store.insert(record, 10, origin);
+    expect(await store.rotate(record, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toMatchObject({
+      value: true,
+    });
+    const found = await store.findByHashes(['b'], 1000);
+    const key = found.ok ? found.value('b').record : null;
+    if (key === null) throw new Error('the next secret is not found');
+    expect(key.presented).toBe('next');
+    await between(store, key, db);
+    const dump = async () =>
+      JSON.stringify([await db.execute('SELECT * FROM api_keys'), await db.execute('SELECT * FROM key_events')]);
+    const before = await dump();
+    expect(await store.promote(key, NOW_MS + 99, origin)).toEqual({ ok: true, value: null });
+    expect(await dump()).toBe(before);
+    db.close();
+    await close();
+  });
+});
+
+describe.each(STORE_MODES)('%s: two servers', (mode) => {
+  test('learn of first uses made by each other, and of ends, which both keep to the millisecond', async () => {
+    await using store = await startStore(mode);
+    await using here = await createTestApp({ store });
+    await using there = await createTestApp({ store, clock: here.clock });
+    const { id, key: old } = await here.createKey('alice');
+    expect(await statuses(there, old)).toEqual([200]);
+    const next = (await rotate(here, id)).body.key;
+    expect(await statuses(there, next, old)).toEqual([200, 200]);
+    const endsAtMs = here.clock.nowMs() + HOUR_MS;
+    here.clock.advance(1001);
+    for (const app of [here, there]) expect(await statuses(app, old, next)).toEqual([200, 200]);
+    here.clock.advance(endsAtMs - here.clock.nowMs());
+    for (const app of [here, there]) expect(await statuses(app, old, next)).toEqual([200, 200]);
+    here.clock.advance(1);
+    for (const app of [here, there]) expect(await statuses(app, old, next)).toEqual([401, 200]);
+    expect((await eventsIn(here)).map(({ kind }) => kind)).toEqual(['created', 'rotated', 'first_used']);
+  });
+
+  test('that rotate a key at the same time: the secrets of one are good, and the old one goes on', async () => {
+    await using store = await startStore(mode);
+    await using here = await createTestApp({ store });
+    await using there = await createTestApp({ store, clock: here.clock });
+    for (let round = 0; round < 5; round += 1) {
+      const { id, key: old } = await here.createKey('alice');
+      const rotated = await Promise.all([rotate(here, id), rotate(there, id)]);
+      expect(rotated.map(({ status }) => status)).toEqual([200, 200]);
+      const events = (await eventsIn(here, { keyId: id })).map(({ kind }) => kind);
+      expect(events).toEqual(['created', 'rotated', 'rotated']);
+      const good = await statuses(here, ...rotated.map(({ body }) => body.key));
+      expect(good.sort()).toEqual([200, 401]);
+      here.clock.advance(1001);
+      expect(await statuses(there, old)).toEqual([200]);
+    }
+  });
+
+  test('of which one uses a new secret while the other ends the key: it has ended, whoever was first', async () => {
+    await using store = await startStore(mode);
+    await using here = await createTestApp({ store });
+    await using there = await createTestApp({ store, clock: here.clock });
+    for (const tool of ['revoke_api_key', 'delete_api_key', 'revoke_api_key', 'delete_api_key']) {
+      const { id, key: old } = await here.createKey('alice');
+      const next = (await rotate(here, id)).body.key;
+      const end = there.call(tool, { keyId: id }, await bearer(here, 'alice'));
+      const [{ status }] = await Promise.all([here.useKey(next), end]);
+      expect([200, 401]).toContain(status);
+      here.clock.advance(1001);
+      for (const app of [here, there]) expect(await statuses(app, old, next)).toEqual([401, 401]);
+    }
+  });
+
+  test('of which both use a new secret first, often at once: one first use', async () => {
+    await using store = await startStore(mode);
+    await using here = await createTestApp({ store });
+    await using there = await createTestApp({ store, clock: here.clock });
+    const { id } = await here.createKey('alice');
+    const next = (await rotate(here, id)).body.key;
+    const uses = await Promise.all(Array.from({ length: 40 }, (_, n) => (n % 2 ? here : there).useKey(next)));
+    expect(new Set(uses.map(({ status }) => status))).toEqual(new Set([200]));
+    expect((await eventsIn(here)).filter(({ kind }) => kind === 'first_used')).toHaveLength(1);
+  });
+});
+
+describe('over a network that loses and delays', () => {
+  const ROTATE = 'rotations = rotations + 1';
+  const PROMOTE = 'SET key_hash = second_hash';
+
+  async function withProxy(run: (app: TestApp, proxy: Awaited<ReturnType<typeof startProxy>>) => Promise<void>) {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    await using app = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }) });
+    await run(app, proxy);
+  }
+
+  test.each([0, 1])('a rotation (%d h) whose confirmation is lost is done once', (overlapHours) =>
+    withProxy(async (app, proxy) => {
+      const { id, key: old } = await app.createKey('alice');
+      proxy.loseAnswerOf(ROTATE);
+      const { status, body } = await rotate(app, id, overlapHours);
+      expect(status).toBe(200);
+      expect(proxy.sent(ROTATE)).toBe(2);
+      expect(await statuses(app, body.key, old)).toEqual([200, overlapHours === 0 ? 401 : 200]);
+      expect((await eventsIn(app)).filter(({ kind }) => kind === 'rotated')).toHaveLength(1);
+    }),
+  );
+
+  test.each([0, 1])('a rotation (%d h) that arrives once more, late, does nothing', (overlapHours) =>
+    withProxy(async (app, proxy) => {
+      const { id } = await app.createKey('alice');
+      const letThrough = proxy.holdUp(ROTATE);
+      const first = (await rotate(app, id, overlapHours)).body.key;
+      expect(await statuses(app, first)).toEqual([200]);
+      const second = (await rotate(app, id, 0)).body.key;
+      await letThrough();
+      expect(await statuses(app, first, second)).toEqual([401, 200]);
+      expect((await eventsIn(app)).filter(({ kind }) => kind === 'rotated')).toHaveLength(2);
+    }),
+  );
+
+  test('a first use whose confirmation is lost is noted once', () =>
+    withProxy(async (app, proxy) => {
+      const { id, key: old } = await app.createKey('alice');
+      const next = (await rotate(app, id)).body.key;
+      proxy.loseAnswerOf(PROMOTE);
+      expect(await statuses(app, next, old)).toEqual([200, 200]);
+      expect(proxy.sent(PROMOTE)).toBe(2);
+      expect((await eventsIn(app)).filter(({ kind }) => kind === 'first_used')).toHaveLength(1);
+    }));
+
+  test('a first use that arrives once more, late, does nothing', () =>
+    withProxy(async (app, proxy) => {
+      const { id, key: first } = await app.createKey('alice');
+      const second = (await rotate(app, id)).body.key;
+      const letThrough = proxy.holdUp(PROMOTE);
+      expect(await statuses(app, second)).toEqual([200]);
+      app.clock.advance(HOUR_MS + 1);
+      const third = (await rotate(app, id)).body.key;
+      await letThrough();
+      expect(await statuses(app, first, second, third, second)).toEqual([401, 200, 200, 200]);
+    }));
+});
+
+test('a primary that freezes at a rotation or a first use: 503, and nobody is locked out', async () => {
+  await using sqld: Sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const keys = [await app.createKey('alice'), await app.createKey('alice')] as const;
+  const next = (await rotate(app, keys[1].id)).body.key;
+  expect(await statuses(app, keys[0].key, keys[1].key)).toEqual([200, 200]);
+  sqld.freeze();
+  const [rotated, used] = await Promise.all([rotate(app, keys[0].id), app.useKey(next)]);
+  expect([rotated.status, used.status]).toEqual([503, 503]);
+  sqld.thaw();
+  expect(await statuses(app, keys[0].key, keys[1].key, next)).toEqual([200, 200, 200]);
+  const again = (await rotate(app, keys[0].id)).body.key; // whether or not the first one has arrived
+  expect(await statuses(app, keys[0].key, again, keys[0].key)).toEqual([200, 200, 200]);
+}, 30_000);
+
+test('a server of the version before goes on beside this one, and its changes are noticed', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  // Its statements, as they were.
+  const key = `sk_test_${'1'.repeat(64)}`;
+  const id = '1'.repeat(32);
+  await db.execute({
+    sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
+SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
+WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
+AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
+ON CONFLICT DO NOTHING RETURNING id`,
+    args: [id, 'alice', 'n', Bun.SHA256.hash(key, 'hex'), '["read"]', app.clock.nowMs(), null, 1000],
+  });
+  const FIND = `SELECT f.database_id, max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0)) AS newest_seq, k.*
+FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
+  const finds = async (secret: string) =>
+    (await db.execute({ sql: FIND, args: [Bun.SHA256.hash(secret, 'hex')] })).rows[0]?.id === id;
+  expect(await statuses(app, key)).toEqual([200]);
+  const next = (await rotate(app, id)).body.key;
+  expect([await finds(key), await finds(next)]).toEqual([true, false]); // it knows only the secret in force
+  expect(await statuses(app, next, key)).toEqual([200, 200]);
+  expect([await finds(key), await finds(next)]).toEqual([false, true]);
+  const changes = [
+    'UPDATE api_keys SET name = coalesce(?, name), scopes = coalesce(?, scopes) WHERE id = ? AND user_id = ? RETURNING id',
+    'UPDATE api_keys SET active = 0 WHERE id = ? AND user_id = ? AND active = 1 RETURNING id',
+    'DELETE FROM api_keys WHERE id = ? AND user_id = ? RETURNING id',
+  ];
+  for (const sql of changes) {
+    await db.execute({ sql, args: [...(sql.includes('coalesce') ? ['new', null] : []), id, 'alice'] });
+    app.clock.advance(1001);
+    const ended = sql.includes('coalesce') ? 200 : 401;
+    expect(await statuses(app, key, next)).toEqual([ended, ended]);
+  }
+  db.close();
+  expect((await eventsIn(app)).map(({ kind, how }) => `${kind} ${how}`)).toEqual([
+    'created sql',
+    'rotated tool',
+    'first_used use',
+    'changed sql',
+    'revoked sql',
+    'deleted sql',
+  ]);
+});
