@@ -30,7 +30,7 @@ export interface ListGate {
    * The list's turn, when it comes. Null when too many lists wait, or this one has waited too long. Lists for the same
    * response (a batch may have several) don't wait for each other to leave: they leave together.
    */
-  enter(userId: string, responseId: string): Promise<ListTurn | null>;
+  enter(person: string, responseId: string): Promise<ListTurn | null>;
 }
 
 /** Tells one that waits whether it is its turn; if not, it has to go. */
@@ -92,10 +92,10 @@ export function createListGate(): ListGate {
   }
 
   /** The user's lane, when it is the turn of this response. */
-  async function takeLane(userId: string, responseId: string): Promise<Lane | null> {
-    const lane = lanes.get(userId) ?? { responseId, lists: 0, line: [] };
+  async function takeLane(person: string, responseId: string): Promise<Lane | null> {
+    const lane = lanes.get(person) ?? { responseId, lists: 0, line: [] };
     if (lane.lists === 0 || lane.responseId === responseId) {
-      lanes.set(userId, lane);
+      lanes.set(person, lane);
       lane.lists += 1;
       return lane;
     }
@@ -105,12 +105,12 @@ export function createListGate(): ListGate {
     return lane;
   }
 
-  function leaveLane(userId: string, lane: Lane): void {
+  function leaveLane(person: string, lane: Lane): void {
     lane.lists -= 1;
     if (lane.lists > 0) return;
     const next = lane.line.shift();
     if (next === undefined) {
-      lanes.delete(userId);
+      lanes.delete(person);
       return;
     }
     lane.lists = 1;
@@ -119,11 +119,11 @@ export function createListGate(): ListGate {
   }
 
   return {
-    async enter(userId, responseId) {
-      const lane = await takeLane(userId, responseId);
+    async enter(person, responseId) {
+      const lane = await takeLane(person, responseId);
       if (lane === null) return null;
       if (!(await take(firstPages))) {
-        leaveLane(userId, lane);
+        leaveLane(person, lane);
         return null;
       }
       let reading: Places | null = firstPages;
@@ -140,11 +140,11 @@ export function createListGate(): ListGate {
         built() {
           if (reading !== null) leave(reading);
           isBuilt = true;
-          if (hasLeft) leaveLane(userId, lane);
+          if (hasLeft) leaveLane(person, lane);
         },
         left() {
           hasLeft = true;
-          if (isBuilt) leaveLane(userId, lane);
+          if (isBuilt) leaveLane(person, lane);
         },
       };
     },

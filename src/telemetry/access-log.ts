@@ -14,8 +14,8 @@ export const createAccessLog =
       const { requestId, request, call } = context;
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
-      const { keyId, subject } = call?.auth ?? {};
-      const caller = keyId === undefined ? { userId: subject } : { keyId };
+      const { keyId, subject: userId, actor } = call?.auth ?? {};
+      const caller = keyId === undefined ? { userId, ...(actor !== userId && { actor }) } : { keyId };
       const traceId = call?.traceId;
       log.info('request', {
         requestId,

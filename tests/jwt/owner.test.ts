@@ -48,6 +48,17 @@ test('the log has the owner as userId, and the person as actor where they differ
   ]);
 });
 
+test('the access log has both, too', async () => {
+  await using app = await createTestApp({ env: { ...env, ACCESS_LOG: '1' } });
+  await app.call('list_api_keys', {}, await member(app, 'alice'));
+  await app.call('list_api_keys', {}, await member(app, 'bob', { org_id: 'bob' }));
+  const lines = (await app.log()).filter(({ event }) => event === 'request');
+  expect(lines.map(({ userId, actor }) => ({ userId, actor }))).toEqual([
+    { userId: 'acme', actor: 'alice' },
+    { userId: 'bob', actor: undefined },
+  ]);
+});
+
 describe('a token is refused, and sub is no fallback', () => {
   test.each([
     ['without the claim', undefined],
