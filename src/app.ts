@@ -103,6 +103,7 @@ function serviceOn(
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
   const keyDomain = createKeyDomain({
     store: metrics?.store(store) ?? store,
+    adminStore: metrics?.store(store.admin) ?? store.admin,
     clock: ageClock,
     random,
     sha256,
@@ -129,7 +130,9 @@ function serviceOn(
     env,
     observeGuard,
   });
-  const offered = options.tools?.(deps) ?? createTools(deps, config.sampleTool);
+  const offered =
+    options.tools?.(deps) ??
+    createTools(deps, { sample: config.sampleTool, admin: config.jwtClaims.admin && keyDomain.admin });
   const tools = [...offered, ...makeTools(toolFiles, deps, RESERVED_NAMES)];
   const prompts = [...offeredPrompts(deps), ...makePrompts(toolFiles, deps)];
   const ownResources = toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources));

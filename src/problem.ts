@@ -39,6 +39,7 @@ export type Problem =
   | { readonly code: 'scope_not_granted'; readonly grantable: readonly string[] }
   | { readonly code: 'key_not_shown' }
   | { readonly code: 'user_blocked' }
+  | { readonly code: 'admin_required' }
   | { readonly code: 'origin_denied' }
   | { readonly code: 'host_denied' }
   | { readonly code: 'https_required' }
@@ -105,6 +106,7 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
     detail: 'A new key is not shown to this client; send encryptTo, or use a client that shows widgets',
   },
   scope_not_granted: { status: 403, detail: 'You may not give a key these scopes' },
+  admin_required: { status: 403, detail: 'Only an admin may do this' },
   user_blocked: { status: 403, detail: 'This user is blocked' },
   origin_denied: { status: 403, detail: 'This origin may not call the server' },
   host_denied: { status: 403, detail: 'The server does not answer to this host name' },

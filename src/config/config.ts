@@ -42,7 +42,11 @@ export interface Config extends Environment {
   readonly jwtIssuer: string | null;
   readonly jwtAudience: string | null;
   /** The claims of a user token that say who owns its user's keys, and (null: none) what that user may grant. */
-  readonly jwtClaims: { readonly owner: string; readonly scope: string | null };
+  readonly jwtClaims: {
+    readonly owner: string;
+    readonly scope: string | null;
+    readonly admin: { readonly name: string; readonly value: string } | null;
+  };
   /** The issuer that OAuth clients are sent to. Null: they are never challenged. */
   readonly authorizationServer: string | null;
   /** `eager` has an effect only with an authorization server. */
@@ -100,7 +104,11 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
     },
     keyReveal: oneOf('KEY_REVEAL', ['result', 'widget']) ?? 'result',
     ...userTokens(read, runsAs),
-    jwtClaims: { owner: text('JWT_OWNER_CLAIM') ?? 'sub', scope: text('JWT_SCOPE_CLAIM') },
+    jwtClaims: {
+      owner: text('JWT_OWNER_CLAIM') ?? 'sub',
+      scope: text('JWT_SCOPE_CLAIM'),
+      admin: parsed('ADMIN_CLAIM', 'a claim and its value, like roles=keys-admin', claimAndValue),
+    },
     mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',
     rateLimit: {
       requests: integer('RATE_LIMIT_REQUESTS', 0, 1_000_000_000) ?? 1000,
@@ -144,6 +152,11 @@ const SCOPES_EXPECTED = 'scopes with spaces between, each 1-100 printable ASCII 
 function scopeNames(value: string): readonly string[] | null {
   const names = splitScopes(value);
   return names.length > 0 && names.every(isScope) ? [...new Set(names)] : null;
+}
+
+function claimAndValue(text: string): { name: string; value: string } | null {
+  const [, name, value] = /^([^=\s]+)=(\S+)$/.exec(text) ?? [];
+  return name === undefined || value === undefined ? null : { name, value };
 }
 
 const hostName = (value: string) => (/^[\w.:-]+$/.test(value) ? value : null);

@@ -22,6 +22,8 @@ export interface UserIdentity {
   readonly actor: string;
   /** The scopes that the person may give to a key; null: any. */
   readonly grantable: readonly string[] | null;
+  /** Whether the token has the claim of ADMIN_CLAIM. */
+  readonly isAdmin: boolean;
 }
 
 /** What the guard adds. */

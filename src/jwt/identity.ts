@@ -12,6 +12,8 @@ export interface IdentityClaims {
   readonly owner: string;
   /** Null: anybody may grant anything. */
   readonly scope: string | null;
+  /** The claim that admins have, and its value; null: nobody is one. */
+  readonly admin: { readonly name: string; readonly value: string } | null;
 }
 
 export const SUBJECT_CHARS_MAX = 255; // the limit of OpenID Connect Core §2
@@ -25,7 +27,8 @@ export function identityOf(claims: JsonObject, names: IdentityClaims): Result<Us
   const subject = subjectIn(claims, names.owner); // without a fallback: to whom would the keys belong tomorrow?
   if (!subject.ok) return subject;
   const grantable = names.scope === null ? null : scopesIn(claims[names.scope]);
-  return ok({ subject: subject.value, actor: actor.value, grantable });
+  const isAdmin = names.admin !== null && textsIn(claims[names.admin.name]).includes(names.admin.value);
+  return ok({ subject: subject.value, actor: actor.value, grantable, isAdmin });
 }
 
 function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
@@ -35,9 +38,11 @@ function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
   return err({ code: 'invalid_token', reason });
 }
 
-/** The scopes of a claim: text with spaces between, or a list of text. Anything else grants nothing. */
-function scopesIn(claim: unknown): readonly string[] {
+/** The scopes of a claim. What is no scope grants nothing. */
+const scopesIn = (claim: unknown): readonly string[] => textsIn(claim).filter(isScope);
+
+/** The texts of a claim: text with spaces between, or a list of text. Anything else has none. */
+function textsIn(claim: unknown): readonly string[] {
   const texts: unknown = typeof claim === 'string' ? splitScopes(claim) : claim;
-  const isList = Array.isArray(texts) && texts.every((text) => typeof text === 'string');
-  return isList ? texts.filter(isScope) : [];
+  return Array.isArray(texts) && texts.every((text) => typeof text === 'string') ? texts : [];
 }

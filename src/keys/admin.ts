@@ -2,9 +2,15 @@
 // admin tools go through here. Everything that may touch many keys goes a batch at a time, so that nobody waits for it.
 
 import { ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
 import type { StoreUnavailable } from '../problem.ts';
-import type { Origin } from './origin.ts';
+import { type Actor, actorFields } from './actor.ts';
+import type { LastUsed } from './last-used.ts';
+import type { OwnKey } from './operations.ts';
+import type { Origin, OriginOf } from './origin.ts';
 import type { ApiKeyRecord, ListedKey, StoreResult } from './record.ts';
+import { rotationAt } from './rotation.ts';
 
 /** Which keys; those that fit all that is given. */
 export interface KeyFilter {
@@ -82,4 +88,54 @@ export async function revokeAll(
     after = batch.value.lastRow;
     onProgress(revoked);
   }
+}
+
+/** What an admin may do through tools. It makes no keys. */
+export interface AdminKeys {
+  /** A page of the keys of all owners, or of one, newest first; after the row that the page before ended with. */
+  page(owner: string | undefined, before: number): Promise<Result<AdminPage, StoreUnavailable>>;
+  /** How many it revoked. */
+  revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<Result<number, StoreUnavailable>>;
+}
+
+export interface AdminPage {
+  readonly keys: readonly OwnKey[];
+  /** Where the next page goes on; null: there is none. */
+  readonly next: number | null;
+}
+
+const PAGE_KEYS = 100;
+
+export interface AdminKeysOptions {
+  readonly store: AdminStore;
+  readonly lastUsed: LastUsed;
+  readonly originOf: OriginOf;
+  /** Makes a change known to this process before it is answered. */
+  readonly refresh: () => Promise<void>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export function createAdminKeys({ store, lastUsed, originOf, refresh, clock, log }: AdminKeysOptions): AdminKeys {
+  return {
+    async page(owner, before) {
+      const nowMs = clock.nowMs();
+      const page = await store.page({ owner }, nowMs, before, PAGE_KEYS);
+      if (!page.ok) return page;
+      const keys = page.value.map((key) => ({
+        ...key,
+        lastUsedAtMs: lastUsed.of(key),
+        rotation: rotationAt(key, nowMs),
+      }));
+      return ok({ keys, next: keys.length < PAGE_KEYS ? null : (page.value.at(-1)?.row ?? null) });
+    },
+
+    async revoke(actor, which) {
+      const revoked = await revokeAll(store, which, clock.nowMs(), originOf('tool', actor, actor.actor));
+      if (!revoked.ok) return revoked;
+      await refresh();
+      log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, count: revoked.value });
+      return revoked;
+    },
+  };
 }

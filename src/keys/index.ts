@@ -2,6 +2,7 @@
 
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
+import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
 import { type CheckBlock, createCheckBlock } from './blocks.ts';
 import { createFeed, type Feed } from './feed.ts';
 import type { KeyCeilings } from './grants.ts';
@@ -18,6 +19,7 @@ export interface KeyDomain {
   readonly verifier: Verifier;
   readonly feed: Feed;
   readonly checkBlock: CheckBlock;
+  readonly admin: AdminKeys;
   readonly revokeSecrets: RevokeSecrets;
   /** Reads the trail of changes. */
   readonly events: KeyStore['events'];
@@ -27,6 +29,7 @@ export interface KeyDomain {
 
 export function createKeyDomain(options: {
   store: KeyStore;
+  adminStore: AdminStore;
   clock: Clock;
   random: RandomBytes;
   sha256: Sha256;
@@ -50,6 +53,7 @@ export function createKeyDomain(options: {
     verifier,
     feed,
     checkBlock: createCheckBlock({ store: options.store, feed }),
+    admin: createAdminKeys({ ...options, store: options.adminStore, lastUsed, originOf, refresh }),
     events: options.store.events,
     revokeSecrets: createRevokeSecrets({ ...options, lookups, originOf, refresh, readWithinMs }),
     async stop() {

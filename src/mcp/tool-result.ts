@@ -23,6 +23,7 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   invalid_response: CODES.invalidParams,
   missing_token: 'tool',
   user_blocked: 'tool',
+  admin_required: 'tool',
   invalid_token: 'tool',
   missing_api_key: 'tool',
   invalid_api_key: 'tool',

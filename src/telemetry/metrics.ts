@@ -4,6 +4,7 @@
 // Names follow Prometheus' rules, and OpenTelemetry's conventions for MCP servers where there are some.
 
 import type { Guard } from '../guards/guard.ts';
+import type { AdminStore } from '../keys/admin.ts';
 import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/record.ts';
 import type { Verifier } from '../keys/verify.ts';
@@ -54,7 +55,7 @@ export interface Metrics {
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
   verify(verifier: Pick<Verifier, 'verify' | 'counts'>): Verifier['verify'];
   /** Times every question to the store. */
-  store<S extends KeyStore>(store: S): S;
+  store<S extends KeyStore | AdminStore>(store: S): S;
   /** What is read when the text is made. */
   addGauges(options: GaugeOptions): void;
   /** In Prometheus' text format. */

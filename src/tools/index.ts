@@ -1,5 +1,8 @@
 // The tools this server offers, in the order clients see them.
 
+import type { AdminKeys } from '../keys/admin.ts';
+import { adminListKeys } from './admin-list-keys.ts';
+import { adminRevokeKeys } from './admin-revoke-keys.ts';
 import type { Tool } from './core/tool.ts';
 import type { ToolDeps } from './core/toolbox.ts';
 import { createApiKey } from './create-api-key.ts';
@@ -25,6 +28,14 @@ export const RESERVED_NAMES: readonly string[] = [
   'admin_revoke_keys',
 ];
 
-/** `sample`: with the tool that gives out sample data. */
-export const createTools = (deps: ToolDeps, sample = true): readonly Tool[] =>
-  OFFERED.filter((make) => sample || make !== getData).map((make) => make(deps));
+export interface OfferedTools {
+  /** With the tool that gives out sample data; true unless given. */
+  readonly sample?: boolean;
+  /** What the tools for admins do; without it there are none. */
+  readonly admin?: AdminKeys | null;
+}
+
+export const createTools = (deps: ToolDeps, { sample = true, admin }: OfferedTools = {}): readonly Tool[] => [
+  ...OFFERED.filter((make) => sample || make !== getData).map((make) => make(deps)),
+  ...(admin ? [adminListKeys(deps, admin), adminRevokeKeys(deps, admin)] : []),
+];

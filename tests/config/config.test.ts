@@ -32,7 +32,7 @@ test('with nothing set every default holds', () => {
     keyReveal: 'result',
     jwtIssuer: null,
     jwtAudience: null,
-    jwtClaims: { owner: 'sub', scope: null },
+    jwtClaims: { owner: 'sub', scope: null, admin: null },
     authorizationServer: null,
     mcpAuth: 'lazy',
     rateLimit: { requests: 1000, windowMs: 3_600_000 },

@@ -47,6 +47,7 @@ export const verb: Verb = {
           throw new CommandError(input.error.issues.map(({ path, message }) => `${path}: ${message}`).join('\n'), 2);
         const domain = createKeyDomain({
           store,
+          adminStore: store.admin,
           clock: systemClock,
           random: systemRandom,
           sha256,

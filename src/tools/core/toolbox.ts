@@ -1,6 +1,7 @@
 // What tools are made with: the guards, ready to use, and the key domain.
 
-import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
+import { adminGuard } from '../../guards/admin.ts';
+import { apiKeyGuard, type CallIds, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
 import { type Guard, sequence } from '../../guards/guard.ts';
 import { type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
@@ -21,6 +22,8 @@ export interface ToolDeps {
   readonly guards: {
     /** A signed-in person: adds `auth`, with the owner of the keys, the person, and what the person may grant. */
     readonly userJwt: Guard<Call, UserAuth>;
+    /** Only admins (ADMIN_CLAIM); comes after `userJwt`. */
+    readonly admin: Guard<CallIds & UserAuth>;
     /** A program with an API key, within the configured rate limit: adds `auth` with the key's identity and scopes. */
     readonly apiKey: Guard<Call, KeyAuth>;
     /** Every scope named must be held; comes after `apiKey`. */
@@ -104,6 +107,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
   return {
     guards: {
       userJwt: observeGuard(userJwtGuard(verifyUserJwt, checkBlock, log)),
+      admin: observeGuard(adminGuard(log)),
       apiKey: observeGuard(sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey)),
       scopes: (...required) => observeGuard(scopes(...required)),
       rateLimit({ requests, window, key }) {

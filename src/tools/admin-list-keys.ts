@@ -1,0 +1,41 @@
+// The tool by which an admin sees the keys of all owners.
+
+import * as v from 'valibot';
+import { sequence } from '../guards/guard.ts';
+import { type AdminKeys, LAST_ROW } from '../keys/admin.ts';
+import { err, ok } from '../lib/result.ts';
+import { text } from './core/schema.ts';
+import { defineTool } from './core/tool.ts';
+import type { ToolDeps } from './core/toolbox.ts';
+import { listedKey, listedKeyFields } from './listed-key.ts';
+
+const CURSOR = /^[1-9]\d{0,15}$/;
+
+export const adminListKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
+  defineTool(sequence(guards.userJwt, guards.admin), {
+    name: 'admin_list_keys',
+    title: 'List the keys of all owners',
+    description:
+      'Lists API keys of all owners, or of one, newest first, 100 a page: give `nextCursor` as `cursor` for the next page. For admins only. The keys themselves are never shown.',
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({
+      owner: v.optional(v.pipe(text(1, 255), v.description('Only keys of this owner.'))),
+      cursor: v.optional(v.pipe(v.string(), v.description('The `nextCursor` of the page before.'))),
+    }),
+    output: v.strictObject({
+      keys: v.array(v.strictObject({ owner: v.string(), ...listedKeyFields })),
+      nextCursor: v.optional(v.string()),
+    }),
+    async run({ owner, cursor }) {
+      if (cursor !== undefined && !CURSOR.test(cursor)) {
+        return err({ code: 'invalid_input', issues: [{ path: 'cursor', message: 'Expected a nextCursor' }] });
+      }
+      const page = await admin.page(owner, cursor === undefined ? LAST_ROW : Number(cursor));
+      if (!page.ok) return page;
+      const { keys, next } = page.value;
+      return ok({
+        keys: keys.map((key) => ({ owner: key.userId, ...listedKey(key) })),
+        ...(next !== null && { nextCursor: String(next) }),
+      });
+    },
+  });

@@ -1,0 +1,40 @@
+// The tool by which an admin ends keys of anybody.
+
+import * as v from 'valibot';
+import { sequence } from '../guards/guard.ts';
+import { actorOf } from '../guards/user-jwt.ts';
+import type { AdminKeys } from '../keys/admin.ts';
+import { err, ok } from '../lib/result.ts';
+import { text } from './core/schema.ts';
+import { defineTool } from './core/tool.ts';
+import type { ToolDeps } from './core/toolbox.ts';
+
+const KEY_IDS_MAX = 100;
+
+export const adminRevokeKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
+  defineTool(sequence(guards.userJwt, guards.admin), {
+    name: 'admin_revoke_keys',
+    title: 'Revoke keys of any owner',
+    description:
+      'Revokes all active API keys of an owner, or those with the given ids: they stop working at once. For admins only. Give either `owner` or `keyIds`.',
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({
+      owner: v.optional(v.pipe(text(1, 255), v.description('All keys of this owner.'))),
+      keyIds: v.optional(
+        v.pipe(
+          v.array(text(1, 200)),
+          v.minLength(1, 'Expected at least 1 id'),
+          v.maxLength(KEY_IDS_MAX, `Expected at most ${KEY_IDS_MAX} ids`),
+          v.description('The keys with these ids; unknown ones are passed over.'),
+        ),
+      ),
+    }),
+    output: v.strictObject({ revoked: v.pipe(v.number(), v.integer(), v.description('How many keys it revoked.')) }),
+    async run({ owner, keyIds: ids }, call) {
+      if ((owner === undefined) === (ids === undefined)) {
+        return err({ code: 'invalid_input', issues: [{ path: '', message: 'Expected either owner or keyIds' }] });
+      }
+      const revoked = await admin.revoke(actorOf(call), { owner, ids });
+      return revoked.ok ? ok({ revoked: revoked.value }) : revoked;
+    },
+  });

@@ -1,0 +1,100 @@
+// The tools for admins: who may call them, what they list, what they revoke, and what the trail says of it.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+let app: TestApp;
+let admin: Record<string, string>;
+beforeAll(async () => {
+  app = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+  admin = await withRoles(['other', 'keys-admin']);
+});
+afterAll(() => app.close());
+
+const withRoles = async (roles: unknown) => ({ authorization: `Bearer ${await app.token('root', { roles })}` });
+const list = (input: object = {}, headers = admin) => app.call('admin_list_keys', input, headers);
+const revoke = (input: object, headers = admin) => app.call('admin_revoke_keys', input, headers);
+
+describe('who may call them', () => {
+  test('without ADMIN_CLAIM they are not there', async () => {
+    await using other = await createTestApp();
+    expect((await other.call('admin_list_keys', {}, await bearer(other, 'root'))).status).toBe(404);
+  });
+
+  test.each([[['keys-admin']], ['keys-admin'], ['reader keys-admin']])('%j is an admin', async (roles) => {
+    expect((await list({}, await withRoles(roles))).status).toBe(200);
+  });
+
+  test.each([[undefined], [['admin']], ['keys-admin2'], [['keys-admin', 1]], [true], [{ 'keys-admin': 1 }]])(
+    '%j is none',
+    async (roles) => {
+      const headers = await withRoles(roles);
+      for (const answer of [await list({}, headers), await revoke({ owner: 'alice' }, headers)]) {
+        expect(answer).toMatchObject({ status: 403, body: { code: 'admin_required' } });
+      }
+    },
+  );
+
+  test('an API key is none, whatever its scopes and owner', async () => {
+    const { key } = await app.createKey('root', { scopes: ['keys-admin'] });
+    expect((await list({}, { authorization: `Bearer ${key}` })).body).toMatchObject({ code: 'invalid_token' });
+  });
+});
+
+test('lists the keys of all owners or of one, newest first, 100 a page, each once', async () => {
+  const ids: string[] = [];
+  for (let count = 0; count < 201; count += 1) ids.push((await app.createKey(`owner ${count % 2}`)).id);
+  const seen: { id: string; owner: string }[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const { body } = await list({ ...(cursor && { cursor }) });
+    seen.push(...body.keys);
+    cursor = body.nextCursor;
+    if (cursor === undefined) break;
+    expect(body.keys).toHaveLength(100);
+  }
+  const listed = seen.filter(({ owner }) => owner.startsWith('owner ')).map(({ id }) => id);
+  expect(listed).toEqual(ids.toReversed());
+  const { body } = await list({ owner: 'owner 1' });
+  expect(body.keys).toHaveLength(100);
+  expect(new Set(body.keys.map(({ owner }: { owner: string }) => owner))).toEqual(new Set(['owner 1']));
+  expect(body.keys[0]).toMatchObject({ id: ids[199], active: true, scopes: ['read'], fingerprint: expect.any(String) });
+});
+
+test.each([['x'], ['0'], ['-1'], ['1e3'], ['']])('the cursor %j is bad input', async (cursor) => {
+  expect((await list({ cursor })).body).toMatchObject({ code: 'invalid_input', issues: [{ path: 'cursor' }] });
+});
+
+test('revokes all keys of an owner, at once, and leaves an event with the admin for each', async () => {
+  const keys = [await app.createKey('mallory'), await app.createKey('mallory')];
+  const other = await app.createKey('nora');
+  expect((await app.useKey(keys[0]?.key ?? '')).status).toBe(200);
+  expect((await revoke({ owner: 'mallory' })).body).toEqual({ revoked: 2 });
+  for (const { key } of keys) expect((await app.useKey(key)).status).toBe(401);
+  expect((await app.useKey(other.key)).status).toBe(200);
+  expect((await revoke({ owner: 'mallory' })).body).toEqual({ revoked: 0 });
+  const events = await app.service.keyDomain.events({ afterSeq: null, limit: 10, owner: 'mallory' });
+  if (!events.ok) throw new Error(events.error.reason);
+  expect(events.value.slice(-2)).toMatchObject([
+    { kind: 'revoked', how: 'tool', actor: 'root' },
+    { kind: 'revoked', how: 'tool', actor: 'root' },
+  ]);
+});
+
+test('revokes keys by id, of whatever owner, and passes over unknown ones', async () => {
+  const [one, two] = [await app.createKey('olga'), await app.createKey('paul')];
+  const keyIds = [one.id, two.id, 'f'.repeat(32), 'no id'];
+  expect((await revoke({ keyIds })).body).toEqual({ revoked: 2 });
+  expect((await app.useKey(two.key)).status).toBe(401);
+});
+
+test.each([
+  {},
+  { owner: 'a', keyIds: ['b'] },
+  { keyIds: [] },
+  { keyIds: Array.from({ length: 101 }, () => 'x') },
+  { all: true },
+])('%j is bad input, and changes nothing', async (input) => {
+  const { key } = await app.createKey('quinn');
+  expect(await revoke(input)).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
+  expect((await app.useKey(key)).status).toBe(200);
+});
