@@ -95,6 +95,8 @@ test('the example tools, put where the documents say, compile and answer', async
   writeFileSync(join(root, 'tools/_page.ts'), `import type { Resource } from 'mcp-key-server';\n${page}`);
 
   writeFileSync(join(root, 'tools/shop-hours.ts'), TOOLS_README.codeBlock('Settings', 'ts'));
+  writeFileSync(join(root, 'tools/close-order.ts'), TOOLS_README.codeBlock('Asking', 'ts'));
+  writeFileSync(join(root, 'tools/plan-visit.ts'), TOOLS_README.codeBlock('Prompts', 'ts'));
 
   const checked = await run([join(ROOT, 'node_modules/.bin/tsc'), '--noEmit'], { cwd: root });
   expect(checked).toEqual({ code: 0, stdout: '', stderr: '' });

@@ -58,14 +58,12 @@ const NO_COMPLETION = membersOf({ completion: { values: [], total: 0, hasMore: f
 const ERA_FACTS = {
   legacy: {
     members: '',
-    inputRequiredMembers: '',
     listMembers: '',
     unknownMethodStatus: 200,
     resourceNotFound: CODES.resourceNotFound,
   },
   modern: {
     members: MODERN_MEMBERS,
-    inputRequiredMembers: modernMembers('input_required'),
     listMembers: `${MODERN_MEMBERS}"ttlMs":${CACHE_MS},"cacheScope":"public",`,
     unknownMethodStatus: 404,
     resourceNotFound: CODES.invalidParams,
@@ -148,22 +146,19 @@ export function createMethods(options: MethodsOptions): Methods {
   };
 
   const noCompletion: Method = (_params, { era }) => result(`${ERA_FACTS[era].members}${NO_COMPLETION}`);
-  const common: readonly (readonly [string, Method])[] = [
+  const common: [string, Method][] = [
     ['tools/list', list(toolsJson)],
     ['tools/call', callTool],
     ['resources/list', list(resourcesJson)],
     ['resources/templates/list', list(templatesJson)],
     ['resources/read', readResource],
-    ...(capabilities.prompts
-      ? ([
-          ['prompts/list', list(promptsJson)],
-          ['prompts/get', getPrompt(prompts, requestStates)],
-        ] as const)
-      : []),
-    ...(capabilities.completions
-      ? ([['completion/complete', completeArgument(prompts, resourceTemplates, noCompletion)]] as const)
-      : []),
   ];
+  if (capabilities.prompts) {
+    common.push(['prompts/list', list(promptsJson)], ['prompts/get', getPrompt(prompts, requestStates)]);
+  }
+  if (capabilities.completions) {
+    common.push(['completion/complete', completeArgument(prompts, resourceTemplates, noCompletion)]);
+  }
   const methods: Readonly<Record<Era, ReadonlyMap<string, Method>>> = {
     legacy: new Map([...common, ['initialize', initialize], ['ping', () => result('')]]),
     modern: new Map([...common, ['server/discover', () => result(ERA_FACTS.modern.listMembers + discovered)]]),
@@ -181,8 +176,8 @@ export function createMethods(options: MethodsOptions): Methods {
 
 /** The members that the era adds to every result. `meta`: more members of `_meta`. */
 function eraMembers(era: Era, type: ResultType, meta: string | undefined): string {
-  if (meta === undefined) return ERA_FACTS[era][type === 'complete' ? 'members' : 'inputRequiredMembers'];
-  return era === 'modern' ? modernMembers(type, meta) : `"_meta":{${meta}},`;
+  if (era === 'legacy') return meta === undefined ? '' : `"_meta":{${meta}},`;
+  return type === 'complete' && meta === undefined ? MODERN_MEMBERS : modernMembers(type, meta);
 }
 
 const contentsOf = (

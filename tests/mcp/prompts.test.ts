@@ -180,6 +180,19 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
   });
 });
 
+test('an argument that nothing completes has no suggestions, whatever its name', async () => {
+  await using app = await serve(() => [
+    definePrompt(anyone, {
+      ...facts('visit'),
+      arguments: v.strictObject({ city: v.string(), toString: v.string() } as Record<string, v.GenericSchema<string>>),
+      run: () => says(''),
+      complete: { city: () => ok(CITIES) },
+    }),
+  ]);
+  const { result } = (await post(app, request('completion/complete', complete('toString', '')))).body;
+  expect(result.completion).toEqual({ values: [], total: 0, hasMore: false });
+});
+
 test('completions beyond the hundredth are counted, not sent', async () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => `value ${index}`);
   await using app = await serve(() => [

@@ -87,6 +87,7 @@ function completion<Added extends object>(
   listed: readonly PromptArgument[],
   complete: Readonly<Record<string, Complete<Added> | undefined>>,
 ): Operation {
+  const completers = new Map(Object.entries(complete));
   const given = v.optional(v.record(v.string(), v.string()), {});
   const input = v.object({
     argument: v.object({ name: v.picklist(listed.map(({ name }) => name)), value: v.string() }),
@@ -97,7 +98,7 @@ function completion<Added extends object>(
     kind: 'completion',
     parse: parserOf(input),
     run: ({ argument, context: { arguments: given } }: v.InferOutput<typeof input>, call) =>
-      complete[argument.name]?.(argument.value, Object.assign(call, { given })) ?? ok(NONE),
+      completers.get(argument.name)?.(argument.value, Object.assign(call, { given })) ?? ok(NONE),
     encode: (found) => ({ json: completionJson(found) }),
   });
 }
