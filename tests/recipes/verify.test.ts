@@ -78,6 +78,14 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
       }
     });
 
+    test('what the service itself answers comes through', async () => {
+      const { key } = await makeKey(keys.url);
+      for (const status of [201, 401, 403, 429, 500, 503]) {
+        const path = `/orders?status=${status}`;
+        expect(await ask({ 'x-api-key': key }, {}, path)).toMatchObject({ status, reached: [{ path }] });
+      }
+    });
+
     test('no key, a wrong one: 401, and the service hears nothing', async () => {
       for (const headers of [{}, { 'x-api-key': 'wrong' }, { 'x-api-key': `sk_test_${'0'.repeat(64)}` }]) {
         const { status, response, reached } = await ask(headers as Record<string, string>);

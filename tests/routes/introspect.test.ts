@@ -335,7 +335,8 @@ describe('clients that others wrote', () => {
     const client = { client_id: service.id };
     expect(await asked(client, auth(service.key), key)).toMatchObject({ active: true, sub: 'alice', client_id: id });
     expect(await asked(client, auth(service.key), UNKNOWN)).toEqual(INACTIVE);
-    expect(asked(client, auth(UNKNOWN), key)).rejects.toThrow();
+    const refused = await asked(client, auth(UNKNOWN), key).catch((error) => error);
+    expect(refused).toMatchObject({ status: 401 });
   });
 
   // fastmcp/server/auth/providers/introspection.py: httpx posts these fields, in this order, with these headers.

@@ -1,4 +1,4 @@
-// A service that says what it was sent, and remembers it.
+// A service that says what it was sent, and remembers it. With `?status=500` it says so with that status.
 
 export interface Echoed {
   readonly method: string;
@@ -19,11 +19,11 @@ export function startEcho(): EchoService {
     hostname: '127.0.0.1',
     port: 0,
     async fetch(request) {
-      const { pathname, search } = new URL(request.url);
+      const { pathname, search, searchParams } = new URL(request.url);
       const headers = Object.fromEntries(request.headers);
       const echoed = { method: request.method, path: pathname + search, headers, body: await request.text() };
       requests.push(echoed);
-      return Response.json(echoed);
+      return Response.json(echoed, { status: Number(searchParams.get('status') ?? 200) });
     },
   });
   return { url: server.url.origin, requests, [Symbol.dispose]: () => void server.stop(true) };
