@@ -1,7 +1,7 @@
 // The executable, alone in a folder: it serves with a tools folder, in all three store modes, and mints tokens.
 
 import { beforeAll, expect, test } from 'bun:test';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
 import { output } from '../support/command.ts';
@@ -54,6 +54,22 @@ test('on a file of its own, with nothing configured, and a token that it mints',
   expect(await (await fetch(`${server.url}/widgets/preview`)).text()).toContain('api-key-created');
   expect(readdirSync(folder).sort()).toEqual(['data', 'server', 'tools']);
   expect(await server.stop()).toBe(0);
+});
+
+test('with its command for the operator, on a file and on a remote database, where a backup is a file', async () => {
+  const folder = folderWithTool();
+  await using sqld = await startSqld();
+  for (const database of [{}, sqld.env]) {
+    const env = { JWT_SECRET: TEST_SECRET, ...database };
+    const keys = (...args: string[]) => output([join(folder, 'server'), 'keys', ...args], { cwd: folder, env });
+    await using server = await start(folder, env);
+    const key = await keys('create', '--user', 'alice', '--name', 'n', '--scope', 'read:orders', '--days', '1');
+    expect((await callOver(server.url, 'list_orders', {}, { 'x-api-key': key.trim() })).body.owner).toBe('alice');
+    expect(JSON.parse(await keys('list', '--json'))).toMatchObject({ owner: 'alice', name: 'n' });
+    const backup = join(temporaryFolder(), 'backup.db');
+    await keys('backup', backup);
+    expect(readFileSync(backup).subarray(0, 15).toString()).toBe('SQLite format 3');
+  }
 });
 
 test('on a remote database, and on a replica of it', async () => {
