@@ -26,6 +26,7 @@ import { createSessions } from './mcp/sessions.ts';
 import { createRoutes } from './routes/index.ts';
 import { openStore, prepareDataFolder, type Store } from './store/open.ts';
 import { createAccessLog } from './telemetry/access-log.ts';
+import { createExpiring } from './telemetry/expiring.ts';
 import { createMetrics, type Metrics, type ProcessUsage } from './telemetry/metrics.ts';
 import { createConfirm } from './tools/core/confirm.ts';
 import type { Prompt } from './tools/core/prompt.ts';
@@ -212,7 +213,8 @@ function createApp(parts: AppParts): App {
   const confirm = createConfirm(keyDomain, log);
   const sendBudget = createSendBudget(clock, log);
   const sessions = createSessions(random);
-  metrics?.addGauges({ ...parts, feed, lagMaxMs: config.revocationLagMaxMs, sessions: () => sessions.count });
+  const expiring = createExpiring(parts.store.admin, clock);
+  metrics?.addGauges({ ...parts, feed, lagMaxMs: config.revocationLagMaxMs, sessions: () => sessions.count, expiring });
   const routes = createRoutes({
     ...parts,
     revokeSecrets: keyDomain.revokeSecrets,

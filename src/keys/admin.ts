@@ -41,6 +41,8 @@ export interface AdminStore {
   /** The newest keys that were made before the one in row `before`, newest first. */
   page(filter: KeyFilter, nowMs: number, before: number, limit: number): StoreResult<readonly PlacedKey[]>;
   find(name: KeyName): StoreResult<readonly ListedKey[]>;
+  /** How many usable keys expire by then; a large number is cut at `COUNTED_MAX`. */
+  countExpiring(nowMs: number, byMs: number): StoreResult<number>;
   /** How many active keys fit. */
   countActive(filter: KeyFilter, nowMs: number): StoreResult<number>;
   /** Revokes the first active keys after row `after` that fit, and says how far it came; null: there were none. */
@@ -66,6 +68,9 @@ export interface ImportedBatch {
   /** Those that were there already. */
   readonly known: number;
 }
+
+/** Counting goes no further: nobody acts differently on more. */
+export const COUNTED_MAX = 100_000;
 
 /** Before all keys, and after all of them, as rows. */
 const FIRST_ROW = 0;

@@ -1,7 +1,7 @@
 // The queries of an operator: AdminStore over a Database. Their filters may fit any key, so they read the table in the
 // order of creation, a batch at a time.
 
-import type { AdminStore, KeyFilter, KeyName } from '../keys/admin.ts';
+import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../keys/admin.ts';
 import { ok } from '../lib/result.ts';
 import type { Database, DbResult, Row, Statement } from './database.ts';
 import { listedOf } from './key-store.ts';
@@ -30,6 +30,9 @@ function conditionOf(filter: KeyFilter, nowMs: number): { readonly sql: string; 
   if (expiresByMs !== undefined) parts.push([`${USABLE} AND k.expires_at_ms <= ?`, nowMs, expiresByMs]);
   return { sql: parts.map(([sql]) => sql).join(' AND '), args: parts.flatMap(([, ...args]) => args) };
 }
+
+const EXPIRING = `SELECT count(*) AS count FROM (SELECT 1 FROM api_keys
+WHERE active = 1 AND expires_at_ms IS NOT NULL AND expires_at_ms BETWEEN ? AND ? LIMIT ${COUNTED_MAX})`;
 
 const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING owner`;
 const UNBLOCK = 'UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 RETURNING owner';
@@ -71,6 +74,11 @@ export function createAdminStore(db: Database): AdminStore {
     find(name) {
       const [sql, ...args] = namedBy(name);
       return listed(`${LISTED} WHERE ${sql} LIMIT 10`, args);
+    },
+
+    async countExpiring(nowMs, byMs) {
+      const rows = await db.read({ sql: EXPIRING, args: [nowMs, byMs] });
+      return rows.ok ? ok(countOf(rows.value)) : rows;
     },
 
     async countActive(filter, nowMs) {

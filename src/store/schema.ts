@@ -4,6 +4,7 @@ import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
 import migration0002 from '../../db/0002_key_uses.sql' with { type: 'text' };
 import migration0003 from '../../db/0003_changes_by_key.sql' with { type: 'text' };
 import migration0004 from '../../db/0004_rotation_and_events.sql' with { type: 'text' };
+import migration0005 from '../../db/0005_expiring.sql' with { type: 'text' };
 import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
@@ -12,6 +13,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0002_key_uses', sql: migration0002 },
   { name: '0003_changes_by_key', sql: migration0003 },
   { name: '0004_rotation_and_events', sql: migration0004 },
+  { name: '0005_expiring', sql: migration0005 },
 ];
 
 // Without the tables of SQLite, the driver and the database server, which an empty database may have too.

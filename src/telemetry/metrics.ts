@@ -25,6 +25,8 @@ export type Transport = 'rest' | 'http' | 'sse';
 const OPERATION_BUCKETS_S = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60];
 const STORE_BUCKETS_S = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 
+const EXPIRING_DAYS = [1, 7, 30];
+
 /** Any tool or method that the server doesn't have. */
 const OTHER = 'other';
 
@@ -42,6 +44,8 @@ export interface ProcessUsage {
 }
 
 export interface GaugeOptions {
+  /** How many keys expire within so many days; undefined while that is not known. */
+  readonly expiring: (days: number) => Awaitable<number | undefined>;
   readonly feed: Feed;
   readonly lagMaxMs: number;
   readonly sessions: () => number;
@@ -157,7 +161,7 @@ export function createMetrics(clock: Clock): Metrics {
       return Object.fromEntries(timed) as typeof store;
     },
 
-    addGauges({ feed, lagMaxMs, sessions, usage }) {
+    addGauges({ feed, lagMaxMs, sessions, expiring, usage }) {
       registry.gauge(
         'mcp_keys_feed_lag_seconds',
         'Age of what this process knows of revocations elsewhere; 0 while it is idle, and verifies nothing from memory.',
@@ -168,6 +172,15 @@ export function createMetrics(clock: Clock): Metrics {
         [[], lagMaxMs / 1000],
       ]);
       registry.gauge('mcp_server_sessions', 'Open sessions of /sse.', [], () => [[[], sessions()]]);
+      registry.gauge(
+        'mcp_keys_expiring',
+        'Usable keys that expire within a time, 100000 at most.',
+        ['within'],
+        async () => {
+          const counts = await Promise.all(EXPIRING_DAYS.map(async (days) => [days, await expiring(days)] as const));
+          return counts.flatMap(([days, count]) => (count === undefined ? [] : [[[`${days}d`], count] as const]));
+        },
+      );
       registry.gauge('mcp_server_build_info', 'Always 1; its label is the version.', ['version'], () => [
         [[SERVER_VERSION], 1],
       ]);

@@ -133,6 +133,24 @@ test('the lag beside its bound: 0 while nobody verifies, then the age of the las
   expect(await lagOf()).toBe(0);
 });
 
+test('keys that expire soon are counted, once a minute', async () => {
+  await using expiring = await createTestApp({ env: METRICS });
+  const counts = async () => {
+    const metrics = await scrape(expiring);
+    return ['1d', '7d', '30d'].map((within) => metrics.get(`mcp_keys_expiring{within="${within}"}`));
+  };
+  for (const expiresInDays of [0.5, 6.9, 7.1, 29, 31, undefined]) await expiring.createKey('alice', { expiresInDays });
+  const { id } = await expiring.createKey('alice', { expiresInDays: 1 });
+  await expiring.call('revoke_api_key', { keyId: id }, await bearer(expiring, 'alice'));
+  expect(await counts()).toEqual([1, 2, 4]);
+  await expiring.createKey('alice', { expiresInDays: 0.5 });
+  expect(await counts()).toEqual([1, 2, 4]);
+  expiring.clock.advance(60_000);
+  expect(await counts()).toEqual([2, 3, 5]);
+  expiring.clock.advance(86_400_000);
+  expect(await counts()).toEqual([0, 2, 4]);
+});
+
 test('sessions, process and build', async () => {
   const before = (await scrape(app)).get('mcp_server_sessions') ?? 0;
   const session = await openSse(app);
