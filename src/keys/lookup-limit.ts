@@ -5,10 +5,12 @@
 // all others that came back (joint-reads.ts), once. There are places for more of those than a server can be asked for,
 // so whatever the flood is made of, an honest key from the same address gets in when it comes back.
 
-import type { Awaitable } from '../lib/result.ts';
+import { type Awaitable, err, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { sleep } from '../lib/timeout.ts';
 import { type Allowance, createTokenBuckets, tryTake } from '../lib/token-bucket.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
 import { createRefusalTimes } from './refusal-times.ts';
 
 /**
@@ -35,6 +37,16 @@ const WAIT_MS_MAX = 100;
 
 /** How the store may be asked for a key, if at all. */
 export type Admission = 'alone' | 'together' | 'refused';
+
+/** A source that is no address: a key that asks about others (Call.lookupSource). */
+const KEY_SOURCE = /^key (.+)$/;
+
+/** The refusal of a source that has used up its budget, and the line that names it. */
+export function tooManyUnknown(log: Log, source: string, retryAfterS: number): Result<never, Problem> {
+  const keyId = KEY_SOURCE.exec(source)?.[1];
+  log.warnThrottled('Too many unknown keys', source, keyId === undefined ? { address: source } : { keyId });
+  return err({ code: 'rate_limited', retryAfterS });
+}
 
 export interface LookupLimit {
   /** `alone`, now or after a short wait, takes one read out of the source's budget. */

@@ -8,7 +8,7 @@ import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import type { Caller } from './actor.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
-import type { LookupLimit } from './lookup-limit.ts';
+import { type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
 import type { OriginOf } from './origin.ts';
 import { fingerprintOf, type KeyStore, type PresentedKey, refusalAt } from './record.ts';
 
@@ -40,7 +40,7 @@ export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
     if (hashes.length === 0) return ok(undefined);
     const source = networkOf(caller.clientAddress());
     const waitS = lookups.takeAll(source, hashes.length);
-    if (waitS > 0) return err({ code: 'rate_limited', retryAfterS: waitS });
+    if (waitS > 0) return tooManyUnknown(log, source, waitS);
     const found = await store.findByHashes(hashes, readWithinMs);
     if (!found.ok) return unavailable(found.error, caller);
     const nowMs = clock.nowMs();

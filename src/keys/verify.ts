@@ -2,7 +2,7 @@
 
 import { networkOf } from '../lib/ip.ts';
 import { createLruCache } from '../lib/lru-cache.ts';
-import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
@@ -11,7 +11,7 @@ import type { Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
-import type { Admission, LookupLimit } from './lookup-limit.ts';
+import { type Admission, type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
 import type { OriginOf } from './origin.ts';
 import { type Found, fingerprintOf, type KeyStore, ownerIn, type PresentedKey, refusalAt } from './record.ts';
 
@@ -82,8 +82,6 @@ const FIRST_USE_UNKNOWN: Verified = {
   ok: false,
   error: { code: 'store_unavailable', reason: 'the first use of a secret could not be noted' },
 };
-
-const TOO_MANY_UNKNOWN: Result<never, Problem> = err({ code: 'rate_limited', retryAfterS: 1 });
 
 export interface Verifier {
   /**
@@ -250,7 +248,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     chain(budget.admit(network, keyHash), (admission) => readAdmitted(admission, keyHash, network));
 
   function readAdmitted(admission: Admission, keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> {
-    if (admission === 'refused') return tooManyUnknown(network);
+    if (admission === 'refused') return tooManyUnknown(log, network, 1);
     if (admission === 'alone' && pendingReads.has(keyHash)) budget.refund(network);
     return shared(keyHash, () =>
       admission === 'alone' ? readAlone(keyHash, network) : readTogether(keyHash, network),
@@ -292,12 +290,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
   async function readTogether(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
     const key = await joint.read(network, keyHash);
     if (key === null || !key.ok) budget.refuse(keyHash);
-    return key ?? tooManyUnknown(network);
-  }
-
-  function tooManyUnknown(network: string): typeof TOO_MANY_UNKNOWN {
-    log.warnThrottled('Too many unknown keys', network, { address: network });
-    return TOO_MANY_UNKNOWN;
+    return key ?? tooManyUnknown(log, network, 1);
   }
 
   function keep(keyHash: string, { record, position }: Found): FoundKey {

@@ -259,7 +259,7 @@ describe('bad requests', () => {
 
 describe('unknown tokens', () => {
   test('use up the budget of the calling key, and no other', async () => {
-    await using fresh = await createTestApp({ env: { LOG_LEVEL: 'error' } });
+    await using fresh = await createTestApp({ env: { LOG_LEVEL: 'warn' } });
     const [one, two] = await Promise.all([1, 2].map(() => fresh.createKey('operator', { scopes: ['introspect'] })));
     const caller = (of: typeof one) => ({ 'x-api-key': of?.key ?? '' });
     const never = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
@@ -271,6 +271,8 @@ describe('unknown tokens', () => {
     const refused = await ask(never(5000), caller(one), fresh);
     expectError(refused, 429, 'rate_limited');
     expect(refused.headers.get('retry-after')).toBe('1');
+    const line = (await fresh.log()).find(({ event }) => event === 'Too many unknown keys');
+    expect(line).toMatchObject({ level: 'warn', keyId: one?.id });
     expect((await ask(never(6000), caller(two), fresh)).body).toEqual(INACTIVE);
     expect((await fresh.useKey(never(7000))).status).toBe(401); // the address has its own
     const made = await fresh.createKey('alice');

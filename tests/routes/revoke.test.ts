@@ -146,6 +146,8 @@ test('unknown keys use up the budget of their address, good ones don’t; then 4
   const refused = await revoke(app, unknown(2000), made[0]);
   expect(refused).toMatchObject({ status: 429, body: { code: 'rate_limited' } });
   expect(refused.headers.get('retry-after')).toBe('1');
+  const line = (await app.log()).find(({ event }) => event === 'Too many unknown keys');
+  expect(line).toMatchObject({ level: 'warn', address: '127.0.0.1', suppressed: 0 });
   app.clock.advance(1000);
   expect(await statuses(app, made[0] as string)).toEqual([200]);
   expect((await revoke(app, made[0])).status).toBe(200);
