@@ -1,107 +1,34 @@
-// Tools that ask before they answer (2026-07-28, multi round-trip requests): rounds, responses, and the state that a
-// client carries from one to the next.
+// Tools that ask before they answer (2026-07-28, multi round-trip requests): rounds, responses, and who can be asked.
 
 import { describe, expect, test } from 'bun:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import * as v from 'valibot';
-import { err, ok } from '../../src/lib/result.ts';
-import { createRequestStates } from '../../src/mcp/request-state.ts';
+import { ok } from '../../src/lib/result.ts';
 import { definePrompt } from '../../src/tools/core/prompt.ts';
-import { form, roots, sample } from '../../src/tools/core/questions.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
-import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
-import { testClock } from '../support/clock.ts';
-import { call, eventReader, modern, openSse, post, postModern, postRaw } from '../support/mcp.ts';
-import { bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
-
-const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
-const ALL = { elicitation: {}, sampling: {}, roots: {} };
-const TTL_MS = 10 * 60 * 1000;
-
-const person = form(v.strictObject({ name: v.pipe(v.string(), v.minLength(2)), age: v.optional(v.number()) }));
-const color = form(v.strictObject({ color: v.picklist(['red', 'blue']) }));
-const haiku = sample({ messages: [{ role: 'user', content: { type: 'text', text: 'A haiku' } }], maxTokens: 50 });
-
-const input = v.strictObject({ title: v.optional(v.string()), city: v.optional(v.string()) });
-const output = v.strictObject({ answers: v.unknown() });
-
-/** Asks for a person; then for a color and a haiku at once. */
-const greet = ({ guards }: ToolDeps) =>
-  defineTool(guards.apiKey, {
-    ...facts('greet'),
-    input,
-    output,
-    run({ title = 'you' }, { ask }) {
-      const first = ask({ who: person(`Who are ${title}?`) });
-      if (!first.ok) return first;
-      const second = ask({ color: color('Which color?'), haiku });
-      if (!second.ok) return second;
-      return ok({ answers: { ...first.value, ...second.value } });
-    },
-  });
-
-/** Asks for a person once. */
-const ask = ({ guards }: ToolDeps, name = 'ask') =>
-  defineTool(guards.apiKey, {
-    ...facts(name),
-    input,
-    output,
-    run(_input, call) {
-      const asked = call.ask({ who: person('Who are you?') });
-      return asked.ok ? ok({ answers: asked.value }) : asked;
-    },
-  });
-
-const mine = ({ guards }: ToolDeps) =>
-  defineTool(guards.userJwt, {
-    ...facts('mine'),
-    input,
-    output,
-    run(_input, call) {
-      const asked = call.ask({ who: person('Who are you?') });
-      return asked.ok ? ok({ answers: asked.value }) : asked;
-    },
-  });
-
-/** Asks all there is at once, whoever calls. */
-const everything = defineTool(anyone, {
-  ...facts('everything'),
-  input: v.strictObject({}),
+import {
+  ALICE,
+  ALL,
+  accept,
+  BLUE,
+  CAPABILITIES,
+  everything,
+  HAIKU,
+  input,
+  keyOf,
   output,
-  run(_input, call) {
-    const asked = call.ask({ who: person('Who?'), haiku, roots });
-    return asked.ok ? ok({ answers: asked.value }) : asked;
-  },
-});
-
-const serve = (env = {}) =>
-  createTestApp({ env, tools: (deps) => [greet(deps), ask(deps), ask(deps, 'other'), mine(deps)] });
-
-const accept = (content: object) => ({ action: 'accept', content });
-const ALICE = accept({ name: 'Alice' });
-const BLUE = accept({ color: 'blue' });
-const HAIKU = { role: 'assistant', content: { type: 'text', text: 'An old pond' }, model: 'm' };
-
-interface Round {
-  readonly headers: Record<string, string>;
-  readonly capabilities?: object;
-  readonly params?: object;
-}
-
-/** One round of a call. */
-async function round(app: TestApp, name: string, { headers, capabilities = ALL, params = {} }: Round) {
-  const meta = { [CAPABILITIES]: capabilities };
-  const response = await postModern(app, 'tools/call', { name, arguments: {}, ...params }, { headers, meta });
-  const { result, error } = response.body;
-  return { ...response, result, error, state: result?.requestState as string };
-}
-
-const keyOf = async (app: TestApp, owner = 'alice') => ({ 'x-api-key': await insertKey(app, owner) });
+  payloadOf,
+  person,
+  round,
+  serveAsking,
+} from '../support/asking.ts';
+import { call, eventReader, modern, openSse, post, postModern, postRaw } from '../support/mcp.ts';
+import { createTestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 describe('rounds', () => {
   test('a call ends after several rounds of one or more questions', async () => {
-    await using app = await serve();
+    await using app = await serveAsking();
     const headers = await keyOf(app);
     const first = await round(app, 'greet', { headers });
     expect(first.status).toBe(200);
@@ -138,7 +65,7 @@ describe('rounds', () => {
   });
 
   test('only what is missing is asked again, and an answer of an earlier round stays', async () => {
-    await using app = await serve();
+    await using app = await serveAsking();
     const headers = await keyOf(app);
     const half = await round(app, 'greet', { headers, params: { inputResponses: { who: ALICE, color: BLUE } } });
     expect(Object.keys(half.result.inputRequests)).toEqual(['haiku']);
@@ -149,14 +76,14 @@ describe('rounds', () => {
   });
 
   test('responses without a state count', async () => {
-    await using app = await serve();
+    await using app = await serveAsking();
     const params = { inputResponses: { who: ALICE, color: BLUE, haiku: HAIKU } };
     const { result } = await round(app, 'greet', { headers: await keyOf(app), params });
     expect(result.structuredContent.answers.who).toEqual(ALICE);
   });
 
   test('responses that nobody asked for are ignored, and not carried on', async () => {
-    await using app = await serve();
+    await using app = await serveAsking();
     const nobodys = { unknown: accept({ x: 1 }), toString: ALICE, ['__proto__']: ALICE };
     const { result, state } = await round(app, 'greet', {
       headers: await keyOf(app),
@@ -167,7 +94,7 @@ describe('rounds', () => {
   });
 
   test.each(['decline', 'cancel'])('%s is an answer, with content or without', async (action) => {
-    await using app = await serve();
+    await using app = await serveAsking();
     const headers = await keyOf(app);
     for (const who of [{ action }, { action, content: { name: 7 } }]) {
       const { result } = await round(app, 'ask', { headers, params: { inputResponses: { who } } });
@@ -176,7 +103,7 @@ describe('rounds', () => {
   });
 
   test('every round counts against the rate limit, and passes the guards', async () => {
-    await using app = await serve({ RATE_LIMIT_REQUESTS: '2' });
+    await using app = await serveAsking({ RATE_LIMIT_REQUESTS: '2' });
     const headers = await keyOf(app);
     const first = await round(app, 'greet', { headers });
     const params = { inputResponses: { who: ALICE }, requestState: first.state };
@@ -268,109 +195,6 @@ describe('rounds', () => {
   });
 });
 
-const payloadOf = (state: string) =>
-  JSON.parse(atob((state.split('.')[0] ?? '').replace(/-/g, '+').replace(/_/g, '/')));
-
-describe('a state is refused with -32602, and the tool does not run', () => {
-  const good = { arguments: { city: 'Rome' }, inputResponses: { who: ALICE } };
-
-  test.each([
-    ['with a changed payload', (state: string) => state.replace(/^./, (first) => (first === 'e' ? 'f' : 'e'))],
-    ['with a changed signature', (state: string) => state.replace(/.$/, (last) => (last === '0' ? '1' : '0'))],
-    ['with a signature in capitals', (state: string) => state.replace(/\.\w+$/, (text) => text.toUpperCase())],
-    ['with something after it', (state: string) => `${state}-TAMPERED`],
-    ['without a signature', (state: string) => state.split('.')[0] ?? ''],
-    ['with padding', (state: string) => state.replace('.', '=.')],
-    ['that is empty', () => ''],
-    ['of another form', () => 'sk_test_secret'],
-    ['that is no string', () => 7 as unknown as string],
-    ['that is null', () => null as unknown as string],
-  ])('%s', async (_what, change) => {
-    await using app = await serve();
-    const headers = await keyOf(app);
-    const { state } = await round(app, 'ask', { headers, params: { arguments: { city: 'Rome' } } });
-    const params = { ...good, requestState: change(state) };
-    const { status, error } = await round(app, 'ask', { headers, params });
-    expect([status, error.code]).toEqual([200, -32602]);
-    expect(error.message).not.toContain('sk_test_secret');
-  });
-
-  test('of another caller, tool or input', async () => {
-    await using app = await serve();
-    const headers = await keyOf(app);
-    const { state: requestState } = await round(app, 'ask', { headers, params: { arguments: { city: 'Rome' } } });
-    const bob = await keyOf(app, 'bob');
-    const second = await keyOf(app); // a key is a caller, not its owner
-    const rounds = [
-      round(app, 'ask', { headers: bob, params: { ...good, requestState } }),
-      round(app, 'ask', { headers: second, params: { ...good, requestState } }),
-      round(app, 'other', { headers, params: { ...good, requestState } }),
-      round(app, 'ask', { headers, params: { ...good, arguments: { city: 'Bern' }, requestState } }),
-      round(app, 'ask', { headers, params: { ...good, arguments: { title: 'Rome' }, requestState } }),
-    ];
-    expect((await Promise.all(rounds)).map(({ error }) => error?.code)).toEqual(rounds.map(() => -32602));
-    const right = await round(app, 'ask', { headers, params: { ...good, requestState } });
-    expect(right.result.resultType).toBe('complete');
-  });
-
-  test('of another user; a newer token of the same user is fine', async () => {
-    await using app = await serve();
-    const { state } = await round(app, 'mine', { headers: await bearer(app, 'alice') });
-    const params = { inputResponses: { who: ALICE }, requestState: state };
-    expect((await round(app, 'mine', { headers: await bearer(app, 'bob'), params })).error.code).toBe(-32602);
-    app.clock.advance(1000);
-    const { result } = await round(app, 'mine', { headers: await bearer(app, 'alice'), params });
-    expect(result.structuredContent.answers).toEqual({ who: ALICE });
-  });
-
-  test('ten minutes old; until then it can be repeated', async () => {
-    await using app = await serve();
-    const headers = await keyOf(app);
-    const { state } = await round(app, 'ask', { headers });
-    const params = { inputResponses: { who: ALICE }, requestState: state };
-    const codes: unknown[] = [];
-    for (const afterMs of [0, TTL_MS - 1, 1]) {
-      app.clock.advance(afterMs);
-      const { result, error } = await round(app, 'ask', { headers, params });
-      codes.push(result?.resultType ?? error.code);
-    }
-    expect(codes).toEqual(['complete', 'complete', -32602]);
-  });
-});
-
-test('a state is of the input as it was sent, whatever the schema makes of it', async () => {
-  const day = v.pipe(
-    v.string(),
-    v.transform((text) => new Date(text)),
-  );
-  const dated = defineTool(anyone, {
-    ...facts('dated'),
-    input: v.strictObject({ day }),
-    output,
-    run({ day }, call) {
-      const asked = call.ask({ who: person('Who are you?') });
-      return asked.ok ? ok({ answers: day.toISOString().slice(0, 10) }) : asked;
-    },
-  });
-  await using app = await createTestApp({ tools: () => [dated] });
-  const { state } = await round(app, 'dated', { headers: {}, params: { arguments: { day: '2026-01-01' } } });
-  const answered = (day: string) =>
-    round(app, 'dated', {
-      headers: {},
-      params: { arguments: { day }, inputResponses: { who: ALICE }, requestState: state },
-    });
-  expect((await answered('2026-01-01')).result.structuredContent.answers).toBe('2026-01-01');
-  expect((await answered('2026-01-02')).error.code).toBe(-32602);
-});
-
-test('the order of the fields of an input does not matter', async () => {
-  await using app = await serve();
-  const headers = await keyOf(app);
-  const { state } = await round(app, 'ask', { headers, params: { arguments: { title: 'a', city: 'b' } } });
-  const params = { arguments: { city: 'b', title: 'a' }, inputResponses: { who: ALICE }, requestState: state };
-  expect((await round(app, 'ask', { headers, params })).result.resultType).toBe('complete');
-});
-
 describe('responses of a wrong form are -32602, and nothing of them is repeated', () => {
   test.each([
     ['a number', { who: 12345 }],
@@ -387,7 +211,7 @@ describe('responses of a wrong form are -32602, and nothing of them is repeated'
     ['that are null', null],
     ['that are a string', 'sk_test_secret'],
   ])('%s', async (_what, inputResponses) => {
-    await using app = await serve();
+    await using app = await serveAsking();
     const { status, error } = await round(app, 'ask', { headers: await keyOf(app), params: { inputResponses } });
     expect([status, error.code]).toEqual([200, -32602]);
     expect(JSON.stringify(error)).not.toContain('sk_test_secret');
@@ -397,13 +221,13 @@ describe('responses of a wrong form are -32602, and nothing of them is repeated'
     ['sampling without a model', { haiku: { role: 'assistant', content: { type: 'text', text: 'x' } } }],
     ['sampling with an unknown block', { haiku: { ...HAIKU, content: { type: 'video' } } }],
   ])('%s', async (_what, response) => {
-    await using app = await serve();
+    await using app = await serveAsking();
     const params = { inputResponses: { who: ALICE, color: BLUE, ...response } };
     expect((await round(app, 'greet', { headers: await keyOf(app), params })).error.code).toBe(-32602);
   });
 
   test('what is wrong is named by its question', async () => {
-    await using app = await serve();
+    await using app = await serveAsking();
     const params = { inputResponses: { who: accept({ name: 7 }) } };
     const { error } = await round(app, 'ask', { headers: await keyOf(app), params });
     expect(error.data.issues).toEqual([{ path: 'who.name', message: 'Expected string' }]);
@@ -411,7 +235,7 @@ describe('responses of a wrong form are -32602, and nothing of them is repeated'
 });
 
 test('what a response has beside the answer is not carried on, however deep it is', async () => {
-  await using app = await serve();
+  await using app = await serveAsking();
   const headers = await keyOf(app);
   const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
   const { body, headers: mirrored } = modern(
@@ -435,7 +259,7 @@ describe('all responses to a call together', () => {
     ['at the limit go on to the next round', 0, 'input_required'],
     ['above it are -32602', 1, -32602],
   ])('%s', async (_what, above, expected) => {
-    await using app = await serve();
+    await using app = await serveAsking();
     const overhead = JSON.stringify({ who: accept({ name: '' }) }).length;
     const name = 'x'.repeat(CHARS_MAX - overhead + above);
     const params = { inputResponses: { who: accept({ name }) } };
@@ -493,83 +317,5 @@ describe('who can be asked', () => {
     expect((await post(app, message)).body.result.structuredContent).toEqual({ answers });
     expect((await post(app, [message])).body[0].result.structuredContent).toEqual({ answers });
     await session.drop();
-  });
-});
-
-describe('a form that clients can not show is refused where it is made', () => {
-  test.each([
-    ['an object', v.strictObject({ a: v.string() })],
-    ['an array of strings', v.array(v.string())],
-    ['an array of objects', v.array(v.strictObject({}))],
-    ['a nullable', v.nullable(v.string())],
-    ['a union', v.union([v.string(), v.number()])],
-    ['a literal', v.literal('a')],
-  ])('%s', (_what, field) => {
-    expect(() => form(v.strictObject({ name: v.string(), field }))).toThrow(
-      'form: expected strings, numbers, booleans, picklists and arrays of picklists, got another type for "field"',
-    );
-  });
-
-  test('what they can show is what they are sent, without the keywords they do not know', () => {
-    const { params } = form(
-      v.strictObject({
-        name: v.pipe(v.string(), v.title('Name'), v.minLength(1), v.maxLength(9), v.regex(/^a/)),
-        mail: v.pipe(v.string(), v.email()),
-        id: v.optional(v.pipe(v.string(), v.uuid())),
-        count: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(5)), 2),
-        sure: v.boolean(),
-        size: v.picklist(['s', 'm']),
-        colors: v.pipe(v.array(v.picklist(['red', 'blue'])), v.minLength(1)),
-      }),
-    )('Fill in').request;
-    expect(params.requestedSchema).toEqual({
-      type: 'object',
-      properties: {
-        name: { type: 'string', title: 'Name', minLength: 1, maxLength: 9 },
-        mail: { type: 'string', format: 'email' },
-        id: { type: 'string' },
-        count: { type: 'integer', minimum: 1, maximum: 5, default: 2 },
-        sure: { type: 'boolean' },
-        size: { type: 'string', enum: ['s', 'm'] },
-        colors: { type: 'array', minItems: 1, items: { type: 'string', enum: ['red', 'blue'] } },
-      },
-      required: ['name', 'mail', 'sure', 'size', 'colors'],
-    });
-  });
-});
-
-describe('the secret that signs states', () => {
-  const states = (secret: string, clock = testClock()) =>
-    createRequestStates({ readSecret: async () => ok(secret), databaseId: () => 'd', clock });
-
-  test('is that of the database: another one opens nothing', async () => {
-    const sealed = await states('a').seal('subject', { who: ALICE });
-    if (!sealed.ok) throw new Error(sealed.error.code);
-    expect(await states('a').open('subject', sealed.value)).toEqual(ok({ who: ALICE }));
-    expect(await states('b').open('subject', sealed.value)).toEqual(err({ code: 'invalid_state' }));
-  });
-
-  test('is read once, again after a failure, and again when the database was replaced', async () => {
-    let reads = 0;
-    let databaseId = 'first';
-    const away = err({ code: 'store_unavailable', reason: 'away' } as const);
-    const { seal } = createRequestStates({
-      readSecret: async () => (reads++ === 0 ? away : ok(databaseId)),
-      databaseId: () => databaseId,
-      clock: testClock(),
-    });
-    expect(await seal('s', {})).toEqual(away);
-    const before = [await seal('s', {}), await seal('s', {})];
-    expect([reads, before[0]]).toEqual([2, before[1]]);
-    databaseId = 'second';
-    expect(await seal('s', {})).not.toEqual(before[0]);
-    expect(reads).toBe(3);
-  });
-
-  test('is not in a state, nor in the log', async () => {
-    await using app = await serve({ LOG_LEVEL: 'debug' });
-    const { state } = await round(app, 'ask', { headers: await keyOf(app) });
-    expect(Object.keys(payloadOf(state))).toEqual(['expiresAtMs', 'responses']);
-    expect(await app.logText()).not.toContain(state);
   });
 });
