@@ -184,6 +184,6 @@ describe('owners who are blocked', () => {
       { kind: 'unblocked', how: 'sql', owner: 'alice' },
     ]);
     app.clock.advance(1001);
-    expect((await app.useKey(key)).status).toBe(200); // whoever knows no owners passes over the announcement
+    expect((await app.useKey(key)).status).toBe(200);
   });
 });

@@ -12,6 +12,7 @@ import { startProxy } from '../support/proxy.ts';
 import { type Sqld, startSqld } from '../support/sqld.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { bearer, CALLER, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+import { killRounds } from './kill-rounds.ts';
 
 const HOUR_MS = 3_600_000;
 const NOW_MS = 1_000_000;
@@ -261,3 +262,9 @@ FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
     'deleted sql',
   ]);
 });
+
+test('a server that is killed 20 times while keys change: its trail is what was acknowledged, and nothing is half done', async () => {
+  const { acknowledged, faults } = await killRounds(20);
+  expect(faults).toEqual([]);
+  expect(acknowledged).toBeGreaterThan(100);
+}, 60_000);

@@ -1,9 +1,10 @@
-// The long forms of revocation.test.ts, faults.test.ts and replica.test.ts, with their figures on stdout.
+// The long forms of revocation.test.ts, faults.test.ts, replica.test.ts and rotation.test.ts, with their figures on stdout.
 
 import { describe, expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startFleet, useKey } from '../support/fleet.ts';
 import { EVENT_LOOP_PAUSE_MS_MAX, killedPrimary, oneFile } from './chaos-runs.ts';
+import { killRounds } from './kill-rounds.ts';
 import { FLEETS, revocationRound } from './revocation-rounds.ts';
 
 describe.each(Object.entries(FLEETS))('three servers %s', (name, modes) => {
@@ -47,6 +48,12 @@ test('a primary that is killed and restarted 20 times under load', async () => {
     expect(longestPausesMs[0]).toBeLessThan(EVENT_LOOP_PAUSE_MS_MAX);
     expect(rssMb).toBeLessThan(200);
   }
+});
+
+test('a server that is killed 200 times while keys change: its trail is what was acknowledged', async () => {
+  const run = await killRounds(200);
+  console.log('200 kills:', run.acknowledged, 'changes acknowledged');
+  expect(run.faults).toEqual([]);
 });
 
 test.each([2, 4])('%d servers on one file for five minutes', async (servers) => {

@@ -1,0 +1,73 @@
+// Rotation as programs live through it: under load, and with responses that get lost.
+
+import { describe, expect, test } from 'bun:test';
+import { bearer, createTestApp } from '../support/test-app.ts';
+import { rotateUnderLoad } from './rotation-load.ts';
+
+const MINUTE_MS = 60_000;
+const TURNS = 200;
+
+test('100 rotations of keys in use: no call is refused', async () => {
+  const counts = await rotateUnderLoad(5);
+  expect(Object.keys(counts)).toEqual(['200']);
+  expect(counts[200]).toBeGreaterThan(500);
+}, 60_000);
+
+/** The same numbers for the same seed (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+describe.each([1, 2])('a program that loses every other response, and rotates for hours (seed %d)', (seed) => {
+  test('has a secret that works at any moment, and never are there three', async () => {
+    await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+    const random = randomFrom(seed);
+    const isLost = () => random() < 0.5;
+    const { id, key } = await app.createKey('alice');
+    /** What the program knows, newest first: it forgets a secret only when it has seen a newer one working. */
+    let known = [key];
+    /** All that were ever made, lost ones too, but for the next one: to look at that would use it. */
+    const made = [key];
+    let unused: string | null = null;
+    let rotations = 0;
+
+    const works = async (secret: string) => (await app.useKey(secret)).status === 200;
+
+    for (let turn = 0; turn < TURNS; turn += 1) {
+      app.clock.advance(Math.round(random() * 4 * MINUTE_MS));
+      const alice = await bearer(app, 'alice');
+      if (random() < 0.3) {
+        const overlapHours = 1;
+        const { status, body } = await app.call('rotate_api_key', { keyId: id, overlapHours }, alice);
+        expect([200, 409]).toContain(status);
+        if (status === 200) {
+          rotations += 1;
+          if (unused !== null) made.push(unused); // replaced
+          unused = body.key;
+          if (!isLost()) known = [body.key, ...known];
+        }
+      }
+      const [newest = '', ...older] = known;
+      if (await works(newest)) {
+        if (newest === unused) {
+          made.push(newest);
+          unused = null;
+        }
+        if (!isLost()) known = [newest, ...older.slice(0, 1)];
+      } else {
+        const good = await Promise.all(older.map(works));
+        expect(good).toContain(true);
+      }
+      const accepted = (await Promise.all(made.map(works))).filter(Boolean).length + (unused === null ? 0 : 1);
+      expect(accepted).toBeLessThanOrEqual(2);
+      expect(accepted).toBeGreaterThan(0);
+    }
+    expect(rotations).toBeGreaterThan(5);
+  }, 60_000);
+});
