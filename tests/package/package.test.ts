@@ -101,7 +101,7 @@ test('a project checks against its types: tsc, strict, with no other package, an
   writeFileSync(join(project, 'wrong.ts'), "import { start } from 'mcp-key-server';\nawait start({ tools: [1] });\n");
   const wrong = await run([TSC, '-p', '.'], { cwd: project });
   expect(wrong.stdout).toContain('wrong.ts(2,23): error TS2322');
-});
+}, 60_000); // compilers, on whatever else runs
 
 test("a project's own test runs against an app of the package", async () => {
   const { code, stderr } = await run([process.execPath, 'test'], { cwd: project });
@@ -132,6 +132,14 @@ describe.each([
     expect(await server.exited).toBe(0);
     expect(server.stdout()).toContain('"event":"stopped"');
   });
+});
+
+test('a program with a listener of its own makes the app alone', async () => {
+  writeFileSync(join(project, 'app.ts'), TOOLS_README.codeBlock('As a package', 'ts', 1));
+  const env = { DATABASE_URL: `file:${temporaryFolder()}/keys.db` };
+  const printed = (await output([process.execPath, 'app.ts'], { cwd: project, env })).trim().split('\n');
+  expect(printed.filter((line) => !line.startsWith('{'))).toEqual(['401']);
+  expect(printed.filter((line) => line.includes('"No API key provided"'))).toHaveLength(1);
 });
 
 test('its command serves the tools folder, and mints a token that it takes', async () => {
