@@ -96,7 +96,7 @@ describe('rounds', () => {
   test.each(['decline', 'cancel'])('%s is an answer, with content or without', async (action) => {
     await using app = await serveAsking();
     const headers = await keyOf(app);
-    for (const who of [{ action }, { action, content: { name: 7 } }]) {
+    for (const who of [{ action }, { action, content: null }, { action, content: { name: 7 } }]) {
       const { result } = await round(app, 'ask', { headers, params: { inputResponses: { who } } });
       expect(result.structuredContent.answers).toEqual({ who: { action } });
     }

@@ -1,6 +1,10 @@
 // GET /metrics: who may read it, and that it counts what was asked, no more and no less.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { ok } from '../../src/lib/result.ts';
+import { definePrompt } from '../../src/tools/core/prompt.ts';
+import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
 import { call, openSse, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
@@ -106,6 +110,32 @@ test('the buckets are cumulative, and the last one has every observation', async
       'mcp_server_operation_duration_seconds_count{mcp_method_name="tools/call",gen_ai_tool_name="get_data",error_type="invalid_api_key",transport="rest"}',
     ) as number,
   );
+});
+
+test('prompts are counted by their methods, without a name', async () => {
+  const prompt = ({ guards }: ToolDeps) =>
+    definePrompt(guards.apiKey, {
+      ...{ name: 'greet', title: 'Greet', description: 'Greets.' },
+      arguments: v.strictObject({ name: v.string() }),
+      run: ({ name }) => ok({ messages: [{ role: 'user', content: { type: 'text', text: name } }] }),
+      complete: { name: () => ok([]) },
+    });
+  await using counted = await createTestApp({ env: METRICS, prompts: (deps) => [prompt(deps)] });
+  const { key } = await counted.createKey('alice');
+  const get = request('prompts/get', { name: 'greet', arguments: { name: 'Bob' } });
+  const complete = { ref: { type: 'ref/prompt', name: 'greet' }, argument: { name: 'name', value: 'B' } };
+  await post(counted, get, { 'x-api-key': key });
+  await post(counted, get);
+  await post(counted, request('completion/complete', complete), { 'x-api-key': key });
+  await post(counted, request('prompts/get', { name: 'nope' }));
+  const counts = [...(await scrape(counted))].filter(([name]) => /_count\{.*(prompts|completion)/.test(name));
+  const of = (labels: string) => `mcp_server_operation_duration_seconds_count{${labels},transport="http"}`;
+  expect(Object.fromEntries(counts)).toEqual({
+    [of('mcp_method_name="prompts/get"')]: 1,
+    [of('mcp_method_name="prompts/get",error_type="missing_api_key"')]: 1,
+    [of('mcp_method_name="prompts/get",error_type="-32602"')]: 1,
+    [of('mcp_method_name="completion/complete"')]: 1,
+  });
 });
 
 test('invented tools and methods make one label each', async () => {
