@@ -39,4 +39,4 @@ test('it starts again when a tool appears, changes, breaks and is mended, and wh
   writeFileSync(join(root, 'src/more.ts'), '');
   await until(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
-});
+}, 60_000);

@@ -83,7 +83,7 @@ test('on a remote database, and on a replica of it', async () => {
   await live(replica, await userHeaders('alice'));
   expect(existsSync(join(folder, 'replica.db'))).toBe(true);
   expect([await replica.stop(), await remote.stop()]).toEqual([0, 0]);
-});
+}, 60_000);
 
 test('a tool file uses a package beside it and brings a page, and .env is read', async () => {
   const folder = temporaryFolder();
