@@ -6,9 +6,13 @@ import type { Handler } from '../http/router.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { metadataUrl } from './metadata.ts';
 
+/** IPv4 or IPv6, by its characters. A proxy may have passed on anything. */
+const IP_ADDRESS = /^[\da-f.:]{2,45}$/i;
+
 export function aboutRoute(publicUrl: () => string): Handler {
   return (context) => {
     const url = publicUrl();
+    const address = context.clientAddress();
     const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
 
 This is not a website. Connect to it with an MCP client.
@@ -24,7 +28,7 @@ This is not a website. Connect to it with an MCP client.
   ${metadataUrl(url, '')}
                            where users sign in, if that is with an authorization server
 
-Your address, as this server sees it: ${context.clientAddress()}
+Your address, as this server sees it: ${IP_ADDRESS.test(address) ? address : 'unknown'}
 `;
     return new Response(text, {
       headers: { ...SECURITY_HEADERS, 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' },
