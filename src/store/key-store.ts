@@ -148,10 +148,10 @@ WHERE old.seq > pruned_seq RETURNING pruned_seq`,
 
 const PRUNE_MARKED: Statement = { sql: 'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)' };
 
-// As many at once as of changes: they are pruned side by side.
+// As many at once as of changes. The newest stays, whatever its age, so that its number is not given again.
 const PRUNE_EVENTS = `DELETE FROM key_events
 WHERE seq <= (SELECT max(seq) FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${PRUNE_ROWS})
-WHERE at_ms < unixepoch('subsec') * 1000 - ?1) RETURNING seq`;
+WHERE at_ms < unixepoch('subsec') * 1000 - ?1) AND seq < (SELECT max(seq) FROM key_events) RETURNING seq`;
 
 const NEWEST_EVENTS = `SELECT * FROM key_events WHERE seq > ?1 AND (?2 IS NULL OR key_id = ?2) AND (?3 IS NULL OR owner = ?3)
 ORDER BY seq DESC LIMIT ?4`;
