@@ -5,11 +5,19 @@ import type { Resource } from '../mcp/resource.ts';
 import created from './api-key-created.html' with { type: 'text' };
 import list from './api-keys-list.html' with { type: 'text' };
 import bridge from './bridge.js' with { type: 'text' };
+import newKey from './new-key.js' with { type: 'text' };
 import { inlineAssets } from './page.ts';
+import rotation from './rotation.js' with { type: 'text' };
 import css from './shared.css' with { type: 'text' };
 import words from './words.js' with { type: 'text' };
 
-const PARTS = { 'shared.css': css, 'bridge.js': bridge, 'words.js': words };
+const PARTS = {
+  'shared.css': css,
+  'bridge.js': bridge,
+  'new-key.js': newKey,
+  'rotation.js': rotation,
+  'words.js': words,
+};
 
 const createdPage = inlineAssets(created, PARTS);
 const listPage = inlineAssets(list, PARTS);

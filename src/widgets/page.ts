@@ -7,18 +7,24 @@ export type Parts = Readonly<Record<string, string>>;
 const STYLESHEET = /<link rel="stylesheet" href="\.\/([\w-]+\.css)">/g;
 const IMPORT = /^import (?:[^;]+ from )?'\.\/([\w-]+\.js)';$/gm;
 
-/** Throws when the page names a part that isn't given, so that the start finds it and not a browser. */
+/**
+ * Throws when the page names a part that isn't given, so that the start finds it and not a browser. A script that
+ * several import is put in once, before the first of them: so all share one scope, and no two may use a name twice.
+ */
 export function inlineAssets(page: string, parts: Parts): string {
+  const inlined = new Set<string>();
   const part = (name: string) => {
     const text = parts[name];
     if (text === undefined) throw new Error(`a page needs ${name}`);
     return text;
   };
-  return minify(
-    page
-      .replace(STYLESHEET, (_, name) => `<style>\n${part(name)}</style>`)
-      .replace(IMPORT, (_, name) => part(name).replace(/^export /gm, '')),
-  );
+  const withImports = (script: string): string =>
+    script.replace(IMPORT, (_, name) => {
+      if (inlined.has(name)) return '';
+      inlined.add(name);
+      return withImports(part(name)).replace(/^export /gm, '');
+    });
+  return minify(withImports(page.replace(STYLESHEET, (_, name) => `<style>\n${part(name)}</style>`)));
 }
 
 /** Removes whole-line comments, blank lines and indentation. For sources that have no text over several lines. */

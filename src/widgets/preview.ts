@@ -36,7 +36,7 @@ const LABELS: Readonly<Record<Param, string>> = {
   calls: 'Tool calls',
 };
 
-const TOOLS = { 'api-key-created': 'create_api_key', 'api-keys-list': 'list_api_keys' } as const;
+const TOOLS = { 'api-key-created': 'create_api_key or rotate_api_key', 'api-keys-list': 'list_api_keys' } as const;
 
 /** Colours of a host that brings its own. */
 const SEPIA = {

@@ -1,7 +1,17 @@
 // Sample data for the preview page: what the two tools answer, made up. None of these keys exists.
 
-/** `widget` and `encrypted`: how else a new key may come. */
-export const DATA_SETS = ['few', 'empty', '1000', 'hostile', 'error', 'widget', 'encrypted'] as const;
+/** `widget` and `encrypted`: how else a new key may come. `rotated` and `leaked`: what else it may be for. */
+export const DATA_SETS = [
+  'few',
+  'empty',
+  '1000',
+  'hostile',
+  'error',
+  'widget',
+  'encrypted',
+  'rotated',
+  'leaked',
+] as const;
 export type DataSet = (typeof DATA_SETS)[number];
 
 /** What a host hands to a widget: the arguments of the call, and its result. */
@@ -85,7 +95,7 @@ const FEW: readonly (readonly [string, readonly string[], boolean, number, numbe
 ];
 
 export function sampleOf(widget: 'api-key-created' | 'api-keys-list', data: DataSet): Sample {
-  const input = widget === 'api-key-created' ? newKey(data) : {};
+  const input = widget === 'api-key-created' ? inputOf(data) : {};
   if (data === 'error') {
     const text = 'The key store is out of reach; try again';
     return { input, result: { content: [{ type: 'text', text }], isError: true } };
@@ -99,6 +109,17 @@ export function sampleOf(widget: 'api-key-created' | 'api-keys-list', data: Data
 const newName = (data: DataSet) => (data === 'hostile' ? HOSTILE_NAMES.slice(0, 5).join(' ') : 'billing export');
 const newScopes = (data: DataSet) =>
   data === 'hostile' ? HOSTILE_SCOPES : data === 'empty' ? [] : ['read:orders', 'read:products'];
+
+/** `overlapHours` of the two rotations. */
+const OVERLAP_HOURS = new Map<DataSet, number>([
+  ['rotated', 24],
+  ['leaked', 0],
+]);
+
+function inputOf(data: DataSet) {
+  const overlapHours = OVERLAP_HOURS.get(data);
+  return overlapHours === undefined ? newKey(data) : { keyId: sampleId(0), overlapHours };
+}
 
 const newKey = (data: DataSet) => ({
   name: newName(data),
@@ -124,6 +145,8 @@ function keyPart(data: DataSet): { key?: string; encryptedKey?: string; warning:
 
 function created(data: DataSet) {
   const { warning, ...how } = keyPart(data);
+  const overlapHours = OVERLAP_HOURS.get(data);
+  const state = overlapHours === 0 ? 'ended' : 'until_first_use';
   return {
     id: sampleId(0),
     ...how,
@@ -131,6 +154,7 @@ function created(data: DataSet) {
     scopes: newScopes(data),
     expiresAt: data === 'empty' ? null : SAMPLES_AT_MS + 30 * DAY_MS,
     warning,
+    ...(overlapHours !== undefined && { previous: { state, overlapHours } }),
   };
 }
 

@@ -29,6 +29,7 @@ const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<v
   ['hostile names', 'data=hostile', async () => {}],
   ['an error', 'data=error', async () => {}],
   ['an encrypted key, narrow', 'data=encrypted&width=320', async () => {}],
+  ['a rotated key, narrow', 'data=rotated&width=320', async () => {}],
   ['a list without actions, narrow', 'calls=off&width=320', async () => {}],
   [
     'the key and a question',

@@ -151,6 +151,50 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
+  test.each([
+    ['rotated', 'It works on, and ends 24 hours after the new one is first used.'],
+    ['leaked', 'It has ended. Programs that still send it are refused.'],
+  ])('says what becomes of the old key, of one that was %s', async (data, fate) => {
+    await preview(`data=${data}`, async ({ created }) => {
+      await created.getByText('API key rotated', { exact: true }).waitFor();
+      expect(await created.locator('dt, dd#old').allTextContents()).toEqual(['Scopes', 'Expires', 'Old key', fate]);
+      await button(created, 'Show key').click();
+      expect(await created.locator('#key-text').textContent()).toBe(KEY);
+    });
+  });
+
+  test('says nothing of an old key when there was none, or nothing that can be read, and 1 hour of 1', async () => {
+    await withBareHost(browser(), 'api-key-created', async ({ frame, post, initialize, misdeeds }) => {
+      await initialize();
+      const made = { key: KEY, name: 'n', scopes: [], expiresAt: null };
+      const until = (overlapHours: unknown) => ({ previous: { state: 'until_first_use', overlapHours } });
+      await post(toolResult({ ...made, ...until(1) }));
+      await frame.getByText('It works on, and ends 1 hour after the new one is first used.').waitFor();
+      for (const odd of [{}, { previous: null }, { previous: { state: '<b>' } }, until('many'), until(-1)]) {
+        await post(toolResult({ ...made, ...until(1) }), toolResult({ ...made, ...odd, name: JSON.stringify(odd) }));
+        await frame.getByRole('heading', { name: JSON.stringify(odd), exact: true }).waitFor();
+        expect(await frame.getByText('Old key').isVisible()).toBe(false);
+      }
+      expect(misdeeds).toEqual([]);
+    });
+  });
+
+  test('says of a call under way that it makes a key, or rotates one', async () => {
+    await withBareHost(browser(), 'api-key-created', async ({ frame, post, initialize, misdeeds }) => {
+      const toolInput = (args: object) => ({
+        jsonrpc: '2.0',
+        method: 'ui/notifications/tool-input',
+        params: { arguments: args },
+      });
+      await initialize();
+      await post(toolInput({ name: 'new', scopes: [] }));
+      await frame.getByText('Creating “new”…').waitFor();
+      await post(toolInput({ keyId: 'a' }));
+      await frame.getByText('Rotating the key…').waitFor();
+      expect(misdeeds).toEqual([]);
+    });
+  });
+
   test('takes no ciphertext for a key, when one follows the other', async () => {
     await withBareHost(browser(), 'api-key-created', async ({ frame, post, initialize, misdeeds }) => {
       await initialize();

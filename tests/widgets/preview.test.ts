@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
 import { widgetResources } from '../../src/widgets/index.ts';
+import { inlineAssets } from '../../src/widgets/page.ts';
 import { postModern, WITH_WIDGETS } from '../support/mcp.ts';
 import { startServer } from '../support/server-process.ts';
 import { createTestApp } from '../support/test-app.ts';
@@ -31,6 +32,16 @@ test('the widgets are MCP Apps resources, complete in one text', () => {
     expect(html).toContain('ui/initialize');
     expect(html).not.toMatch(/<link|^import |^export |\bsrc=|https?:(?!\/\/www\.w3\.org\/2000\/svg)|innerHTML/m);
   }
+});
+
+test('a script that several import is put in once, before all that use it', () => {
+  const page = "import { a } from './a.js';\nimport { b } from './b.js';\nb(a);\n";
+  const parts = {
+    'a.js': 'export const a = 1;\n',
+    'b.js': "import { a } from './a.js';\nexport const b = (c) => c + a;\n",
+  };
+  expect(inlineAssets(page, parts)).toBe('const a = 1;\nconst b = (c) => c + a;\nb(a);\n');
+  expect(() => inlineAssets(page, { 'a.js': '' })).toThrow('a page needs b.js');
 });
 
 test('the preview page allows the scripts and styles it has, by hash, and nothing else', async () => {
@@ -64,7 +75,7 @@ test.each([
   ['theme', 'Dark', 'light, dark, sepia'],
   ['theme', '', 'light, dark, sepia'],
   ['width', '321', 'auto, 320, 480, 720'],
-  ['data', '<script>', 'few, empty, 1000, hostile, error, widget, encrypted'],
+  ['data', '<script>', 'few, empty, 1000, hostile, error, widget, encrypted, rotated, leaked'],
   ['calls', 'constructor', 'work, fail, silent, off'],
 ])('?%s=%s is 400 with the choices, without what was sent', async (param, value, choices) => {
   await using app = await createTestApp();
@@ -121,12 +132,17 @@ test('the samples have the shape of the real answers', async () => {
   expect(sample.structuredContent.warning).toBe(created.warning);
   expect(JSON.parse(sample.content[0].text)).toEqual(sample.structuredContent);
   const others = await Promise.all(
-    ['encrypted', 'widget'].map(async (data) => {
+    ['encrypted', 'widget', 'rotated', 'leaked'].map(async (data) => {
       const html = await (await fetch(`${app.url}/widgets/preview?data=${data}`)).text();
       return JSON.parse(/id="setup">(.*?)<\/script>/s.exec(html)?.[1] ?? '').samples['api-key-created'];
     }),
   );
-  const [encrypted, forWidget] = others;
+  const [encrypted, forWidget, rotated, leaked] = others;
+  for (const { input, result } of [rotated, leaked]) {
+    const { body } = await app.call('rotate_api_key', { ...input, keyId: created.id }, authorization);
+    expect(Object.keys(result.structuredContent)).toEqual(Object.keys(body));
+    expect(result.structuredContent.previous).toEqual(body.previous);
+  }
   const { body: real } = await app.call('create_api_key', { ...input, ...encrypted.input }, authorization);
   expect(Object.keys(encrypted.result.structuredContent)).toEqual(Object.keys(real));
   await using widgetApp = await createTestApp({ env: { KEY_REVEAL: 'widget' } });
