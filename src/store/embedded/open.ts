@@ -15,10 +15,13 @@ const USES_PER_WRITE = 200;
 const READ_WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
 const SIZE: Statement = { sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size' };
-/** For every table and index, of whatever version, a statement that reads one page of each of its levels. */
+/**
+ * For every table and index, of whatever version, a statement that reads one page of each of its levels. An index of some
+ * rows only (WHERE) would not be used for it, and the whole table be read.
+ */
 const NEWEST_ENDS: Statement = {
   sql: `SELECT format('SELECT max("%w") FROM "%w"', coalesce((SELECT name FROM pragma_index_info(m.name)), 'rowid'), m.tbl_name)
-AS newest_end FROM sqlite_master m WHERE m.type IN ('table', 'index')`,
+AS newest_end FROM sqlite_master m WHERE m.type = 'table' OR (m.type = 'index' AND coalesce(m.sql, '') NOT LIKE '% WHERE %')`,
 };
 
 const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
