@@ -8,6 +8,8 @@ import { type Awaitable, err, ok, type Result } from './lib/result.ts';
 export interface ServeOptions {
   readonly hostname: string;
   readonly port: number;
+  /** Several processes may listen on the port, and Linux gives each its share of the connections. */
+  readonly reusePort: boolean;
   readonly tls: Tls | null;
   fetch(request: Request, peer: Connections): Awaitable<Response>;
 }

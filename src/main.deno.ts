@@ -95,6 +95,7 @@ const env = new Proxy<Env>(Object.fromEntries(VARIABLES.map((name) => [name, Den
 
 export const runtime: Runtime = {
   name: 'deno',
+  sharesPorts: false, // Deno's `reusePort` is unstable
   runScript: 'bun run',
   env,
   sha256: (text, encoding) => hash('sha256', text, encoding),

@@ -13,13 +13,13 @@ const IDLE_TIMEOUT_S = 75;
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
 
 /** Serves `fetch` with Bun.serve. */
-function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
+function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): RunningServer {
   const server: Bun.Server<undefined> = Bun.serve({
     hostname,
     port,
     ...(tls && { tls }),
     development: false, // true would answer a bug of ours with its source
-    reusePort: false, // else development: false turns it on, and a second server shares the port instead of failing
+    reusePort, // always given: development: false would turn it on, and a second server share the port unasked
     idleTimeout: IDLE_TIMEOUT_S,
     maxRequestBodySize: REQUEST_BYTES_MAX,
     fetch: (request) => fetch(request, peer),
@@ -65,6 +65,7 @@ function bunCommand(): string {
 
 export const runtime: Runtime = {
   name: 'bun',
+  sharesPorts: process.platform === 'linux',
   runScript: `${bunCommand()} run`,
   env: process.env,
   sha256: Bun.SHA256.hash,

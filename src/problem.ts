@@ -59,6 +59,7 @@ export type Problem =
   | { readonly code: 'store_unavailable'; readonly reason: string }
   | { readonly code: 'auth_unavailable'; readonly reason: string }
   | { readonly code: 'overloaded' }
+  | { readonly code: 'sse_unavailable' }
   | ToolFailure;
 
 /** A failure in a tool's own words, made and checked by tools/core/failure.ts. Callers see `ownCode` as its code. */
@@ -127,6 +128,7 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
   store_unavailable: { status: 503, detail: 'The key store is out of reach; try again' },
   auth_unavailable: { status: 503, detail: 'The key set of the token issuer is out of reach; try again' },
   overloaded: { status: 503, detail: 'The server is at its limit; try again' },
+  sse_unavailable: { status: 503, detail: 'Several processes share this port, and /sse needs a single one; use /mcp' },
 };
 
 export const problemText = (code: ServerCode): ProblemText => TEXTS[code];

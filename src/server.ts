@@ -21,6 +21,8 @@ import { type Own, toolFilesOf } from './tools/core/tool-file.ts';
 /** What a runtime provides. */
 export interface Runtime {
   readonly name: 'bun' | 'deno';
+  /** Whether connections to a port are distributed among the processes that listen on it. */
+  readonly sharesPorts: boolean;
   /** What runs a script of package.json here. */
   readonly runScript: string;
   readonly env: Env;
@@ -74,6 +76,9 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
 
 /** Configuration → app → listen → signals → banner. */
 async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
+  if (config.reusePort && !runtime.sharesPorts) {
+    throw new Error('REUSE_PORT: expected to be unset; only Bun on Linux shares a port among processes');
+  }
   const clock = systemClock;
   const { log, begin } = openLog(runtime, config, clock);
   warnOfSettings(runtime, config, log);
@@ -173,12 +178,12 @@ async function shutDown({ app, close }: Service, server: Listener, log: Log): Pr
 /** Starts to listen; if that fails, closes the service and throws an Error that says why. */
 async function listen(
   runtime: Runtime,
-  { host: hostname, port }: Config,
+  { host: hostname, port, reusePort }: Config,
   tls: Tls | null,
   service: Service,
 ): Promise<Listener> {
   try {
-    return openListener(runtime.serve, { hostname, port, tls, fetch: service.app.fetch });
+    return openListener(runtime.serve, { hostname, port, reusePort, tls, fetch: service.app.fetch });
   } catch (error) {
     await service.close();
     throw new Error(await whyNotListening(error, hostname, port));

@@ -14,7 +14,7 @@ test('the documents are found', () => {
 });
 
 /** Paths from the root of the repository, as running text names them. */
-const pathsIn = (text: string) => text.match(/(?<![\w./-])(?:\.ci|\.github|db|src|tests)\/[\w./-]*\w/g) ?? [];
+const pathsIn = (text: string) => text.match(/(?<![\w./-])(?:\.ci|\.github|db|src|tests)\/[\w./@-]*\w/g) ?? [];
 
 /** The targets of links and images, outside of code. */
 const linksIn = (text: string) =>

@@ -29,6 +29,8 @@ export type DatabaseConfig = { readonly mode: 'embedded'; readonly path: string 
 export interface Config extends Environment {
   readonly host: string;
   readonly port: number;
+  /** Whether several processes listen on this port. */
+  readonly reusePort: boolean;
   readonly basePath: string;
   /** Without trailing slash. Null: derived from the listening address. */
   readonly publicUrl: string | null;
@@ -90,10 +92,15 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
   const read = envReader(env);
   const { text, parsed, integer, oneOf, faults } = read;
   const runsAs = environment(read);
+  const port = integer('PORT', 0, 65535) ?? 3000;
+  const reusePort = oneOf('REUSE_PORT', ['0', '1']) === '1';
+  // The system would pick another one for each process.
+  if (reusePort && port === 0) read.fault('PORT', '1-65535, because REUSE_PORT is set', '0');
   const config: Config = {
     ...runsAs,
     host: parsed('HOST', 'an address or host name', hostName) ?? '127.0.0.1',
-    port: integer('PORT', 0, 65535) ?? 3000,
+    port,
+    reusePort,
     basePath: parsed('BASE_PATH', 'a path like /keys, without a slash at its end', basePath) ?? '',
     publicUrl: parsed('PUBLIC_URL', 'an http or https URL without query, user or fragment', publicUrl, outlinedUrl),
     database: databaseConfig(read, runsAs.production),

@@ -4,6 +4,7 @@ export const VARIABLES = [
   'NODE_ENV',
   'HOST',
   'PORT',
+  'REUSE_PORT',
   'BASE_PATH',
   'PUBLIC_URL',
   'DATABASE_URL',

@@ -49,6 +49,7 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   store_unavailable: 'tool',
   auth_unavailable: 'tool',
   overloaded: 'tool',
+  sse_unavailable: 'http',
   tool_failure: 'tool',
 };
 

@@ -24,14 +24,14 @@ import { metricsRoute } from './metrics.ts';
 import { openapiRoute } from './openapi.ts';
 import { previewRoute } from './preview.ts';
 import { type RevokeSecrets, revokeRoute } from './revoke.ts';
-import { sseRoutes } from './sse.ts';
+import { sseRoutes, sseUnavailable } from './sse.ts';
 import { toolRoutes } from './tools.ts';
 import { verifyRoute } from './verify.ts';
 
 export interface RoutesOptions {
   readonly config: Pick<
     Config,
-    'basePath' | 'publicUrl' | 'authorizationServer' | 'mcpAuth' | 'metricsToken' | 'trustProxy'
+    'basePath' | 'publicUrl' | 'reusePort' | 'authorizationServer' | 'mcpAuth' | 'metricsToken' | 'trustProxy'
   >;
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
@@ -77,7 +77,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     { path: basePath, get: about, openToAnyOrigin: true },
     ...toolRoutes(`${basePath}/tools/`, tools, { ...counted('rest'), metadataUrl: signInAt('') }),
     { path: `${basePath}/mcp`, post: mcp },
-    { path: `${basePath}/sse`, get: sse.open },
+    { path: `${basePath}/sse`, get: config.reusePort ? sseUnavailable : sse.open },
     { path: `${basePath}/messages`, post: sse.post },
     { path: `${basePath}/mcp/health`, get: healthRoute(options.health), openToAnyOrigin: true, anyHost: true },
     { path: `${basePath}/widgets/preview`, get: previewRoute() },

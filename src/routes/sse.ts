@@ -70,6 +70,9 @@ const OVERLOADED: Problem = { code: 'overloaded' };
 const TOO_LARGE = 'The result is too large for this transport; use /mcp';
 const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data: { code: OVERLOADED.code } };
 
+/** GET /sse where several processes share the port: what is posted may reach another than has the stream. */
+export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
+
 interface Posted {
   readonly context: RequestContext;
   readonly sessionId: string;

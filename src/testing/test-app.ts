@@ -105,7 +105,13 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
     env: options.env,
     ...options.service,
   });
-  const server = runtime.serve({ hostname: '127.0.0.1', port: 0, tls: null, fetch: service.app.fetch });
+  const server = runtime.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    reusePort: false,
+    tls: null,
+    fetch: service.app.fetch,
+  });
   const url = `http://127.0.0.1:${server.port}${config.value.basePath}`;
   publicUrl ||= url;
 

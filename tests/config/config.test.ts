@@ -23,6 +23,7 @@ test('with nothing set every default holds', () => {
     production: false,
     host: '127.0.0.1',
     port: 3000,
+    reusePort: false,
     basePath: '',
     publicUrl: null,
     database: { mode: 'embedded', path: './data/keys.db' },
@@ -49,6 +50,15 @@ test('with nothing set every default holds', () => {
     accessLog: false,
     metricsToken: null,
   });
+});
+
+test('REUSE_PORT shares a port that is known', () => {
+  expect(parsed({ REUSE_PORT: '1' })).toMatchObject({ reusePort: true, port: 3000 });
+  expect(parsed({ REUSE_PORT: '0', PORT: '0' })).toMatchObject({ reusePort: false, port: 0 });
+  expect(faults({ REUSE_PORT: '1', PORT: '0' })).toEqual([
+    'PORT: expected 1-65535, because REUSE_PORT is set, got "0"',
+  ]);
+  expect(faults({ REUSE_PORT: 'yes' })).toEqual(['REUSE_PORT: expected 0 or 1, got "yes"']);
 });
 
 test('an empty value counts as not set', () => {

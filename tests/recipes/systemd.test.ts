@@ -1,70 +1,75 @@
-// The systemd unit: systemd finds nothing wrong with it, and what it sets lets the server start.
+// The systemd units: systemd finds nothing wrong with them, and what they set lets the server start.
 
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
+import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
-const NAME = 'mcp-key-server.service';
-const UNIT = readFileSync(join(import.meta.dir, NAME), 'utf8');
 /** Of 10; a unit without any hardening has 9.6. */
 const EXPOSURE_MAX = 2.0;
 const WITHOUT_SYSTEMD = Bun.which('systemd-analyze') === null;
 
-const settings = UNIT.split('\n').flatMap((line) => {
-  const [, name, value] = /^(\w+)=(.*)$/.exec(line) ?? [];
-  return name === undefined ? [] : [[name, value ?? ''] as const];
-});
-const valuesOf = (name: string) => settings.filter(([set]) => set === name).map(([, value]) => value);
+describe.each(['mcp-key-server.service', 'mcp-key-server@.service'])('%s', (name) => {
+  const unit = readFileSync(join(import.meta.dir, name), 'utf8');
+  const settings = unit.split('\n').flatMap((line) => {
+    const [, name, value] = /^(\w+)=(.*)$/.exec(line) ?? [];
+    return name === undefined ? [] : [[name, value ?? ''] as const];
+  });
+  const valuesOf = (name: string) => settings.filter(([set]) => set === name).map(([, value]) => value);
 
-test('every line is a section, a comment or a setting', () => {
-  const others = UNIT.split('\n').filter((line) => !/^(|#.*|\[(Unit|Service|Install)\]|\w+=.*)$/.test(line));
-  expect(others).toEqual([]);
-});
+  test('every line is a section, a comment or a setting', () => {
+    const others = unit.split('\n').filter((line) => !/^(|#.*|\[(Unit|Service|Install)\]|\w+=.*)$/.test(line));
+    expect(others).toEqual([]);
+  });
 
-test.each([
-  ['NoNewPrivileges', 'yes'],
-  ['ProtectSystem', 'strict'],
-  ['ProtectHome', 'yes'],
-  ['PrivateTmp', 'yes'],
-  ['CapabilityBoundingSet', ''],
-  ['UMask', '0077'],
-  ['StateDirectory', 'mcp-key-server'],
-])('%s is %p, once', (name, value) => {
-  expect(valuesOf(name)).toEqual([value]);
-});
+  test.each([
+    ['NoNewPrivileges', 'yes'],
+    ['ProtectSystem', 'strict'],
+    ['ProtectHome', 'yes'],
+    ['PrivateTmp', 'yes'],
+    ['CapabilityBoundingSet', ''],
+    ['UMask', '0077'],
+    ['StateDirectory', 'mcp-key-server'],
+  ])('%s is %p, once', (name, value) => {
+    expect(valuesOf(name)).toEqual([value]);
+  });
 
-test.skipIf(WITHOUT_SYSTEMD)('systemd knows every setting, and what it leaves exposed is little', async () => {
-  const file = join(temporaryFolder(), NAME);
-  // The only program it names, and one that every machine has.
-  writeFileSync(file, UNIT.replace('ExecStart=/usr/local/bin/bun', `ExecStart=${process.execPath}`));
-  const analyze = (...args: string[]) => {
-    const { exitCode, stdout, stderr } = Bun.spawnSync(['systemd-analyze', '--no-pager', ...args, file]);
-    return { exitCode, said: stderr.toString(), stdout: stdout.toString() };
-  };
-  expect(analyze('verify', '--man=no', '--recursive-errors=no')).toEqual({ exitCode: 0, said: '', stdout: '' });
-  const { exitCode, stdout } = analyze('security', '--offline=yes', `--threshold=${EXPOSURE_MAX * 10}`);
-  expect(stdout).toContain('Overall exposure level');
-  expect(exitCode).toBe(0);
-});
+  test.skipIf(WITHOUT_SYSTEMD)('systemd knows every setting, and what it leaves exposed is little', async () => {
+    const file = join(temporaryFolder(), name);
+    // The only program it names, and one that every machine has.
+    writeFileSync(file, unit.replace('ExecStart=/usr/local/bin/bun', `ExecStart=${process.execPath}`));
+    const analyze = (...args: string[]) => {
+      const { exitCode, stdout, stderr } = Bun.spawnSync(['systemd-analyze', '--no-pager', ...args, file]);
+      return { exitCode, said: stderr.toString(), stdout: stdout.toString() };
+    };
+    expect(analyze('verify', '--man=no', '--recursive-errors=no')).toEqual({ exitCode: 0, said: '', stdout: '' });
+    const { exitCode, stdout } = analyze('security', '--offline=yes', `--threshold=${EXPOSURE_MAX * 10}`);
+    expect(stdout).toContain('Overall exposure level');
+    expect(exitCode).toBe(0);
+  });
 
-test('its command and environment start the server, whose files are its own', async () => {
-  const [program, entry] = valuesOf('ExecStart')[0]?.split(' ') ?? [];
-  expect([program, entry]).toEqual(['/usr/local/bin/bun', 'src/main.ts']);
-  expect(existsSync(join(ROOT, entry ?? ''))).toBe(true);
-  const state = temporaryFolder();
-  const env = Object.fromEntries(
-    valuesOf('Environment').map((line) => {
-      const [name = '', value = ''] = line.split(/=(.*)/s);
-      return [name, value.replace('/var/lib/mcp-key-server', state)];
-    }),
-  );
-  expect(env).toMatchObject({ NODE_ENV: 'production', RUST_LOG: 'off', DATABASE_URL: `file:${state}/keys.db` });
-  await using server = await startServer({ env: { ...env, JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1' } });
-  expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
-  expect(readdirSync(server.folder)).toEqual([]);
-  for (const name of readdirSync(state)) expect(statSync(join(state, name)).mode & 0o077).toBe(0);
+  test('its command and environment start the server, whose files are its own', async () => {
+    const [program, entry] = valuesOf('ExecStart')[0]?.split(' ') ?? [];
+    expect([program, entry]).toEqual(['/usr/local/bin/bun', 'src/main.ts']);
+    expect(existsSync(join(ROOT, entry ?? ''))).toBe(true);
+    const state = temporaryFolder();
+    const env = Object.fromEntries(
+      valuesOf('Environment').map((line) => {
+        const [name = '', value = ''] = line.split(/=(.*)/s);
+        return [name, value.replace('/var/lib/mcp-key-server', state)];
+      }),
+    );
+    expect(env).toMatchObject({ NODE_ENV: 'production', RUST_LOG: 'off', DATABASE_URL: `file:${state}/keys.db` });
+    const [port] = freePorts(1);
+    await using server = await startServer({
+      env: { ...env, PORT: String(port), JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1' },
+    });
+    expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
+    expect(readdirSync(server.folder)).toEqual([]);
+    for (const name of readdirSync(state)) expect(statSync(join(state, name)).mode & 0o077).toBe(0);
+  });
 });

@@ -66,6 +66,16 @@ export async function sendRaw(url: string, ...chunks: readonly (string | Uint8Ar
   }
 }
 
+/** Sends one request after the other on one connection. Rejects if that closes before the answer. */
+export async function sender(url: string): Promise<(request: string) => Promise<RawAnswer>> {
+  const connection = await rawConnection(url);
+  return async (request) => {
+    const before = connection.received().length;
+    connection.socket.write(request);
+    return parseAnswer((await connection.until((all) => isWhole(all.slice(before)))).slice(before));
+  };
+}
+
 /** True once the first answer is there. */
 export const isWhole = (received: string): boolean => readAnswers(received, false).answers.length > 0;
 

@@ -4,11 +4,12 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { listeningAt } from '../../bench/process.ts';
+import type { RawAnswer } from '../../support/answers.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { call, openSse } from '../../support/mcp.ts';
 import { createPerson, seeded } from '../../support/person.ts';
 import { productionEnv, productionFolder } from '../../support/production.ts';
-import { isWhole, rawConnection, rawPost } from '../../support/raw.ts';
+import { rawPost, sender } from '../../support/raw.ts';
 import { rawStream } from '../../support/raw-sse.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -76,19 +77,14 @@ async function holdDatabase(folder: string): Promise<() => Promise<void>> {
 /** Makes one key, over a client that has been in touch with the server before. */
 type Create = (input: object, headers: Record<string, string>) => Promise<{ id: string }>;
 
-/** On a connection that has been in use before. Rejects if that closes before the answer. */
-async function keptAlive(url: string): Promise<(request: string) => Promise<string>> {
-  const connection = await rawConnection(url);
-  const send = async (request: string) => {
-    const before = connection.received().length;
-    connection.socket.write(request);
-    return (await connection.until((all) => isWhole(all.slice(before)))).slice(before);
-  };
+/** On a connection that has been in use before. */
+async function keptAlive(url: string) {
+  const send = await sender(url);
   await send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
   return send;
 }
 
-const bodyOf = (answer: string) => JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')));
+const bodyOf = ({ body }: RawAnswer) => JSON.parse(body);
 
 async function createOverRest(url: string): Promise<Create> {
   const send = await keptAlive(url);
