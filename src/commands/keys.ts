@@ -1,7 +1,7 @@
 // `bun run keys <verb>`: what an operator does with anybody's keys, on the database of the configuration, beside running
 // servers. One file a verb in keys/. Exit codes: 0 done, 1 failed, 2 wrong usage, or not confirmed.
 
-import { CommandError, type Verb } from './keys/verb.ts';
+import { CommandError, ReaderLeft, type Verb, writeOut } from './keys/verb.ts';
 
 const VERBS: ReadonlyMap<string, () => Promise<{ verb: Verb }>> = new Map([
   ['list', () => import('./keys/list.ts')],
@@ -28,18 +28,20 @@ async function help(): Promise<string> {
 }
 
 async function run([name = '--help', ...args]: readonly string[]): Promise<void> {
-  if (name === '--help' || name === 'help') return void process.stdout.write(await help());
+  if (name === '--help' || name === 'help') return writeOut(await help());
   const load = VERBS.get(name);
   if (load === undefined) throw new CommandError(`there is no verb of this name\n${await help()}`, 2);
   const { verb } = await load();
-  if (args.includes('--help')) return void process.stdout.write(`usage: keys ${name} ${verb.usage}\n${verb.summary}\n`);
+  if (args.includes('--help')) return writeOut(`usage: keys ${name} ${verb.usage}\n${verb.summary}\n`);
   await verb.run(args, process.env);
 }
 
 export async function main(args: readonly string[]): Promise<void> {
+  process.stdout.on('error', () => {}); // writeOut says it
   try {
     await run(args);
   } catch (error) {
+    if (error instanceof ReaderLeft) return;
     if (!(error instanceof CommandError)) throw error;
     process.stderr.write(`keys: ${error.message}\n`);
     process.exitCode = error.exitCode;

@@ -87,8 +87,11 @@ const METRICS_TOKEN_CHARS_MIN = 16;
 
 export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
 
-/** The configuration, or everything that is wrong with it: one line for each bad variable. */
-export function parseConfig(env: Env): Result<Config, readonly string[]> {
+/**
+ * The configuration, or everything that is wrong with it: one line for each bad variable. A command that signs and
+ * verifies nothing does without the secret of user tokens, which an operator's shell need not have.
+ */
+export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Config, readonly string[]> {
   const read = envReader(env);
   const { text, parsed, integer, oneOf, faults } = read;
   const runsAs = environment(read);
@@ -110,7 +113,7 @@ export function parseConfig(env: Env): Result<Config, readonly string[]> {
       daysMax: integer('KEY_MAX_DAYS', 1, 36_500),
     },
     keyReveal: oneOf('KEY_REVEAL', ['result', 'widget']) ?? 'result',
-    ...userTokens(read, runsAs),
+    ...userTokens(read, verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null),
     jwtClaims: {
       owner: text('JWT_OWNER_CLAIM') ?? 'sub',
       scope: text('JWT_SCOPE_CLAIM'),
@@ -213,10 +216,10 @@ function tlsFiles({ text, fault }: EnvReader): Config['tls'] {
   return null;
 }
 
-/** Who signs user tokens, and what they must say. */
+/** Who signs user tokens, and what they must say. `demandedIn`: the environment in which something must say it. */
 function userTokens(
   { text, parsed, fault }: EnvReader,
-  runsAs: Environment,
+  demandedIn: string | null,
 ): Pick<Config, 'jwt' | 'jwtIssuer' | 'jwtAudience' | 'authorizationServer'> {
   const secret = text('JWT_SECRET');
   const previous = text('JWT_SECRET_PREVIOUS');
@@ -243,8 +246,8 @@ function userTokens(
   if (previous !== null) fault('JWT_SECRET_PREVIOUS', 'to be unset without JWT_SECRET (the value is not shown)');
   const expected = 'an https URL (http on loopback only) without query and fragment';
   const issuer = parsed('JWT_ISSUER', expected, issuerText, outlinedUrl);
-  if (!mayMakeSecret(runsAs) && text('JWT_JWKS_URL') === null && text('JWT_ISSUER') === null) {
-    fault('JWT_SECRET', `JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${runsAs.environment}`);
+  if (demandedIn !== null && text('JWT_JWKS_URL') === null && text('JWT_ISSUER') === null) {
+    fault('JWT_SECRET', `JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${demandedIn}`);
   }
   return { jwt: issuerKeys(jwksUrl, issuer), jwtIssuer: issuer, jwtAudience, authorizationServer: issuer };
 }

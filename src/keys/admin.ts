@@ -53,6 +53,8 @@ export interface AdminStore {
   block(owner: string, origin: Origin): StoreResult<boolean>;
   /** False: the owner was not blocked. */
   unblock(owner: string, origin: Origin): StoreResult<boolean>;
+  /** Whether the database takes writes; changes nothing. */
+  probeWrite(): StoreResult<void>;
   /** The clock of the database. */
   nowMs(): StoreResult<number>;
   blockedOwners(): StoreResult<readonly BlockedOwner[]>;

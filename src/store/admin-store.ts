@@ -5,6 +5,7 @@ import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../k
 import { ok } from '../lib/result.ts';
 import type { Database, DbResult, Row, Statement } from './database.ts';
 import { listedOf } from './key-store.ts';
+import { WRITE_PROBE } from './schema.ts';
 
 type Args = NonNullable<Statement['args']>;
 
@@ -104,7 +105,7 @@ export function createAdminStore(db: Database): AdminStore {
     },
 
     async importBatch(records, keysPerUserMax, origin) {
-      const keyHashes = records.map(({ keyHash }) => keyHash);
+      const keyHashes = [...new Set(records.map(({ keyHash }) => keyHash))];
       const before = await countKnown(keyHashes);
       if (!before.ok) return before;
       const by = JSON.stringify(origin);
@@ -116,11 +117,18 @@ export function createAdminStore(db: Database): AdminStore {
       );
       if (!written.ok) return written;
       const after = await countKnown(keyHashes);
-      return after.ok ? ok({ added: after.value - before.value, known: before.value }) : after;
+      if (!after.ok) return after;
+      const repeated = records.length - keyHashes.length;
+      return ok({ added: after.value - before.value, known: before.value + repeated });
     },
 
     block: (owner, origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
     unblock: (owner, origin) => changed(UNBLOCK, [owner, JSON.stringify(origin)]),
+
+    async probeWrite() {
+      const probed = await db.write(WRITE_PROBE);
+      return probed.ok ? ok(undefined) : probed;
+    },
 
     async nowMs() {
       const rows = await db.read({ sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" });
@@ -139,6 +147,7 @@ function namedBy(name: KeyName): readonly [sql: string, ...args: Args] {
   if ('id' in name) return ['k.id = ?', name.id];
   if ('keyHash' in name)
     return ['k.row IN (SELECT row FROM api_keys WHERE key_hash = ?1 OR second_hash = ?1)', name.keyHash];
-  // A range, so that the index finds it.
-  return ["k.key_hash >= ?1 AND k.key_hash < ?1 || 'g'", name.fingerprint];
+  // Ranges, so that an index finds each.
+  const inRange = (hash: string) => `SELECT row FROM api_keys WHERE ${hash} >= ?1 AND ${hash} < ?1 || 'g'`;
+  return [`k.row IN (${inRange('key_hash')} UNION ${inRange('second_hash')})`, name.fingerprint];
 }

@@ -6,20 +6,45 @@ import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
 import type { DatabaseConfig, RemoteConfig } from '../config/config.ts';
 import { makePrivate } from '../lib/private-files.ts';
-import { type Database, type Row, UnusableDatabase, unwrap } from './database.ts';
+import { type Database, errorReason, type Row, UnusableDatabase, unwrap } from './database.ts';
 import { embeddedDatabase } from './embedded/database.ts';
+import { remoteDatabase } from './remote/database.ts';
 import { inspect, migrate } from './schema.ts';
+
+/** The driver quotes whole responses. */
+const REASON_CHARS_MAX = 200;
 
 /** Writes all there is into `file`, which must not exist, and which its owner alone can read. Servers may run meanwhile. */
 export async function backUp(config: DatabaseConfig, file: string): Promise<void> {
+  await mustBeOurs(config);
   if (config.mode === 'embedded') return vacuumInto(config.path, file);
   await inFolder(async (folder) => {
     const copy = join(folder, 'copy.db');
-    const replica = createClient({ url: fileUrl(copy), syncUrl: config.url, ...tokenOf(config) });
-    await replica.sync();
-    replica.close();
+    await replicate(config, copy);
     await vacuumInto(copy, file);
   });
+}
+
+/** Says what is wrong in words of ours; does not migrate: a backup is what one makes before. */
+async function mustBeOurs(config: DatabaseConfig): Promise<void> {
+  const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
+  try {
+    if ((await inspect(db)) === 0) throw new UnusableDatabase('DATABASE_URL: the database is empty');
+  } finally {
+    db.close();
+  }
+}
+
+async function replicate(config: RemoteConfig, copy: string): Promise<void> {
+  const replica = createClient({ url: fileUrl(copy), syncUrl: config.url, ...tokenOf(config) });
+  try {
+    await replica.sync();
+  } catch (error) {
+    const reason = errorReason(error).slice(0, REASON_CHARS_MAX);
+    throw new Error(`DATABASE_URL: expected a database that can be copied, as replicas do, but ${reason}`);
+  } finally {
+    replica.close();
+  }
 }
 
 async function vacuumInto(path: string, file: string): Promise<void> {
@@ -90,6 +115,9 @@ const REPLACED = ['api_keys', 'key_uses'];
 const MERGED = ['blocked_owners', 'key_events'];
 const CHUNK_ROWS = 500;
 
+/** Servers write meanwhile, each for milliseconds. */
+const LOCK_WAIT_MS = 10_000;
+
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 
 /**
@@ -97,8 +125,10 @@ const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
  * forgets what it knows. Triggers rest meanwhile: nothing of this is a change that somebody made.
  */
 export async function restore(config: DatabaseConfig, { path }: Backup): Promise<void> {
-  const url = config.mode === 'embedded' ? fileUrl(config.path) : config.url;
-  const client = createClient({ url, ...(config.mode === 'remote' && tokenOf(config)) });
+  const client =
+    config.mode === 'embedded'
+      ? createClient({ url: fileUrl(config.path), timeout: LOCK_WAIT_MS })
+      : createClient({ url: config.url, ...tokenOf(config) });
   try {
     const triggers = await triggersOf(client);
     const statements = [

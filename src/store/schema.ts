@@ -52,6 +52,9 @@ const FEED: Statement = {
   sql: `SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('${TRIGGERS.join("', '")}')) AS triggers FROM feed`,
 };
 
+/** Changes nothing, and is refused where nothing may be written. */
+export const WRITE_PROBE: Statement = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0' };
+
 const FOREIGN_DATABASE =
   'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
 

@@ -107,7 +107,7 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
     await create('erin');
     expect(await use(key)).toBe(200);
     const asked = await keys('revoke', '--user', 'erin');
-    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('Revoke 2 keys of "erin"?') });
+    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('Revoke 2 active keys of "erin"?') });
     expect(await use(key)).toBe(200);
     await until(401, key, 'revoke', '--user', 'erin', '--yes');
     expect((await keys('revoke', '--user', 'erin', '--yes')).stderr).toContain('no such active keys');

@@ -5,8 +5,18 @@ import { temporaryFolder } from './folder.ts';
 
 const COMMAND = join(import.meta.dir, '../../src/commands/keys.ts');
 
-export async function keysCommand(env: Readonly<Record<string, string>>, args: readonly string[], stdin = '') {
-  const child = Bun.spawn([process.execPath, '--no-env-file', COMMAND, ...args], {
+type Env = Readonly<Record<string, string>>;
+
+export const keysCommand = (env: Env, args: readonly string[], stdin = '') => ended(argvOf(args), env, stdin);
+
+/** With its stdout read by a command of the shell. */
+export const keysInto = (reader: string, env: Env, args: readonly string[]) =>
+  ended(['bash', '-o', 'pipefail', '-c', `"$0" "$@" | ${reader}`, ...argvOf(args)], env, '');
+
+const argvOf = (args: readonly string[]) => [process.execPath, '--no-env-file', COMMAND, ...args];
+
+async function ended(argv: string[], env: Env, stdin: string) {
+  const child = Bun.spawn(argv, {
     cwd: temporaryFolder(),
     env: { PATH: process.env.PATH ?? '', TZ: 'UTC', RUST_LOG: 'off', ...env },
     stdin: new Blob([stdin]),

@@ -1,23 +1,25 @@
 // `keys backup`: a copy of the database, taken while servers run.
 
-import { existsSync, rmSync, statSync } from 'node:fs';
+import { existsSync, renameSync, rmSync, statSync } from 'node:fs';
 import { backUp } from '../../store/backup.ts';
-import { argumentsOf, CommandError, configOf, say, usageError, type Verb } from './verb.ts';
+import { argumentsOf, CommandError, configOf, mustExist, oneOf, say, type Verb } from './verb.ts';
 
 export const verb: Verb = {
   usage: '<file>',
   summary: 'Writes all there is into a new SQLite file that its owner alone can read; of a remote database too.',
   async run(args, env) {
-    const { positionals } = argumentsOf(args, {}, verb);
-    const [file, ...more] = positionals;
-    if (file === undefined || more.length > 0) throw usageError(verb, 'expected one file');
+    const { positionals } = argumentsOf(args, {}, verb, 1);
+    const file = oneOf(positionals, 'file', verb);
     if (existsSync(file)) throw new CommandError('the file exists already');
     const { database } = configOf(env);
-    if (database.mode === 'embedded' && !existsSync(database.path)) throw new CommandError('there is no database yet');
+    mustExist(database);
+    const unfinished = `${file}.part`; // whoever is interrupted leaves nothing that looks like a backup
     try {
-      await backUp(database, file);
+      rmSync(unfinished, { force: true });
+      await backUp(database, unfinished);
+      renameSync(unfinished, file);
     } catch (error) {
-      rmSync(file, { force: true });
+      rmSync(unfinished, { force: true });
       throw new CommandError((error as Error).message);
     }
     say(`${statSync(file).size} bytes written to ${file}`);

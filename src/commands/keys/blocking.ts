@@ -8,6 +8,7 @@ import {
   argumentsOf,
   BY_COMMAND,
   isoTime,
+  keysCounted,
   localTime,
   orFail,
   say,
@@ -29,15 +30,14 @@ export function blockingVerb({ summary, done, change }: Blocking): Verb {
     usage: '[OWNER] [--json]',
     summary,
     async run(args, env) {
-      const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb);
-      const [owner, ...more] = positionals;
-      if (more.length > 0 || owner === '' || (owner !== undefined && !isStorable(owner))) {
-        throw usageError(verb, 'expected one owner');
-      }
+      const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb, 1);
+      const [owner] = positionals;
+      if (owner === '' || (owner !== undefined && !isStorable(owner))) throw usageError(verb, 'expected one owner');
       await withStore(env, async ({ admin }) => {
         if (owner === undefined) return listBlocked(admin, values.json === true);
         const changed = orFail(await change(admin, owner, BY_COMMAND));
-        say(`${JSON.stringify(owner)} is ${done}${changed ? '' : ' already'}`);
+        const count = orFail(await admin.countActive({ owner }, Date.now())); // 0: perhaps mistyped
+        say(`${JSON.stringify(owner)} is ${done}${changed ? '' : ' already'}, with ${keysCounted(count)}`);
       });
     },
   };

@@ -20,6 +20,8 @@ import {
   writeOut,
 } from './verb.ts';
 
+const WAIT_MS_MAX = 5000;
+
 const OPTIONS = {
   user: { type: 'string' },
   name: { type: 'string' },
@@ -31,11 +33,9 @@ export const verb: Verb = {
   usage: '--user OWNER --name NAME [--scope S]… [--days N]',
   summary: 'Creates a key and prints it, and nothing else, on stdout. It is shown this once.',
   async run(args, env) {
-    const { values, positionals } = argumentsOf(args, OPTIONS, verb);
+    const { values } = argumentsOf(args, OPTIONS, verb);
     const { user, name, scope: scopes = [], days } = values;
-    if (user === undefined || name === undefined || positionals.length > 0) {
-      throw usageError(verb, 'expected --user and --name');
-    }
+    if (user === undefined || name === undefined) throw usageError(verb, 'expected --user and --name');
     if (!isSubject(user))
       throw usageError(verb, `--user: expected 1 to ${SUBJECT_CHARS_MAX} characters without controls`);
     await withStore(
@@ -66,9 +66,13 @@ export const verb: Verb = {
           clientAddress: () => '',
           origin: BY_COMMAND,
         };
+        if (orFail(await store.isBlocked(user, WAIT_MS_MAX)))
+          throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');
         const { record, key } = orFail(await domain.keys.create(actor, input.value));
-        await writeOut(`${key}\n`);
         say(`created ${record.id} for ${JSON.stringify(user)}`);
+        await writeOut(`${key}\n`).catch(() => {
+          throw new CommandError('the key could not be printed, and is lost: revoke it');
+        });
         await domain.stop();
       },
     );

@@ -1,9 +1,11 @@
 // `keys doctor`: looks for what is wrong with a server of this configuration, and says it to a person.
 
+import { addressOf } from '../../banner.ts';
 import type { Config } from '../../config/config.ts';
 import { isLoopback } from '../../lib/ip.ts';
 import { isObject } from '../../lib/text.ts';
-import { argumentsOf, CommandError, orFail, type Verb, withStore, writeTable } from './verb.ts';
+import type { Store } from '../../store/open.ts';
+import { argumentsOf, CommandError, configOf, orFail, type Verb, withStore, writeTable } from './verb.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;
@@ -17,8 +19,8 @@ export const verb: Verb = {
     argumentsOf(args, {}, verb);
     const findings: Finding[] = [];
     const startedMs = performance.now();
-    await withStore(env, async (store, config) => {
-      findings.push(['ok', 'configuration', 'it is valid']);
+    const check = async (store: Store, config: Config) => {
+      orFail(await store.admin.probeWrite());
       const page = orFail(await store.changesAfter({ databaseId: '', seq: 0, mark: null }, RESPONSE_MS_MAX));
       const tookMs = Math.round(performance.now() - startedMs);
       findings.push([
@@ -28,10 +30,15 @@ export const verb: Verb = {
       ]);
       findings.push(clockFinding(orFail(await store.admin.nowMs()) - Date.now()));
       findings.push(...(await serverFindings(config)));
-    }).catch((error) => {
+    };
+    try {
+      const config = configOf(env, { verifiesUsers: true });
+      findings.push(['ok', 'configuration', 'it is valid']);
+      await withStore(env, check, config);
+    } catch (error) {
       if (!(error instanceof CommandError)) throw error;
       findings.push(['bad', findings.length === 0 ? 'configuration' : 'database', error.message]);
-    });
+    }
     await writeTable(findings);
     if (findings.some(([state]) => state === 'bad')) throw new CommandError('something is wrong');
   },
@@ -44,8 +51,7 @@ const clockFinding = (offMs: number): Finding =>
 
 /** What the running server says of itself. That there is none is no fault. */
 async function serverFindings(config: Config): Promise<Finding[]> {
-  const url =
-    config.publicUrl ?? `${config.tls === null ? 'http' : 'https'}://${config.host}:${config.port}${config.basePath}`;
+  const url = config.publicUrl ?? `${addressOf(config, config.port)}${config.basePath}`;
   const health = await get(`${url}/mcp/health`);
   if (typeof health === 'string') return [['note', 'server', `none responds at ${url}: ${health}`]];
   const body: unknown = await health.json().catch(() => null);

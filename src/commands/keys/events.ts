@@ -31,10 +31,9 @@ export const verb: Verb = {
   usage: '[--after SEQ] [--limit N] [--key ID] [--user OWNER] [--follow] [--json]',
   summary: 'What was done to keys, by whom, and how: the newest 100 unless told, oldest first. --follow goes on.',
   async run(args, env) {
-    const { values, positionals } = argumentsOf(args, OPTIONS, verb);
-    if (positionals.length > 0) throw usageError(verb, 'expected options only');
-    const limit = wholeNumber('limit', values.limit, LIMIT_MAX);
-    let afterSeq = values.after === undefined ? null : wholeNumber('after', values.after, Number.MAX_SAFE_INTEGER);
+    const { values } = argumentsOf(args, OPTIONS, verb);
+    const limit = wholeNumber('limit', values.limit, 1, LIMIT_MAX);
+    let afterSeq = values.after === undefined ? null : wholeNumber('after', values.after, 0, Number.MAX_SAFE_INTEGER);
     const about: Pick<EventQuery, 'keyId' | 'owner'> = { keyId: values.key, owner: values.user };
     await withStore(env, async ({ events }) => {
       let heads = [HEADS];
@@ -51,9 +50,9 @@ export const verb: Verb = {
   },
 };
 
-function wholeNumber(name: string, text: string, max: number): number {
+function wholeNumber(name: string, text: string, min: number, max: number): number {
   const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value <= max)) throw usageError(verb, `--${name}: expected a whole number up to ${max}`);
+  if (!(value >= min && value <= max)) throw usageError(verb, `--${name}: expected a whole number, ${min} to ${max}`);
   return value;
 }
 

@@ -11,17 +11,7 @@ import type { ApiKeyRecord } from '../../keys/record.ts';
 import { systemRandom } from '../../lib/runtime.ts';
 import { parserOf } from '../../tools/core/schema.ts';
 import { wishFields } from '../../tools/create-api-key.ts';
-import {
-  argumentsOf,
-  BY_COMMAND,
-  CommandError,
-  orFail,
-  progressOf,
-  say,
-  usageError,
-  type Verb,
-  withStore,
-} from './verb.ts';
+import { argumentsOf, BY_COMMAND, CommandError, oneOf, orFail, progressOf, say, type Verb, withStore } from './verb.ts';
 
 /** Keys of one transaction, which holds up other writers for milliseconds. */
 const BATCH_ROWS = 200;
@@ -57,9 +47,8 @@ export const verb: Verb = {
   summary:
     'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?}; hashes that are there are skipped.',
   async run(args, env) {
-    const { positionals } = argumentsOf(args, {}, verb);
-    const [file, ...more] = positionals;
-    if (file === undefined || more.length > 0) throw usageError(verb, 'expected one file');
+    const { positionals } = argumentsOf(args, {}, verb, 1);
+    const file = oneOf(positionals, 'file', verb);
     const nowMs = Date.now();
     const total = await check(file, nowMs);
     await withStore(env, async ({ admin }) => {

@@ -1,16 +1,15 @@
 // `keys restore`: puts a backup back, also under running servers, which then forget all they know.
 
 import { compare, restore, withBackup } from '../../store/backup.ts';
-import { argumentsOf, CommandError, confirm, say, usageError, type Verb, withStore } from './verb.ts';
+import { argumentsOf, CommandError, confirm, oneOf, say, type Verb, withStore } from './verb.ts';
 
 export const verb: Verb = {
   usage: '<file> [--yes]',
   summary:
     'Replaces all keys by those of a backup. Says how many there are, and how many that were revoked since would work again, and asks.',
   async run(args, env) {
-    const { values, positionals } = argumentsOf(args, { yes: { type: 'boolean' } }, verb);
-    const [file, ...more] = positionals;
-    if (file === undefined || more.length > 0) throw usageError(verb, 'expected one file');
+    const { values, positionals } = argumentsOf(args, { yes: { type: 'boolean' } }, verb, 1);
+    const file = oneOf(positionals, 'file', verb);
     await withBackup(file, (backup) =>
       withStore(env, async (store, { database }) => {
         const { replaced, revived } = await compare(store.db, backup);

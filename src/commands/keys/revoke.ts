@@ -3,14 +3,25 @@
 import { type KeyFilter, revokeAll } from '../../keys/admin.ts';
 import { isIdShaped } from '../../keys/key-format.ts';
 import { FILTER_OPTIONS, filterOf } from './filter.ts';
-import { argumentsOf, BY_COMMAND, confirm, orFail, progressOf, say, usageError, type Verb, withStore } from './verb.ts';
+import {
+  argumentsOf,
+  BY_COMMAND,
+  confirm,
+  keysCounted,
+  orFail,
+  progressOf,
+  say,
+  usageError,
+  type Verb,
+  withStore,
+} from './verb.ts';
 
 export const verb: Verb = {
   usage: '<id>… | [--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] | --all  [--yes]',
   summary: 'Revokes the keys that fit everything given, after it has said how many they are. --yes: does not ask.',
   async run(args, env) {
     const options = { ...FILTER_OPTIONS, all: { type: 'boolean' }, yes: { type: 'boolean' } } as const;
-    const { values, positionals } = argumentsOf(args, options, verb);
+    const { values, positionals } = argumentsOf(args, options, verb, Number.POSITIVE_INFINITY);
     const nowMs = Date.now();
     const filter = { ...filterOf(values, nowMs), ids: positionals.length > 0 ? positionals : undefined };
     const isFiltered = Object.values(filter).some((part) => part !== undefined);
@@ -27,4 +38,4 @@ export const verb: Verb = {
 };
 
 const described = ({ owner }: KeyFilter, count: number): string =>
-  `Revoke ${count === 1 ? '1 key' : `${count} keys`}${owner === undefined ? '' : ` of ${JSON.stringify(owner)}`}`;
+  `Revoke ${keysCounted(count)}${owner === undefined ? '' : ` of ${JSON.stringify(owner)}`}`;

@@ -7,6 +7,7 @@ import { keyObject } from './shown-key.ts';
 import {
   argumentsOf,
   CommandError,
+  oneOf,
   orFail,
   sha256,
   usageError,
@@ -22,9 +23,8 @@ export const verb: Verb = {
   usage: '<id | fingerprint | -> [--json]',
   summary: 'Shows one key. With - it reads the key itself from stdin.',
   async run(args, env) {
-    const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb);
-    const [name, ...more] = positionals;
-    if (name === undefined || more.length > 0) throw usageError(verb, 'expected one key');
+    const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb, 1);
+    const name = oneOf(positionals, 'key', verb);
     const wanted = name === '-' ? await presented() : named(name);
     await withStore(env, async ({ admin }) => {
       const found = orFail(await admin.find(wanted));

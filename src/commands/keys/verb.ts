@@ -1,9 +1,10 @@
 // What the verbs of `keys` share: arguments, the opened database, questions, and output for people and for scripts.
 
 import { hash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { type Config, parseConfig } from '../../config/config.ts';
+import { type Config, type DatabaseConfig, parseConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
 import type { Origin } from '../../keys/origin.ts';
 import { parseDuration } from '../../lib/duration.ts';
@@ -34,21 +35,36 @@ export class CommandError extends Error {
   }
 }
 
+/** Ends the command without a word: whoever reads what it prints (`| head`) has enough. */
+export class ReaderLeft extends Error {
+  override name = 'ReaderLeft';
+}
+
 export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding);
 
 export const BY_COMMAND: Origin = { how: 'command', actor: null, requestId: null, address: null };
 
-/** Options and positional arguments, as `node:util` reads them. */
+/** Options and up to `positionalsMax` other arguments, as `node:util` reads them. */
 export function argumentsOf<T extends NonNullable<ParseArgsConfig['options']>>(
   args: readonly string[],
   options: T,
-  { usage }: Verb,
+  verb: Verb,
+  positionalsMax = 0,
 ) {
   try {
-    return parseArgs({ args: [...args], options, allowPositionals: true });
+    const parsed = parseArgs({ args: [...args], options, allowPositionals: true });
+    if (parsed.positionals.length <= positionalsMax) return parsed;
   } catch (error) {
-    throw new CommandError(`${(error as Error).message}\nusage: ${usage}`, 2);
+    throw usageError(verb, (error as Error).message);
   }
+  throw usageError(verb, 'too many arguments');
+}
+
+/** The one argument of a verb that has no options but these. */
+export function oneOf(positionals: readonly string[], what: string, verb: Verb): string {
+  const [only] = positionals;
+  if (!only) throw usageError(verb, `expected one ${what}`);
+  return only;
 }
 
 export const usageError = ({ usage }: Verb, message: string) => new CommandError(`${message}\nusage: ${usage}`, 2);
@@ -59,26 +75,38 @@ export function durationOf(name: string, text: string): number {
   return ms;
 }
 
-/** A time in ISO 8601; without an offset it is in the zone of the machine. */
+/** A time in ISO 8601; without an offset it is in the zone of the machine, which by itself JavaScript does not do for a date. */
 export function timeOf(name: string, text: string): number {
-  const ms = /^\d{4}-\d{2}-\d{2}/.test(text) ? new Date(text).getTime() : Number.NaN;
+  const [, date, time = 'T00:00'] = LOCAL_OR_NOT.exec(text) ?? [];
+  const ms = date === undefined ? Number.NaN : new Date(date + time).getTime();
   if (Number.isNaN(ms)) throw new CommandError(`--${name}: expected a time like 2026-01-31 or 2026-01-31T09:30:00Z`, 2);
   return ms;
 }
 
-export function configOf(env: Env): Config {
-  const parsed = parseConfig(env);
+const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
+
+/** Of the server, without what it verifies user tokens with, unless that is asked for. */
+export function configOf(env: Env, options = { verifiesUsers: false }): Config {
+  const parsed = parseConfig(env, options);
   if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
   return parsed.value;
 }
 
+/** Only bugs: what fails is said to the person. */
 export const stderrLog = () =>
-  createLog({ level: 'warn', clock: systemClock, write: async (chunk) => void process.stderr.write(chunk) });
+  createLog({ level: 'error', clock: systemClock, write: async (chunk) => void process.stderr.write(chunk) });
 
-/** Runs `use` on the database of the configuration, past any replica, and closes it. */
-export async function withStore<T>(env: Env, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
-  const config = configOf(env);
+/**
+ * Runs `use` on the database of the configuration, past any replica, and closes it. It makes no file: at a mistyped path
+ * all keys would seem to be gone.
+ */
+export async function withStore<T>(
+  env: Env,
+  use: (store: Store, config: Config) => Promise<T>,
+  config = configOf(env),
+): Promise<T> {
   const { database } = config;
+  mustExist(database);
   const log = stderrLog();
   const primary = database.mode === 'remote' ? { ...database, replicaFile: null } : database;
   const store = await openStore(primary, log, config.eventDays).catch((error) => {
@@ -92,6 +120,11 @@ export async function withStore<T>(env: Env, use: (store: Store, config: Config)
   }
 }
 
+export function mustExist(database: DatabaseConfig): void {
+  if (database.mode === 'remote' || existsSync(database.path)) return;
+  throw new CommandError(`DATABASE_URL: there is no database at ${JSON.stringify(database.path)}; a server makes it`);
+}
+
 /** The value, or an end with what went wrong. */
 export function orFail<T>(result: Result<T, Problem>): T {
   if (result.ok) return result.value;
@@ -99,14 +132,17 @@ export function orFail<T>(result: Result<T, Problem>): T {
   throw new CommandError('reason' in error ? `${error.code}: ${error.reason}` : error.code);
 }
 
-export const say = (line: string) => void process.stderr.write(`${line}\n`);
+/** `1 active key`. */
+export const keysCounted = (count: number): string => `${count} active ${count === 1 ? 'key' : 'keys'}`;
+
+export const say = (line: string) => void process.stderr.write(`${redact(line)}\n`);
 
 /** Asks on a terminal. In a script `--yes` is the answer. */
 export async function confirm(question: string, yes: boolean): Promise<void> {
   if (yes) return;
   if (!process.stdin.isTTY) throw new CommandError(`${question} Confirm with --yes`, 2);
   const asking = createInterface({ input: process.stdin, output: process.stderr });
-  const answer = await asking.question(`${question} [y/N] `);
+  const answer = await asking.question(`${question} [y/N] `).catch(() => ''); // Ctrl-C or Ctrl-D
   asking.close();
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('nothing was changed', 2);
 }
@@ -123,8 +159,11 @@ export function progressOf(total: number, what: string): (done: number) => void 
 
 export const writeOut = (text: string): Promise<void> =>
   new Promise((resolve, reject) => {
-    process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+    process.stdout.write(text, (error) => (error ? reject(unwritten(error)) : resolve()));
   });
+
+const unwritten = ({ code, message }: NodeJS.ErrnoException) =>
+  code === 'EPIPE' ? new ReaderLeft() : new CommandError(`stdout: ${message}`);
 
 /** One object a line, for scripts. */
 export const writeJson = (rows: readonly object[]): Promise<void> =>

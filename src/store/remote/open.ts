@@ -4,7 +4,7 @@ import { type RemoteConfig, shownUrl } from '../../config/config.ts';
 import type { Log } from '../../log/log.ts';
 import { type Database, unwrap } from '../database.ts';
 import { createKeyStore } from '../key-store.ts';
-import { migrate } from '../schema.ts';
+import { migrate, WRITE_PROBE } from '../schema.ts';
 import { remoteDatabase } from './database.ts';
 import { lazyDatabase } from './reopening.ts';
 
@@ -15,9 +15,6 @@ const START_WAIT_MS = 2000;
  * This many take 2 ms of the primary's time. Many at once, because it may be far away, and waiting holds up nothing.
  */
 const USES_PER_WRITE = 1000;
-
-/** Changes nothing, and is refused if the token may only read. */
-const WRITE_PROBE = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0' };
 
 export async function openRemote(config: RemoteConfig, log: Log) {
   const remote = await remoteDatabase(config);
