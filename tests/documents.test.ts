@@ -64,6 +64,11 @@ describe.each(DOCUMENTS)('%s', (document) => {
     expect(scripts.filter((name) => !(name in PACKAGE.scripts))).toEqual([]);
     expect((text.match(/bun@[\d.]+/g) ?? []).filter((pinned) => pinned !== `bun@${Bun.version}`)).toEqual([]);
   });
+
+  test('has no comment in what is to be pasted: an interactive zsh would run it', () => {
+    const pasted = text.match(/(?<=^ *```sh\n)[\s\S]*?(?=^ *```$)/gm) ?? [];
+    expect(pasted.filter((lines) => /(^|\s)#/m.test(lines))).toEqual([]);
+  });
 });
 
 test('every threat names a test', () => {

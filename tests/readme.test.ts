@@ -21,6 +21,7 @@ import { answerOf, createTestApp, TEST_SECRET } from './support/test-app.ts';
 const README = readDocument('README.md');
 const CODE_README = readDocument('src/README.md');
 const CONFIG_README = readDocument('src/config/README.md');
+const HTTP_README = readDocument('src/http/README.md');
 const TOOLS_README = readDocument('src/tools/README.md');
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
@@ -76,12 +77,6 @@ test.skipIf(WITHOUT_CURL)(
   },
   30_000,
 );
-
-test('nothing that is to be pasted holds a comment: an interactive zsh would run it', () => {
-  const pasted = README.text.match(/(?<=^```sh\n)[\s\S]*?(?=^```$)/gm) ?? [];
-  expect(pasted.length).toBeGreaterThan(5);
-  expect(pasted.filter((lines) => /(^|\s)#/m.test(lines))).toEqual([]);
-});
 
 test('the example tools, put where the documents say, compile and answer', async () => {
   const root = copyOfSource();
@@ -154,7 +149,7 @@ test('the table of errors: every code there is, with its status', () => {
   const codes = [...source.matchAll(/readonly code: '(\w+)'/g)]
     .map(([, code]) => code as ServerCode)
     .filter((code) => (code as string) !== 'tool_failure'); // has the code that the tool gives it
-  const listed = README.table('Errors').flatMap(([status, cell]) =>
+  const listed = HTTP_README.table('Errors').flatMap(([status, cell]) =>
     unquoted(cell)
       .split(', ')
       .map((code) => [code, Number(status)]),
