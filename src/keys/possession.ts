@@ -10,7 +10,7 @@ import type { Caller } from './actor.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
 import type { OriginOf } from './origin.ts';
-import { fingerprintOf, type KeyStore, type PresentedKey, refusalAt } from './record.ts';
+import { fingerprintOf, type KeyStore, type PresentedKey } from './record.ts';
 
 export interface PossessionOptions {
   readonly store: KeyStore;
@@ -46,7 +46,7 @@ export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
     const nowMs = clock.nowMs();
     const known = hashes
       .map((hash) => found.value(hash).record)
-      .filter((key): key is PresentedKey => key !== null && (refusalAt(key, nowMs) ?? 'expired') === 'expired');
+      .filter((key): key is PresentedKey => key !== null && canEnd(key, nowMs));
     if (known.length === 0) return ok(undefined);
     lookups.refund(source, known.length);
     const ended = await store.revokeByHashes(hashes, nowMs, originOf('possession', caller));
@@ -59,3 +59,7 @@ export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
     return ok(undefined);
   };
 }
+
+/** An expired key can still be ended, and so can one of a blocked owner, which would be good again after the block. */
+const canEnd = ({ active, secretEndsAtMs }: PresentedKey, nowMs: number): boolean =>
+  active && (secretEndsAtMs === null || secretEndsAtMs >= nowMs);

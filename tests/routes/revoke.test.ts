@@ -1,6 +1,8 @@
 // POST /revoke: whoever has a key ends it. What each secret ends, what is understood, and what a caller may learn.
 
 import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -133,6 +135,19 @@ describe('during a rotation', () => {
     await revoke(app, next, old);
     expect(await statuses(app, old, next)).toEqual([401, 401]);
   });
+});
+
+test('a key of a blocked owner ends, and is not good again after the block', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  const { key } = await app.createKey('alice');
+  const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  await db.execute("INSERT INTO blocked_owners (owner) VALUES ('alice')");
+  expect((await revoke(app, key)).status).toBe(200);
+  await db.execute("DELETE FROM blocked_owners WHERE owner = 'alice'");
+  db.close();
+  app.clock.advance(1001);
+  expect(await statuses(app, key)).toEqual([401]);
+  expect(await app.logText()).toContain('API key revoked');
 });
 
 test('unknown keys use up the budget of their address, good ones don’t; then 429, and nothing is done', async () => {
