@@ -134,11 +134,12 @@ function serviceOn(
   const offered =
     options.tools?.(deps) ??
     createTools(deps, { sample: config.sampleTool, admin: config.jwtClaims.admin && keyDomain.admin });
-  const tools = [...offered, ...makeTools(toolFiles, deps, RESERVED_NAMES)];
   const prompts = [...offeredPrompts(deps), ...makePrompts(toolFiles, deps)];
   const ownResources = toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources));
   const resources = [...offeredResources, ...ownResources];
   checkUris(resources);
+  const uris = resources.map(({ uri }) => uri);
+  const tools = [...offered, ...makeTools(toolFiles, deps, { reserved: RESERVED_NAMES, uris })];
   const app = createApp({
     config,
     publicUrl,

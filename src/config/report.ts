@@ -37,6 +37,8 @@ export function withoutEffect(env: Env, config: Config, runtime: 'bun' | 'deno')
 /** A slip for every five characters of the name: `HOME` is not a slip of `HOST`. */
 const CHARS_PER_SLIP = 5;
 const SLIPS_MAX = 2;
+/** Near a name of ours, and somebody else's: OpenSSL's. */
+const NO_SLIPS: readonly string[] = ['SSL_CERT_FILE'];
 
 const misspelt = (names: readonly string[]): WithoutEffect[] =>
   names.flatMap((variable) => {
@@ -44,6 +46,6 @@ const misspelt = (names: readonly string[]): WithoutEffect[] =>
     const near = VARIABLES.find((known) =>
       isWithinEdits(upper, known, Math.min(SLIPS_MAX, Math.floor(known.length / CHARS_PER_SLIP))),
     );
-    const isKnown = VARIABLES.some((known) => known === variable);
+    const isKnown = NO_SLIPS.includes(variable) || VARIABLES.some((known) => known === variable);
     return near === undefined || isKnown ? [] : [{ variable, reason: `did you mean ${near}?` }];
   });

@@ -56,6 +56,7 @@ describe('a name near a known one', () => {
   test.each([
     ...[
       'HOME',
+      'SSL_CERT_FILE',
       'HOSTNAME',
       'POST',
       'PORTS',

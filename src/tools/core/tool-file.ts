@@ -39,18 +39,32 @@ export const toolFilesOf = ({ tools = [], prompts = [], resources }: Own): reado
   { file: 'resources', make: () => [], resources },
 ];
 
+export interface ToolSurroundings {
+  /** Names that the server keeps for its own tools. */
+  readonly reserved: readonly string[];
+  /** Of all resources: what a widget may be. */
+  readonly uris: readonly string[];
+}
+
 /**
- * Makes the tools of all files. `reserved` are names that the server keeps for its own. Throws an Error whose message is
- * the line to show.
+ * Makes the tools of all files. Throws an Error whose message is the line to show.
  */
-export function makeTools(files: readonly ToolFile[], deps: ToolDeps, reserved: readonly string[]): readonly Tool[] {
+export function makeTools(
+  files: readonly ToolFile[],
+  deps: ToolDeps,
+  { reserved, uris }: ToolSurroundings,
+): readonly Tool[] {
   const tools = makeAll('tool', files, deps, ({ make }) => {
     const made = [make(deps)].flat();
     made.filter(isOf('tool')).forEach(checkSchemas);
     return made;
   });
   for (const { file, made } of tools) {
-    const { name } = made;
+    const { name, widget } = made;
+    if (widget !== undefined && !uris.includes(widget)) {
+      const got = JSON.stringify(widget);
+      throw new Error(`${file}: expected the widget of ${name} to be the uri of a resource, got ${got}`);
+    }
     if (reserved.includes(name)) throw new Error(`${file}: expected another tool name, ${name} is the server's own`);
   }
   return tools.map(({ made }) => made);

@@ -193,6 +193,11 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     /Export named 'start' not found in module 'mcp-key-server'/,
   ],
   [
+    'a widget that no page is',
+    tool('a').replace("name: 'a'", "widget: 'ui://a', name: 'a'"),
+    'expected the widget of a to be the uri of a resource, got "ui://a"',
+  ],
+  [
     'pages that are none',
     `${tool('a')}export const resources = [{ uri: 'ui://x' }];`,
     'expected the export resources to be an array of objects with uri, name, title, description, mimeType and a function read',
