@@ -25,6 +25,10 @@ export const startOurs = (databasePath: string, env: Readonly<Record<string, str
 export const startBare = (answer: CannedAnswer, reads: BodyRead = 'json'): Promise<Process> =>
   startOther('bare', JSON.stringify(answer), reads);
 
+/** The same with the server's batching of responses, which helps it too. */
+export const startBatchedBare = (answer: CannedAnswer): Promise<Process> =>
+  startOther('bare', JSON.stringify(answer), 'json', 'batched');
+
 /** A script of servers/, with its arguments. */
 export const startOther = (name: string, ...args: readonly string[]): Promise<Process> =>
   startProcess({ name, script: serverScript(name), args });

@@ -11,6 +11,8 @@ export interface Row {
   /** What it is compared with: a server that gives the same answer, and does nothing else. */
   readonly bare?: Measured;
   readonly echo?: Measured;
+  /** The flat script, which does the same. */
+  readonly flat?: Measured;
 }
 
 /** A goal for this server. */
@@ -42,16 +44,28 @@ export function planLine(plan: Plan): string {
   return `wrk, ${CONNECTIONS} connections, ${rounds} interleaved rounds of ${roundS} s, medians, ${warmup}`;
 }
 
-const HEAD = ['Case', 'Requests/s', '× bare', '× echo', 'p50 ms', 'p99 ms', 'p99 × bare', 'RSS MB', 'Warm-up'];
+const HEAD = [
+  'Case',
+  'Requests/s',
+  '× bare',
+  '× flat',
+  '× echo',
+  'p50 ms',
+  'p99 ms',
+  'p99 × bare',
+  'RSS MB',
+  'Warm-up',
+];
 
 export const LEGEND =
-  '× bare: against the bare row above it. × echo: against Bun.serve that prints the JSON it parsed, with one header. RSS after the last round. Warm-up in requests.';
+  '× bare: against the bare row above it. × flat: against a script that does all of it by hand, without structure. × echo: against Bun.serve that prints the JSON it parsed, with one header. RSS after the last round. Warm-up in requests.';
 
 export function table(rows: readonly Row[]): string {
-  const cells = rows.map(({ name, measured, bare, echo }) => [
+  const cells = rows.map(({ name, measured, bare, flat, echo }) => [
     name,
     Math.round(figure(measured, perSecond)).toLocaleString('en'),
     bare ? ratio(measured, bare, perSecond).toFixed(2) : '',
+    flat ? ratio(measured, flat, perSecond).toFixed(2) : '',
     echo ? ratio(measured, echo, perSecond).toFixed(2) : '',
     figure(measured, p50Ms).toFixed(2),
     figure(measured, p99Ms).toFixed(2),
