@@ -10,6 +10,10 @@ export interface Tls {
   readonly key: string;
 }
 
+/** When the certificate ends. Throws as `readTls` does. */
+export const certificateEnd = (files: NonNullable<Config['tls']>): Date =>
+  new X509Certificate(readTls(files).cert).validToDate;
+
 /** Throws an Error that says which file can't be used, and why. */
 export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls {
   const cert = readPem('TLS_CERT_FILE', 'a certificate', certFile, (pem) => new X509Certificate(pem));

@@ -59,14 +59,14 @@ export interface Backup {
 }
 
 /**
- * Checks a backup and gives it to `use`, brought up to date in a copy. Throws UnusableDatabase if it is damaged, empty or
- * not ours.
+ * Checks a backup and gives it to `use`, brought up to date in a copy. Throws UnusableDatabase if it can't be read, is
+ * damaged or empty, or not ours.
  */
 export const withBackup = <T>(file: string, use: (backup: Backup) => Promise<T>): Promise<T> =>
   inFolder(async (folder) => {
     const path = join(folder, 'backup.db');
     makePrivate(path);
-    copyFileSync(file, path);
+    copyBackup(file, path);
     const db = embeddedDatabase(path);
     try {
       await check(db);
@@ -76,6 +76,15 @@ export const withBackup = <T>(file: string, use: (backup: Backup) => Promise<T>)
       db.close();
     }
   });
+
+function copyBackup(file: string, path: string): void {
+  try {
+    copyFileSync(file, path);
+  } catch (error) {
+    const { code } = error as { readonly code?: string };
+    throw new UnusableDatabase(`expected a backup that can be read, got ${JSON.stringify(file)} (${code})`);
+  }
+}
 
 async function check(db: Database): Promise<void> {
   const [integrity] = unwrap(await db.read({ sql: 'PRAGMA integrity_check(1)' }));

@@ -4,11 +4,12 @@
 import { beforeAll, describe, expect, test } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeCertificate } from '../support/certificate.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand, keysInto } from '../support/keys-command.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { actorFor, createTestApp } from '../support/test-app.ts';
+import { actorFor, createTestApp, TEST_SECRET } from '../support/test-app.ts';
 
 const folder = temporaryFolder();
 const env = { DATABASE_URL: `file:${join(folder, 'keys.db')}` };
@@ -139,6 +140,36 @@ test('a backup that fails leaves no file, and says why in our words', async () =
   expect((await keysCommand(other, ['backup', join(target, 'b.db')])).code).toBe(1);
   expect(readdirSync(target)).toEqual(['notes.txt']);
   expect(readFileSync(join(target, 'notes.txt'), 'utf8')).toBe('not a database');
+});
+
+const DAY_MS = 86_400_000;
+test.each([
+  { days: 15, state: 'ok certificate it ends at ', code: 0 },
+  { days: 13, state: 'note certificate it ends at ', code: 0 },
+  { days: -1, state: 'bad certificate it ended at ', code: 1 },
+])('doctor looks at a certificate that ends in $days days', async ({ days, state, code }) => {
+  const { certFile, keyFile } = makeCertificate(new Date(Date.now() + days * DAY_MS));
+  const settings = { ...env, JWT_SECRET: TEST_SECRET, TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
+  const found = await keysCommand(settings, ['doctor']);
+  expect({ code: found.code, stdout: found.stdout.replace(/ +/g, ' ') }).toEqual({
+    code,
+    stdout: expect.stringContaining(state),
+  });
+});
+
+test('doctor says which TLS file cannot be used', async () => {
+  const { certFile } = makeCertificate();
+  const settings = { ...env, JWT_SECRET: TEST_SECRET, TLS_CERT_FILE: certFile, TLS_KEY_FILE: certFile };
+  const { code, stdout } = await keysCommand(settings, ['doctor']);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^bad +certificate +TLS_KEY_FILE: /m) });
+});
+
+test('restore says that the file is not there, and does nothing', async () => {
+  const { code, stderr } = await keys('restore', 'mistyped.db');
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: 'keys: expected a backup that can be read, got "mistyped.db" (ENOENT)\n',
+  });
 });
 
 test('doctor finds a database that takes no writes', async () => {

@@ -36,7 +36,8 @@ const COMMON_NAME = oid(0x55, 0x04, 0x03);
 const ALT_NAMES = oid(0x55, 0x1d, 0x11);
 const BASIC_CONSTRAINTS = oid(0x55, 0x1d, 0x13);
 
-export function makeCertificate(): Certificate {
+/** `end`: the last second in which it is valid. */
+export function makeCertificate(end = new Date('2099-12-31T23:59:59Z')): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const name = der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, 'mcp-key-server test'))));
   const altNames = der(SEQUENCE, der(0x87, Buffer.from([127, 0, 0, 1])), der(0x82, 'localhost'));
@@ -51,7 +52,11 @@ export function makeCertificate(): Certificate {
     der(INTEGER, Buffer.from([1])),
     ECDSA_SHA256,
     name,
-    der(SEQUENCE, der(GENERALIZED_TIME, '20200101000000Z'), der(GENERALIZED_TIME, '20991231235959Z')),
+    der(
+      SEQUENCE,
+      der(GENERALIZED_TIME, '20200101000000Z'),
+      der(GENERALIZED_TIME, `${end.toISOString().replace(/\.\d+|\D/g, '')}Z`),
+    ),
     name,
     publicKey.export({ type: 'spki', format: 'der' }),
     der(0xa3, extensions),

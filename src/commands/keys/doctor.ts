@@ -2,13 +2,16 @@
 
 import { addressOf } from '../../banner.ts';
 import type { Config } from '../../config/config.ts';
+import { certificateEnd } from '../../config/tls.ts';
 import { isLoopback } from '../../lib/ip.ts';
 import { isObject } from '../../lib/text.ts';
 import type { Store } from '../../store/open.ts';
-import { argumentsOf, CommandError, configOf, orFail, type Verb, withStore, writeTable } from './verb.ts';
+import { argumentsOf, CommandError, configOf, localTime, orFail, type Verb, withStore, writeTable } from './verb.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;
+/** Whoever renews certificates does it a month before they end. */
+const CERTIFICATE_MS_MIN = 14 * 86_400_000;
 
 type Finding = readonly [state: 'ok' | 'note' | 'bad', about: string, text: string];
 
@@ -34,6 +37,7 @@ export const verb: Verb = {
     try {
       const config = configOf(env, { verifiesUsers: true });
       findings.push(['ok', 'configuration', 'it is valid']);
+      if (config.tls !== null) findings.push(certificateFinding(config.tls, Date.now()));
       await withStore(env, check, config);
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
@@ -48,6 +52,18 @@ const clockFinding = (offMs: number): Finding =>
   Math.abs(offMs) <= CLOCK_OFF_MS_MAX
     ? ['ok', 'clock', 'this machine and the database agree']
     : ['bad', 'clock', `the clock of the database is ${Math.round(offMs / 1000)} s from that of this machine`];
+
+/** That of the files: the running server may still have the one before, until SIGHUP. */
+function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): Finding {
+  try {
+    const end = certificateEnd(files);
+    const leftMs = end.getTime() - nowMs;
+    const state = leftMs <= 0 ? 'bad' : leftMs < CERTIFICATE_MS_MIN ? 'note' : 'ok';
+    return [state, 'certificate', `it ${leftMs <= 0 ? 'ended' : 'ends'} at ${localTime(end.getTime())}`];
+  } catch (error) {
+    return ['bad', 'certificate', (error as Error).message];
+  }
+}
 
 /** What the running server says of itself. That there is none is no fault. */
 async function serverFindings(config: Config): Promise<Finding[]> {
