@@ -133,8 +133,8 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
 
 export const problemText = (code: ServerCode): ProblemText => TEXTS[code];
 
-/** True for a code that a tool may not use for its own failures. */
-export const isServerCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(TEXTS, code);
+/** False for what a tool without types may have made up. A tool's own failures have none of these codes as theirs. */
+export const isProblemCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(TEXTS, code);
 
 const NOT_AN_OBJECT = 'The body must be one JSON object';
 

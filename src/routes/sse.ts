@@ -13,6 +13,7 @@ import type { Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
 import { type Awaitable, chain, err, type Result } from '../lib/result.ts';
+import type { Log } from '../log/log.ts';
 import { legacyContext } from '../mcp/era.ts';
 import {
   CODES,
@@ -54,6 +55,7 @@ export interface SseRouteOptions {
   /** The path of PUBLIC_URL: empty or `/…`. */
   readonly publicPath: string;
   readonly metadataUrl: () => string | null;
+  readonly log: Log;
 }
 
 /** Calls under way in one session; clients wait for answers, so they have few. */
@@ -79,7 +81,7 @@ interface Posted {
 }
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: Handler } {
-  const { methods, runTool, streams, sessions, resolveSubjects, publicPath, metadataUrl } = options;
+  const { methods, runTool, streams, sessions, resolveSubjects, publicPath, metadataUrl, log } = options;
 
   async function open(context: RequestContext): Promise<Response> {
     const { request, requestId } = context;
@@ -177,7 +179,13 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const tooLarge = () =>
       operation.kind === 'tool' ? resultText(id, refusalMembers(TOO_LARGE)) : errorText(id, TOO_LARGE_ERROR);
     const refusal = (why: Sent) => (why === 'too_large' ? tooLarge() : textOf(err(OVERLOADED)));
-    send(session, () => textOf(result), refusal, resultCharsMin(result, operation));
+    try {
+      send(session, () => textOf(result), refusal, resultCharsMin(result, operation));
+    } catch (bug) {
+      // Its POST has been answered already: nobody else would catch this, and the process would end.
+      log.error('internal error', { requestId: answered.requestId, error: bug });
+      send(session, () => textOf(err({ code: 'internal' })), refusal);
+    }
   }
 
   /** Sends an answer, or why it can't be had here. A client that leaves even that unread is cut off. */

@@ -148,12 +148,18 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
     }
   });
 
-  test('a bug is -32603 with the request id, and the log has the prompt', async () => {
-    await using app = await serve(() => [
-      open('broken', () => {
+  test.each<[string, () => ReturnType<typeof says>]>([
+    [
+      'an exception',
+      () => {
         throw new Error('a bug');
-      }),
-    ]);
+      },
+    ],
+    ['a text in place of messages', () => ok('a text' as never)],
+    ['nothing', () => ok(undefined as never)],
+    ['an error that is no problem', () => err('a text') as never],
+  ])('a bug is -32603 with the request id, and the log has the prompt: %s', async (_what, run) => {
+    await using app = await serve(() => [open('broken', run)]);
     const { error } = await ask(app, 'prompts/get', { name: 'broken' });
     expect(error).toMatchObject({ code: -32603, data: { requestId: expect.any(String) } });
     const line = (await app.log()).find(({ event }) => event === 'internal error');

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { ok } from '../../src/lib/result.ts';
+import { err, ok } from '../../src/lib/result.ts';
+import type { Problem } from '../../src/problem.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
@@ -128,6 +129,8 @@ describe('POST /messages', () => {
   test.each([
     ['an exception', () => Promise.reject(new Error('oops'))],
     ['content that JSON cannot express', () => ok(NOT_JSON)],
+    ['an error that is no problem', async () => err('a text' as never)],
+    ['a problem that is not whole', async () => err({ code: 'insufficient_scope' } as Problem)],
   ])('a bug fails its own request, not the stream: %s', async (_what, run) => {
     const broken = defineTool(anyone, { ...facts('broken'), input: v.strictObject({}), run });
     await using app = await createTestApp({ tools: () => [broken] });

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { ok } from '../../src/lib/result.ts';
+import { err, ok } from '../../src/lib/result.ts';
 import type { ToolContent } from '../../src/tools/core/content.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import { call, post, postModern, request } from '../support/mcp.ts';
@@ -169,6 +169,8 @@ describe('denials are in-band, and no challenge', () => {
       defineTool(anyone, { ...facts('sync'), input: v.strictObject({}), run: thrown }),
       defineTool(anyone, { ...facts('async'), input: v.strictObject({}), run: async () => thrown() }),
       defineTool(anyone, { ...facts('not-json'), input: v.strictObject({}), run: () => ok(NOT_JSON) }),
+      defineTool(anyone, { ...facts('no-blocks'), input: v.strictObject({}), run: () => ok({} as ToolContent) }),
+      defineTool(anyone, { ...facts('no-problem'), input: v.strictObject({}), run: () => err('a text' as never) }),
     ];
     await using app = await createTestApp({ tools: () => tools });
     for (const { name } of tools) {

@@ -2,7 +2,7 @@
 
 import { hasLength } from '../../lib/text.ts';
 import { redactKeys } from '../../log/redact.ts';
-import { isServerCode, type ToolFailure } from '../../problem.ts';
+import { isProblemCode, type ToolFailure } from '../../problem.ts';
 
 export interface Failure {
   /** An HTTP status from 400 to 599. Not 401 and 407: they ask for credentials, which guards do. */
@@ -30,7 +30,7 @@ export function failure({ status, code, detail, retryAfterS }: Failure): ToolFai
   if (typeof code !== 'string' || code.length > CODE_CHARS_MAX || !CODE.test(code)) {
     throw new Error(`failure: expected a code in snake_case of at most ${CODE_CHARS_MAX} characters`);
   }
-  if (isServerCode(code)) throw new Error(`failure: expected a code of the tool's own, ${code} is the server's`);
+  if (isProblemCode(code)) throw new Error(`failure: expected a code of the tool's own, ${code} is the server's`);
   if (typeof detail !== 'string' || !hasLength(detail, 1, DETAIL_CHARS_MAX)) {
     throw new Error(`failure: expected a detail of 1 to ${DETAIL_CHARS_MAX} characters`);
   }

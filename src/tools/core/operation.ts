@@ -8,7 +8,7 @@ import type { KeyIdentity } from '../../keys/verify.ts';
 import type { RateLimitState } from '../../lib/rate-limit.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../../lib/result.ts';
 import { isObject } from '../../lib/text.ts';
-import type { InvalidInput, Problem } from '../../problem.ts';
+import { type InvalidInput, isProblemCode, type Problem } from '../../problem.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 
@@ -93,7 +93,10 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
   function finish(result: Result<O, Problem | InputRequired>, running: Running): Awaitable<Result<Output, Problem>> {
     if (result.ok) return ok(encode(result.value, running.context));
     const { error } = result;
-    if (error.code !== 'input_required') return err(error);
+    if (error.code !== 'input_required') {
+      if (!isProblemCode(error.code)) throw new Error(`${name}: expected err(failure(…)) or err of a problem`);
+      return err(error);
+    }
     const { asking } = running.context;
     if (asking === undefined) throw new Error(`${name}: it asks, but nobody can be asked`);
     const suspended = asking.suspend(() => subjectOf(running), error.requests);

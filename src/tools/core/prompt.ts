@@ -69,7 +69,10 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   { name, title, description, timeoutMs, arguments: schema, run, complete = {} }: Definition<Added, A>,
 ): Prompt {
   const listed = argumentsOf(name, schema);
-  const encode = (messages: PromptMessages): CompleteOutput => ({ json: JSON.stringify(messages) });
+  function encode({ description, messages }: PromptMessages): CompleteOutput {
+    if (!Array.isArray(messages)) throw new Error(`${name}: expected an object with a list of messages`);
+    return { json: JSON.stringify({ description, messages }) };
+  }
   return {
     title,
     description,

@@ -139,10 +139,10 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   };
 }
 
-const encodedContent = ({ content, isError = false }: ToolContent): CompleteOutput => ({
-  contentJson: JSON.stringify(isError ? { content, isError } : { content }),
-  isError,
-});
+function encodedContent({ content, isError = false }: ToolContent): CompleteOutput {
+  if (!Array.isArray(content)) throw new Error('expected an object with a list of content blocks');
+  return { contentJson: JSON.stringify(isError ? { content, isError } : { content }), isError };
+}
 
 /** What is wrong with an output, for its author. The issues quote none of it. */
 const listed = ({ issues }: InvalidInput): string =>
