@@ -18,7 +18,6 @@ import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createInFlight } from './lib/in-flight.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/runtime.ts';
 import type { Log } from './log/log.ts';
-import { reportCounts } from './log/stats.ts';
 import { createMethods } from './mcp/methods.ts';
 import { createRequestStates } from './mcp/request-state.ts';
 import { checkUris, type Resource, type ResourceTemplate, resourcesOf } from './mcp/resource.ts';
@@ -159,12 +158,6 @@ function serviceOn(
     metrics,
     usage: options.usage,
   });
-  // Must come last: it starts a timer, which a later failure would leave running.
-  const stopReporting = reportCounts(log, () => ({
-    ...verifier.counts,
-    storeReads: store.counts.reads,
-    storeWrites: store.counts.writes,
-  }));
   return {
     app,
     storeMode: store.mode,
@@ -173,7 +166,6 @@ function serviceOn(
       try {
         await keyDomain.stop();
       } finally {
-        stopReporting();
         await store.close();
       }
     },

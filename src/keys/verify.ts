@@ -92,8 +92,8 @@ export interface Verifier {
   verify(token: string, caller: Caller): Awaitable<Verified>;
   /** Decides anew on a key whose use is noted already. */
   confirm(token: string, caller: Caller): Awaitable<Verified>;
-  /** How often memory answered, with a record or with a refusal, and how often the store was read. */
-  readonly counts: { hits: number; refusedHits: number; reads: number };
+  /** How often the store was read. */
+  readonly reads: number;
 }
 
 export interface VerifierOptions {
@@ -117,7 +117,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
   });
   const negativeCache = createLruCache<Refused>({ entries: REFUSED_MAX });
   const pendingReads = new Map<string, Promise<Result<FoundKey, Problem>>>();
-  const counts = { hits: 0, refusedHits: 0, reads: 0 };
+  let reads = 0;
 
   feed.subscribe({
     onChange(keyHash) {
@@ -167,7 +167,6 @@ export function createVerifier(options: VerifierOptions): Verifier {
     const { freshAsOfMs } = feed;
     const cached = cache.get(keyHash);
     if (cached !== undefined && (nowMs < cached.believedUntilMs || !isUsable(cached))) {
-      counts.hits += 1;
       if (cached.record.presented === 'next' && isUsable(cached))
         return useFirst(cached, { token, keyHash, caller, isUse, freshAsOfMs });
       const evaluated = evaluate(token, cached, isUse, freshAsOfMs);
@@ -199,7 +198,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     const promoted = await store.promote(key.record, clock.nowMs(), originOf('use', caller));
     if (!promoted.ok) return promoted;
     await feed.refresh();
-    counts.reads += 1;
+    reads += 1;
     const found = await store.findByHashes([keyHash], feed.queryTimeoutMs); // a replica may not have it yet
     if (!found.ok) return found;
     const { id: keyId, userId } = key.record;
@@ -225,7 +224,6 @@ export function createVerifier(options: VerifierOptions): Verifier {
     const known = negativeCache.get(keyHash);
     if (known !== undefined) {
       if (clock.monotonicMs() < known.untilMs && !isUsable(known.key)) {
-        counts.refusedHits += 1;
         return ok(known.key);
       }
       negativeCache.delete(keyHash);
@@ -270,7 +268,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
   }
 
   async function readRecord(keyHash: string): Promise<Result<FoundKey, Problem>> {
-    counts.reads += 1;
+    reads += 1;
     const found = await store.findByHash(keyHash, feed.position, feed.queryTimeoutMs);
     return found.ok ? ok(keep(keyHash, found.value)) : found;
   }
@@ -282,7 +280,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
   }
 
   const joint = createJointReads(async (keyHashes) => {
-    counts.reads += 1;
+    reads += 1;
     const found = await store.findByHashes(keyHashes, feed.queryTimeoutMs);
     return (keyHash): Result<FoundKey, Problem> => (found.ok ? ok(keep(keyHash, found.value(keyHash))) : found);
   });
@@ -306,7 +304,9 @@ export function createVerifier(options: VerifierOptions): Verifier {
   return {
     verify: (token, caller) => decide(token, caller, true),
     confirm: (token, caller) => decide(token, caller, false),
-    counts,
+    get reads() {
+      return reads;
+    },
   };
 }
 

@@ -171,8 +171,7 @@ export interface KeyStoreOptions {
 }
 
 /** A KeyStore and the upkeep of its change feed. */
-export function createKeyStore({ primary: database, usesPerWrite, replica }: KeyStoreOptions): KeyStore & {
-  readonly counts: Readonly<StoreCounts>;
+export function createKeyStore({ primary, usesPerWrite, replica }: KeyStoreOptions): KeyStore & {
   /**
    * Removes events older than `eventsKeptMs`, changes older than a day, and the oldest of too many, a slice at a time.
    * False: there were no such changes.
@@ -181,9 +180,6 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
   /** A secret that all processes on the database share (db/README.md). */
   serverSecret(name: 'request_state'): DbResult<string>;
 } {
-  const counts: StoreCounts = { reads: 0, writes: 0 };
-  const primary = countedDatabase(database, counts);
-
   // If no row was changed, but an earlier try may have changed it, that counts as changed.
   async function change(sql: string, args: NonNullable<Statement['args']>): DbResult<Changed | null> {
     const written = await primary.write({ sql, args });
@@ -305,7 +301,6 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
       const fromPrimary = () =>
         primary.read(statement, withinMs).then((rows) => (rows.ok ? ok(foundOf(rows.value)) : rows));
       if (replica === undefined) return fromPrimary();
-      counts.reads += 1;
       return chain(replica.read(statement), (rows) => {
         const found = rows === null || rows.length === 0 ? null : foundOf(rows);
         const believable =
@@ -361,7 +356,6 @@ export function createKeyStore({ primary: database, usesPerWrite, replica }: Key
     },
 
     usesPerWrite,
-    counts,
     prune,
   };
 }
@@ -467,33 +461,5 @@ function pageOf(rows: readonly Row[], seq: number): FeedPage {
     newestSeq: Number(first.newest_seq),
     newestMark: first.newest_mark as ChangeMark,
     changes: listed.slice(0, FEED_PAGE_MAX),
-  };
-}
-
-/** Statements since the database was opened; a transaction counts as one. */
-export interface StoreCounts {
-  reads: number;
-  writes: number;
-}
-
-export function countedDatabase(db: Database, counts: StoreCounts): Database {
-  return {
-    read(statement, withinMs) {
-      counts.reads += 1;
-      return db.read(statement, withinMs);
-    },
-    write(statement) {
-      counts.writes += 1;
-      return db.write(statement);
-    },
-    writeUnsynced(statement) {
-      counts.writes += 1;
-      return db.writeUnsynced(statement);
-    },
-    writeAll(statements) {
-      counts.writes += 1;
-      return db.writeAll(statements);
-    },
-    close: db.close,
   };
 }

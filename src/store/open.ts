@@ -9,7 +9,7 @@ import { makeOwn, reasonOf } from '../lib/private-files.ts';
 import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
 import type { Database, DbResult } from './database.ts';
-import { CHANGES_KEPT_MAX, type StoreCounts } from './key-store.ts';
+import { CHANGES_KEPT_MAX } from './key-store.ts';
 import type { Replica } from './replica/replica.ts';
 
 /** Makes the folders that database files go into. Throws an Error that names the variable. */
@@ -44,8 +44,6 @@ export interface Store extends KeyStore {
   readonly replicaState: Replica['state'] | undefined;
   /** A secret that all processes on the database share. */
   serverSecret(name: 'request_state'): DbResult<string>;
-  /** What was asked of the database so far. */
-  readonly counts: Readonly<StoreCounts>;
   /** Stops the upkeep and releases files and connections. */
   close(): Promise<void>;
 }

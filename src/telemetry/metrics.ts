@@ -57,7 +57,7 @@ export interface Metrics {
   methods(transport: Transport, methods: Methods): Methods;
   /** Counts refusals by their code. */
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
-  verify(verifier: Pick<Verifier, 'verify' | 'counts'>): Verifier['verify'];
+  verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
   /** Times every question to the store. */
   store<S extends KeyStore | AdminStore>(store: S): S;
   /** What is read when the text is made. */
@@ -145,9 +145,9 @@ export function createMetrics(clock: Clock): Metrics {
         return verified;
       }
       return (token, caller) => {
-        const { reads } = verifier.counts;
+        const { reads } = verifier;
         const verified = verifier.verify(token, caller);
-        return chain(verified, count, !isPromise(verified) && verifier.counts.reads === reads);
+        return chain(verified, count, !isPromise(verified) && verifier.reads === reads);
       };
     },
 

@@ -163,7 +163,7 @@ describe('both kinds at once', () => {
     await using fresh = await createTestApp();
     const { key } = await fresh.createKey('alice');
     const token = await fresh.token('alice');
-    const { reads } = fresh.service.keyDomain.verifier.counts;
+    const { reads } = fresh.service.keyDomain.verifier;
     const keySent = 'This tool needs a user token; an API key was sent';
     const tokenSent = 'This tool needs an API key; a user token was sent';
     const said = async (tool: string, headers: Record<string, string>) => {
@@ -187,7 +187,7 @@ describe('both kinds at once', () => {
       ['invalid_api_key', tokenSent, challenge('Invalid or expired API key')],
       ['invalid_api_key', 'Invalid or expired API key', challenge('Invalid or expired API key')],
     ]);
-    expect(fresh.service.keyDomain.verifier.counts.reads).toBe(reads);
+    expect(fresh.service.keyDomain.verifier.reads).toBe(reads);
     const lines = (await fresh.log()).filter(({ level }) => level === 'warn');
     expect(lines.map(({ event, reason, sent }) => ({ event, reason, sent }))).toEqual([
       { event: 'Invalid user token', reason: 'malformed', sent: 'api_key' },

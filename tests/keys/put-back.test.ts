@@ -66,11 +66,11 @@ describe.each(STORE_MODES)('%s', (mode) => {
   test('what was seen was pruned: nothing is forgotten, and what is lost after that is noticed', async () => {
     await using started = await startApp(mode);
     const { app, db, revoke, status } = started;
-    const { counts } = app.service.keyDomain.verifier;
-    const { reads } = counts;
+    const { verifier } = app.service.keyDomain;
+    const { reads } = verifier;
     await db.batch(['UPDATE feed SET pruned_seq = 2', 'DELETE FROM changes'], 'write');
     app.clock.advance(LAG_MAX_MS);
-    expect([await status(), counts.reads]).toEqual([200, reads]);
+    expect([await status(), verifier.reads]).toEqual([200, reads]);
     await db.execute('UPDATE feed SET pruned_seq = 0');
     await loseChanges(db);
     await revoke();
@@ -94,11 +94,11 @@ test('a key whose creation was lost, of which no change tells, is believed for f
 test('keys that were read together are not all read again together', async () => {
   await using app = await createTestApp({ store: 'embedded' });
   const keys = await Promise.all(Array.from({ length: 100 }, async () => (await app.createKey('alice')).key));
-  const { counts } = app.service.keyDomain.verifier;
+  const { verifier } = app.service.keyDomain;
   const useAll = async () => {
-    const before = counts.reads;
+    const before = verifier.reads;
     for (const key of keys) expect((await app.useKey(key)).status).toBe(200);
-    return counts.reads - before;
+    return verifier.reads - before;
   };
   expect(await useAll()).toBe(100);
   app.clock.advance(4.5 * MINUTE_MS);

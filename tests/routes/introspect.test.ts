@@ -92,10 +92,10 @@ describe('a good key', () => {
 
   test('costs no read of the store once both keys are known', async () => {
     await ask(key);
-    const { counts } = app.service.keyDomain.verifier;
-    const { hits, reads } = counts;
+    const { verifier } = app.service.keyDomain;
+    const { reads } = verifier;
     for (let calls = 0; calls < 20; calls += 1) await ask(key);
-    expect({ hits: counts.hits - hits, reads: counts.reads - reads }).toEqual({ hits: 40, reads: 0 });
+    expect(verifier.reads).toBe(reads);
   });
 
   test.each(['quotes " and \' \\', '100% %41', '😀'.repeat(200), '\u00e4\u2028'])(

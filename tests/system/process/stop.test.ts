@@ -180,7 +180,7 @@ test('a stop that meets a bug ends with 1, says what it was, and its log is whol
   database.close();
   expect(await server.stop()).toBe(1);
   expect(server.stderr()).toContain('a bug');
-  expect(events(server).at(-1)).toMatchObject({ event: 'counts' }); // written while everything was closed
+  expect(events(server).at(-1)).toMatchObject({ event: 'stopping' });
 });
 
 test('the database file is whole without the files beside it', async () => {

@@ -28,14 +28,14 @@ async function refusedKeys(app: TestApp): Promise<Record<string, string>> {
 
 test('each kind of wrong key costs one read when first seen, none when seen again, one a second later', async () => {
   await using app = await createTestApp();
-  const { counts } = app.service.keyDomain.verifier;
+  const { verifier } = app.service.keyDomain;
   for (const [kind, key] of Object.entries(await refusedKeys(app))) {
     const costs: number[] = [];
     for (const laterMs of [0, 0, 999, 1]) {
       app.clock.advance(laterMs);
-      const before = counts.reads;
+      const before = verifier.reads;
       expect((await app.useKey(key)).body.code).toBe('invalid_api_key');
-      costs.push(counts.reads - before);
+      costs.push(verifier.reads - before);
     }
     expect({ kind, costs }).toEqual({ kind, costs: [1, 0, 0, 1] });
   }
@@ -43,12 +43,12 @@ test('each kind of wrong key costs one read when first seen, none when seen agai
 
 test('so does a key that was good until a moment ago', async () => {
   await using app = await createTestApp();
-  const { counts } = app.service.keyDomain.verifier;
+  const { verifier } = app.service.keyDomain;
   const { key } = await app.createKey('alice', { expiresInDays: 1 });
   const use = async () => {
-    const before = counts.reads;
+    const before = verifier.reads;
     const { status } = await app.useKey(key);
-    return { status, reads: counts.reads - before };
+    return { status, reads: verifier.reads - before };
   };
   expect([await use(), await use()]).toEqual([
     { status: 200, reads: 1 },
