@@ -56,9 +56,18 @@ async function expectKept(secret: string, sent: Sent): Promise<void> {
   expect(said).not.toMatch(/^HTTP\/1\.1 50[^5]/);
 }
 
-const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'whoami', 'get_data'];
+const TOOLS = [
+  'create_api_key',
+  'list_api_keys',
+  'rotate_api_key',
+  'revoke_api_key',
+  'delete_api_key',
+  'whoami',
+  'get_data',
+];
 const VALID: Readonly<Record<string, object>> = {
   create_api_key: { name: 'x', scopes: [] },
+  rotate_api_key: { keyId: 'x' },
   revoke_api_key: { keyId: 'x' },
   delete_api_key: { keyId: 'x' },
 };
@@ -144,10 +153,26 @@ describe('for other services', () => {
   });
 });
 
+test('/revoke: any token, field or name, understood or not', async () => {
+  const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
+  for (const secret of secrets) {
+    const refused = [[secret, 1], [{ [secret]: secret }], { token: secret }, secret, `{"${secret}`];
+    for (const body of refused) await expectKept(secret, { path: '/revoke', body });
+    for (const body of [`${secret}=${secret}`, secret])
+      await expectKept(secret, { path: '/revoke', headers: form, body });
+  }
+  for (const secret of secrets.slice(1)) {
+    for (const body of [[secret], [{ token: secret, type: secret }]])
+      await expectKept(secret, { path: '/revoke', body });
+    await expectKept(secret, { path: '/revoke', headers: form, body: `token=${secret}` });
+  }
+});
+
 test('pages and lists: any header, the path, the query', async () => {
   const paths = [
     '/verify',
     '/introspect',
+    '/revoke',
     '/',
     '/mcp',
     '/sse',
