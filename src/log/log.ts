@@ -39,8 +39,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   const least = LOG_LEVELS.indexOf(options.level);
   const enabled = (level: LogLevel) => LOG_LEVELS.indexOf(level) >= least;
   const throttle = createThrottle(options.clock);
-  let lines: string[] = [];
-  let chars = 0; // in `lines`
+  let lines = '';
   const utf8 = new TextEncoder();
   let pendingBytes = 0; // handed to `write`, not taken yet
   let dropped = 0;
@@ -52,12 +51,11 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   function send(): Promise<void> {
     clearTimeout(timer);
     timer = undefined;
-    if (lines.length === 0) return writing;
+    if (lines === '') return writing;
     // A second safety net: no caller passes secrets, but a library's error may quote one, and a scope or user id may be
     // one. The whole chunk is searched at once, which costs hardly more than searching one line.
-    const chunk = utf8.encode(redactKeys(`${lines.join('\n')}\n`));
-    lines = [];
-    chars = 0;
+    const chunk = utf8.encode(redactKeys(lines));
+    lines = '';
     pendingBytes += chunk.byteLength;
     writing = writing
       .then(() => options.write(chunk))
@@ -76,7 +74,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   function line(level: LogLevel, event: string, fields?: LogFields): void {
     if (!enabled(level)) return;
     // Adds characters to bytes, which is close enough: few characters gather before they are handed over.
-    if (chars + pendingBytes > BUFFER_BYTES_MAX) {
+    if (lines.length + pendingBytes > BUFFER_BYTES_MAX) {
       dropped += 1;
       return;
     }
@@ -88,9 +86,8 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     const json = JSON.stringify({ time: stamp, level, event, ...shown(fields) });
     // On info lines a bare hash stays: there it can only be a user id, and the user ids of some issuers look like that.
     const text = level === 'warn' || level === 'error' ? redactHashes(json) : json;
-    lines.push(text);
-    chars += text.length;
-    if (chars >= FLUSH_AT_CHARS) void send();
+    lines += `${text}\n`;
+    if (lines.length >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);
   }
 
