@@ -7,7 +7,7 @@ import type { MadeKey } from '../keys/operations.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 import type { Call } from './core/call.ts';
-import { epochMs } from './core/schema.ts';
+import { epochMs, isSmall } from './core/schema.ts';
 import type { ToolDeps } from './core/toolbox.ts';
 
 const JWK_CHARS_MAX = 4096;
@@ -45,7 +45,7 @@ export const encryptTo = v.optional(
 /** What is wrong with a JWK as it came, or as it was read, beside what its schema says. */
 function faultOf(sent: unknown, read: PublicJwk | null): string | null {
   if (isSecretJwk(sent)) return PRIVATE;
-  if (JSON.stringify(sent).length > JWK_CHARS_MAX) return TOO_LONG;
+  if (!isSmall(sent) || JSON.stringify(sent).length > JWK_CHARS_MAX) return TOO_LONG; // JSON of deep nesting overflows the stack
   return read === null || canEncryptTo(read) ? null : UNUSABLE;
 }
 

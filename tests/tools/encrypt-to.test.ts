@@ -139,6 +139,20 @@ describe('is refused, and nothing is made:', () => {
     expect(await count()).toBe(before);
   });
 
+  test('a member nested so deep that no JSON can be made of it', async () => {
+    const jwk = JSON.stringify({ ...p256.publicJwk, kid: 'deep' }).replace(
+      '"deep"',
+      '['.repeat(100_000) + ']'.repeat(100_000),
+    );
+    const response = await fetch(`${app.url}/tools/create_api_key`, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: `{"name":"n","scopes":[],"encryptTo":${jwk}}`,
+    });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ issues: [{ path: 'encryptTo' }] });
+  });
+
   const PRIVATE: [string, () => unknown][] = [
     ['on P-256', () => p256.privateJwk],
     ['on X25519', () => x25519.privateJwk],

@@ -41,8 +41,8 @@ export function parserOf<S extends Schema>(schema: S): Parse<S> {
   };
 }
 
-/** True when there are at most VALUES_MAX values in `input`, counting itself. */
-function isSmall(input: unknown): boolean {
+/** True when there are at most VALUES_MAX values in `input`, counting itself. However deep it is nested. */
+export function isSmall(input: unknown): boolean {
   const values = [input];
   for (const value of values) {
     if (typeof value !== 'object' || value === null) continue;
