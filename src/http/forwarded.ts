@@ -1,6 +1,8 @@
 // What the trusted proxies in front say about the request. Each adds one entry to a list: of n proxies the outermost
 // wrote the n-th from the end. Entries before that came with the request, and anybody may have made them up.
 
+import { redactKeys } from '../log/redact.ts';
+
 /** The protocol that the client spoke. Proxies may also replace the list with one entry, so the first will do. */
 export function forwardedProto(headers: Headers, proxies: number): string | null {
   const entries = entriesOf(headers.get('x-forwarded-proto'));
@@ -10,14 +12,18 @@ export function forwardedProto(headers: Headers, proxies: number): string | null
 /** The address of whoever spoke to the outermost proxy, without the port that some proxies add. */
 export function forwardedFor(headers: Headers, proxies: number): string | null {
   const address = entriesOf(headers.get('x-forwarded-for')).at(-proxies);
-  const [, ipv4, ipv6] = WITH_PORT.exec(address ?? '') ?? [];
-  return ipv4 ?? ipv6 ?? (address || null);
+  if (!address || address.length > ADDRESS_CHARS_MAX) return null;
+  const [, ipv4, ipv6] = WITH_PORT.exec(address) ?? [];
+  return ipv4 ?? ipv6 ?? address;
 }
 
-/** The id that a proxy gave the request; null if it gave none that a log could take. */
+/** Budgets and the trail of changes keep addresses: with TRUST_PROXY too high, what stands here is any text. */
+const ADDRESS_CHARS_MAX = 64;
+
+/** The id that a proxy gave the request; null if it gave none that a log could take, or took a key for one. */
 export function forwardedRequestId(headers: Headers): string | null {
   const id = headers.get('x-request-id');
-  return id !== null && REQUEST_ID.test(id) ? id : null;
+  return id !== null && REQUEST_ID.test(id) && redactKeys(id) === id ? id : null;
 }
 
 const REQUEST_ID = /^[\w.-]{1,128}$/;

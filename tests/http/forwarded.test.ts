@@ -18,6 +18,9 @@ test.each([
   [2, '[2001:db8::7]:50123, 192.0.2.7:1', '2001:db8::7'],
   [1, '[2001:db8::7]', '2001:db8::7'],
   [1, 'unknown', 'unknown'],
+  [1, 'x'.repeat(64), 'x'.repeat(64)],
+  [1, 'x'.repeat(65), null],
+  [1, `sk_test_${'0'.repeat(64)}`, null],
   [1, '', null],
 ])('%i proxies, X-Forwarded-For: %s is %s', (proxies, value, address) => {
   expect(forwardedFor(new Headers({ 'x-forwarded-for': value }), proxies)).toBe(address);
