@@ -17,11 +17,13 @@ export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed 
   let changes = 0; // a read that began before a change must not be kept after it
 
   feed.subscribe({
-    onChange(changed) {
-      const owner = ownerIn(changed);
-      if (owner === null) return;
-      changes += 1;
-      known.delete(owner);
+    onChanges(changed) {
+      for (const one of changed) {
+        const owner = ownerIn(one);
+        if (owner === null) continue;
+        changes += 1;
+        known.delete(owner);
+      }
     },
     onReset() {
       changes += 1;

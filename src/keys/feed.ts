@@ -71,8 +71,8 @@ export interface FeedOptions {
 
 /** Whoever remembers something that other processes may change. */
 export interface FeedListener {
-  /** The record with this hash may be different now; or the block of an owner (`ownerIn` in record.ts). */
-  onChange(changed: string): void;
+  /** Of each: the record with this hash may be different now; or the block of an owner (`ownerIn` in record.ts). */
+  onChanges(changed: readonly string[]): void;
   /** Anything may be different now. */
   onReset(): void;
 }
@@ -105,7 +105,8 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
         for (const listener of listeners) listener.onReset();
         break;
       }
-      for (const { keyHash } of changes) for (const listener of listeners) listener.onChange(keyHash);
+      const changed = changes.map(({ keyHash }) => keyHash);
+      if (changed.length > 0) for (const listener of listeners) listener.onChanges(changed);
       const last = changes.at(-1);
       if (last !== undefined) position = { databaseId, seq: last.seq, mark: last.mark };
       if (changes.length < FEED_PAGE_MAX) break;

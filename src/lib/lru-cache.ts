@@ -63,7 +63,7 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
     },
     delete: remove,
     deleteWhere(fits) {
-      for (const [key, value] of [...young, ...old]) if (fits(value)) remove(key);
+      for (const map of [young, old]) for (const [key, value] of map) if (fits(value)) remove(key);
     },
     clear() {
       young = new Map();

@@ -6,7 +6,15 @@ import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
 import type { DatabaseConfig, RemoteConfig } from '../config/config.ts';
 import { makePrivate } from '../lib/private-files.ts';
-import { type Database, errorReason, type Row, UnusableDatabase, unwrap } from './database.ts';
+import {
+  type Database,
+  driverStatement,
+  errorReason,
+  type Row,
+  type Statement,
+  UnusableDatabase,
+  unwrap,
+} from './database.ts';
 import { embeddedDatabase } from './embedded/database.ts';
 import { remoteDatabase } from './remote/database.ts';
 import { inspect, migrate } from './schema.ts';
@@ -122,6 +130,7 @@ export async function compare(db: Database, { path }: Backup): Promise<Restoring
 const REPLACED = ['api_keys', 'key_uses'];
 /** Only added to: who was blocked since stays blocked, and no event is forgotten. */
 const MERGED = ['blocked_owners', 'key_events'];
+const TABLES = [...REPLACED, ...MERGED];
 const CHUNK_ROWS = 500;
 
 /** Servers write meanwhile, each for milliseconds. */
@@ -133,55 +142,90 @@ const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
  * Puts keys and their uses back as they were, in one transaction, and gives the database a new id, so that every process
  * forgets what it knows. Triggers rest meanwhile: nothing of this is a change that somebody made.
  */
-export async function restore(config: DatabaseConfig, { path }: Backup): Promise<void> {
-  const client =
-    config.mode === 'embedded'
-      ? createClient({ url: fileUrl(config.path), timeout: LOCK_WAIT_MS })
-      : createClient({ url: config.url, ...tokenOf(config) });
-  try {
-    const triggers = await triggersOf(client);
+export const restore = (config: DatabaseConfig, db: Database, { path }: Backup): Promise<void> =>
+  config.mode === 'embedded' ? restoreFile(config.path, path) : restoreRemote(db, path);
+
+const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
+
+/** Drops the triggers, runs `statements`, and makes the triggers anew. */
+const withoutTriggers = (triggers: readonly Row[], statements: readonly string[]): Statement[] =>
+  [
+    ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
+    ...statements,
+    ...triggers.map(({ sql }) => String(sql)),
+    NEW_ID,
+  ].map((sql) => ({ sql }));
+
+const replace = (table: string, source: string) => [
+  `DELETE FROM ${table}`,
+  `INSERT INTO ${table} SELECT * FROM ${source}`,
+];
+
+const merge = (table: string, source: string) =>
+  `INSERT INTO ${table} SELECT * FROM ${source} WHERE true ON CONFLICT DO NOTHING`;
+
+const restoreFile = (path: string, backup: string) =>
+  onFile(path, async (client) => {
+    await client.execute({ sql: 'ATTACH ? AS backup', args: [backup] });
+    const { rows: triggers } = await client.execute(TRIGGERS);
     const statements = [
-      ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
-      ...REPLACED.map((table) => `DELETE FROM ${table}`),
-      ...(config.mode === 'embedded' ? await attached(client, path) : await sent(path)),
-      ...triggers.map(({ sql }) => String(sql)),
-      NEW_ID,
+      ...REPLACED.flatMap((table) => replace(table, `backup.${table}`)),
+      ...MERGED.map((table) => merge(table, `backup.${table}`)),
     ];
-    await client.batch(statements, 'write');
+    await client.batch(withoutTriggers(triggers, statements).map(driverStatement), 'write');
+  });
+
+/**
+ * Sends the rows ahead into tables of their own, which then take the place of those before: `sqld` ends a transaction that
+ * keeps others from writing for 5 s, which 100,000 insertions would. If the transaction is sent twice, the second fails,
+ * because the first has used up what was sent ahead.
+ */
+async function restoreRemote(db: Database, path: string): Promise<void> {
+  const read = async (sql: string) => unwrap(await db.read({ sql }));
+  const idOf = async () => (await read('SELECT database_id FROM feed'))[0]?.database_id;
+  const idBefore = await idOf();
+  try {
+    for (const table of TABLES) await sendAhead(db, path, table);
+    const indexes = await read(INDEXES);
+    const statements = [
+      ...REPLACED.flatMap((table) => [`DROP TABLE ${table}`, `ALTER TABLE ${aheadOf(table)} RENAME TO ${table}`]),
+      ...indexes.map(({ sql }) => String(sql)),
+      ...MERGED.map((table) => merge(table, aheadOf(table))),
+    ];
+    const restored = await db.writeAll([...withoutTriggers(await read(TRIGGERS), statements), ...DROP_AHEAD]);
+    if (!restored.ok && (await idOf()) === idBefore) unwrap(restored);
   } finally {
-    client.close();
+    await db.writeAll(DROP_AHEAD);
   }
 }
 
-const triggersOf = async (client: Client): Promise<Row[]> =>
-  (await client.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).rows;
+const NAMES_REPLACED = REPLACED.map((table) => `'${table}'`);
+const INDEXES = `SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN (${NAMES_REPLACED}) AND sql IS NOT NULL`;
 
-/** Copies from the file itself. */
-async function attached(client: Client, path: string): Promise<string[]> {
-  await client.execute({ sql: 'ATTACH ? AS backup', args: [path] });
-  return [...REPLACED, ...MERGED].map(
-    (table) => `${intoTable(table)} SELECT * FROM backup.${table} WHERE true ${unlessThere(table)}`,
+/** The underscore: a table that nobody takes for one of ours (schema.ts). */
+const aheadOf = (table: string) => `_restoring_${table}`;
+
+const DROP_AHEAD = TABLES.map((table) => ({ sql: `DROP TABLE IF EXISTS ${aheadOf(table)}` }));
+
+async function sendAhead(db: Database, path: string, table: string): Promise<void> {
+  const ahead = aheadOf(table);
+  const [made] = unwrap(
+    await db.read({ sql: "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", args: [table] }),
   );
-}
-
-/** Sends the rows along. */
-async function sent(path: string) {
-  const statements: { sql: string; args: string[] }[] = [];
-  for (const table of [...REPLACED, ...MERGED]) {
-    for await (const rows of chunksOf(path, table, CHUNK_ROWS)) {
-      const columns = columnsOf(rows);
-      const values = columns.map((_, at) => `value ->> ${at}`);
-      const sql = `${intoTable(table)} SELECT ${values} FROM json_each(?) WHERE true ${unlessThere(table)}`;
-      statements.push({ sql, args: [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))] });
-    }
+  unwrap(
+    await db.writeAll([
+      { sql: `DROP TABLE IF EXISTS ${ahead}` }, // of a restore that was interrupted
+      { sql: String(made?.sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${ahead}`) },
+    ]),
+  );
+  for await (const rows of chunksOf(path, table, CHUNK_ROWS)) {
+    const columns = Object.keys(rows[0] ?? {}).filter((name) => name !== 'at_row');
+    const values = columns.map((_, at) => `value ->> ${at}`);
+    const sql = `INSERT OR IGNORE INTO ${ahead} SELECT ${values} FROM json_each(?)`; // it may be sent twice
+    const args = [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))];
+    unwrap(await db.write({ sql, args }));
   }
-  return statements;
 }
-
-const columnsOf = ([first]: readonly Row[]) => Object.keys(first ?? {}).filter((name) => name !== 'at_row');
-
-const intoTable = (table: string) => `INSERT INTO ${table}`;
-const unlessThere = (table: string) => (MERGED.includes(table) ? 'ON CONFLICT DO NOTHING' : '');
 
 /** The rows of a table in a file, in the order of its columns. */
 async function* chunksOf(path: string, table: string, rows: number): AsyncGenerator<Row[]> {
@@ -201,7 +245,7 @@ async function* chunksOf(path: string, table: string, rows: number): AsyncGenera
 }
 
 async function onFile<T>(path: string, use: (client: Client) => Promise<T>): Promise<T> {
-  const client = createClient({ url: fileUrl(path) });
+  const client = createClient({ url: fileUrl(path), timeout: LOCK_WAIT_MS });
   try {
     return await use(client);
   } finally {

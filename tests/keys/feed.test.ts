@@ -55,6 +55,17 @@ describe('memory is current', () => {
     expect(feed.current()).toBe(false);
   });
 
+  test('what changed is told a page at a time, so that whoever walks a cache for it does so once', async () => {
+    const changes = ['owner:a', 'owner:b'].map((keyHash, index) => ({ seq: index + 1, keyHash, mark: keyHash }));
+    const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 2, newestMark: 'owner:b', changes };
+    using feed = feedOver(async () => (feed.position.databaseId === '' ? NOTHING_NEW : ok(page)));
+    const told: (readonly string[])[] = [];
+    feed.subscribe({ onChanges: (changed) => void told.push(changed), onReset() {} });
+    await feed.refresh();
+    await feed.refresh();
+    expect(told).toEqual([['owner:a', 'owner:b']]);
+  });
+
   test('a store in trouble is not asked more because many want to know whether it answers', async () => {
     let polls = 0;
     let away = true;

@@ -17,7 +17,7 @@ export const verb: Verb = {
           const since = revived === 0 ? '' : `; ${revived} of them were revoked or deleted since and will work again`;
           await confirm(`Replace ${replaced} keys by the ${backup.keys} of the backup${since}?`, values.yes === true);
         }
-        await restore(database, backup);
+        await restore(database, store.db, backup);
         say(`${backup.keys} keys restored; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
       }),
     ).catch((error) => {
