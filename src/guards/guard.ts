@@ -58,6 +58,8 @@ export function sequence<In extends object, A extends object, B extends object, 
   d: Guard<In & A & B & C, D>,
 ): NoInfer<Guard<In, A & B & C & D>>;
 export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
+  const odd = guards.findIndex((guard) => typeof guard !== 'function'); // tool files start without the compiler
+  if (odd !== -1) throw new Error(`sequence: expected a guard in place ${odd + 1}, got ${typeof guards[odd]}`);
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
     requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),

@@ -11,6 +11,7 @@ import { isObject } from '../../lib/text.ts';
 import { type InvalidInput, isProblemCode, type Problem } from '../../problem.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
+import { mustBe } from './definition.ts';
 
 /**
  * A successful call as JSON text, encoded once and used by every transport: the output, a ToolContent, or the members of
@@ -53,11 +54,12 @@ const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients also give up then
 
-/** Throws an Error for a `timeoutMs` that no timer can keep. */
+/** Throws an Error for a `timeoutMs` that no timer can keep, and for a guard or `run` that is no function. */
 export function operationOf<Kind extends Operation['kind'], Added extends object, I, O>(
   guard: Guard<Call, Added>,
   { kind, name, timeoutMs = TOOL_TIMEOUT_MS, parse, run, encode }: Parts<Kind, Added, I, O>,
 ): Operation & { readonly kind: Kind } {
+  mustBe('function', name, { guard, run });
   if (!(timeoutMs > 0 && timeoutMs <= TIMEOUT_MS_MAX)) {
     throw new Error(`${name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
   }
@@ -91,8 +93,9 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     problem === undefined ? chain(run(running.input, running.context, running.budget), finish, running) : err(problem);
 
   function finish(result: Result<O, Problem | InputRequired>, running: Running): Awaitable<Result<Output, Problem>> {
-    if (result.ok) return ok(encode(result.value, running.context));
-    const { error } = result;
+    if (result?.ok) return ok(encode(result.value, running.context));
+    const error = result?.error;
+    if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
     if (error.code !== 'input_required') {
       if (!isProblemCode(error.code)) throw new Error(`${name}: expected err(failure(…)) or err of a problem`);
       return err(error);

@@ -8,6 +8,7 @@ import type { Problem } from '../../problem.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ContentBlock } from './content.ts';
+import { mustBe } from './definition.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
@@ -63,11 +64,14 @@ interface Definition<Added extends object, A extends ObjectSchema> extends Promp
 /** What a response may hold (server/utilities/completion). */
 const COMPLETIONS_MAX = 100;
 
-/** Makes a prompt behind `guard`. Throws an Error for an argument that isn't a string. */
+/** Makes a prompt behind `guard`. Throws an Error for a definition that can't work, like an argument that isn't a string. */
 export function definePrompt<Added extends object, A extends ObjectSchema>(
   guard: Guard<Call, Added>,
   { name, title, description, timeoutMs, arguments: schema, run, complete = {} }: Definition<Added, A>,
 ): Prompt {
+  mustBe('text', 'definePrompt', { name });
+  mustBe('text', name, { title, description });
+  mustBe('schema', name, { arguments: schema });
   const listed = argumentsOf(name, schema);
   function encode({ description, messages }: PromptMessages): CompleteOutput {
     if (!Array.isArray(messages)) throw new Error(`${name}: expected an object with a list of messages`);

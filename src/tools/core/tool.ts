@@ -8,6 +8,7 @@ import type { InvalidInput, Problem } from '../../problem.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';
+import { mustBe } from './definition.ts';
 import { describedWithNeeds } from './needs.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { encodePages } from './pages.ts';
@@ -78,7 +79,7 @@ interface WithContent<Added extends object, I extends ObjectSchema> extends Tool
 
 /**
  * Makes a tool behind `guard`. With `output`, `run` returns that object, or `runInPages` hands it out; without, `run`
- * returns content blocks. Throws an Error for a `timeoutMs` that no timer can keep.
+ * returns content blocks. Throws an Error for a definition that can't work.
  *
  * The guard is a separate argument because TypeScript infers from left to right: `run` then knows what the guard adds.
  * When no overload fits, the compiler explains why the last one doesn't, so the last is the one that most tools use.
@@ -101,7 +102,10 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
 ): Tool {
   const any = definition as WithOutput<Added, I, O> & Partial<InPages<Added, I, O>>;
   const { input, output, run, runInPages, timeoutMs, ...facts } = any;
-  const { name } = facts;
+  const { name, title, description } = facts;
+  mustBe('text', 'defineTool', { name });
+  mustBe('text', name, { title, description });
+  mustBe('schema', name, output === undefined ? { input } : { input, output });
   const parse = parserOf(input);
   const check = output === undefined ? null : parserOf(output);
 
@@ -133,7 +137,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   return {
     ...facts,
     ...operation,
-    description: describedWithNeeds(facts.description, operation),
+    description: describedWithNeeds(description, operation),
     inputSchema: once(() => jsonSchemaOf(name, input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
   };

@@ -192,6 +192,35 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     "import { start } from 'mcp-key-server'; export default start;",
     /Export named 'start' not found in module 'mcp-key-server'/,
   ],
+  ['a tool without a name', tool('a').replace("name: 'a',", ''), 'defineTool: name: expected text, got undefined'],
+  [
+    'a tool without a description',
+    tool('a').replace("description: 'A tool.',", ''),
+    'a: description: expected text, got undefined',
+  ],
+  [
+    'a tool without input',
+    tool('a').replace(/input: .*,/, ''),
+    'a: input: expected a schema, like v.strictObject({}), got undefined',
+  ],
+  ['a tool without a function', tool('a').replace(/run: .*,/, ''), 'a: run: expected a function, got undefined'],
+  [
+    'a mistyped guard',
+    tool('a').replace('() =>', '({ guards }) =>').replace('() => ok({})', 'guards.apikey'),
+    'a: guard: expected a function, got undefined',
+  ],
+  [
+    'a mistyped guard in a sequence',
+    `import { sequence } from 'mcp-key-server';
+export default ({ guards }) => sequence(guards.apiKey, guards.scope);`,
+    'sequence: expected a guard in place 2, got undefined',
+  ],
+  [
+    'a prompt without arguments',
+    `import { definePrompt, ok } from 'mcp-key-server';
+export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', description: '', run: () => ok({ messages: [] }) });`,
+    'p: arguments: expected a schema, like v.strictObject({}), got undefined',
+  ],
   [
     'a widget that no page is',
     tool('a').replace("name: 'a'", "widget: 'ui://a', name: 'a'"),

@@ -115,6 +115,18 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     expect(line?.error).toContain(`odd: the output does not fit its schema: ${why}`);
     expect(line?.error).not.toContain('secret');
   });
+
+  test.each([
+    ['a bare object', { said: 'x' }],
+    ['nothing', undefined],
+  ])('%s returned instead of a result', async (_what, returned) => {
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('bare'), ...schemas, run: () => returned as never })],
+    });
+    expect((await app.call('bare')).status).toBe(500);
+    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
+    expect(line?.error).toContain('bare: expected run to return ok(…) or err(…)');
+  });
 });
 
 test('a tool without an output schema answers with its content blocks', async () => {
