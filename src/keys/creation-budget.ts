@@ -1,5 +1,6 @@
-// Limits how fast one user may create keys, counted in this process. Only creations: each key is revoked and deleted at
-// most once, so this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
+// Limits how fast one user may create and rotate keys, counted in this process. Nothing else: each key is revoked and
+// deleted at most once, and each new secret first used once, so this bounds all changes, and nobody who holds a user's
+// token can keep its owner from revoking keys.
 
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
@@ -14,7 +15,7 @@ const CREATIONS: Allowance = { perS: 20, burst: 2000 };
 const USERS_MAX = 10_000;
 
 export interface CreationBudget {
-  /** Takes one creation out of the user's budget, or refuses it. */
+  /** Takes one creation or rotation out of the user's budget, or refuses it. */
   take(actor: Actor): Result<void, Problem>;
 }
 

@@ -1,4 +1,4 @@
-// What an owner does with keys: create, list, revoke, delete, and change name or scopes. Every change is logged.
+// What an owner does with keys: create, list, rotate, revoke, delete, and change name or scopes. Every change is logged.
 
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
