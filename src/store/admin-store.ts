@@ -90,18 +90,18 @@ export function createAdminStore(db: Database): AdminStore {
 
     async revokeNext(filter, nowMs, after, origin) {
       const { sql, args } = conditionOf(filter, nowMs);
-      const next = `SELECT k.row ${KEYS} WHERE k.row > ? AND k.active = 1 AND ${sql} ORDER BY k.row LIMIT ${BATCH_ROWS}`;
+      const next = `SELECT k.row, k.id ${KEYS} WHERE k.row > ? AND k.active = 1 AND ${sql} ORDER BY k.row LIMIT ${BATCH_ROWS}`;
       // Read first: if an UPDATE has to be sent twice, it does not say how many rows the first one changed.
       const found = await db.read({ sql: next, args: [after, ...args] });
       if (!found.ok) return found;
-      const rows = found.value.map(({ row }) => Number(row));
-      const lastRow = rows.at(-1);
-      if (lastRow === undefined) return ok(null);
+      const last = found.value.at(-1);
+      if (last === undefined) return ok(null);
+      // By ids: the row of the newest key, once deleted, is given to the next one.
       const written = await db.write({
-        sql: 'UPDATE api_keys SET active = 0, changed_by = ?1 WHERE row IN (SELECT value FROM json_each(?2)) AND active = 1',
-        args: [JSON.stringify(origin), JSON.stringify(rows)],
+        sql: 'UPDATE api_keys SET active = 0, changed_by = ?1 WHERE id IN (SELECT value FROM json_each(?2)) AND active = 1',
+        args: [JSON.stringify(origin), JSON.stringify(found.value.map(({ id }) => id))],
       });
-      return written.ok ? ok({ count: rows.length, lastRow }) : written;
+      return written.ok ? ok({ count: found.value.length, lastRow: Number(last.row) }) : written;
     },
 
     async importBatch(records, keysPerUserMax, origin) {

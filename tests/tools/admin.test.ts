@@ -1,6 +1,9 @@
 // The tools for admins: who may call them, what they list, what they revoke, and what the trail says of it.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { startProxy } from '../support/proxy.ts';
+import { startSqld } from '../support/sqld.ts';
+import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
@@ -97,4 +100,20 @@ test.each([
   const { key } = await app.createKey('quinn');
   expect(await revoke(input)).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
   expect((await app.useKey(key)).status).toBe(200);
+});
+
+test('a revocation that arrives once more, late, ends no key made since', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  const store = storeOn({ DATABASE_URL: proxy.url });
+  await using remote = await createTestApp({ store, env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+  const { id } = await remote.createKey('alice');
+  const letThrough = proxy.holdUp('UPDATE api_keys SET active = 0');
+  const headers = { authorization: `Bearer ${await remote.token('root', { roles: 'keys-admin' })}` };
+  expect((await remote.call('admin_revoke_keys', { owner: 'alice' }, headers)).body).toEqual({ revoked: 1 });
+  await remote.call('delete_api_key', { keyId: id }, await bearer(remote, 'alice'));
+  const { key } = await remote.createKey('bob');
+  await letThrough();
+  remote.clock.advance(1001);
+  expect((await remote.useKey(key)).status).toBe(200);
 });
