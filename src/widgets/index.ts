@@ -3,6 +3,7 @@
 import { WIDGET_TYPE } from '../mcp/apps.ts';
 import type { Resource } from '../mcp/resource.ts';
 import created from './api-key-created.html' with { type: 'text' };
+import listCss from './api-keys-list.css' with { type: 'text' };
 import list from './api-keys-list.html' with { type: 'text' };
 import bridge from './bridge.js' with { type: 'text' };
 import newKey from './new-key.js' with { type: 'text' };
@@ -13,6 +14,7 @@ import words from './words.js' with { type: 'text' };
 
 const PARTS = {
   'shared.css': css,
+  'api-keys-list.css': listCss,
   'bridge.js': bridge,
   'new-key.js': newKey,
   'rotation.js': rotation,
@@ -36,9 +38,9 @@ export const widgetResources: readonly Resource[] = [
     uri: 'ui://widget/api-keys-list.html',
     name: 'api-keys-list',
     title: 'API keys',
-    description: 'Shows API keys with their state, to sort, filter, revoke and delete.',
+    description: 'Shows API keys with their state, to sort, filter, rotate, revoke and delete.',
     mimeType: WIDGET_TYPE,
     read: () => ({ text: listPage }),
-    meta: { ui: { prefersBorder: true } },
+    meta: { ui: { prefersBorder: true, permissions: { clipboardWrite: {} } } },
   },
 ];

@@ -7,7 +7,7 @@ const HEIGHT_MAX = 640;
 
 const byId = (id) => document.getElementById(id);
 const setup = JSON.parse(byId('setup').textContent);
-const { samples, colours } = setup;
+const { samples, rotated, colours } = setup;
 const chosen = { ...setup.defaults, ...Object.fromEntries(new URLSearchParams(location.search)) };
 const agedMs = Date.now() - setup.madeAtMs; // the page is the same at any time
 const INSTANT = ['theme', 'width']; // choices that take effect without a new page
@@ -29,25 +29,34 @@ function send(frame, message) {
   frame.contentWindow.postMessage(whole, '*'); // sandboxed frames have no origin to name
 }
 
-function callTool({ name }) {
+function callTool({ name, arguments: args }) {
   const message = name === 'revoke_api_key' ? 'API key revoked successfully' : 'API key deleted permanently';
   if (chosen.calls === 'fail') {
     return { isError: true, content: [{ type: 'text', text: 'The key store is out of reach; try again' }] };
   }
+  if (name === 'rotate_api_key') return rotate(args);
   const output = { success: true, message };
   return { content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output };
+}
+
+function rotate({ keyId: id, overlapHours }) {
+  const state = overlapHours === 0 ? 'ended' : 'until_first_use';
+  const output = { ...rotated.structuredContent, id, previous: { state, overlapHours } };
+  return { ...rotated, content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output };
 }
 
 /** The sample with its times moved to today. */
 function upToDate({ input, result }) {
   const { structuredContent: made } = result;
   if (made === undefined) return { input, result };
-  const output = made.keys === undefined ? moved(made) : { keys: made.keys.map(moved) };
+  const output = made.keys === undefined ? moved(made) : { keys: made.keys.map(movedKey) };
   const content = [{ type: 'text', text: JSON.stringify(output) }];
   return { input, result: { ...result, content, structuredContent: output } };
 }
 const moved = (times) =>
   Object.fromEntries(Object.entries(times).map(([name, at]) => [name, typeof at === 'number' ? at + agedMs : at]));
+
+const movedKey = ({ rotation, ...key }) => ({ ...moved(key), ...(rotation && { rotation: moved(rotation) }) });
 
 const requests = new Map([
   [

@@ -84,7 +84,8 @@ export function createPreview(): Preview {
     const shown = WIDGETS.filter((name) => widget === 'both' || widget === name);
     const samples = Object.fromEntries(shown.map((name) => [name, sampleOf(name, data)]));
     const defaults = Object.fromEntries(Object.entries(CHOICES).map(([param, choices]) => [param, choices[0]]));
-    const setup = { defaults, samples, madeAtMs: SAMPLES_AT_MS, colours: SEPIA };
+    const rotated = sampleOf('api-key-created', data === 'widget' ? data : 'rotated').result;
+    const setup = { defaults, samples, rotated, madeAtMs: SAMPLES_AT_MS, colours: SEPIA };
     const filled: Record<string, string> = {
       setup: JSON.stringify(setup).replaceAll('<', '\\u003c'),
       controls: Object.entries(CHOICES)

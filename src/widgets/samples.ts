@@ -34,6 +34,7 @@ interface SampleKey {
   readonly createdAt: number;
   readonly expiresAt: number | null;
   readonly lastUsedAt?: number;
+  readonly rotation?: { readonly state: string; readonly previousUntil?: number; readonly otherFingerprint: string };
 }
 
 /** The time that the samples are of; the page moves them to its own. */
@@ -84,7 +85,7 @@ const FEW: readonly (readonly [string, readonly string[], boolean, number, numbe
   ['nightly backup', ['read'], true, -83, 4, -0.4],
   [
     'partner integration',
-    ['read:products', 'write:products', 'read:orders', 'write:orders', 'admin'],
+    ['read:orders', 'write:orders', 'read:products', 'write:products', 'admin'],
     true,
     -200,
     null,
@@ -93,6 +94,18 @@ const FEW: readonly (readonly [string, readonly string[], boolean, number, numbe
   ['old laptop', ['read'], true, -400, -35, -36],
   ['leaked in a screenshot', ['admin', 'admin:users'], false, -500, null, -120],
 ];
+
+/** Which of FEW are being rotated. */
+const ROTATIONS: Readonly<Record<string, Pick<SampleKey, 'rotation'>>> = {
+  'nightly backup': { rotation: { state: 'until_first_use', otherFingerprint: 'c0ffee5a3b1e' } },
+  'partner integration': {
+    rotation: {
+      state: 'overlapping',
+      previousUntil: SAMPLES_AT_MS + 5 * HOUR_MS,
+      otherFingerprint: 'b1ec05a3b1ec',
+    },
+  },
+};
 
 export function sampleOf(widget: 'api-key-created' | 'api-keys-list', data: DataSet): Sample {
   const input = widget === 'api-key-created' ? inputOf(data) : {};
@@ -177,6 +190,7 @@ function keysOf(data: DataSet): SampleKey[] {
     createdAt: Math.round(SAMPLES_AT_MS + createdDays * DAY_MS),
     expiresAt: expiresDays === null ? null : SAMPLES_AT_MS + expiresDays * DAY_MS,
     ...(usedDays !== null && { lastUsedAt: Math.round(SAMPLES_AT_MS + usedDays * DAY_MS) }),
+    ...ROTATIONS[name],
   }));
 }
 

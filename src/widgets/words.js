@@ -19,10 +19,12 @@ export function outputOf({ structuredContent, content, isError, _meta: meta }) {
   }
 }
 
-/** Why a tool failed, in its own words if it has any. */
+/** Why a tool failed, in its own words if it has any; what would help stands in a text of its own. */
 export function failureOf({ content, isError }) {
-  const text = Array.isArray(content) ? content.find((block) => block?.type === 'text')?.text : undefined;
-  return isError === true && typeof text === 'string' && text !== '' ? text : 'The answer could not be read.';
+  const texts = (Array.isArray(content) ? content : [])
+    .filter((block) => block?.type === 'text' && typeof block.text === 'string' && block.text !== '')
+    .map(({ text }) => text);
+  return isError === true && texts.length > 0 ? texts.join('. ') : 'The answer could not be read.';
 }
 
 export function icon(name) {

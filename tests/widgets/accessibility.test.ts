@@ -39,6 +39,8 @@ const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<v
       await list.getByRole('button', { name: 'Delete CI pipeline' }).click();
     },
   ],
+  ['a new key in the list, details and a question', 'data=few', rotate],
+  ['the same, narrow', 'data=few&width=320', rotate],
   [
     'a failure, narrow',
     'data=few&calls=fail&width=320',
@@ -49,6 +51,16 @@ const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<v
     },
   ],
 ];
+
+/** Rotates one key, and asks about another. */
+async function rotate({ list }: Preview) {
+  await list.getByRole('button', { name: 'Rotate CI pipeline' }).click();
+  await list.getByRole('group', { name: 'Rotate CI pipeline?' }).getByRole('button', { name: 'Rotate' }).click();
+  await list.getByRole('button', { name: 'Show key' }).click();
+  await list.getByText('nightly backup', { exact: true }).click();
+  await list.getByRole('button', { name: 'Rotate nightly backup' }).click();
+  await list.getByRole('radio').first().waitFor();
+}
 
 describeInBrowser('axe-core finds nothing serious', (browser) => {
   const preview = withPreview(browser);

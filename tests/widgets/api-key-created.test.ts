@@ -1,9 +1,10 @@
 // The widget that shows a new key, in a real browser.
 
 import { expect, test } from 'bun:test';
-import type { CDPSession, FrameLocator, Page } from 'playwright-core';
+import type { FrameLocator, Page } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { toolResult, withBareHost } from './bare-host.ts';
+import { isInMemory } from './heap.ts';
 import { type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
@@ -249,14 +250,3 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 });
-
-/** True when a live string in the window's heap contains `text`. */
-async function isInMemory(session: CDPSession, text: string): Promise<boolean> {
-  const chunks: string[] = [];
-  const collect = ({ chunk }: { chunk: string }) => chunks.push(chunk);
-  session.on('HeapProfiler.addHeapSnapshotChunk', collect);
-  await session.send('HeapProfiler.collectGarbage');
-  await session.send('HeapProfiler.takeHeapSnapshot', { reportProgress: false });
-  session.off('HeapProfiler.addHeapSnapshotChunk', collect);
-  return chunks.join('').includes(text);
-}

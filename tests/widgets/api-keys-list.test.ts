@@ -42,6 +42,27 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
+  test('shows id and fingerprint of a key, and finds it by them', async () => {
+    await preview('', async ({ list }) => {
+      await list.getByText('CI pipeline', { exact: true }).click();
+      const ci = list.getByRole('row', { name: /CI pipeline/ });
+      await ci.getByText('Fingerprint', { exact: true }).waitFor();
+      expect(await ci.locator('dd').allTextContents()).toEqual(['0001'.repeat(8), '000100010001']);
+      await list.getByText('partner integration', { exact: true }).click();
+      const partner = list.getByRole('row', { name: /partner integration/ });
+      await partner.getByText('Fingerprint, old key', { exact: true }).waitFor();
+      expect(await partner.locator('dt, dd').allTextContents()).toEqual([
+        ...['Id', '0003'.repeat(8)],
+        ...['Fingerprint, old key', 'b1ec05a3b1ec'],
+        ...['Fingerprint, new key', '000300030003'],
+      ]);
+    });
+    await preview('data=1000', async ({ list }) => {
+      await list.getByRole('searchbox').fill('03E503E503E5');
+      await list.getByText('1 of 1,000 keys').waitFor();
+    });
+  });
+
   test('says how to make the first key when there is none', async () => {
     await preview('data=empty', async ({ list }) => {
       await list.getByRole('heading', { name: 'No API keys yet' }).waitFor();
@@ -179,10 +200,10 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('offers neither if the host does not let widgets call tools', async () => {
+  test('offers none of them if the host does not let widgets call tools', async () => {
     await preview('calls=off', async ({ list }) => {
-      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
-      expect(await list.getByRole('button', { name: /^(Revoke|Delete) / }).count()).toBe(0);
+      await list.getByText('CI pipeline', { exact: true }).waitFor();
+      expect(await list.getByRole('button', { name: /^(Rotate|Revoke|Delete) / }).count()).toBe(0);
     });
   });
 

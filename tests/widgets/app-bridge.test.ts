@@ -87,6 +87,75 @@ describeInBrowser('a widget in the official host', (browser) => {
     await page.close();
   });
 
+  const newKey = async (name: string) => {
+    const box = widget.getByRole('group', { name: `New key of ${name}` });
+    await box.getByRole('button', { name: 'Show key' }).click();
+    const key = (await box.locator('code').textContent()) ?? '';
+    await box.getByRole('button', { name: 'I have saved it' }).click();
+    return key;
+  };
+  const rotate = async (name: string, kind: string) => {
+    await widget.getByRole('button', { name: `Rotate ${name}` }).click();
+    const question = widget.getByRole('group', { name: `Rotate ${name}?` });
+    await question.getByRole('radio', { name: kind }).check();
+    await question.getByRole('button', { name: 'Rotate' }).click();
+    return question;
+  };
+
+  test('api-keys-list rotates a real key: the old one goes on, or ends at once', async () => {
+    const { key: first } = await app.createKey('fay', { name: 'mine' });
+    await open({ tool: 'list_api_keys', args: {} }, 'fay');
+    const statuses = (...keys: string[]) => Promise.all(keys.map(async (key) => (await app.useKey(key)).status));
+    await rotate('mine', 'Replace it without interruption');
+    const second = await newKey('mine');
+    await widget.getByText('Rotation under way').waitFor();
+    expect(await statuses(first, second)).toEqual([200, 200]); // now the first runs out
+    const question = await rotate('mine', 'Replace it without interruption');
+    await question.getByRole('alert').getByText('The old key of the rotation before still works, until').waitFor();
+    await question.getByRole('radio', { name: 'It leaked: end it now' }).check();
+    await question.getByRole('button', { name: 'Try again' }).click();
+    const third = await newKey('mine');
+    expect(await statuses(first, second, third)).toEqual([401, 401, 200]);
+    expect(await widget.locator('html').evaluate((root) => root.outerHTML)).not.toContain(third.slice(8));
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-keys-list says what the rotation of a key revoked meanwhile is refused for', async () => {
+    const { id } = await app.createKey('gus', { name: 'gone' });
+    await open({ tool: 'list_api_keys', args: {} }, 'gus');
+    await widget.getByRole('button', { name: 'Rotate gone' }).waitFor();
+    await app.call('revoke_api_key', { keyId: id }, { authorization: `Bearer ${await app.token('gus')}` });
+    const question = await rotate('gone', 'Replace it without interruption');
+    await question.getByRole('alert').getByText('The key is revoked or has expired; create a new one').waitFor();
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-keys-list shows a new key with KEY_REVEAL=widget too, which no log has', async () => {
+    await using server = await createTestApp({ clock: testClock(Date.now()), env: { KEY_REVEAL: 'widget' } });
+    await server.createKey('hal', { name: 'unseen' });
+    await open({ tool: 'list_api_keys', args: {}, declaresWidgets: true }, 'hal', server);
+    await rotate('unseen', 'Replace it without interruption');
+    const key = await newKey('unseen');
+    expect((await server.useKey(key)).status).toBe(200);
+    expect(await server.logText()).not.toContain(key.slice(8));
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-key-created shows a real rotation, and what becomes of the old key', async () => {
+    const { id, key: old } = await app.createKey('ida', { name: 'worn' });
+    await open({ tool: 'rotate_api_key', args: { keyId: id, overlapHours: 1 } }, 'ida');
+    await widget.getByText('API key rotated', { exact: true }).waitFor();
+    await widget.getByText('It works on, and ends 1 hour after the new one is first used.').waitFor();
+    await widget.getByRole('button', { name: 'Show key' }).click();
+    const key = (await widget.locator('#key-text').textContent()) ?? '';
+    for (const accepted of [key, old]) expect((await app.useKey(accepted)).status).toBe(200);
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
   test('api-keys-list shows the failure when the user token has expired meanwhile', async () => {
     await app.createKey('bob', { name: 'mine' });
     await open({ tool: 'list_api_keys', args: {} }, 'bob');

@@ -31,6 +31,16 @@ export const listOf = (...names: unknown[]) => ({
   keys: names.map((name, index) => ({ id: `${index}`, name, scopes: [], active: true, createdAt: 0, expiresAt: null })),
 });
 
+/** The answer to the widget's next tool call, to be posted. */
+export async function answerTo({ page }: BareHost, result: object) {
+  const call = await page.waitForFunction(() => {
+    const { heard } = globalThis as unknown as { heard: { id?: number; method?: string; taken?: true }[] };
+    const next = heard.find(({ method, taken }) => method === 'tools/call' && !taken);
+    return next && Object.assign(next, { taken: true });
+  });
+  return { jsonrpc: '2.0', id: (await call.jsonValue())?.id, result };
+}
+
 export async function withBareHost(
   browser: Browser,
   widget: string,

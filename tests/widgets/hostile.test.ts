@@ -67,11 +67,14 @@ describeInBrowser('both widgets', (browser) => {
       await preview(`data=${data}&width=${width}`, async ({ created, list, frame }) => {
         await created.getByRole('button', { name: 'Show key' }).click();
         await list.locator('#said').waitFor({ state: 'hidden' });
-        if (data !== 'empty')
-          await list
-            .getByRole('button', { name: /^Delete / })
-            .first()
-            .click();
+        if (data !== 'empty') {
+          const row = list.locator('tbody tr').first();
+          await row.locator('summary').click();
+          await row.getByRole('button', { name: /^Rotate / }).click();
+          await row.getByRole('group').getByRole('button', { name: 'Rotate' }).click();
+          await row.getByRole('button', { name: 'Show key' }).click();
+          await row.getByRole('button', { name: /^Delete / }).click();
+        }
         for (const widget of ['api-key-created', 'api-keys-list'] as const) {
           const inside = await frame(widget);
           expect(await inside.evaluate(() => innerWidth)).toBe(width);

@@ -24,7 +24,7 @@ async function resize({ page, frame }: BareHost, widthPx: number) {
 const faults = (frame: Frame) =>
   frame.evaluate(() => {
     const boxes = (row: Element) =>
-      Array.from(row.querySelectorAll('.name, .state, .when, button')).flatMap((element) => {
+      Array.from(row.querySelectorAll('.name, .state, .when, .rotation, dd, button')).flatMap((element) => {
         const range = document.createRange();
         range.selectNodeContents(element);
         const { bottom } = element.getBoundingClientRect(); // a name shows its first lines only
@@ -86,8 +86,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
         const scroller = document.querySelector('.scroll') as HTMLElement;
         scroller.scrollTop += above.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
       });
-      await page.keyboard.press('Shift+Tab');
-      await page.keyboard.press('Shift+Tab');
+      for (const _ of ['Revoke', 'Rotate', 'details', 'Delete']) await page.keyboard.press('Shift+Tab');
       expect(await frame.evaluate(() => document.activeElement?.ariaLabel)).toBe('Delete key 19');
       const hiddenPx = await frame.evaluate(() => {
         const head = document.querySelector('thead')?.getBoundingClientRect().bottom ?? Number.NaN;
@@ -97,7 +96,8 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  const soon = { active: true, createdAt: Date.now() - 330 * DAY_MS, expiresAt: Date.now() + 3 * DAY_MS };
+  const rotation = { state: 'overlapping', previousUntil: Date.now() + DAY_MS, otherFingerprint: 'c0ffee5a3b1e' };
+  const soon = { active: true, createdAt: Date.now() - 330 * DAY_MS, expiresAt: Date.now() + 3 * DAY_MS, rotation };
   const long = listOf('W'.repeat(60), 'partner integration with a name that goes on and on').keys;
 
   for (const [widthPx, css, what] of [
@@ -111,6 +111,8 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await withList({ keys: long.map((key) => ({ ...key, ...soon })) }, async (host) => {
         await resize(host, widthPx);
         if (css !== '') await host.frame.addStyleTag({ content: css });
+        for (const name of await host.frame.locator('summary').all()) await name.click();
+        await host.frame.locator('dd').first().waitFor();
         expect(await faults(host.frame)).toEqual([]);
       });
     });
@@ -124,7 +126,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       { ...second, expiresAt: Date.now() + 58 * MINUTE_MS, active: false },
     ],
   };
-  for (const widthPx of [320, 480, 761, 800]) {
+  for (const widthPx of [320, 480, 781, 840]) {
     for (const [css, font] of [
       ['', 'the usual font'],
       [DEJAVU, 'a wide font'],
@@ -159,7 +161,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
           return { borderTopStyle, borderTopWidth, isSeen: !/^rgba\(.*, 0\)$/.test(borderTopColor) };
         }),
       );
-      expect(looks).toEqual(Array(2).fill({ borderTopStyle: 'solid', borderTopWidth: '1px', isSeen: true }));
+      expect(looks).toEqual(Array(3).fill({ borderTopStyle: 'solid', borderTopWidth: '1px', isSeen: true }));
     });
   });
 });

@@ -10,14 +10,24 @@ const FOLDER = join(import.meta.dir, 'screenshots');
 
 const asItIs = async () => {};
 const showKey = (widget: FrameLocator) => widget.getByRole('button', { name: 'Show key' }).click();
-const askToRevoke = (widget: FrameLocator) => widget.getByRole('button', { name: 'Revoke CI pipeline' }).click();
+const askToRotate = async (widget: FrameLocator) => {
+  await widget.getByRole('button', { name: 'Active 3' }).click(); // so that no row is cut off
+  await widget.getByRole('button', { name: 'Rotate CI pipeline' }).click();
+};
+const rotate = async (widget: FrameLocator) => {
+  await askToRotate(widget);
+  await widget.getByRole('group', { name: 'Rotate CI pipeline?' }).getByRole('button', { name: 'Rotate' }).click();
+  await widget.getByRole('group', { name: 'New key of CI pipeline' }).waitFor();
+};
 
 const PICTURES = [
   { file: 'api-key-created-light', widget: 'api-key-created', query: 'theme=light&width=480', act: asItIs },
   { file: 'api-key-created-dark', widget: 'api-key-created', query: 'theme=dark&width=480', act: showKey },
+  { file: 'api-key-rotated', widget: 'api-key-created', query: 'theme=light&width=480&data=rotated', act: asItIs },
   { file: 'api-keys-list-light', widget: 'api-keys-list', query: 'theme=light', act: asItIs },
-  { file: 'api-keys-list-dark', widget: 'api-keys-list', query: 'theme=dark', act: askToRevoke },
+  { file: 'api-keys-list-dark', widget: 'api-keys-list', query: 'theme=dark', act: askToRotate },
   { file: 'api-keys-list-narrow', widget: 'api-keys-list', query: 'theme=light&width=320', act: asItIs },
+  { file: 'api-keys-list-rotated', widget: 'api-keys-list', query: 'theme=light', act: rotate },
 ] as const;
 
 if (chromiumPath === null) throw new Error('no Chromium on this machine');

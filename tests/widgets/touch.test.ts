@@ -39,12 +39,12 @@ describeInBrowser('on a phone', (browser) => {
     await onPhone(browser(), widget, shown, async ({ frame }) => {
       const small = await frame.evaluate(
         ([heightPx, textPx]) =>
-          Array.from(document.querySelectorAll<HTMLElement>('main button, main input, main select'))
+          Array.from(document.querySelectorAll<HTMLElement>('main button, main input, main select, main summary'))
             .filter((target) => target.checkVisibility() && !target.closest('thead'))
             .filter(
               (target) =>
                 Math.round(target.getBoundingClientRect().height) < heightPx ||
-                (target.tagName !== 'BUTTON' && Number.parseFloat(getComputedStyle(target).fontSize) < textPx),
+                (target.matches('input, select') && Number.parseFloat(getComputedStyle(target).fontSize) < textPx),
             )
             .map((target) => target.outerHTML),
         [TARGET_PX_MIN, ZOOMED_BELOW_PX] as const,

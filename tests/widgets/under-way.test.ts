@@ -3,7 +3,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import type { Browser, Frame } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
-import { type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
+import { answerTo, type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
 import { BROWSER_TEST_MS } from './preview-page.ts';
 
 const GONE_MS = 1000; // far above what a deleted row takes to leave
@@ -17,16 +17,6 @@ async function confirm(frame: Frame, verb: 'Revoke' | 'Delete', name: string) {
     .getByRole('group', { name: `${verb} ${name}?` })
     .getByRole('button', { name: verb })
     .click();
-}
-
-/** The answer to the widget's next tool call, to be posted. */
-async function answerTo({ page }: BareHost, result: object) {
-  const call = await page.waitForFunction(() => {
-    const { heard } = globalThis as unknown as { heard: { id?: number; method?: string; taken?: true }[] };
-    const next = heard.find(({ method, taken }) => method === 'tools/call' && !taken);
-    return next && Object.assign(next, { taken: true });
-  });
-  return { jsonrpc: '2.0', id: (await call.jsonValue())?.id, result };
 }
 
 const focused = (frame: Frame) =>
