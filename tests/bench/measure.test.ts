@@ -10,6 +10,7 @@ const run = (requestsPerSecond: number) => ({
   p50Ms: 1,
   p99Ms: 2,
   refused: 0,
+  cpuUs: 12.34,
 });
 const measured = (...rates: number[]) => ({ runs: rates.map(run), warmupRequests: 1000, residentMb: 50 });
 
@@ -37,6 +38,6 @@ test('a row of the table has ratios only if there is something to compare with',
     { name: 'bare', measured: measured(100) },
     { name: 'ours', measured: measured(80), bare: measured(100), flat: measured(80), echo: measured(160) },
   ]).split('\n');
-  expect(lines[2]).toBe('| bare | 100 |  |  |  | 1.00 | 2.00 |  | 50 | 1,000 |');
-  expect(lines[3]).toBe('| ours | 80 | 0.80 | 1.00 | 0.50 | 1.00 | 2.00 | 1.00 | 50 | 1,000 |');
+  expect(lines[2]).toBe('| bare | 100 |  |  |  | 1.00 | 2.00 |  | 12.3 | 50 | 1,000 |');
+  expect(lines[3]).toBe('| ours | 80 | 0.80 | 1.00 | 0.50 | 1.00 | 2.00 | 1.00 | 12.3 | 50 | 1,000 |');
 });

@@ -12,9 +12,14 @@ export interface Subject {
   readonly refused?: boolean;
 }
 
+/** A run, and what its server computed for each request. */
+export interface MeasuredRun extends Run {
+  readonly cpuUs: number;
+}
+
 export interface Measured {
   /** One per round. */
-  readonly runs: readonly Run[];
+  readonly runs: readonly MeasuredRun[];
   readonly warmupRequests: number;
   /** Resident memory after the last round. */
   readonly residentMb: number;
@@ -28,7 +33,7 @@ export async function measure<Name extends string>(
   const entries = Object.entries<Subject>(subjects);
   const warmups = new Map<string, number>();
   for (const [name, subject] of entries) warmups.set(name, await warmUp(subject, plan));
-  const runs = new Map<string, Run[]>(entries.map(([name]) => [name, []]));
+  const runs = new Map<string, MeasuredRun[]>(entries.map(([name]) => [name, []]));
   for (let round = 0; round < plan.rounds; round += 1) {
     for (const [name, subject] of entries) runs.get(name)?.push(await driven(subject, plan.roundS));
   }
@@ -47,22 +52,26 @@ async function warmUp(subject: Subject, { warmupRequests, warmupSMax }: Plan): P
   return requests;
 }
 
-async function driven({ server, load, refused = false }: Subject, seconds: number): Promise<Run> {
+async function driven({ server, load, refused = false }: Subject, seconds: number): Promise<MeasuredRun> {
+  const beforeUs = server.cpuUs();
   const run = await drive(server, load, seconds);
+  const cpuUs = (server.cpuUs() - beforeUs) / run.requests;
   server.emptyLog();
   const unexpected = refused ? run.requests - run.refused : run.refused;
   if (unexpected > 0) throw new Error(`${server.name}: ${unexpected} of ${run.requests} answers had the wrong status`);
-  return run;
+  return { ...run, cpuUs };
 }
 
 export const perSecond = (run: Run) => run.perSecond;
 export const p50Ms = (run: Run) => run.p50Ms;
 export const p99Ms = (run: Run) => run.p99Ms;
+export const cpuUs = (run: MeasuredRun) => run.cpuUs;
 
-export const figure = ({ runs }: Pick<Measured, 'runs'>, of: (run: Run) => number): number => median(runs.map(of));
+export const figure = ({ runs }: Pick<Measured, 'runs'>, of: (run: MeasuredRun) => number): number =>
+  median(runs.map(of));
 
 /** The median of the rounds' ratios: the two sides of each were measured side by side. */
-export function ratio(a: Pick<Measured, 'runs'>, b: Pick<Measured, 'runs'>, of: (run: Run) => number): number {
+export function ratio(a: Pick<Measured, 'runs'>, b: Pick<Measured, 'runs'>, of: (run: MeasuredRun) => number): number {
   return median(
     a.runs.flatMap((run, round) => {
       const other = b.runs[round];

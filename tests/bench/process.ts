@@ -1,6 +1,6 @@
 // Servers under load, each a process of its own that says on stderr where it listens.
 
-import { closeSync, openSync, readFileSync, truncateSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
 
@@ -11,6 +11,8 @@ export interface Process extends AsyncDisposable {
   readonly pid: number;
   /** Resident memory now. */
   residentMb(): number;
+  /** Processor time so far, of all its threads. NaN on systems without /proc. */
+  cpuUs(): number;
   /** Empties its log, which at full speed grows by a gigabyte a minute. */
   emptyLog(): void;
   /** SIGTERM; resolves with what it logged. */
@@ -53,6 +55,7 @@ export async function startProcess({ name, script, args = [], env = {} }: Proces
     url,
     pid: child.pid,
     residentMb: () => residentMb(child.pid),
+    cpuUs: () => cpuUs(child.pid),
     emptyLog: () => truncateSync(logFile),
     stop,
     async [Symbol.asyncDispose]() {
@@ -82,4 +85,15 @@ export function listeningAt(stderr: ReadableStream<Uint8Array>, name: string): P
 function residentMb(pid: number): number {
   const { stdout } = Bun.spawnSync(['ps', '-o', 'rss=', '-p', String(pid)]);
   return Number(stdout.toString().trim()) / 1024;
+}
+
+/** The kernel counts in hundredths of a second (proc_pid_stat(5): utime and stime). */
+const TICK_US = 10_000;
+
+function cpuUs(pid: number): number {
+  const file = `/proc/${pid}/stat`;
+  if (!existsSync(file)) return Number.NaN;
+  const [, fields = ''] = readFileSync(file, 'utf8').split(') '); // the name before may hold spaces
+  const [user, system] = fields.split(' ').slice(11, 13);
+  return (Number(user) + Number(system)) * TICK_US;
 }

@@ -1,7 +1,7 @@
 // What the benchmark found, as Markdown.
 
 import { cpus, loadavg, type as systemName } from 'node:os';
-import { figure, type Measured, p50Ms, p99Ms, perSecond, ratio } from './measure.ts';
+import { cpuUs, figure, type Measured, p50Ms, p99Ms, perSecond, ratio } from './measure.ts';
 import type { Plan } from './plan.ts';
 import { CONNECTIONS } from './wrk.ts';
 
@@ -53,12 +53,13 @@ const HEAD = [
   'p50 ms',
   'p99 ms',
   'p99 × bare',
+  'CPU µs',
   'RSS MB',
   'Warm-up',
 ];
 
 export const LEGEND =
-  '× bare: against the bare row above it. × flat: against a script that does all of it by hand, without structure. × echo: against Bun.serve that prints the JSON it parsed, with one header. RSS after the last round. Warm-up in requests.';
+  '× bare: against the bare row above it. × flat: against a script that does all of it by hand, without structure. × echo: against Bun.serve that prints the JSON it parsed, with one header. CPU µs: of the server, for each request; the steadiest figure on a busy machine. RSS after the last round. Warm-up in requests.';
 
 export function table(rows: readonly Row[]): string {
   const cells = rows.map(({ name, measured, bare, flat, echo }) => [
@@ -70,6 +71,7 @@ export function table(rows: readonly Row[]): string {
     figure(measured, p50Ms).toFixed(2),
     figure(measured, p99Ms).toFixed(2),
     bare ? ratio(measured, bare, p99Ms).toFixed(2) : '',
+    figure(measured, cpuUs).toFixed(1),
     measured.residentMb.toFixed(0),
     measured.warmupRequests.toLocaleString('en'),
   ]);
