@@ -69,7 +69,7 @@ function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): F
 async function serverFindings(config: Config): Promise<Finding[]> {
   const url = config.publicUrl ?? `${addressOf(config, config.port)}${config.basePath}`;
   const health = await get(`${url}/mcp/health`);
-  if (typeof health === 'string') return [['note', 'server', `none responds at ${url}: ${health}`]];
+  if (typeof health === 'string') return [['note', 'server', `not reached at ${url}: ${health}`]];
   const body: unknown = await health.json().catch(() => null);
   if (!isObject(body) || !isObject(body.store))
     return [['bad', 'server', `what responds at ${url} is not this server`]];
