@@ -18,7 +18,15 @@ type HeaderList = HttpRequest['headers'];
 
 const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 const MODERN = '2026-07-28';
-const TOOLS = ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key', 'whoami', 'get_data'];
+const TOOLS = [
+  'create_api_key',
+  'list_api_keys',
+  'rotate_api_key',
+  'revoke_api_key',
+  'delete_api_key',
+  'whoami',
+  'get_data',
+];
 
 const JSON_TYPE = ['Content-Type', 'application/json'] as const;
 
@@ -62,6 +70,7 @@ function toolInput(bait: Bait, tool: string): fc.Arbitrary<Record<string, unknow
         },
         { requiredKeys: ['name', 'scopes'] },
       );
+    case 'rotate_api_key':
     case 'revoke_api_key':
     case 'delete_api_key':
       // Ids of keys that stay as they are: they belong to others, or the call repeats what was done.
@@ -222,6 +231,7 @@ const READS = [
   '/verify',
   '/verify?scope=read&scope=x',
   '/introspect',
+  '/revoke',
   '/mcp',
   '/mcp/health',
   '/openapi.json',
