@@ -53,6 +53,8 @@ export interface LookupLimit {
   admit(source: string, keyHash: string): Awaitable<Admission>;
   /** Takes this many reads out of the source's budget, or none, and returns the seconds until it has them. */
   takeAll(source: string, count: number): number;
+  /** True if all of these were refused long enough ago: they are looked up together, once. Else they may come back. */
+  cameBack(keyHashes: readonly string[]): boolean;
   /** Gives reads back: the keys were known after all. */
   refund(source: string, count?: number): void;
   /** The key could not be looked up: it may come back. */
@@ -80,6 +82,11 @@ export function createLookupLimit(clock: Clock): LookupLimit {
     return tryTake(budgets(source, nowMs)) ? 'alone' : refuse(keyHash, nowMs);
   }
 
+  function hasWaited(keyHash: string, nowMs: number): boolean {
+    const earlierMs = refusedAtMs.get(keyHash);
+    return earlierMs !== undefined && nowMs - earlierMs >= RETURN_AFTER_MS;
+  }
+
   function refuse(keyHash: string, nowMs: number): Admission {
     // It waits from the first time on, however often it comes.
     if (refusedAtMs.get(keyHash) === undefined) refusedAtMs.set(keyHash, nowMs);
@@ -90,8 +97,7 @@ export function createLookupLimit(clock: Clock): LookupLimit {
     admit(source, keyHash) {
       const nowMs = clock.monotonicMs();
       if (tryTake(budgets(source, nowMs))) return 'alone';
-      const earlierMs = refusedAtMs.get(keyHash);
-      if (earlierMs !== undefined && nowMs - earlierMs >= RETURN_AFTER_MS) {
+      if (hasWaited(keyHash, nowMs)) {
         refusedAtMs.delete(keyHash);
         return 'together';
       }
@@ -104,6 +110,15 @@ export function createLookupLimit(clock: Clock): LookupLimit {
       if (missing > 0) return Math.ceil(missing / MISSES.perS);
       budget.tokens -= count;
       return 0;
+    },
+    cameBack(keyHashes) {
+      const nowMs = clock.monotonicMs();
+      const waited = keyHashes.every((hash) => hasWaited(hash, nowMs));
+      for (const hash of keyHashes) {
+        if (waited) refusedAtMs.delete(hash);
+        else refuse(hash, nowMs);
+      }
+      return waited;
     },
     refund(source, count = 1) {
       budgets(source, clock.monotonicMs()).tokens += count;

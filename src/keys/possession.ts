@@ -5,12 +5,13 @@ import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem, StoreUnavailable } from '../problem.ts';
 import type { Caller } from './actor.ts';
+import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
 import type { OriginOf } from './origin.ts';
-import { fingerprintOf, type KeyStore, type PresentedKey } from './record.ts';
+import { type Found, fingerprintOf, type KeyStore, type PresentedKey } from './record.ts';
 
 export interface PossessionOptions {
   readonly store: KeyStore;
@@ -30,25 +31,43 @@ export type RevokeSecrets = (texts: readonly string[], caller: Caller) => Promis
 export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
   const { store, lookups, refresh, readWithinMs, clock, sha256, log, originOf } = options;
 
-  function unavailable(problem: Problem & { readonly reason: string }, { requestId }: Caller): Result<never, Problem> {
+  function unavailable(problem: StoreUnavailable, { requestId }: Caller): Result<never, Problem> {
     log.warn('key store out of reach', { requestId, reason: problem.reason });
     return err(problem);
+  }
+
+  const joint = createJointReads(async (hashes) => {
+    const found = await store.findByHashes(hashes, readWithinMs);
+    return (hash): Result<Found, StoreUnavailable> => (found.ok ? ok(found.value(hash)) : found);
+  });
+
+  /** Those of the keys that can be ended. Beyond the budget, those that come back as they were told are looked up too. */
+  async function find(hashes: readonly string[], caller: Caller): Promise<Result<readonly PresentedKey[], Problem>> {
+    const source = networkOf(caller.clientAddress());
+    const waitS = lookups.takeAll(source, hashes.length);
+    if (waitS > 0 && !lookups.cameBack(hashes)) return tooManyUnknown(log, source, waitS);
+    const known: PresentedKey[] = [];
+    for (const found of await Promise.all(hashes.map((hash) => joint.read(source, hash)))) {
+      if (!found?.ok) {
+        if (waitS === 0) lookups.refund(source, hashes.length);
+        else for (const hash of hashes) lookups.refuse(hash);
+        return found === null ? tooManyUnknown(log, source, 1) : unavailable(found.error, caller);
+      }
+      const { record } = found.value;
+      if (record !== null && canEnd(record, clock.nowMs())) known.push(record);
+    }
+    if (waitS === 0) lookups.refund(source, known.length);
+    return ok(known);
   }
 
   return async (texts, caller) => {
     const hashes = [...new Set(texts.filter(isKeyShaped).map((text) => hashKey(sha256, text)))];
     if (hashes.length === 0) return ok(undefined);
-    const source = networkOf(caller.clientAddress());
-    const waitS = lookups.takeAll(source, hashes.length);
-    if (waitS > 0) return tooManyUnknown(log, source, waitS);
-    const found = await store.findByHashes(hashes, readWithinMs);
-    if (!found.ok) return unavailable(found.error, caller);
-    const nowMs = clock.nowMs();
-    const known = hashes
-      .map((hash) => found.value(hash).record)
-      .filter((key): key is PresentedKey => key !== null && canEnd(key, nowMs));
+    const found = await find(hashes, caller);
+    if (!found.ok) return found;
+    const known = found.value;
     if (known.length === 0) return ok(undefined);
-    lookups.refund(source, known.length);
+    const nowMs = clock.nowMs();
     const ended = await store.revokeByHashes(hashes, nowMs, originOf('possession', caller));
     if (!ended.ok) return unavailable(ended.error, caller);
     await refresh();

@@ -168,6 +168,25 @@ test('unknown keys use up the budget of their address, good ones don’t; then 4
   expect((await revoke(app, made[0])).status).toBe(200);
 });
 
+test('from an address that floods, a key that comes back after a second ends all the same', async () => {
+  await using app = await createTestApp();
+  const { key } = await app.createKey('alice');
+  const flood = async (from: number, rounds: number) => {
+    for (let first = from; first < from + 100 * rounds; first += 100) {
+      await revoke(app, ...Array.from({ length: 100 }, (_, n) => unknown(first + n)));
+    }
+  };
+  await flood(1, 10);
+  expect((await revoke(app, key)).status).toBe(429);
+  expect((await revoke(app, key)).status).toBe(429); // at once: it did not wait
+  app.clock.advance(1000);
+  await flood(1001, 2);
+  expect((await revoke(app, unknown(0), key)).status).toBe(429); // one of them has not been refused before
+  expect((await revoke(app, key)).status).toBe(200);
+  app.clock.advance(1000);
+  expect(await statuses(app, key)).toEqual([401]);
+});
+
 test('in production over HTTPS only', async () => {
   const env = { NODE_ENV: 'production', TRUST_PROXY: '1' };
   await using app = await createTestApp({ env });
