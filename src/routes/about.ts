@@ -23,6 +23,7 @@ This is not a website. Connect to it with an MCP client.
   ${url}/openapi.json      their description
   ${url}/verify            whether an API key is good, for proxies
   ${url}/introspect        the same for services (OAuth token introspection)
+  ${url}/revoke            ends a leaked API key (POST, token=<key>)
   ${url}/mcp/health        health
   ${url}/widgets/preview   preview of the widgets
   ${metadataUrl(url, '')}

@@ -1,7 +1,16 @@
-// GET /: says where a request came from, and repeats nothing that is no address.
+// GET /: says where a leaked key is ended and where a request came from, and repeats nothing that is no address.
 
 import { expect, test } from 'bun:test';
 import { createTestApp } from '../support/test-app.ts';
+
+test('whoever finds a key is told where to end it', async () => {
+  await using app = await createTestApp();
+  const text = await (await fetch(app.url)).text();
+  const address = /^ +(\S+) +ends a leaked API key/m.exec(text)?.[1] ?? app.url;
+  const { key } = await app.createKey('alice');
+  expect((await fetch(address, { method: 'POST', body: new URLSearchParams({ token: key }) })).status).toBe(200);
+  expect((await app.call('get_data', {}, { 'x-api-key': key })).status).toBe(401);
+});
 
 test('the address is that of the client as budgets see it', async () => {
   await using app = await createTestApp();
