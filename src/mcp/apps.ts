@@ -7,7 +7,7 @@ export const UI_EXTENSION = 'io.modelcontextprotocol/ui';
 /** The media type of a widget. */
 export const WIDGET_TYPE = 'text/html;profile=mcp-app';
 
-/** Where a result's `_meta` has what is for the widget alone. The widgets read it by this name (words.js). */
+/** Where a result's `_meta` has what is for the widget alone. The widgets read it by this name (dom.js). */
 export const WIDGET_DATA = 'mcp-key-server/widget';
 
 /** True for the capabilities of a client that shows widgets, and does not leave out those of this type. */

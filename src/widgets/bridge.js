@@ -7,7 +7,7 @@ const CALL_MS = 120_000; // a tool has 60 s, and a host may first ask the person
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
- * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result)`, `say(sentence)` for what a
+ * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result)`, `replaceByMessage(sentence)` for what a
  * person must be told instead, `ready(bridge)` once the host is known, and `close()`, after which nothing more comes.
  */
 export function connect(name, on) {
@@ -72,7 +72,10 @@ export function connect(name, on) {
   const notifications = new Map([
     ['ui/notifications/tool-input', ({ arguments: args }) => on.input(isObject(args) ? args : {})],
     ['ui/notifications/tool-result', on.result],
-    ['ui/notifications/tool-cancelled', () => on.say('The call was cancelled, so there is nothing to show.')],
+    [
+      'ui/notifications/tool-cancelled',
+      () => on.replaceByMessage('The call was cancelled, so there is nothing to show.'),
+    ],
     ['ui/notifications/host-context-changed', setContext],
   ]);
 
@@ -103,13 +106,17 @@ export function connect(name, on) {
     postSize(Math.ceil(document.documentElement.getBoundingClientRect().height)),
   );
 
-  if (host === window) return on.say('This is a widget for chat apps that show MCP Apps: it has no host here.');
+  if (host === window)
+    return on.replaceByMessage('This is a widget for chat apps that show MCP Apps: it has no host here.');
   window.addEventListener('message', receive);
-  const silent = setTimeout(() => on.say('The chat app around this widget does not answer.'), INITIALIZE_MS);
+  const silent = setTimeout(
+    () => on.replaceByMessage('The chat app around this widget does not answer.'),
+    INITIALIZE_MS,
+  );
   const hello = { appInfo: { name, version: '1.0.0' }, appCapabilities: {}, protocolVersion: '2026-01-26' };
   request('ui/initialize', hello, ({ result }) => {
     clearTimeout(silent);
-    if (!isObject(result)) return on.say('The chat app around this widget refused to show it.');
+    if (!isObject(result)) return on.replaceByMessage('The chat app around this widget refused to show it.');
     bridge.canCallTools = isObject(result.hostCapabilities?.serverTools);
     setContext(isObject(result.hostContext) ? result.hostContext : {});
     on.ready(bridge);

@@ -6,19 +6,21 @@ import created from './api-key-created.html' with { type: 'text' };
 import listCss from './api-keys-list.css' with { type: 'text' };
 import list from './api-keys-list.html' with { type: 'text' };
 import bridge from './bridge.js' with { type: 'text' };
+import dom from './dom.js' with { type: 'text' };
+import { inlineAssets } from './inline.ts';
+import listedKey from './listed-key.js' with { type: 'text' };
 import newKey from './new-key.js' with { type: 'text' };
-import { inlineAssets } from './page.ts';
 import rotation from './rotation.js' with { type: 'text' };
 import css from './shared.css' with { type: 'text' };
-import words from './words.js' with { type: 'text' };
 
 const PARTS = {
   'shared.css': css,
   'api-keys-list.css': listCss,
   'bridge.js': bridge,
+  'listed-key.js': listedKey,
   'new-key.js': newKey,
   'rotation.js': rotation,
-  'words.js': words,
+  'dom.js': dom,
 };
 
 const createdPage = inlineAssets(created, PARTS);

@@ -1,13 +1,13 @@
 // A new key on the page: masked until it is asked for, copied without being shown, and forgotten when that is called for.
 // The key stands in the page only while it is shown, and in no RegExp, because RegExp.lastMatch would keep it.
 
-import { element, icon } from './words.js';
+import { element, icon } from './dom.js';
 
 const COPIED_MS = 2000;
 
 /**
- * Shows `secret` in `boxes`, each `{ code, copy, told, before }`: where it stands, the button that copies it, where to
- * say what came of that, and the text before it. The button `toggle` shows and hides it in all of them.
+ * Shows `secret` in `boxes`, each `{ code, copy, status, before }`: where it stands, the button that copies it, where
+ * to say what came of that, and the text before it. The button `toggle` shows and hides it in all of them.
  */
 export function showSecret(secret, { toggle, boxes, isShown = false }) {
   let held = secret; // here and, while shown, in the page; nowhere else
@@ -25,14 +25,14 @@ export function showSecret(secret, { toggle, boxes, isShown = false }) {
   function setShown(shown) {
     for (const box of boxes) {
       write(box, shown);
-      box.told.replaceChildren();
+      box.status.replaceChildren();
     }
     toggle.textContent = shown ? 'Hide' : 'Show';
     toggle.ariaLabel = shown ? 'Hide key' : 'Show key';
     toggle.onclick = () => setShown(!shown);
   }
 
-  async function copy({ code, copy: button, told, before }) {
+  async function copy({ code, copy: button, status, before }) {
     try {
       await navigator.clipboard.writeText(before + held);
     } catch {
@@ -41,19 +41,19 @@ export function showSecret(secret, { toggle, boxes, isShown = false }) {
       getSelection().selectAllChildren(code);
       const chord = /Mac/.test(navigator.platform) ? '⌘C' : 'Ctrl+C';
       const next = matchMedia('(pointer: coarse)').matches ? 'touch and hold it' : `press ${chord}`;
-      told.classList.remove('sr');
-      told.textContent = `This chat app does not let widgets copy. It is selected: ${next}.`;
+      status.classList.remove('sr');
+      status.textContent = `This chat app does not let widgets copy. It is selected: ${next}.`;
       return;
     }
     if (held === null) return;
     const done = element('span', 'label', 'Copied');
-    const said = new Text('Copied. Paste it where it is kept safe.');
+    const copied = new Text('Copied. Paste it where it is kept safe.');
     button.replaceChildren(icon('done'), done);
-    told.classList.add('sr'); // the button shows it, and nothing moves
-    told.replaceChildren(said);
+    status.classList.add('sr'); // the button shows it, and nothing moves
+    status.replaceChildren(copied);
     setTimeout(() => {
       if (done.isConnected) button.replaceChildren(icon('copy'), element('span', 'label', 'Copy'));
-      said.remove();
+      copied.remove();
     }, COPIED_MS);
   }
 
@@ -63,10 +63,10 @@ export function showSecret(secret, { toggle, boxes, isShown = false }) {
   return function forget() {
     held = null;
     getSelection().removeAllRanges();
-    for (const { code, copy: button, told } of boxes) {
+    for (const { code, copy: button, status } of boxes) {
       button.onclick = null;
       code.replaceChildren();
-      told.replaceChildren();
+      status.replaceChildren();
     }
     toggle.onclick = null;
   };

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { InputIssue } from '../problem.ts';
 import { widgetResources } from './index.ts';
-import { inlineAssets, inlineTexts } from './page.ts';
+import { inlineAssets, inlineTexts } from './inline.ts';
 import css from './preview.css' with { type: 'text' };
 import html from './preview.html' with { type: 'text' };
 import js from './preview-host.js' with { type: 'text' };

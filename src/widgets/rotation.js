@@ -1,6 +1,6 @@
 // What both widgets say of rotations, in words.
 
-import { element, isTime, timeElement } from './words.js';
+import { element, isTime, timeElement } from './dom.js';
 
 const OVERLAP_HOURS = 24;
 

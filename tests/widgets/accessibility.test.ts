@@ -69,7 +69,7 @@ describeInBrowser('axe-core finds nothing serious', (browser) => {
     test(`in ${what}, light and dark`, async () => {
       await preview(`theme=light&${query}`, async (shown) => {
         for (const widget of [shown.created, shown.list]) {
-          await widget.locator('#said').waitFor({ state: query.includes('error') ? 'visible' : 'hidden' });
+          await widget.locator('#message').waitFor({ state: query.includes('error') ? 'visible' : 'hidden' });
         }
         await act(shown);
         const created = await shown.frame('api-key-created');

@@ -66,7 +66,7 @@ describeInBrowser('both widgets', (browser) => {
     test(`fit into ${width} px with data=${data}`, async () => {
       await preview(`data=${data}&width=${width}`, async ({ created, list, frame }) => {
         await created.getByRole('button', { name: 'Show key' }).click();
-        await list.locator('#said').waitFor({ state: 'hidden' });
+        await list.locator('#message').waitFor({ state: 'hidden' });
         if (data !== 'empty') {
           const row = list.locator('tbody tr').first();
           await row.locator('summary').click();

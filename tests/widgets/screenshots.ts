@@ -27,7 +27,7 @@ const PICTURES = [
   { file: 'api-keys-list-light', widget: 'api-keys-list', query: 'theme=light', act: asItIs },
   { file: 'api-keys-list-dark', widget: 'api-keys-list', query: 'theme=dark', act: askToRotate },
   { file: 'api-keys-list-narrow', widget: 'api-keys-list', query: 'theme=light&width=320', act: asItIs },
-  { file: 'api-keys-list-rotated', widget: 'api-keys-list', query: 'theme=light', act: rotate },
+  { file: 'api-keys-list-rotated', widget: 'api-keys-list', query: 'theme=dark', act: rotate },
 ] as const;
 
 if (chromiumPath === null) throw new Error('no Chromium on this machine');
@@ -38,7 +38,7 @@ for (const { file, widget, query, act } of PICTURES) {
   const page = await browser.newPage({ viewport: { width: 888, height: 1000 } });
   await page.goto(`${app.url}/widgets/preview?widget=${widget}&${query}`);
   const shown = page.frameLocator('iframe');
-  await shown.locator('#said').waitFor({ state: 'hidden' });
+  await shown.locator('#message').waitFor({ state: 'hidden' });
   await act(shown);
   await page.mouse.move(0, 0);
   await shown.locator('body').evaluate(async () => {

@@ -1,4 +1,4 @@
-// What both widgets say and how they put it on the page: always as text, never as markup.
+// How both widgets read what they get, and put it on the page: always as text, never as markup.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -44,10 +44,10 @@ export function element(tag, className, ...children) {
 }
 
 /** Shows a sentence (text, or an element made of it) in place of everything else, which the caller hides. */
-export function tell(sentence, bad) {
-  byId('said').className = bad ? 'sentence bad' : 'sentence';
-  byId('said').replaceChildren(...(bad ? [icon('warn')] : []), sentence);
-  byId('said').hidden = false;
+export function showMessage(sentence, bad) {
+  byId('message').className = bad ? 'sentence bad' : 'sentence';
+  byId('message').replaceChildren(...(bad ? [icon('warn')] : []), sentence);
+  byId('message').hidden = false;
 }
 
 // Characters that don't show, except joiners, direction marks, variation selectors and flag tags: those have honest

@@ -1,0 +1,37 @@
+// The keys of list_api_keys, read with care: a host may hand a widget anything.
+
+import { isTime } from './dom.js';
+import { readRotation } from './rotation.js';
+
+const SOON_MS = 7 * 86_400_000;
+
+const textOrNull = (value) => (typeof value === 'string' ? value : null);
+const timeOrNull = (value) => (isTime(value) ? value : null);
+
+/** A list of the one key, with the text it is searched by; an empty list if the item is no key. */
+export function readKey(item) {
+  if (typeof item?.id !== 'string') return [];
+  const { id, name, scopes, active, fingerprint, createdAt, expiresAt, lastUsedAt } = item;
+  const read = {
+    id,
+    name: String(name),
+    scopes: Array.isArray(scopes) ? scopes.map(String) : [],
+    active: active === true,
+    fingerprint: textOrNull(fingerprint),
+    createdAt: timeOrNull(createdAt),
+    expiresAt: timeOrNull(expiresAt),
+    lastUsedAt: timeOrNull(lastUsedAt),
+    rotation: readRotation(item.rotation),
+  };
+  const texts = [read.name, ...read.scopes, id, read.fingerprint, read.rotation?.otherFingerprint];
+  return [{ ...read, text: texts.join('\n').toLowerCase() }];
+}
+
+/** Which of the four states a key is in. */
+export function stateOf({ active, expiresAt }, nowMs) {
+  if (!active) return 'revoked';
+  if (expiresAt === null || expiresAt - nowMs > SOON_MS) return 'active';
+  return expiresAt < nowMs ? 'expired' : 'soon';
+}
+
+export const isEnded = ({ state }) => state === 'expired' || state === 'revoked';
