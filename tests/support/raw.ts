@@ -24,6 +24,13 @@ export function openSocket(url: string, ca?: string): Promise<Socket> {
   });
 }
 
+/** Whether the server proves to a new connection that it has this certificate. */
+export async function isShown(url: string, { cert }: { readonly cert: string }): Promise<boolean> {
+  const socket = await openSocket(url, cert).catch(() => null);
+  socket?.destroy();
+  return socket !== null;
+}
+
 export async function rawConnection(url: string, ca?: string): Promise<RawConnection> {
   const socket = await openSocket(url, ca);
   let received = '';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type Certificate, makeCertificate } from '../../support/certificate.ts';
 import { userHeaders } from '../../support/client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { isWhole, openSocket, rawConnection, rawPost } from '../../support/raw.ts';
+import { isShown, isWhole, rawConnection, rawPost } from '../../support/raw.ts';
 import { type ServerProcess, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { until } from '../../support/until.ts';
@@ -29,12 +29,7 @@ async function startWithTls() {
   return { server: await startServer({ env }), put, certFile, keyFile };
 }
 
-/** Whether the server proves to a new connection that it has this certificate. */
-async function shows(server: ServerProcess, { cert }: Certificate): Promise<boolean> {
-  const socket = await openSocket(server.url, cert).catch(() => null);
-  socket?.destroy();
-  return socket !== null;
-}
+const shows = ({ url }: ServerProcess, certificate: Certificate) => isShown(url, certificate);
 
 const timesLogged = (server: ServerProcess, line: string) => server.stdout().split(line).length - 1;
 

@@ -2,8 +2,12 @@
 // connections.
 
 import { expect, test } from 'bun:test';
+import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { type Certificate, makeCertificate } from '../../support/certificate.ts';
 import { userHeaders } from '../../support/client.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { isShown } from '../../support/raw.ts';
 import { runToExit, type ServerOptions, startServer } from '../../support/server-process.ts';
 import {
   CLIENTS,
@@ -107,6 +111,28 @@ test.each<[string, Partial<ServerOptions>]>([
   expect(stderr).toBe(
     'mcp-key-server: REUSE_PORT: expected to be unset; only Bun on Linux shares a port among processes\n',
   );
+});
+
+test('each process reads new TLS files by itself, and listens on beside the other', async () => {
+  await using started = new AsyncDisposableStack();
+  const [old, renewed] = [makeCertificate(), makeCertificate()];
+  const folder = temporaryFolder();
+  const files = { TLS_CERT_FILE: join(folder, 'server.crt'), TLS_KEY_FILE: join(folder, 'server.key') };
+  const put = ({ certFile, keyFile }: Certificate) => {
+    copyFileSync(certFile, files.TLS_CERT_FILE);
+    copyFileSync(keyFile, files.TLS_KEY_FILE);
+  };
+  const { url, startTwo } = sharing(started, files);
+  put(old);
+  const [first, second] = await startTwo();
+  put(renewed);
+  for (const server of [first, second]) {
+    await until(() => isShown(url, old));
+    server.signal('SIGHUP');
+    await until(() => server.stdout().includes('"event":"TLS files read anew"'));
+    await until(() => isShown(url, renewed));
+  }
+  for (let tries = 0; tries < 20; tries += 1) expect(await isShown(url, old)).toBe(false);
 });
 
 test('when one is killed only requests under way in it fail', async () => {
