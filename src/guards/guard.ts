@@ -41,6 +41,8 @@ export function addTo<Context extends object, Add extends object>(context: Conte
  * Guards one after another, each with what those before it added; the first refusal is the result. Asks for the
  * credential of the first guard that has one, and for the scopes of all; the rate limit is that of the last. NoInfer:
  * the types come from the guards, not from the type expected of the result.
+ *
+ * Throws an Error for what the compiler would refuse too, because tool files start without it.
  */
 export function sequence<In extends object, A extends object, B extends object>(
   a: Guard<In, A>,
@@ -58,8 +60,12 @@ export function sequence<In extends object, A extends object, B extends object, 
   d: Guard<In & A & B & C, D>,
 ): NoInfer<Guard<In, A & B & C & D>>;
 export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
-  const odd = guards.findIndex((guard) => typeof guard !== 'function'); // tool files start without the compiler
+  const odd = guards.findIndex((guard) => typeof guard !== 'function');
   if (odd !== -1) throw new Error(`sequence: expected a guard in place ${odd + 1}, got ${typeof guards[odd]}`);
+  const scopesAt = guards.findIndex(({ credential, requiredScopes = [] }) => !credential && requiredScopes.length > 0);
+  if (scopesAt !== -1 && guards.findIndex(({ credential }) => credential !== undefined) > scopesAt) {
+    throw new Error('sequence: expected the guard of scopes after that of the API key');
+  }
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
     requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),

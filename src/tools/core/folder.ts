@@ -43,14 +43,15 @@ function namesIn(folder: string, optional: boolean): readonly string[] {
   }
 }
 
+const leftOut = (file: string) => posix.join(posix.dirname(file), `_${basename(file)}`);
+
 async function loaded(file: string, importing: Promise<object>): Promise<object> {
   try {
     const module = await withTimeout(importing, LOAD_MS_MAX, null);
     if (module === null) throw new Error(`expected it to be loaded within ${LOAD_MS_MAX / 1000} s`);
     return module;
   } catch (error) {
-    const leftOut = posix.join(posix.dirname(file), `_${basename(file)}`);
-    throw unusable(file, error, `; correct it, or rename it to ${leftOut} to leave it out`);
+    throw unusable(file, error, `; correct it, or rename it to ${leftOut(file)} to leave it out`);
   }
 }
 
@@ -58,7 +59,8 @@ function toolFileOf(file: string, module: object): ToolFile {
   const { default: made, prompts, resources } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
   const make = made ?? (prompts === undefined ? undefined : () => []); // a file may hold prompts alone
   if (typeof make !== 'function') {
-    const found = make === undefined ? 'it has none' : `it is of type ${typeof make}`;
+    const found =
+      make === undefined ? `it has none; ${leftOut(file)} would be left out` : `it is of type ${typeof make}`;
     throw new Error(`${file}: expected a default export (deps: ToolDeps) => Tool or Tool[], but ${found}`);
   }
   if (prompts === undefined) return { file, make: make as MakeTools, resources };

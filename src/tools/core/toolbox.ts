@@ -136,10 +136,16 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
 /** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
 const NAME = /^[\w.-]{1,128}$/;
 
-/** Throws an Error that shows the name if it can't be one, or the scope that no key can have. */
-export function checkOperation({ kind, name, requiredScopes }: Tool | Prompt, existing: KeyCeilings['scopes']): void {
+/** Throws an Error that shows the name if it can't be one, or says which scopes no caller can have. */
+export function checkOperation(
+  { kind, name, credential, requiredScopes }: Tool | Prompt,
+  existing: KeyCeilings['scopes'],
+): void {
   if (!NAME.test(name)) {
     throw new Error(`${kind} name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
+  }
+  if (requiredScopes.length > 0 && credential !== 'api_key') {
+    throw new Error(`${name}: expected guards.apiKey before guards.scopes: only keys have scopes`);
   }
   const missing = existing && requiredScopes.find((scope) => !existing.includes(scope));
   if (missing) throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it`);

@@ -120,7 +120,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     [
       'without a default export',
       'export const tool = 1;',
-      'expected a default export (deps: ToolDeps) => Tool or Tool[], but it has none',
+      'expected a default export (deps: ToolDeps) => Tool or Tool[], but it has none; tools/_a.ts would be left out',
     ],
     [
       'that throws',
@@ -214,6 +214,17 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     `import { sequence } from 'mcp-key-server';
 export default ({ guards }) => sequence(guards.apiKey, guards.scope);`,
     'sequence: expected a guard in place 2, got undefined',
+  ],
+  [
+    'scopes before the key',
+    `import { sequence } from 'mcp-key-server';
+export default ({ guards }) => [sequence(guards.scopes('read'), guards.apiKey)];`,
+    /:2:\d+: sequence: expected the guard of scopes after that of the API key$/,
+  ],
+  [
+    'scopes without a key',
+    tool('a').replace('() =>', '({ guards }) =>').replace('() => ok({})', "guards.scopes('read')"),
+    'a: expected guards.apiKey before guards.scopes: only keys have scopes',
   ],
   [
     'a prompt without arguments',
