@@ -36,7 +36,9 @@ const EXPIRING = `SELECT count(*) AS count FROM (SELECT 1 FROM api_keys
 WHERE active = 1 AND expires_at_ms IS NOT NULL AND expires_at_ms BETWEEN ? AND ? LIMIT ${COUNTED_MAX})`;
 
 const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING owner`;
-const UNBLOCK = 'UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 RETURNING owner';
+// Ends the block that was read: one that arrives late leaves a newer block alone.
+const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
+RETURNING owner`;
 
 // As in key-store.ts: one that arrives after its key's deletion does nothing.
 const IMPORT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by)
@@ -123,7 +125,15 @@ export function createAdminStore(db: Database): AdminStore {
     },
 
     block: (owner, origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
-    unblock: (owner, origin) => changed(UNBLOCK, [owner, JSON.stringify(origin)]),
+
+    async unblock(owner, origin) {
+      const blocked = await db.read({ sql: 'SELECT blocked_at_ms FROM blocked_owners WHERE owner = ?', args: [owner] });
+      if (!blocked.ok) return blocked;
+      const [block] = blocked.value;
+      return block === undefined
+        ? ok(false)
+        : changed(UNBLOCK, [owner, JSON.stringify(origin), Number(block.blocked_at_ms)]);
+    },
 
     async probeWrite() {
       const probed = await db.write(WRITE_PROBE);
