@@ -16,7 +16,7 @@ import { type Found, fingerprintOf, type KeyStore, type PresentedKey } from './r
 export interface PossessionOptions {
   readonly store: KeyStore;
   readonly lookups: LookupLimit;
-  /** Makes the change known to this process before it is answered. */
+  /** Makes the change known to this process before the response. */
   readonly refresh: () => Promise<void>;
   readonly readWithinMs: number;
   readonly clock: Clock;

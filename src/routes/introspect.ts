@@ -61,7 +61,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     return json(activeToken(found.value, publicUrl()));
   }
 
-  /** The answer says that one key is good, to the holder of another: both must still be. */
+  /** The response says that one key is good, to the holder of another: both must still be. */
   function renew(context: RequestContext, caller: Call, asked: Call): ReturnType<Perishable['renew']> {
     const confirming = [confirm(caller), confirm(asked)] as const;
     if (confirming.every((problem) => problem === undefined)) return undefined;
@@ -126,7 +126,7 @@ const HEADERS = new Headers(UNCACHED_JSON_HEADERS);
 
 const json = (body: object) => new Response(JSON.stringify(body), { headers: HEADERS });
 
-/** What isn't a good key is all one (RFC 7662 §2.2); what can't be told now is no answer about it. */
+/** What isn't a good key is all one (RFC 7662 §2.2); what can't be told now says nothing about it. */
 const refuseToken = (context: RequestContext, problem: Problem): Response =>
   problem.code === 'invalid_api_key' ? json({ active: false }) : refuse(context, problem);
 

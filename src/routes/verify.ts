@@ -1,5 +1,5 @@
 // /verify: says whether the key of a request is good, to a proxy that asks before it passes the request on
-// (forward_auth, auth_request, ext_authz). Guarded like a tool; status and headers are the whole answer.
+// (forward_auth, auth_request, ext_authz). Guarded like a tool; status and headers are the whole response.
 
 import type { KeyAuth } from '../guards/api-key.ts';
 import { type Guard, sequence } from '../guards/guard.ts';

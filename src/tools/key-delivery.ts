@@ -62,9 +62,9 @@ export const newKeyFields = {
 
 /** For the descriptions of tools. */
 export const HOW_SHOWN = {
-  result: 'The new key is shown only in this answer and cannot be read again, so pass it on or have it stored at once.',
+  result: 'The new key is shown only in this result and cannot be read again, so pass it on or have it stored at once.',
   widget:
-    'A widget shows the new key to the user, once; it is not in this answer. A client without widgets gets one with `encryptTo` only.',
+    'A widget shows the new key to the user, once; it is not in this result. A client without widgets gets one with `encryptTo` only.',
 };
 
 const WARNING = 'Save this key now - it will not be shown again';

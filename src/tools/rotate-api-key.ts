@@ -41,7 +41,7 @@ export const rotateApiKey = ({ guards, keys, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {
     name: 'rotate_api_key',
     title: 'Rotate an API key',
-    description: `Replaces one of the signed-in user's API keys by a new one with the same id, name, scopes and expiry. ${HOW_SHOWN[keyReveal]} The old key goes on until the new one has been used and overlapHours have passed, so an answer that was lost costs nothing: rotate again. For a key that leaked, overlapHours 0 ends the old key at once.`,
+    description: `Replaces one of the signed-in user's API keys by a new one with the same id, name, scopes and expiry. ${HOW_SHOWN[keyReveal]} The old key goes on until the new one has been used and overlapHours have passed, so a response that was lost costs nothing: rotate again. For a key that leaked, overlapHours 0 ends the old key at once.`,
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
     widget: 'ui://widget/api-key-created.html',
     input,
