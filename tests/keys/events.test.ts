@@ -24,6 +24,29 @@ async function atRest({ folder }: TestApp) {
   return rows;
 }
 
+test('changes that share a request id, which a proxy gave twice, are told apart', async () => {
+  await using app = await createTestApp({ env: { TRUST_PROXY: '1' } });
+  const { id } = await app.createKey('alice');
+  const headers = async (sub: string, ip: string) => ({
+    ...(await bearer(app, sub)),
+    'x-request-id': 'same',
+    'x-forwarded-for': ip,
+  });
+  await app.call('rotate_api_key', { keyId: id }, await headers('alice', '192.0.2.1'));
+  await app.call('rotate_api_key', { keyId: id }, await headers('alice', '192.0.2.2'));
+  await app.call('revoke_api_key', { keyId: id }, await headers('bob', '192.0.2.3')); // changes nothing
+  await app.call('revoke_api_key', { keyId: id }, await headers('alice', '192.0.2.4'));
+  await app.call('revoke_api_key', { keyId: id }, await headers('alice', '192.0.2.5')); // changes nothing
+  await app.call('delete_api_key', { keyId: id }, await headers('alice', '192.0.2.6'));
+  const events = (await eventsIn(app)).filter(({ requestId }) => requestId === 'same');
+  expect(events.map(({ kind, actor, address }) => [kind, actor, address])).toEqual([
+    ['rotated', 'alice', '192.0.2.1'],
+    ['rotated', 'alice', '192.0.2.2'],
+    ['revoked', 'alice', '192.0.2.4'],
+    ['deleted', 'alice', '192.0.2.6'],
+  ]);
+});
+
 describe.each(['embedded', 'remote', 'replica'] as const)('%s:', (store) => {
   test('each change leaves one event, with who made it and how', async () => {
     await using app = await createTestApp({ store });
