@@ -215,6 +215,26 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
   });
 });
 
+test('the disk died: a backup is put into the database of a new server, which asks as well', async () => {
+  const env = { JWT_SECRET: TEST_SECRET };
+  await using before = await startServer({ env });
+  const { body } = await callOver(
+    before.url,
+    'create_api_key',
+    { name: 'n', scopes: ['read'] },
+    await userHeaders('ivan'),
+  );
+  const file = join(temporaryFolder(), 'backup.db');
+  await keysCommand({ ...env, DATABASE_URL: `file:${join(before.folder, 'data/keys.db')}` }, ['backup', file]);
+  await using after = await startServer({ env });
+  const there = { ...env, DATABASE_URL: `file:${join(after.folder, 'data/keys.db')}` };
+  const asked = await keysCommand(there, ['restore', file]);
+  expect(asked.code).toBe(2);
+  expect(asked.stderr).toContain('Replace 0 keys by the 1 of the backup? Confirm with --yes');
+  expect((await keysCommand(there, ['restore', file, '--yes'])).code).toBe(0);
+  expect((await callOver(after.url, 'get_data', {}, { 'x-api-key': body.key })).status).toBe(200);
+});
+
 test('a database that is away, a bad configuration, an unknown verb: a line, and an exit code', async () => {
   const away = await keysCommand({ JWT_SECRET: TEST_SECRET, DATABASE_URL: 'http://127.0.0.1:1' }, ['list']);
   expect(away).toMatchObject({ code: 1, stdout: '' });

@@ -13,10 +13,11 @@ export const verb: Verb = {
     await withBackup(file, (backup) =>
       withStore(env, async (store, { database }) => {
         const { replaced, revived } = await compare(store.db, backup);
-        if (replaced > 0) {
-          const since = revived === 0 ? '' : `; ${revived} of them were revoked or deleted since and will work again`;
-          await confirm(`Replace ${replaced} keys by the ${backup.keys} of the backup${since}?`, values.yes === true);
-        }
+        const since =
+          replaced === 0 || revived === 0
+            ? ''
+            : `; ${revived} of them were revoked or deleted since and will work again`;
+        await confirm(`Replace ${replaced} keys by the ${backup.keys} of the backup${since}?`, values.yes === true);
         await restore(database, store.db, backup);
         say(`${backup.keys} keys restored; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
       }),
