@@ -27,6 +27,8 @@ export interface KeyFilter {
 /** A key with its place in the order of creation. */
 export interface PlacedKey extends ListedKey {
   readonly row: number;
+  /** All keys of the owner are refused. */
+  readonly blocked: boolean;
 }
 
 /** How a key is named by somebody who looks for it. */
@@ -40,7 +42,7 @@ export interface BlockedOwner {
 export interface AdminStore {
   /** The newest keys that were made before the one in row `before`, newest first. */
   page(filter: KeyFilter, nowMs: number, before: number, limit: number): StoreResult<readonly PlacedKey[]>;
-  find(name: KeyName): StoreResult<readonly ListedKey[]>;
+  find(name: KeyName): StoreResult<readonly PlacedKey[]>;
   /** How many usable keys expire by then; a large number is cut at `COUNTED_MAX`. */
   countExpiring(nowMs: number, byMs: number): StoreResult<number>;
   /** How many active keys fit. */

@@ -107,8 +107,8 @@ export interface Changed {
 export type StoreResult<T> = Promise<Result<T, StoreUnavailable>>;
 
 /**
- * Every write is harmless when repeated, also late, and durable once it resolves, but for `recordUse`, which a power cut
- * may undo. Every change of a key leaves an event with its origin, in the same transaction.
+ * Every write is harmless when repeated, also late (`update` may put back what it wrote), and durable once it resolves, but
+ * for `recordUse`, which a power cut may undo. Every change of a key leaves an event with its origin, in the same transaction.
  */
 export interface KeyStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */

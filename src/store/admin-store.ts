@@ -4,7 +4,7 @@
 import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../keys/admin.ts';
 import { ok } from '../lib/result.ts';
 import type { Database, DbResult, Row, Statement } from './database.ts';
-import { listedOf } from './key-store.ts';
+import { IS_BLOCKED, listedOf } from './key-store.ts';
 import { WRITE_PROBE } from './schema.ts';
 
 type Args = NonNullable<Statement['args']>;
@@ -14,7 +14,7 @@ const BATCH_ROWS = 200;
 
 const USED_AT = `max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))`;
 const KEYS = 'FROM api_keys k LEFT JOIN key_uses u USING (row)';
-const LISTED = `SELECT k.*, ${USED_AT} AS used_at_ms ${KEYS}`;
+const LISTED = `SELECT k.*, ${USED_AT} AS used_at_ms, ${IS_BLOCKED} ${KEYS}`;
 const USABLE = 'k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?)';
 
 /** A condition for each part of the filter. */
@@ -60,7 +60,9 @@ export function createAdminStore(db: Database): AdminStore {
 
   async function listed(sql: string, args: Args) {
     const rows = await db.read({ sql, args });
-    return rows.ok ? ok(rows.value.map((row) => ({ ...listedOf(row), row: Number(row.row) }))) : rows;
+    return rows.ok
+      ? ok(rows.value.map((row) => ({ ...listedOf(row), row: Number(row.row), blocked: row.blocked === 1 })))
+      : rows;
   }
 
   async function countKnown(keyHashes: readonly string[]): DbResult<number> {

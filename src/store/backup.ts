@@ -161,8 +161,16 @@ const replace = (table: string, source: string) => [
   `INSERT INTO ${table} SELECT * FROM ${source}`,
 ];
 
-const merge = (table: string, source: string) =>
-  `INSERT INTO ${table} SELECT * FROM ${source} WHERE true ON CONFLICT DO NOTHING`;
+const merge = (table: string, source: string) => [
+  ...(table === 'key_events' ? [moveEvents(source)] : []),
+  `INSERT INTO ${table} SELECT * FROM ${source} WHERE true ON CONFLICT DO NOTHING`,
+];
+
+/** Events that another database has under the numbers of the backup's, as a new one has after its first key, come last. */
+const moveEvents = (source: string) => `UPDATE key_events
+SET seq = seq + (SELECT max(seq) FROM (SELECT seq FROM key_events UNION ALL SELECT seq FROM ${source}))
+WHERE EXISTS (SELECT 1 FROM ${source} b WHERE b.seq = key_events.seq
+AND (b.at_ms, b.owner, b.key_id, b.kind) IS NOT (key_events.at_ms, key_events.owner, key_events.key_id, key_events.kind))`;
 
 const restoreFile = (path: string, backup: string) =>
   onFile(path, async (client) => {
@@ -170,7 +178,7 @@ const restoreFile = (path: string, backup: string) =>
     const { rows: triggers } = await client.execute(TRIGGERS);
     const statements = [
       ...REPLACED.flatMap((table) => replace(table, `backup.${table}`)),
-      ...MERGED.map((table) => merge(table, `backup.${table}`)),
+      ...MERGED.flatMap((table) => merge(table, `backup.${table}`)),
     ];
     await client.batch(withoutTriggers(triggers, statements).map(driverStatement), 'write');
   });
@@ -190,7 +198,7 @@ async function restoreRemote(db: Database, path: string): Promise<void> {
     const statements = [
       ...REPLACED.flatMap((table) => [`DROP TABLE ${table}`, `ALTER TABLE ${aheadOf(table)} RENAME TO ${table}`]),
       ...indexes.map(({ sql }) => String(sql)),
-      ...MERGED.map((table) => merge(table, aheadOf(table))),
+      ...MERGED.flatMap((table) => merge(table, aheadOf(table))),
     ];
     const restored = await db.writeAll([...withoutTriggers(await read(TRIGGERS), statements), ...DROP_AHEAD]);
     if (!restored.ok && (await idOf()) === idBefore) unwrap(restored);

@@ -27,7 +27,8 @@ const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0
 const rowBy = (hash: string) =>
   `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
 
-const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
+/** Of the owner of the key `k`. */
+export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, k.* FROM feed f
 LEFT JOIN api_keys k ON k.row = ${rowBy('?1')}`;

@@ -122,6 +122,11 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
     await until(401, key, 'block', 'frank');
     expect(await tokenUse()).toMatchObject({ status: 403, code: 'user_blocked' });
     expect(JSON.parse((await keys('block', '--json')).stdout)).toMatchObject({ owner: 'frank' });
+    expect(JSON.parse((await keys('list', '--user', 'frank', '--json')).stdout)).toMatchObject({
+      active: true,
+      blocked: true,
+    });
+    expect((await keys('list', '--user', 'frank')).stdout).toMatch(/ frank .* blocked /);
     await until(200, key, 'unblock', 'frank');
     expect(await tokenUse()).toMatchObject({ keys: [{ active: true }] });
     expect((await keys('unblock', 'frank')).stderr).toContain('already');
@@ -158,7 +163,7 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
     const headers = await userHeaders('grace');
     await callOver(server.url, 'revoke_api_key', { keyId: before.id }, headers);
     const asked = await keys('restore', file);
-    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('1 of them were revoked') });
+    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('they will work again: 1') });
     await until(401, after.key, 'restore', file, '--yes');
     expect(await use(before.key)).toBe(200);
     const { body } = await callOver(server.url, 'list_api_keys', {}, headers);
@@ -228,11 +233,24 @@ test('the disk died: a backup is put into the database of a new server, which as
   await keysCommand({ ...env, DATABASE_URL: `file:${join(before.folder, 'data/keys.db')}` }, ['backup', file]);
   await using after = await startServer({ env });
   const there = { ...env, DATABASE_URL: `file:${join(after.folder, 'data/keys.db')}` };
+  await callOver(after.url, 'create_api_key', { name: 'n', scopes: [] }, await userHeaders('judy'));
   const asked = await keysCommand(there, ['restore', file]);
   expect(asked.code).toBe(2);
-  expect(asked.stderr).toContain('Replace 0 keys by the 1 of the backup? Confirm with --yes');
+  expect(asked.stderr).toContain(
+    'Replace the keys that are there (1) by those of the backup (1). Revoked or deleted since, they will work again: 1. Confirm with --yes',
+  );
   expect((await keysCommand(there, ['restore', file, '--yes'])).code).toBe(0);
   expect((await callOver(after.url, 'get_data', {}, { 'x-api-key': body.key })).status).toBe(200);
+  // Both databases had an event 1.
+  const { stdout } = await keysCommand(there, ['events', '--json']);
+  const events = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(events.map(({ seq, owner, kind }) => [seq, owner, kind])).toEqual([
+    [1, 'ivan', 'created'],
+    [2, 'judy', 'created'],
+  ]);
 });
 
 test('a database that is away, a bad configuration, an unknown verb: a line, and an exit code', async () => {

@@ -14,12 +14,13 @@ export const verb: Verb = {
       withStore(env, async (store, { database }) => {
         const { replaced, revived } = await compare(store.db, backup);
         const since =
-          replaced === 0 || revived === 0
-            ? ''
-            : `; ${revived} of them were revoked or deleted since and will work again`;
-        await confirm(`Replace ${replaced} keys by the ${backup.keys} of the backup${since}?`, values.yes === true);
+          replaced === 0 || revived === 0 ? '' : `. Revoked or deleted since, they will work again: ${revived}`;
+        await confirm(
+          `Replace the keys that are there (${replaced}) by those of the backup (${backup.keys})${since}.`,
+          values.yes === true,
+        );
         await restore(database, store.db, backup);
-        say(`${backup.keys} keys restored; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
+        say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
       }),
     ).catch((error) => {
       throw error instanceof CommandError ? error : new CommandError((error as Error).message);
