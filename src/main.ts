@@ -9,7 +9,7 @@ import { type Runtime, start } from './server.ts';
 
 /** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;
-/** A backstop behind the app's own limit, whose answer says more. */
+/** A backstop behind the app's own limit, whose response says more. */
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
 
 /** Serves `fetch` with Bun.serve. */

@@ -1,5 +1,5 @@
 // The rate limit guard: a number of requests per bucket and window, counted in this process. A bucket's window begins
-// with its first use. Adds the state of the limit, for the answer's headers (draft-ietf-httpapi-ratelimit-headers); a
+// with its first use. Adds the state of the limit, for the response's headers (draft-ietf-httpapi-ratelimit-headers); a
 // refusal carries it too.
 
 import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';

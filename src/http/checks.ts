@@ -51,7 +51,7 @@ const isInClear = (context: RequestContext): boolean =>
 export const hostOf = ({ headers, url }: Request): string | null =>
   headers.get('host') ?? (URL.canParse(url) ? new URL(url).host : null);
 
-/** An HTTP/1.1 request must name its host (RFC 9112 §3.2). The same bare answer as Bun's own. */
+/** An HTTP/1.1 request must name its host (RFC 9112 §3.2). The same bare response as Bun's own. */
 const withoutHost: Handler = () => new Response(null, { status: 400, headers: { Connection: 'close' } });
 
 const preflightOf =

@@ -89,16 +89,16 @@ export class RequestContext {
   }
 }
 
-/** An answer that is good for only so long. */
+/** A response that is good for only so long. */
 export interface Perishable {
-  /** Asked when the answer leaves: undefined if it is good, which is nearly always known at once; else what to say now. */
+  /** Asked when the response leaves. Undefined if it is good, which is nearly always known at once; else what to send. */
   renew(): Promise<Response | undefined> | undefined;
 }
 
 /** A call that may take longer than this may come near its connection's idle timeout, 75 s (main.ts). */
 const QUIET_CALL_MS_MAX = 60_000;
 
-/** Keeps the connection open until the answer is there, if `timeoutMs` is near its idle timeout or above. */
+/** Keeps the connection open until the response is there, if `timeoutMs` is near its idle timeout or above. */
 export const holdingOpen = <T>(context: RequestContext, timeoutMs: number, answer: Awaitable<T>): Awaitable<T> =>
   isPromise(answer) && timeoutMs > QUIET_CALL_MS_MAX ? holdOpenUntil(answer, context) : answer;
 

@@ -60,7 +60,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   }
 
   /**
-   * `origin` is as it was sent, or undefined if no page may read the answer. Returns null if there is nothing to add.
+   * `origin` is as it was sent, or undefined if no page may read the response. Returns null if there is nothing to add.
    */
   function addedHeaders(
     { secure }: RequestContext,
@@ -68,7 +68,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     origin?: string | null,
   ): AddedHeaders | null {
     if (found?.any !== undefined) return null; // what a proxy passes on speaks for another host
-    const open = found?.openToAnyOrigin === true; // added for everyone: a cache may give the answer to a page
+    const open = found?.openToAnyOrigin === true; // added for everyone: a cache may give the response to a page
     const allowed = origin === undefined || (origin === null && !open) ? null : (origin ?? '*');
     const strict = server.production && secure; // browsers shall stay with HTTPS
     return allowed === null && !strict ? null : { allowed, open, strict };
@@ -117,7 +117,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (bug) {
       response = internalError(bug, context, found);
     }
-    // After any other method a client may send its next request before it has this answer (RFC 9112 §9.3.2).
+    // After any other method a client may send its next request before it has this response (RFC 9112 §9.3.2).
     if (context.request.method === 'POST') await endOfTurn();
     const renewing = context.perishable?.renew();
     if (renewing !== undefined) response = await renewed(response, renewing, context, found);
@@ -147,13 +147,13 @@ export function createDispatch(options: DispatchOptions): Dispatch {
 }
 
 interface AddedHeaders {
-  /** The origin whose pages may read the answer; null: none. */
+  /** The origin whose pages may read the response; null: none. */
   readonly allowed: string | null;
   readonly open: boolean;
   readonly strict: boolean;
 }
 
-/** An answer to HEAD still has its body here: the runtime drops it, and sends its length. */
+/** A response to HEAD still has its body here: the runtime drops it, and sends its length. */
 function withHeaders(response: Response, { allowed, open, strict }: AddedHeaders): Response {
   if (allowed !== null) allowOrigin(response.headers, allowed, open);
   if (strict) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);

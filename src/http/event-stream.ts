@@ -64,14 +64,14 @@ interface Limits {
   readonly smallBytesMax: number;
 }
 /** Room for many answers that are ready at the same moment. */
-const FOR_ANSWERS: Limits = {
+const FOR_RESPONSES: Limits = {
   eventBytesMax: EVENT_BYTES_MAX,
   queueBytesMax: 4 * 1024 * 1024,
   smallBytesMax: SMALL_BYTES_MAX,
 };
 const FOR_OFFERS: Limits = { eventBytesMax: EVENT_BYTES_MAX, queueBytesMax: 64 * 1024, smallBytesMax: 0 };
 const FOR_THE_LAST: Limits = {
-  ...FOR_ANSWERS,
+  ...FOR_RESPONSES,
   eventBytesMax: Number.POSITIVE_INFINITY,
   queueBytesMax: Number.POSITIVE_INFINITY,
 };
@@ -234,7 +234,7 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
 
   return {
     response: new Response(body, { headers: EVENT_STREAM_HEADERS }),
-    send: (make, bytesMin = 0) => take(make, bytesMin, FOR_ANSWERS),
+    send: (make, bytesMin = 0) => take(make, bytesMin, FOR_RESPONSES),
     offer: (event) => take(() => event, 0, FOR_OFFERS) === 'sent',
     comment(text) {
       if (!isOpen || queue.length > 0) return false;

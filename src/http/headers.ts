@@ -2,7 +2,7 @@
 
 import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 
-/** On every answer: no sniffing, and no page to run or frame. The preview page brings its own policy. */
+/** On every response: no sniffing, and no page to run or frame. The preview page brings its own policy. */
 export const SECURITY_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -12,7 +12,7 @@ export const SECURITY_HEADERS = {
 /** Strict-Transport-Security (RFC 6797) for production: a year. Subdomains are not ours to decide for. */
 export const STRICT_TRANSPORT = 'max-age=31536000';
 
-/** An answer that no cache may keep. */
+/** A response that no cache may keep. */
 export const UNCACHED_HEADERS = { 'Cache-Control': 'no-store', ...SECURITY_HEADERS } as const;
 
 export const UNCACHED_JSON_HEADERS = { 'Content-Type': 'application/json', ...UNCACHED_HEADERS } as const;
@@ -26,7 +26,7 @@ export function setRateLimit(headers: Headers, { limit, remaining, resetS }: Rat
 /** Gives the headers of a rate-limited answer. A Response must copy them at once, because the next call changes them. */
 export type ResponseHeaders = (rateLimit: RateLimitState | undefined) => Headers;
 
-/** Filling Headers costs more than anything else about an answer, so they are filled once per limit. */
+/** Filling Headers costs more than anything else about a response, so they are filled once per limit. */
 export function createResponseHeaders(common: Readonly<Record<string, string>>): ResponseHeaders {
   const unlimited = new Headers(common);
   const limited = new Map<RateLimit, Headers>();

@@ -31,7 +31,7 @@ export function createEventStreams(clock: Clock, budget: SendBudget): EventStrea
       context.holdOpen(true);
       const stream = openEventStream(clock, budget, {
         onEnd() {
-          // Must come before the answer ends: later, the connection would stay without an idle timeout for good.
+          // Must come before the response ends: later, the connection would stay without an idle timeout for good.
           context.holdOpen(false);
           onEnd?.();
         },

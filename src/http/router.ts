@@ -7,7 +7,7 @@ import type { RequestContext } from './context.ts';
 
 export type Handler = (context: RequestContext) => Awaitable<Response>;
 
-/** Turns a refusal into an answer. */
+/** Turns a refusal into a response. */
 export type Refuse = (context: RequestContext, problem: Problem) => Response;
 
 export interface Route {

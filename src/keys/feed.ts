@@ -24,8 +24,8 @@ const RETRIES_PER_LAG = 16;
 const QUERY_PART_OF_LAG = 0.9;
 /** With a long bound a question is given up sooner: nobody should have to wait for all of it. */
 const QUERY_MS_MAX = 3000;
-/** Taken off the bound for the answer's way to its caller: a success must not arrive after the bound. */
-const ANSWER_MS = 25;
+/** Taken off the bound for the response's way to its caller: a success must not arrive after the bound. */
+const RESPONSE_MS = 25;
 /** Polling stops after this long without a verification, because hosted databases bill reads. */
 const IDLE_AFTER_MS = 60_000;
 /** When the process is further behind than this, forgetting everything is quicker than reading the changes. */
@@ -53,7 +53,7 @@ export interface Feed {
    */
   probe(): Awaitable<boolean>;
   readonly position: ReachedPosition;
-  /** How long a question to the store may take for its answer to count. */
+  /** How long a question to the store may take for its response to count. */
   readonly queryTimeoutMs: number;
   /** True while nobody verifies, and nothing is polled. */
   readonly idle: boolean;
@@ -91,7 +91,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
   let stopped = false;
   let failing = false;
 
-  const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - ANSWER_MS;
+  const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - RESPONSE_MS;
 
   async function pollOnce(): StoreResult<void> {
     const startedAtMs = clock.monotonicMs();
@@ -159,7 +159,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     return err({ code: 'store_unavailable', reason: 'the change feed answers slower than the revocation bound' });
   }
 
-  /** After a failure the answer stays for a moment: whoever asks all the time must not load a store in trouble. */
+  /** After a failure the response stays for a moment: whoever asks all the time must not load a store in trouble. */
   async function probeOnce(): Promise<boolean> {
     let answers = false;
     try {

@@ -30,7 +30,7 @@ interface Batch<Answer> {
   came: number;
 }
 
-/** `readAll` resolves to a function from a key's hash to its answer. */
+/** `readAll` resolves to a function from a key's hash to its response. */
 export function createJointReads<Answer>(
   readAll: (keyHashes: readonly string[]) => Promise<(keyHash: string) => Answer>,
 ): JointReads<Answer> {

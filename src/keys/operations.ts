@@ -14,7 +14,7 @@ import type { Origin, OriginOf } from './origin.ts';
 import { type ApiKeyRecord, type Changed, fingerprintOf, type KeyStore, type ListedKey } from './record.ts';
 import { type Rotation, rotationAt, rotationRefusal } from './rotation.ts';
 
-/** Keys one user may hold, in any state. Bounds the list, its answer, and how much one account can store. */
+/** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;
 const MS_PER_HOUR = 60 * 60 * 1000;
 const MS_PER_DAY = 24 * MS_PER_HOUR;
@@ -94,7 +94,7 @@ export function createKeys(options: KeysOptions): Keys {
   const creations = createCreationBudget(clock, log);
   const lists = createListGate();
 
-  /** Logs why the store gave no answer: the caller is told only that it gave none. */
+  /** Logs why the store gave no response: the caller is told only that it gave none. */
   function logged<T>(stored: Result<T, StoreUnavailable>, requestId: string): Result<T, StoreUnavailable> {
     if (!stored.ok) log.warn('key store out of reach', { requestId, reason: stored.error.reason });
     return stored;

@@ -149,7 +149,7 @@ export interface KeyStore {
   promote(key: PresentedKey, usedAtMs: number, origin: Origin): StoreResult<Changed | null>;
   /**
    * The record with a secret of this hash, from the primary where a replica has not reached `atLeast`. Gives up after `withinMs`,
-   * because a later answer would be too old to count.
+   * because a later response would be too old to count.
    */
   findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
   /** What the primary has for each of these hashes, read with one statement. Gives up after `withinMs`. */

@@ -297,7 +297,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
   }
 
   function keep(keyHash: string, { record, position }: Found): FoundKey {
-    // The answer is right for everyone who asked before it came. It is kept only if the feed will still report every
+    // The response is right for everyone who asked before it came. It is kept only if the feed will still report every
     // change after it: a feed that is already ahead of the read may have reported one.
     const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
     const key = record && { ...track(record), record, believedUntilMs: clock.monotonicMs() + believedForMs() };

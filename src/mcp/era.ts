@@ -41,7 +41,7 @@ export interface IncomingRequest extends MessageContext {
 export type Classified =
   | IncomingRequest
   | { readonly kind: 'batch'; readonly messages: readonly Message[] }
-  /** A notification, or an answer to something this server never asked: accepted without an answer. */
+  /** A notification, or a response to something this server never asked: accepted without a response. */
   | { readonly kind: 'accepted' }
   | Refused;
 
@@ -150,7 +150,7 @@ function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classi
     if (message.kind !== 'request') continue;
     const { id, method } = message;
     if (method === 'initialize') return refuse(undefined, CODES.invalidRequest, 'initialize may not be in a batch');
-    // Refused before anything runs: the client could not tell the answers apart.
+    // Refused before anything runs: the client could not tell the responses apart.
     if (ids.has(id)) return refuse(undefined, CODES.invalidRequest, 'Two requests of the batch have the same id');
     ids.add(id);
   }

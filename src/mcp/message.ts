@@ -96,7 +96,7 @@ export const carriesApiKey = (body: unknown): boolean =>
 export const resultText = (id: Id, members: Text): Text =>
   wrapped(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{`, members, '}}');
 
-/** If no id could be read, the answer has none: MCP's schema allows no `null` there. */
+/** If no id could be read, the response has none: MCP's schema allows no `null` there. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });
 
 export const notificationText = (method: string, params: JsonObject): string =>

@@ -1,4 +1,4 @@
-// Sends a tool call's progress to the client: filters what may be sent, and turns the answer into a stream to send it.
+// Sends a tool call's progress to the client: filters what may be sent, and turns the response into a stream for it.
 
 import type { RequestContext } from '../http/context.ts';
 import type { EventStream } from '../http/event-stream.ts';
@@ -9,7 +9,7 @@ import type { ProgressToken } from './plan.ts';
 
 /**
  * `Call.progress` for a client that sent a token. Progress that does not increase is left out (basic/patterns/progress:
- * it must increase), and so is any after the answer.
+ * it must increase), and so is any after the response.
  */
 export function progressReporter(token: ProgressToken, send: (message: string) => void) {
   let last = Number.NEGATIVE_INFINITY;
@@ -51,7 +51,7 @@ export function progressResponse(streams: EventStreams, context: RequestContext,
     /** Resolves with the stream's response when there is one. */
     opened,
     /**
-     * Ends the stream with the answer, or with `refusal` when there is no room for it; undefined if there is no stream.
+     * Ends the stream with the response, or with `refusal` when there is no room for it. Undefined without a stream.
      */
     finish(data: Text, refusal: () => Text): Response | undefined {
       progress.stop();

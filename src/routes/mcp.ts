@@ -46,7 +46,7 @@ export interface McpRouteOptions {
   readonly eager: boolean;
 }
 
-/** Once the answers of a batch hold this much, its other requests are refused and do not run. */
+/** Once the responses of a batch hold this much, its other requests are refused and do not run. */
 const BATCH_CHARS_MAX = 1024 * 1024;
 const OVERLOADED: Problem = { code: 'overloaded' };
 
@@ -72,7 +72,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   const reply = (context: RequestContext, text: Text, options?: ReplyOptions): Response =>
     tryReply(context, text, options) ?? problemResponse(OVERLOADED, context.requestId);
 
-  function answerRequest(context: RequestContext, incoming: IncomingRequest): Awaitable<Response> {
+  function handleRequest(context: RequestContext, incoming: IncomingRequest): Awaitable<Response> {
     const { id } = incoming.request;
     const plan = methods.plan(incoming.request, incoming);
     switch (plan.kind) {
@@ -81,17 +81,17 @@ export function mcpRoute(options: McpRouteOptions): Handler {
       case 'error':
         return reply(context, errorText(id, plan.error), { status: plan.status });
       case 'call':
-        return answerCall(context, incoming, plan);
+        return handleCall(context, incoming, plan);
     }
   }
 
-  function answerCall(context: RequestContext, { request, era }: IncomingRequest, plan: CallPlan): Awaitable<Response> {
+  function handleCall(context: RequestContext, { request, era }: IncomingRequest, plan: CallPlan): Awaitable<Response> {
     const { operation, progressToken: token } = plan;
     const progress = token === undefined || !takesEvents(context) ? null : progressResponse(streams, context, token);
     const call = callOf(context, plan.metaApiKey, progress === null ? plan : { ...plan, progress: progress.report });
-    // Closing the answer's stream cancels the call, but only in the modern era.
+    // Closing the response's stream cancels the call, but only in the modern era.
     const result = runTool(operation, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
-    const answered = chain(holdingOpen(context, operation.timeoutMs, result), answerResult, {
+    const answered = chain(holdingOpen(context, operation.timeoutMs, result), respond, {
       context,
       answered: { id: request.id, era, requestId: context.requestId, operation },
       plan,
@@ -102,7 +102,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     return progress === null ? answered : Promise.race([progress.opened, answered]);
   }
 
-  function answerResult(result: ToolResult, made: MadeCall): Response {
+  function respond(result: ToolResult, made: MadeCall): Response {
     const { context, answered, plan, call, progress } = made;
     const challenge = oauthChallenge(plan, result, metadataUrl);
     if (challenge !== null) return problemResponse(challenge.problem, context.requestId, challenge.header);
@@ -129,7 +129,11 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     });
   }
 
-  async function batchAnswer(context: RequestContext, message: RequestMessage, full: boolean): Promise<BatchAnswer> {
+  async function batchResponse(
+    context: RequestContext,
+    message: RequestMessage,
+    full: boolean,
+  ): Promise<BatchResponse> {
     const { requestId, request } = context;
     const { id } = message;
     const plan = methods.plan(message, legacyContext(request.headers));
@@ -150,14 +154,14 @@ export function mcpRoute(options: McpRouteOptions): Handler {
   }
 
   /** One after the other: a hundred calls at once, each with a large answer, could take all the memory there is. */
-  async function batchAnswers(context: RequestContext, messages: readonly Message[]): Promise<BatchAnswer[]> {
-    const answers: BatchAnswer[] = [];
+  async function batchResponses(context: RequestContext, messages: readonly Message[]): Promise<BatchResponse[]> {
+    const answers: BatchResponse[] = [];
     let chars = 0;
     try {
       for (const message of messages) {
         if (message.kind === 'invalid') answers.push({ id: message.id, text: errorText(message.id, message.error) });
         if (message.kind !== 'request') continue;
-        const answer = await batchAnswer(context, message, chars >= BATCH_CHARS_MAX);
+        const answer = await batchResponse(context, message, chars >= BATCH_CHARS_MAX);
         chars += lengthOf(answer.text);
         answers.push(answer);
       }
@@ -168,20 +172,20 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     return answers;
   }
 
-  async function answerBatch(context: RequestContext, messages: readonly Message[]): Promise<Response> {
-    const answers = await holdingOpen(context, Number.POSITIVE_INFINITY, batchAnswers(context, messages));
+  async function handleBatch(context: RequestContext, messages: readonly Message[]): Promise<Response> {
+    const answers = await holdingOpen(context, Number.POSITIVE_INFINITY, batchResponses(context, messages));
     if (answers.length === 0) return accepted();
     context.perishable = { renew: () => renewBatch(context, answers) };
     return replyBatch(context, answers);
   }
 
-  function replyBatch(context: RequestContext, answers: readonly BatchAnswer[]): Response {
+  function replyBatch(context: RequestContext, answers: readonly BatchResponse[]): Response {
     const onSent = () => release(answers);
     const parts = answers.flatMap(({ text }, index) => [index === 0 ? '[' : ',', ...partsOf(text)]);
     return reply(context, [...parts, ']'], { onSent });
   }
 
-  function renewBatch(context: RequestContext, answers: BatchAnswer[]) {
+  function renewBatch(context: RequestContext, answers: BatchResponse[]) {
     let changed = false;
     const renewing = answers.flatMap(({ id, success }, index) => {
       if (success === undefined) return [];
@@ -196,7 +200,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     return Promise.all(renewing).then(() => (changed ? replyBatch(context, answers) : undefined));
   }
 
-  function answerBody(body: Result<unknown, Problem>, context: RequestContext): Awaitable<Response> {
+  function handleBody(body: Result<unknown, Problem>, context: RequestContext): Awaitable<Response> {
     if (!body.ok) {
       if (body.error.code === 'invalid_json') return reply(context, errorText(undefined, PARSE_ERROR), { status: 400 });
       return problemResponse(body.error, context.requestId);
@@ -211,9 +215,9 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     const classified = classify(body.value, context.request.headers);
     switch (classified.kind) {
       case 'request':
-        return answerRequest(context, classified);
+        return handleRequest(context, classified);
       case 'batch':
-        return answerBatch(context, classified.messages);
+        return handleBatch(context, classified.messages);
       case 'accepted':
         return accepted();
       case 'refused':
@@ -221,7 +225,7 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     }
   }
 
-  return (context) => withJson(context.request, answerBody, context);
+  return (context) => withJson(context.request, handleBody, context);
 }
 
 /** True when the request or any message in it carries a credential, good or bad. */
@@ -238,11 +242,11 @@ interface MadeCall extends Perishable {
 }
 
 /** Ends what the calls of a batch hold until its response has left. */
-function release(answers: readonly BatchAnswer[]): void {
+function release(answers: readonly BatchResponse[]): void {
   for (const { success } of answers) success?.call.release();
 }
 
-interface BatchAnswer {
+interface BatchResponse {
   readonly id: Id | undefined;
   readonly text: Text;
   /** Only of a call that succeeded. */

@@ -68,7 +68,7 @@ const NO_SESSION_ID: Problem = {
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
 const OVERLOADED: Problem = { code: 'overloaded' };
-/** In place of an answer that is larger than an event may be. Trying again wouldn't help. */
+/** In place of a response that is larger than an event may be. Trying again wouldn't help. */
 const TOO_LARGE = 'The result is too large for this transport; use /mcp';
 const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data: { code: OVERLOADED.code } };
 
@@ -157,14 +157,14 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const answered = chain(runTool(operation, plan.input, call, cancel), (result) => {
       progress?.stop();
       const challenge = oauthChallenge(plan, result, metadataUrl);
-      // A cancelled request gets no answer (basic/utilities/cancellation).
+      // A cancelled request gets no response (basic/utilities/cancellation).
       if (challenge === null && !cancel.signal.aborted)
         sendResult(session, { id, era: 'legacy', requestId, operation }, result);
       call.release();
       sessions.callEnded(session, id);
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });
-    // Only a call that may be challenged keeps its POST waiting: the challenge is the answer to the POST.
+    // Only a call that may be challenged keeps its POST waiting: the challenge is the response to the POST.
     const waits = operation.credential === 'user_jwt' && metadataUrl() !== null;
     return waits ? holdingOpen(context, operation.timeoutMs, answered) : accepted();
   }
@@ -188,7 +188,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     }
   }
 
-  /** Sends an answer, or why it can't be had here. A client that leaves even that unread is cut off. */
+  /** Sends a response, or why it can't be had here. A client that leaves even that unread is cut off. */
   function send({ stream }: Session, textOf: () => Text, refusal: (why: Sent) => Text, charsMin?: number): void {
     const sent = stream.send(() => ({ event: 'message', data: textOf() }), charsMin);
     if (sent === 'sent') return;

@@ -44,7 +44,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     return problemResponse(problem, context.requestId, challengeFor(problem, metadataUrl()), limit);
   }
 
-  function answerBody(body: Result<unknown, Problem>, context: RequestContext): Awaitable<Response> {
+  function handleBody(body: Result<unknown, Problem>, context: RequestContext): Awaitable<Response> {
     if (!body.ok) return refuse(context, body.error);
     const input = inputOf(body.value);
     if (!input.ok) return refuse(context, input.error);
@@ -72,7 +72,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     return confirm(call)?.then((problem) => problem && refuse(context, problem, call.rateLimit));
   }
 
-  return { post: (context) => withJson(context.request, answerBody, context), refuse };
+  return { post: (context) => withJson(context.request, handleBody, context), refuse };
 }
 
 interface MadeCall extends Perishable {

@@ -13,7 +13,7 @@ export interface Statement {
   readonly args?: readonly InValue[];
 }
 
-/** Why a database gave no answer. */
+/** Why a database gave no response. */
 export type Outage =
   | 'unreachable' // it may answer the next time
   | 'refused' // by credential, permission or address: somebody has to change something

@@ -31,8 +31,8 @@ const PAUSE_MS_MAX = 150;
 const PAUSE_PART_MAX = 0.1;
 /**
  * How long one try may take, and all tries together. A second try helps when a connection died silently, or when this
- * process was too busy to read the answer in time. When only the primary is busy, it makes more work for it, so writes,
- * which a primary runs one after the other, get more time.
+ * process was too busy to read the response in time. When only the primary is busy, it makes more work for it, so
+ * writes, which a primary runs one after the other, get more time.
  */
 interface Timeouts {
   readonly attemptMs: number;

@@ -1,5 +1,5 @@
-// An embedded replica of the primary, for nearby reads. The reader decides whether to trust its answers (store/key-store.ts,
-// by the position of the change feed). This file keeps it open and undamaged, and gives up on a slow answer.
+// An embedded replica of the primary, for nearby reads. The reader decides whether to trust its responses, by the
+// position of the change feed (store/key-store.ts). This file keeps it open and undamaged, and gives up on a slow response.
 
 import { existsSync, statSync } from 'node:fs';
 import { isLost, type ReachedPosition } from '../../keys/record.ts';
@@ -26,7 +26,7 @@ export interface Replica {
   read(statement: Statement): Promise<readonly Row[] | null>;
   /** Opens it, once the primary is known to answer. Does nothing while it is open or opening. */
   open(): void;
-  /** Whether its answers count in a process that knows of everything up to `reached`. */
+  /** Whether its responses count in a process that knows of everything up to `reached`. */
   state(reached: ReachedPosition): Promise<ReplicaState>;
   /** The primary was replaced: drops what is here, which belongs to the one before. */
   discard(): void;
@@ -118,7 +118,7 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     return null;
   }
 
-  /** One question at a time, for all who want to know. Without an answer in time, the last one stands. */
+  /** One question at a time, for all who want to know. Without a response in time, the last one stands. */
   function askPosition(): Promise<ReachedPosition | null> {
     asking ??= readPosition(read)
       .then((position) => (here = position ?? here))
@@ -183,7 +183,7 @@ function createThread() {
     return new Promise((resolve) => waiting.set(lastId, resolve));
   }
 
-  /** Null when there is no answer in time, and at once while an earlier request that was late is still unanswered. */
+  /** Null when there is no response in time, and at once while an earlier request that was late is still unanswered. */
   async function askWithin(request: ReplicaRequest, withinMs: number): Promise<ReplicaReply | null> {
     if (late > 0) return null;
     const asked = ask(request);

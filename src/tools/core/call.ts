@@ -40,7 +40,7 @@ export class Call {
   reader: Reader;
   /** What the tool's widget gets beside the result, and no model does. For a `model_with_widget` alone. */
   forWidget: JsonObject | undefined = undefined;
-  /** The state of its rate limit, for the answer's headers: first the full quota, then what the guard decided. */
+  /** The state of its rate limit, for the response's headers: first the full quota, then what the guard decided. */
   rateLimit: RateLimitState | undefined = undefined;
   /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
   freshAsOfMs = Number.POSITIVE_INFINITY;

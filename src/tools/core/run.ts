@@ -17,7 +17,7 @@ export type AbortSource = Pick<Request, 'signal'>;
 
 /**
  * Runs an operation within its time. A long output counts against `budget` while it grows. `canceller` aborts it early,
- * when nobody waits for its answer any more.
+ * when nobody waits for its response any more.
  */
 export function runOperation(
   operation: Operation,
