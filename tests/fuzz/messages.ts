@@ -1,6 +1,7 @@
 // Requests that make sense: every route, every transport, every protocol revision, with every kind of credential.
 
 import fc from 'fast-check';
+import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 import type { Bait } from './bait.ts';
 import { jsonText, mutated, oddValue } from './json.ts';
 import { forgedTokens } from './tokens.ts';
@@ -18,15 +19,6 @@ type HeaderList = HttpRequest['headers'];
 
 const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 const MODERN = '2026-07-28';
-const TOOLS = [
-  'create_api_key',
-  'list_api_keys',
-  'rotate_api_key',
-  'revoke_api_key',
-  'delete_api_key',
-  'whoami',
-  'get_data',
-];
 
 const JSON_TYPE = ['Content-Type', 'application/json'] as const;
 

@@ -4,18 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 import { until } from '../support/until.ts';
 import { CONNECTS, type Connect, type Connected, type ToolResult } from './clients.ts';
 
-const TOOLS = [
-  'create_api_key',
-  'list_api_keys',
-  'rotate_api_key',
-  'revoke_api_key',
-  'delete_api_key',
-  'whoami',
-  'get_data',
-];
 const WIDGETS = ['ui://widget/api-key-created.html', 'ui://widget/api-keys-list.html'];
 
 let server: ServerProcess;

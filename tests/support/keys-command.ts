@@ -1,6 +1,7 @@
 // The command `keys`, as a process of its own.
 
 import { join } from 'node:path';
+import { run } from './command.ts';
 import { temporaryFolder } from './folder.ts';
 
 const COMMAND = join(import.meta.dir, '../../src/commands/keys.ts');
@@ -15,18 +16,5 @@ export const keysInto = (reader: string, env: Env, args: readonly string[]) =>
 
 const argvOf = (args: readonly string[]) => [process.execPath, '--no-env-file', COMMAND, ...args];
 
-async function ended(argv: string[], env: Env, stdin: string) {
-  const child = Bun.spawn(argv, {
-    cwd: temporaryFolder(),
-    env: { PATH: process.env.PATH ?? '', TZ: 'UTC', RUST_LOG: 'off', ...env },
-    stdin: new Blob([stdin]),
-    stdout: 'pipe',
-    stderr: 'pipe',
-  });
-  const [code, stdout, stderr] = await Promise.all([
-    child.exited,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ]);
-  return { code, stdout, stderr };
-}
+const ended = (argv: readonly string[], env: Env, stdin: string) =>
+  run(argv, { cwd: temporaryFolder(), env: { TZ: 'UTC', RUST_LOG: 'off', ...env }, stdin });

@@ -7,6 +7,17 @@ import type { Call } from '../../src/tools/core/call.ts';
 import type { ToolContent } from '../../src/tools/core/content.ts';
 import { defineTool, type Tool, type ToolFacts } from '../../src/tools/core/tool.ts';
 
+/** The server's own, in the order clients see them. */
+export const SERVER_TOOLS = [
+  'create_api_key',
+  'list_api_keys',
+  'rotate_api_key',
+  'revoke_api_key',
+  'delete_api_key',
+  'whoami',
+  'get_data',
+];
+
 /** Lets anybody in. */
 export const anyone: Guard<Call> = () => ok({});
 

@@ -7,6 +7,7 @@ import { userToken } from '../../support/client.ts';
 import { modern, openSse } from '../../support/mcp.ts';
 import { rawConnection } from '../../support/raw.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import { SERVER_TOOLS as TOOLS } from '../../support/tools.ts';
 
 let app: TestApp;
 let secrets: string[];
@@ -56,15 +57,6 @@ async function expectKept(secret: string, sent: Sent): Promise<void> {
   expect(said).not.toMatch(/^HTTP\/1\.1 50[^5]/);
 }
 
-const TOOLS = [
-  'create_api_key',
-  'list_api_keys',
-  'rotate_api_key',
-  'revoke_api_key',
-  'delete_api_key',
-  'whoami',
-  'get_data',
-];
 const VALID: Readonly<Record<string, object>> = {
   create_api_key: { name: 'x', scopes: [] },
   rotate_api_key: { keyId: 'x' },
