@@ -1,4 +1,5 @@
-// How fast one user may create keys, and that nothing keeps anybody from revoking them.
+// How fast one user may create keys, and that nothing keeps anybody from revoking them. Thousands of writes, so on a file
+// in every mode.
 
 import { describe, expect, test } from 'bun:test';
 import { KEYS_PER_USER_MAX } from '../../src/keys/operations.ts';
@@ -26,7 +27,7 @@ const statusesOf = async (app: TestApp, sub: string, count: number) => {
 };
 
 test('a user who holds all the keys he may can replace them all at once', async () => {
-  await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
+  await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
   const { keys } = app.service.keyDomain;
   const actor = actorFor('alice');
   for (let round = 0; round < 2; round += 1) {
@@ -39,7 +40,7 @@ test('a user who holds all the keys he may can replace them all at once', async 
 
 describe('a user who creates and deletes in a loop', () => {
   test('is told to come back, 20 times a second; others are not, and revoking goes on', async () => {
-    await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
+    await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
     const leaked = await app.createKey('alice');
     await createAndDelete(app, 'alice', BURST - 1);
     const alice = await bearer(app, 'alice');
@@ -65,7 +66,7 @@ describe('a user who creates and deletes in a loop', () => {
   }, 60_000);
 
   test('is in the log once a second, with the number of lines left out', async () => {
-    await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
+    await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
     await createAndDelete(app, 'alice', BURST);
     const refuse = async (count: number) => {
       expect(await statusesOf(app, 'alice', count)).toEqual(Array(count).fill(429));

@@ -15,8 +15,11 @@ import type { ReplicaReply, ReplicaRequest, ReplicaSource } from './worker.ts';
 const READ_MS_MAX = 30;
 /** After a failure it is opened again, but no sooner than this. */
 const OPEN_AGAIN_AFTER_MS = 2000;
-/** Closing waits this long for a thread that is stuck in the driver. */
-const CLOSE_MS_MAX = 1000;
+/**
+ * Closing waits this long for a thread that is stuck in the driver, because the primary hangs. One that pulls thousands of
+ * changes takes a second or two.
+ */
+const CLOSE_MS_MAX = 3000;
 
 /** `catching_up`: it answers, but does not have yet what its process knows of. */
 export type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
