@@ -9,8 +9,8 @@ import { until } from '../support/until.ts';
 
 const STREAMS = 1000;
 const ROUNDS = 5;
-/** In the rounds after the second: 3 KB a stream. The runtime alone goes up and down by 7 MB. */
-const GROWTH_BYTES_MAX = 10_000_000;
+/** In the rounds after the second: 5 KB a stream. The runtime alone goes up and down by 7 MB, beside other tests by 11. */
+const GROWTH_BYTES_MAX = 15_000_000;
 
 function measure() {
   Bun.gc(true);

@@ -5,9 +5,13 @@ import { expect, test } from 'bun:test';
 import { median } from '../../bench/measure.ts';
 import { folderWithKeys, STREAM_USES, unreadLists, unreadStreams } from './unread-streams.ts';
 
-const RESIDENT_MB_MAX = 256;
+/**
+ * On a machine that does nothing else it is below 256, which unread-streams.long.ts asserts. Beside other tests, memory is
+ * collected later.
+ */
+const RESIDENT_MB_MAX = 320;
 const MEDIAN_MS_MAX = 100;
-/** The median counts: a machine that is busy with something else has memory collected later. */
+/** The median counts, for the same reason. */
 const RUNS = 3;
 const isLinux = process.platform === 'linux';
 
