@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import PACKAGE from '../../../package.json';
+import { run as runCommand } from '../../support/command.ts';
 import { readDocument } from '../../support/documents.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { productionEnv, productionFolder } from '../../support/production.ts';
@@ -70,20 +71,8 @@ describe('the version of Bun', () => {
     return folder;
   }
 
-  async function run(folder: string, script: string) {
-    const child = Bun.spawn([process.execPath, 'run', '--silent', script], {
-      cwd: folder,
-      env: productionEnv(folder),
-      stdout: 'pipe',
-      stderr: 'pipe',
-    });
-    const [code, stdout, stderr] = await Promise.all([
-      child.exited,
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-    ]);
-    return { code, stdout, stderr };
-  }
+  const run = (folder: string, script: string) =>
+    runCommand([process.execPath, 'run', '--silent', script], { cwd: folder, env: productionEnv(folder) });
 
   test.each(['start', 'start:deno', 'test'])(
     'one that is too old ends `%s` before anything is installed, and says which is needed',
