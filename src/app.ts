@@ -1,4 +1,4 @@
-// The only wiring: a configuration becomes a store, the key domain, the tools, and an app that answers requests. Does
+// The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests. Does
 // not listen.
 
 import type { Config } from './config/config.ts';
@@ -8,7 +8,7 @@ import { createResolveSubjects, type ResolveSubjects } from './guards/subjects.t
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch } from './http/dispatch.ts';
-import { forwardedProto } from './http/forwarded.ts';
+import { createHttpsCheck } from './http/forwarded.ts';
 import { createHostCheck, createOriginCheck } from './http/host-origin.ts';
 import { createEventStreams } from './http/keep-alive.ts';
 import { createSendBudget } from './http/send-budget.ts';
@@ -80,7 +80,7 @@ export async function createService(config: Config, options: ServiceOptions): Pr
   // For what may be believed and how long. Windows of rate limits aren't on it: setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
   const verifyUserJwt = await userJwtVerifier(config, { ...options, clock: ageClock });
-  const store = await openStore(config.database, options.log, config.eventDays);
+  const store = await openStore(config.database, { ...options, eventDays: config.eventDays });
   try {
     return serviceOn(store, verifyUserJwt, config, { ...options, ageClock });
   } catch (error) {
@@ -152,6 +152,7 @@ function serviceOn(
     resourceTemplates,
     resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.verify, sha256),
     clock,
+    ageClock,
     random,
     sha256,
     log,
@@ -188,6 +189,7 @@ interface AppParts {
   readonly resourceTemplates: readonly ResourceTemplate[];
   readonly resolveSubjects: ResolveSubjects;
   readonly clock: Clock;
+  readonly ageClock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
@@ -196,11 +198,11 @@ interface AppParts {
 }
 
 function createApp(parts: AppParts): App {
-  const { config, publicUrl, keyDomain, store, tools, prompts, clock, random, log, metrics } = parts;
+  const { config, publicUrl, keyDomain, store, tools, prompts, clock, ageClock, random, log, metrics } = parts;
   const { production, trustProxy } = config;
   const { feed } = keyDomain;
   const { replicaState } = store;
-  const startedAtMs = clock.monotonicMs();
+  const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
   const inFlight = createInFlight();
   const confirm = createConfirm(keyDomain, log);
@@ -210,7 +212,7 @@ function createApp(parts: AppParts): App {
   metrics?.addGauges({ ...parts, feed, lagMaxMs: config.revocationLagMaxMs, sessions: () => sessions.count, expiring });
   const routes = createRoutes({
     ...parts,
-    revokeSecrets: keyDomain.revokeSecrets,
+    revokeTokens: keyDomain.revokeSecrets,
     methods: createMethods({
       ...parts,
       tools: byName('tool', tools, config.keyCeilings.scopes),
@@ -221,7 +223,7 @@ function createApp(parts: AppParts): App {
         clock,
       }),
     }),
-    runTool: createToolRunner(log, inFlight, confirm, sendBudget),
+    runTool: createToolRunner({ log, inFlight, confirm, budget: sendBudget, clock }),
     confirm,
     sendText: createSendText(sendBudget),
     streams: createEventStreams(clock, sendBudget),
@@ -233,19 +235,19 @@ function createApp(parts: AppParts): App {
       lagMs: feed.lagMs,
       replicaState: replicaState && (() => replicaState(feed.position)),
       sessions: () => sessions.count,
-      uptimeMs: () => clock.monotonicMs() - startedAtMs,
+      uptimeMs: () => ageClock.monotonicMs() - startedAtMs,
     },
   });
-  const publicPart = (part: 'origin' | 'hostname') => () => new URL(publicUrl())[part];
+  const ofPublicUrl = (part: 'origin' | 'hostname') => () => new URL(publicUrl())[part];
   const check = createRequestChecks({
-    checkHost: createHostCheck(config.allowedHosts, publicPart('hostname')),
-    checkOrigin: createOriginCheck(config.allowedOrigins, publicPart('origin')),
+    checkHost: createHostCheck(config.allowedHosts, ofPublicUrl('hostname')),
+    checkOrigin: createOriginCheck(config.allowedOrigins, ofPublicUrl('origin')),
   });
   const dispatch = createDispatch({
     routes,
     server: { production, trustProxy },
     check,
-    isSecure: (headers) => config.tls !== null || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https'),
+    isSecure: createHttpsCheck(config.tls !== null, trustProxy),
     inFlight,
     instance,
     log,

@@ -1,5 +1,6 @@
 // The command `mcp-key-server`, as the package and the executable have it: serves, or runs one of the other commands.
 
+import { asksForHelp } from './commands/help.ts';
 import { start } from './start.ts';
 
 const COMMANDS = new Map([
@@ -12,7 +13,9 @@ async function main([name, ...args]: readonly string[]): Promise<void> {
   if (name === undefined) return start();
   const command = COMMANDS.get(name);
   if (command !== undefined) return (await command()).main(args);
-  process.stderr.write(`usage: mcp-key-server [${[...COMMANDS.keys()].join(' | ')}] …\n`);
+  const usage = `usage: mcp-key-server [${[...COMMANDS.keys()].join(' | ')}] …\n`;
+  if (asksForHelp([name])) return void process.stdout.write(`${usage}Without a command it serves.\n`);
+  process.stderr.write(usage);
   process.exitCode = 1;
 }
 

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { type Env, VARIABLES } from './config/env.ts';
 import { once } from './lib/memoize.ts';
 import { sleep } from './lib/timeout.ts';
-import type { RunningServer, ServeOptions } from './listener.ts';
+import type { RunningServer, ServeOptions } from './server/listener.ts';
 import { type Runtime, start } from './server.ts';
 
 /** New TLS files wait this long for a moment without requests; then bodies that are still being read are lost. */
@@ -14,7 +14,7 @@ const RELEASE_MS_MAX = 10_000;
 
 /**
  * Serves `fetch` with Deno.serve. Deno's own shutdown breaks off bodies that are still being read, so `stop` first
- * waits until every request that was accepted is answered. New ones are turned away meanwhile.
+ * waits until every accepted request has its response. New ones are refused meanwhile.
  */
 function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const killer = new AbortController();
@@ -90,7 +90,8 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
 
 /** Read by name, which needs no permission for the whole environment: the settings of tools when a tool asks for them. */
 const env = new Proxy<Env>(Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])), {
-  get: (known, name: string) => (name.startsWith('TOOL_') ? Deno.env.get(name) : known[name as keyof Env]),
+  get: (known, name) =>
+    typeof name === 'string' && name.startsWith('TOOL_') ? Deno.env.get(name) : known[name as keyof Env],
 });
 
 export const runtime: Runtime = {

@@ -4,7 +4,7 @@ import { delimiter } from 'node:path';
 import { once } from './lib/memoize.ts';
 import { SERVER_NAME } from './lib/server-info.ts';
 import { sleep } from './lib/timeout.ts';
-import type { RunningServer, ServeOptions } from './listener.ts';
+import type { RunningServer, ServeOptions } from './server/listener.ts';
 import { type Runtime, start } from './server.ts';
 
 /** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
@@ -18,7 +18,7 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
     hostname,
     port,
     ...(tls && { tls }),
-    development: false, // true would answer a bug of ours with its source
+    development: false, // true would show our source in response to a bug
     reusePort, // always given: development: false would turn it on, and a second server share the port unasked
     idleTimeout: IDLE_TIMEOUT_S,
     maxRequestBodySize: REQUEST_BYTES_MAX,
@@ -42,10 +42,17 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
 }
 
 /**
- * A stdout error reaches the callback of `write`. It is also emitted as an event, which without a listener ends the
- * process.
+ * Writes to a standard stream, and resolves when it has taken everything. What it takes at once has left the process on
+ * return. `process.stdout` and `process.stderr` do no more, but are streams of Node.js, which take ms to load.
  */
-const stdout = once(() => process.stdout.on('error', () => {}));
+function writerTo(stream: Bun.BunFile) {
+  const sink = once(() => stream.writer());
+  return async (chunk: string | Uint8Array): Promise<void> => {
+    await Promise.all([sink().write(chunk), sink().flush()]);
+  };
+}
+
+const writeErr = writerTo(Bun.stderr);
 
 /**
  * A tool file gets this server's own module, never a second copy, and needs no node_modules. Registered before the first
@@ -69,13 +76,8 @@ export const runtime: Runtime = {
   runScript: `${bunCommand()} run`,
   env: process.env,
   sha256: Bun.SHA256.hash,
-  writeOut: (chunk) =>
-    new Promise((resolve, reject) => {
-      stdout().write(chunk, (error) => (error ? reject(error) : resolve()));
-    }),
-  writeErr: (text) => {
-    process.stderr.write(text);
-  },
+  writeOut: writerTo(Bun.stdout),
+  writeErr: (text) => void writeErr(text).catch(() => {}), // a closed stderr: there is no place left to say so
   serve,
   importTool(path) {
     provideOwnModule();

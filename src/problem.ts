@@ -1,7 +1,8 @@
-// Everything that can go wrong, as values: the Result type and the one union of expected failures.
-// The HTTP status and the sentence of each are here; http/problem-response.ts and mcp/ put them on the wire.
+// Everything that can go wrong, as values: the one union of expected failures. The HTTP status and the sentence of each
+// are here; http/problem-response.ts and mcp/ put them on the wire.
 
 import type { RateLimitState } from './lib/rate-limit.ts';
+import { rfc3339 } from './lib/rfc3339.ts';
 
 /**
  * One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the input itself; neither field quotes what
@@ -17,15 +18,20 @@ export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'bloc
 
 /**
  * An expected failure. `code` is what callers see and may rely on; the other fields are evidence, and `reason` is for
- * the log alone. `sent`: a credential of the wrong kind, judged by its shape.
+ * the log alone. `sent`: a credential of the wrong kind, judged by its shape. `wanted`: no user token is.
  */
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true }
   | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[] }
   | { readonly code: 'invalid_state' }
   | { readonly code: 'invalid_response'; readonly issues: readonly InputIssue[] }
-  | { readonly code: 'missing_token'; readonly sent?: 'api_key' }
-  | { readonly code: 'invalid_token'; readonly reason: string; readonly sent?: 'api_key' }
+  | { readonly code: 'missing_token'; readonly sent?: 'api_key'; readonly wanted?: 'METRICS_TOKEN' }
+  | {
+      readonly code: 'invalid_token';
+      readonly reason: string;
+      readonly sent?: 'api_key';
+      readonly wanted?: 'METRICS_TOKEN';
+    }
   | { readonly code: 'missing_api_key' }
   | {
       readonly code: 'invalid_api_key';
@@ -70,6 +76,8 @@ export interface ToolFailure {
   readonly detail: string;
   readonly retryAfterS?: number;
 }
+
+export const OVERLOADED: Problem = { code: 'overloaded' };
 
 export type ProblemCode = Problem['code'];
 
@@ -136,6 +144,8 @@ export const problemText = (code: ServerCode): ProblemText => TEXTS[code];
 /** False for what a tool without types may have made up. A tool's own failures have none of these codes as theirs. */
 export const isProblemCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(TEXTS, code);
 
+const METRICS_TOKEN_WANTED = 'This path needs METRICS_TOKEN as the bearer token';
+
 const NOT_AN_OBJECT = 'The body must be one JSON object';
 
 const NEITHER_JSON_NOR_FORM = 'Content-Type must be application/json or application/x-www-form-urlencoded';
@@ -158,10 +168,11 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
 
 function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
+  if ('wanted' in problem && problem.wanted !== undefined) return METRICS_TOKEN_WANTED;
   if (problem.code === 'invalid_json' && problem.notObject) return NOT_AN_OBJECT;
   if (problem.code === 'unsupported_media_type' && problem.orForm) return NEITHER_JSON_NOR_FORM;
   if (problem.code !== 'rotation_under_way') return undefined;
-  const until = new Date(problem.untilMs).toISOString();
+  const until = rfc3339(problem.untilMs);
   return `${TEXTS.rotation_under_way.detail} until ${until}; with overlapHours 0 it ends now`;
 }
 

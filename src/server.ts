@@ -2,18 +2,26 @@
 // What differs between Bun and Deno comes in as `Runtime`.
 
 import { createService, type Service } from './app.ts';
-import { addressOf, banner } from './banner.ts';
 import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
+import { expected } from './config/expected.ts';
 import { settingsOf, withoutEffect } from './config/report.ts';
 import type { Tls } from './config/tls.ts';
 import { type Clock, type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
+import { reasonOf } from './lib/text.ts';
 import { sleep, withTimeout } from './lib/timeout.ts';
-import { type Listener, openListener, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { createLog, type Log, type LogFields } from './log/log.ts';
 import { redact } from './log/redact.ts';
-import { tlsRenewal } from './renewal.ts';
+import { addressOf, banner } from './server/banner.ts';
+import {
+  type Listener,
+  openListener,
+  type RunningServer,
+  type ServeOptions,
+  whyNotListening,
+} from './server/listener.ts';
+import { tlsRenewal } from './server/renewal.ts';
 import type { ProcessUsage } from './telemetry/metrics.ts';
 import { type ImportModule, readToolFolder } from './tools/core/folder.ts';
 import { type Own, toolFilesOf } from './tools/core/tool-file.ts';
@@ -40,10 +48,16 @@ export interface Runtime {
 }
 
 /**
- * Answers say `Connection: close` for this long before the listener closes, so that keep-alive clients reconnect
+ * Responses say `Connection: close` for this long before the listener closes, so that keep-alive clients reconnect
  * elsewhere.
  */
 const DRAIN_NOTICE_MS = 300;
+
+/**
+ * In the last part of it responses wait. A client that waits for one sends nothing, and a process that does nothing
+ * else reads what comes at once: so hardly any request is on its way when the socket is closed, which would reset it.
+ */
+const HOLD_MS = 50;
 
 /** Requests may take this long to finish after that. */
 const DRAIN_MS_MAX = 10_000;
@@ -61,10 +75,12 @@ const SECOND_SIGNAL_AFTER_MS = 1000;
 export async function start(runtime: Runtime, own: Own = {}): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
+  const opened = openLog(runtime, parsed.value, systemClock);
   try {
-    await run(runtime, parsed.value, own);
+    await run(runtime, parsed.value, own, opened);
   } catch (error) {
-    fail(runtime, [error instanceof Error ? error.message : String(error)]);
+    await opened.giveUp(); // what was warned of before may be why
+    fail(runtime, [reasonOf(error)]);
   }
 }
 
@@ -75,12 +91,11 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
 }
 
 /** Configuration → app → listen → signals → banner. */
-async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
+async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: OpenedLog): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
-    throw new Error('REUSE_PORT: expected to be unset; only Bun on Linux shares a port among processes');
+    throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
   }
   const clock = systemClock;
-  const { log, begin } = openLog(runtime, config, clock);
   warnOfSettings(runtime, config, log);
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const readFolder = own.tools === undefined || config.toolsDir !== null; // ./tools may be where own.tools come from
@@ -106,11 +121,18 @@ async function run(runtime: Runtime, config: Config, own: Own): Promise<void> {
   const { env, runScript } = runtime;
   const { environment } = config;
   begin({ version: SERVER_VERSION, environment, store: service.storeMode, settings: settingsOf(env) });
-  runtime.writeErr(banner(config, { listening, publicUrl, runScript })); // last: whoever waits for it may send a signal
+  runtime.writeErr(banner(config, { listening, publicUrl, runScript })); // last: its reader may send a signal at once
 }
 
-/** The log, and what writes its first line, which is known last: until then the others wait. */
-function openLog({ writeOut }: Runtime, { logLevel: level }: Config, clock: Clock) {
+interface OpenedLog {
+  readonly log: Log;
+  /** Writes the first line, which is known last: until then the others wait. */
+  begin(fields: LogFields): void;
+  /** Writes those that wait, because there will be no first line. */
+  giveUp(): Promise<void>;
+}
+
+function openLog({ writeOut }: Runtime, { logLevel: level }: Config, clock: Clock): OpenedLog {
   const { promise: begun, resolve } = Promise.withResolvers<void>();
   const log = createLog({ level, clock, write: (chunk) => begun.then(() => writeOut(chunk)) });
   const begin = (fields: LogFields) => {
@@ -118,8 +140,14 @@ function openLog({ writeOut }: Runtime, { logLevel: level }: Config, clock: Cloc
     first.info('started', fields);
     resolve(first.flush());
   };
-  return { log, begin };
+  const giveUp = () => {
+    resolve();
+    return flushed(log);
+  };
+  return { log, begin, giveUp };
 }
+
+const flushed = (log: Log): Promise<void> => withTimeout(log.flush(), LOG_FLUSH_MS_MAX, undefined);
 
 function warnOfSettings({ env, name }: Runtime, config: Config, log: Log): void {
   for (const { variable, reason } of withoutEffect(env, config, name)) {
@@ -161,17 +189,21 @@ function obeySignals(runtime: Runtime, clock: Clock, log: Log, { stop, renew }: 
 /** The graceful shutdown: drains requests and streams, then closes the store and flushes the log. */
 async function shutDown({ app, close }: Service, server: Listener, log: Log): Promise<void> {
   app.beginDrain();
-  await sleep(DRAIN_NOTICE_MS);
+  await sleep(DRAIN_NOTICE_MS - HOLD_MS);
+  const release = app.holdResponses();
+  await sleep(HOLD_MS);
   app.endStreams();
-  // `server.stop` also waits for half-sent requests, which nobody handles yet; `handled` does not.
+  const stopped = server.stop(); // closes the socket at once
+  release();
+  // `stopped` also waits for half-sent requests, which are not handled yet; `handled` does not.
   const handled = app.idle().then(() => sleep(RESPONSE_FLUSH_MS_MAX));
-  await Promise.race([server.stop(), handled, sleep(DRAIN_MS_MAX)]);
+  await Promise.race([stopped, handled, sleep(DRAIN_MS_MAX)]);
   server.kill();
   try {
     await close();
     log.info('stopped');
   } finally {
-    await withTimeout(log.flush(), LOG_FLUSH_MS_MAX, undefined);
+    await flushed(log);
   }
 }
 

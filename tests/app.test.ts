@@ -1,8 +1,8 @@
 // Paths, methods, and the order of the checks that come before any handler.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { rawPost, sendRaw } from './support/raw.ts';
-import { answerOf, bearer, createTestApp, type TestApp } from './support/test-app.ts';
+import { postText, sendOverSocket } from './support/http-socket.ts';
+import { bearer, createTestApp, readResponse, type TestApp } from './support/test-app.ts';
 
 let app: TestApp;
 beforeAll(async () => {
@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => app.close());
 
-const fetched = async (path: string, init?: RequestInit) => answerOf(await fetch(app.url + path, init));
+const fetched = async (path: string, init?: RequestInit) => readResponse(await fetch(app.url + path, init));
 
 describe('paths', () => {
   test('GET / says what this is, in plain text', async () => {
@@ -85,7 +85,7 @@ describe('methods', () => {
   });
 });
 
-test('every answer forbids sniffing, framing and running', async () => {
+test('every response forbids sniffing, framing and running', async () => {
   const paths = ['/', '/nope', '/mcp/health', '/openapi.json', '/tools/get_data', '/mcp', '/sse', '/messages'];
   for (const path of [...paths, '/.well-known/oauth-protected-resource/mcp']) {
     for (const method of ['GET', 'POST', 'OPTIONS', 'DELETE', 'HEAD']) {
@@ -98,9 +98,9 @@ test('every answer forbids sniffing, framing and running', async () => {
 });
 
 describe('the order of checks', () => {
-  // Each request has this fault and every later one; the first of the order is the answer.
+  // Each request has this fault and every later one; the first of the order is the response.
   const EVIL = { Host: 'evil.example', Origin: 'https://evil.example' };
-  const raw = (head: string) => sendRaw(app.url, `${head}\r\n\r\n`);
+  const send = (head: string) => sendOverSocket(app.url, `${head}\r\n\r\n`);
   const codeOf = ({ body }: { body: string }) => JSON.parse(body).code as string;
   const headers = (named: Record<string, string>) =>
     Object.entries(named)
@@ -108,24 +108,26 @@ describe('the order of checks', () => {
       .join('\r\n');
 
   test('host before origin', async () => {
-    expect(codeOf(await raw(`GET /nope HTTP/1.1\r\n${headers(EVIL)}`))).toBe('host_denied');
+    expect(codeOf(await send(`GET /nope HTTP/1.1\r\n${headers(EVIL)}`))).toBe('host_denied');
   });
 
   test('origin before route', async () => {
-    expect(codeOf(await raw(`GET /nope HTTP/1.1\r\n${headers({ ...EVIL, Host: 'localhost' })}`))).toBe('origin_denied');
+    expect(codeOf(await send(`GET /nope HTTP/1.1\r\n${headers({ ...EVIL, Host: 'localhost' })}`))).toBe(
+      'origin_denied',
+    );
   });
 
   test('route before method', async () => {
-    expect(codeOf(await raw('PUT /nope HTTP/1.1\r\nHost: localhost'))).toBe('not_found');
+    expect(codeOf(await send('PUT /nope HTTP/1.1\r\nHost: localhost'))).toBe('not_found');
   });
 
   const post = (body: string, named: Record<string, string> = {}, to = app) =>
-    sendRaw(to.url, rawPost('/tools/get_data', body, named)).then(codeOf);
+    sendOverSocket(to.url, postText('/tools/get_data', body, named)).then(codeOf);
 
   test('method before HTTPS, HTTPS before media type', async () => {
     await using production = await createTestApp({ env: { NODE_ENV: 'production' } });
     const credential = 'X-API-Key: sk_live_x';
-    const put = await sendRaw(
+    const put = await sendOverSocket(
       production.url,
       `PUT /tools/get_data HTTP/1.1\r\nHost: localhost\r\n${credential}\r\n\r\n`,
     );
@@ -177,7 +179,7 @@ test('BASE_PATH is before every path', async () => {
 test('PUBLIC_URL is what the server calls itself, a prefix that a proxy strips included', async () => {
   await using behind = await createTestApp({ env: { PUBLIC_URL: 'https://example.com/keys/' } });
   expect(await (await fetch(`${behind.url}/`)).text()).toContain('https://example.com/keys/mcp');
-  expect((await answerOf(await fetch(`${behind.url}/openapi.json`))).body.servers).toEqual([
+  expect((await readResponse(await fetch(`${behind.url}/openapi.json`))).body.servers).toEqual([
     { url: 'https://example.com/keys' },
   ]);
 });

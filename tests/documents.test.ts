@@ -88,8 +88,12 @@ test('the table of the log names the events that are logged, all of them and no 
   const source = [...new Glob('**/*.ts').scanSync(join(ROOT, 'src'))]
     .map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'))
     .join('\n');
-  const logged = source.matchAll(/(?:\.(?:info|warn|warnThrottled)|\bmutate)\('([^']+)'|\bline\('warn', '([^']+)'/g);
-  const events = new Set([...logged].map(([, event, ofLog]) => (event ?? ofLog ?? '').replace(/:.*/, '')));
+  const lines = source.matchAll(
+    /(?:(?:\.(?:info|infoEncoded|warn|warnThrottled)|\bmutate)\(|\bline\('warn', )'([^']+)'/g,
+  );
+  const outages = source.matchAll(/createOutageLog\(log, \{ on: '([^']+)'(?:, off: '([^']+)')?/g);
+  const logged = [...lines, ...outages].flatMap(([, ...events]) => events.filter((event) => event !== undefined));
+  const events = new Set(logged.map((event) => event.replace(/:.*/, '')));
   const rows = readDocument('src/README.md').table('Operations');
   const named = rows.filter(([level = '']) => /info|warn/.test(level)).flatMap(([, cell = '']) => eventsIn(cell));
   expect(named.sort()).toEqual([...events].sort());

@@ -20,17 +20,13 @@ const code = (file: string) =>
 interface Import {
   readonly from: string;
   readonly to: string;
-  readonly typeOnly: boolean;
 }
 
 const imports: Import[] = files.flatMap((file) =>
-  [...source(file).matchAll(/^(?:import|export)\b([^;'"]*?)\bfrom '([^']+)'|\bimport\('([^']+)'\)/gm)]
-    .map(([, what = '', statically, dynamically]) => ({
-      typeOnly: what.trimStart().startsWith('type '),
-      path: statically ?? dynamically ?? '',
-    }))
-    .filter(({ path }) => path.startsWith('.'))
-    .map(({ path, typeOnly }) => ({ from: file, to: posix.join(posix.dirname(file), path), typeOnly }))
+  [...source(file).matchAll(/^(?:import|export)\b[^;'"]*?\bfrom '([^']+)'|\bimport\('([^']+)'\)/gm)]
+    .map(([, statically, dynamically]) => statically ?? dynamically ?? '')
+    .filter((path) => path.startsWith('.'))
+    .map((path) => ({ from: file, to: posix.join(posix.dirname(file), path) }))
     .filter(({ to }) => to.endsWith('.ts')),
 );
 
@@ -55,21 +51,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'routes/': [...BASE, 'config/', 'guards/', 'http/', 'mcp/', 'telemetry/', 'tools/', 'widgets/'],
   'store/': [...BASE, 'config/', 'keys/'],
   'authoring.ts': [...BASE, 'guards/', 'mcp/', 'tools/'],
-  'banner.ts': [...BASE, 'config/'],
-  'listener.ts': [...BASE, 'config/', 'http/'],
-  'renewal.ts': [...BASE, 'config/', 'listener.ts'],
-  'server.ts': [
-    ...BASE,
-    'app.ts',
-    'banner.ts',
-    'listener.ts',
-    'renewal.ts',
-    'config/',
-    'http/',
-    'telemetry/',
-    'tools/',
-  ],
-  'commands/': [...BASE, 'banner.ts', 'config/', 'jwt/', 'keys/', 'store/', 'tools/'],
+  'server/': [...BASE, 'config/', 'http/'],
+  'server.ts': [...BASE, 'app.ts', 'config/', 'http/', 'server/', 'telemetry/', 'tools/'],
+  'commands/': [...BASE, 'config/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/'],
 };
 
 describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
@@ -105,11 +89,8 @@ test('every room of the source is in the table, or puts the rooms together', () 
   expect([...parts].filter((part) => !(part in ALLOWED) && !together.includes(part))).toEqual([]);
 });
 
-test('nothing goes round in a circle at run time', () => {
-  const edges = Map.groupBy(
-    imports.filter(({ typeOnly }) => !typeOnly),
-    ({ from }) => from,
-  );
+test('no file imports itself through others, not even for types', () => {
+  const edges = Map.groupBy(imports, ({ from }) => from);
   const done = new Set<string>();
   function visit(file: string, path: readonly string[]): void {
     if (path.includes(file)) throw new Error(`a circle: ${[...path, file].join(' → ')}`);
@@ -121,10 +102,40 @@ test('nothing goes round in a circle at run time', () => {
   expect(done.size).toBe(files.length);
 });
 
+/** Modules besides the source that every start loads. Each takes ms: others are imported when they are needed. */
+const LOADED_AT_START = ['@valibot/to-json-schema', 'node:fs', 'node:module', 'node:path', 'valibot'];
+
+test('a start loads what it needs; cryptography, streams, the driver and the like are imported when they are needed', () => {
+  const loaded = new Set(['main.ts']);
+  const others = new Set<string>();
+  for (const file of loaded) {
+    for (const [, path = ''] of source(file).matchAll(/^(?:import|export)\b(?! type\b)[^;'"]*?\bfrom '([^']+)';/gm)) {
+      if (path.startsWith('.')) loaded.add(posix.join(posix.dirname(file), path));
+      else others.add(path);
+    }
+  }
+  expect([...others].sort()).toEqual(LOADED_AT_START);
+  expect([...loaded]).toContain('app.ts');
+});
+
 test('only entry files name a runtime', () => {
   const naming = files.filter((file) => /\b(Bun|Deno|process)\b(?!:)/.test(code(file)));
   expect(naming.filter((file) => !isEntry(file))).toEqual([]);
   expect(naming).toContain('main.ts');
+});
+
+/** Files with timers of real time, beside the commands, and what those wait for. */
+const REAL_TIMERS = {
+  'lib/runtime.ts': 'they are the clock’s',
+  'lib/semaphore.ts': 'a primary’s one writer',
+  'log/log.ts': 'more lines for the same write',
+  'store/remote/database.ts': 'a response over the network',
+  'store/replica/worker.ts': 'the next pull, in a thread of its own',
+};
+
+test('timers come from the clock, so that tests can move them, but for those that wait for what is real', () => {
+  const naming = files.filter((file) => /\b(setTimeout|setInterval)\(|AbortSignal\.timeout\(/.test(code(file)));
+  expect(naming.filter((file) => !isEntry(file)).sort()).toEqual(Object.keys(REAL_TIMERS).sort());
 });
 
 test('every file begins by saying what it does', () => {

@@ -16,7 +16,7 @@ import { run } from './support/command.ts';
 import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { startServer } from './support/server-process.ts';
 import { copyOfSource } from './support/source.ts';
-import { answerOf, createTestApp, TEST_SECRET } from './support/test-app.ts';
+import { createTestApp, readResponse, TEST_SECRET } from './support/test-app.ts';
 
 const README = readDocument('README.md');
 const CODE_README = readDocument('src/README.md');
@@ -63,9 +63,9 @@ test.skipIf(WITHOUT_CURL)(
   async () => {
     const root = copyOfSource();
     await using server = await startServer({ root, folder: root });
-    const answers = await paste(README.codeBlocks('A first session', 'sh').join(''), root, server.url);
-    expect(answers).toHaveLength(7);
-    const [created, data, listed, revoked, refused, deleted, empty] = answers;
+    const responses = await paste(README.codeBlocks('A first session', 'sh').join(''), root, server.url);
+    expect(responses).toHaveLength(7);
+    const [created, data, listed, revoked, refused, deleted, empty] = responses;
     expect(created).toMatchObject({ name: 'my first key', scopes: ['read'], key: expect.stringMatching(/^sk_test_/) });
     expect(created.expiresAt - Date.now()).toBeGreaterThan(29 * 86_400_000);
     expect(data).toMatchObject({ owner: 'alice', key: { id: created.id } });
@@ -78,7 +78,7 @@ test.skipIf(WITHOUT_CURL)(
   30_000,
 );
 
-test('the example tools, put where the documents say, compile and answer', async () => {
+test('the example tools, put where the documents say, compile and respond', async () => {
   const root = copyOfSource();
   const tool = README.codeBlock('A tool of your own', 'ts');
   writeFileSync(join(root, fileToWrite(README)), tool);
@@ -116,7 +116,7 @@ test('the example tools, put where the documents say, compile and answer', async
   expect((await callOver(server.url, 'list_orders', { status: 'lost' }, reader)).status).toBe(400);
   expect((await callOver(server.url, 'list_orders', {}, await create('read'))).status).toBe(403);
   expect((await callOver(server.url, 'list_orders')).status).toBe(401);
-  const { body: document } = await answerOf(await fetch(`${server.url}/openapi.json`));
+  const { body: document } = await readResponse(await fetch(`${server.url}/openapi.json`));
   expect(document.paths).toHaveProperty('/tools/list_orders');
   const lines = await callOver(server.url, 'count_lines', { id: 'terms' }, reader);
   expect(lines.body.content).toEqual([{ type: 'text', text: '3 lines' }]);
@@ -131,7 +131,7 @@ test('the example tools, put where the documents say, compile and answer', async
   expect(pasted).toEqual([open.body]);
 }, 30_000);
 
-test('the table of routes: each is there, and answers the method it names', async () => {
+test('the table of routes: each is there, and takes the method it names', async () => {
   await using app = await createTestApp({ env: { METRICS_TOKEN: 'x'.repeat(16) } });
   const allowed = await Promise.all(
     README.table('Routes').map(async ([method = '', path]) => {
@@ -159,7 +159,7 @@ test('the table of errors: every code there is, with its status', () => {
 
 test('the table of tools: those that come with the server, their credentials and fields', async () => {
   await using app = await createTestApp();
-  const { body: document } = await answerOf(await fetch(`${app.url}/openapi.json`));
+  const { body: document } = await readResponse(await fetch(`${app.url}/openapi.json`));
   // biome-ignore lint/suspicious/noExplicitAny: a document read by paths
   const tools = Object.values(document.paths).map(({ post }: any) => {
     const fields = (content: Record<string, { schema: { properties?: object } }>) =>

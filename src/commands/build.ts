@@ -3,14 +3,23 @@
 
 import { rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import type { BunPlugin } from 'bun';
 import { SERVER_NAME } from '../lib/server-info.ts';
+import { asksForHelp } from './help.ts';
+
+const USAGE =
+  'usage: bun run build [--compile]\nBuilds the package into dist/, or the executable dist/mcp-key-server.\n';
 
 const ROOT = join(import.meta.dirname, '../..');
 const SRC = join(ROOT, 'src');
 const DIST = join(ROOT, 'dist');
-const WORKER = join(SRC, 'store/replica/worker.ts');
+/** Threads. Each is a file of its own, which the bundler doesn't see in the URL that names it. */
+const THREADS = [
+  { file: 'store/replica/worker.ts', startedBy: /\/store\/replica\/replica\.ts$/ },
+  { file: 'store/copier.ts', startedBy: /\/store\/backup\.ts$/ },
+] as const;
+const THREAD_FILES = THREADS.map(({ file }) => join(SRC, file));
 
 /** Replaces a text that must be in a file exactly once, or the build fails. */
 function replacing(file: RegExp, text: string, replacement: string): BunPlugin {
@@ -26,9 +35,11 @@ function replacing(file: RegExp, text: string, replacement: string): BunPlugin {
   };
 }
 
-/** The replica's thread is a file of its own, which the bundler doesn't see in the URL that names it. */
-const workerAt = (path: string) =>
-  replacing(/\/store\/replica\/replica\.ts$/, "new URL('./worker.ts'", `new URL('${path}'`);
+/** Has each thread found where `place` says that its file is. */
+const threadsAt = (place: (file: string) => string): BunPlugin[] =>
+  THREADS.map(({ file, startedBy }) =>
+    replacing(startedBy, `new URL('./${basename(file)}'`, `new URL('${place(file.replace(/ts$/, 'js'))}'`),
+  );
 
 /** The database driver computes the name of its native part at run time; then the bundler can't put it in. */
 function nativeDriver(): BunPlugin {
@@ -41,13 +52,13 @@ function nativeDriver(): BunPlugin {
 
 async function buildPackage(): Promise<void> {
   await Bun.build({
-    entrypoints: [...['index.ts', 'testing.ts', 'cli.ts'].map((file) => join(SRC, file)), WORKER],
+    entrypoints: [...['index.ts', 'testing.ts', 'cli.ts'].map((file) => join(SRC, file)), ...THREAD_FILES],
     outdir: DIST,
     naming: '[name].js',
     target: 'bun',
     packages: 'external',
     splitting: true,
-    plugins: [workerAt('./worker.js')],
+    plugins: threadsAt((file) => `./${basename(file)}`),
   });
   const cli = join(DIST, 'cli.js');
   await Bun.write(cli, `#!/usr/bin/env bun\n${await Bun.file(cli).text()}`);
@@ -73,19 +84,21 @@ async function buildDeclarations(): Promise<void> {
 
 async function buildExecutable(): Promise<void> {
   await Bun.build({
-    entrypoints: [join(SRC, 'cli.ts'), WORKER],
+    entrypoints: [join(SRC, 'cli.ts'), ...THREAD_FILES],
     target: 'bun',
     compile: {
       outfile: join(DIST, SERVER_NAME),
       execArgv: ['--no-install'], // a tool file that imports a package that isn't there must not have it fetched
-      autoloadBunfig: false, // it is for Bun in this repository, not for a server in somebody's folder
+      autoloadBunfig: false, // it is for Bun in this repository, not for a server in another folder
     },
-    plugins: [workerAt('./store/replica/worker.js'), nativeDriver()],
+    plugins: [...threadsAt((file) => `./${file}`), nativeDriver()],
   });
 }
 
 if (import.meta.main) {
-  if (process.argv.includes('--compile')) await buildExecutable();
+  const args = process.argv.slice(2);
+  if (asksForHelp(args)) process.stdout.write(USAGE);
+  else if (args.includes('--compile')) await buildExecutable();
   else {
     rmSync(DIST, { recursive: true, force: true });
     await buildPackage();

@@ -1,6 +1,7 @@
 // `bun run keys <verb>`: what an operator does with anybody's keys, on the database of the configuration, beside running
 // servers. One file a verb in keys/. Exit codes: 0 done, 1 failed, 2 wrong usage, or not confirmed.
 
+import { asksForHelp } from './help.ts';
 import { CommandError, ReaderLeft, type Verb, writeOut } from './keys/verb.ts';
 
 const VERBS: ReadonlyMap<string, () => Promise<{ verb: Verb }>> = new Map([
@@ -28,11 +29,11 @@ async function help(): Promise<string> {
 }
 
 async function run([name = '--help', ...args]: readonly string[]): Promise<void> {
-  if (name === '--help' || name === 'help') return writeOut(await help());
+  if (name === 'help' || asksForHelp([name])) return writeOut(await help());
   const load = VERBS.get(name);
   if (load === undefined) throw new CommandError(`there is no verb of this name\n${await help()}`, 2);
   const { verb } = await load();
-  if (args.includes('--help')) return writeOut(`usage: keys ${name} ${verb.usage}\n${verb.summary}\n`);
+  if (asksForHelp(args)) return writeOut(`usage: keys ${name} ${verb.usage}\n${verb.summary}\n`);
   await verb.run(args, process.env);
 }
 

@@ -1,10 +1,11 @@
 // `bun run release <version> [--dry-run]`: the version and the date into the files that name them, the tarball and the
-// executable into dist/, a commit and its tag. Pushing and publishing are left to whoever may. A dry run checks and says
-// what would be done.
+// executable into dist/, a commit and its tag. Pushing and publishing are left to a maintainer. A dry run checks and
+// says what would be done.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
+import { asksForHelp } from './help.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const USAGE = 'usage: bun run release <major>.<minor>.<patch> [--dry-run]';
@@ -17,10 +18,13 @@ const editsFor = (version: string, date: string): Readonly<Record<string, readon
   'package.json': [[`"version": "${SERVER_VERSION}"`, `"version": "${version}"`]],
   'server.json': [[`"version": "${SERVER_VERSION}"`, `"version": "${version}"`]],
   'src/lib/server-info.ts': [[`SERVER_VERSION = '${SERVER_VERSION}'`, `SERVER_VERSION = '${version}'`]],
+  'src/widgets/bridge.js': [[`version: '${SERVER_VERSION}'`, `version: '${version}'`]],
+  'src/widgets/preview-host.js': [[`version: '${SERVER_VERSION}'`, `version: '${version}'`]],
   '.github/CHANGELOG.md': [['\n## Unreleased\n', `\n## Unreleased\n\n## ${version} - ${date}\n`]],
 });
 
 function release(args: readonly string[]): void {
+  if (asksForHelp(args)) return void say(`${USAGE}\n`);
   const dry = args.includes('--dry-run');
   const [version = '', ...more] = args.filter((arg) => arg !== '--dry-run');
   if (!/^\d+\.\d+\.\d+$/.test(version) || more.length > 0) throw new Refusal(USAGE);

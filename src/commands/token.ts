@@ -8,6 +8,8 @@ import type { Env } from '../config/env.ts';
 import { developmentSecret } from '../jwt/dev-secret.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../jwt/identity.ts';
 import { parseDuration } from '../lib/duration.ts';
+import { reasonOf } from '../lib/text.ts';
+import { asksForHelp } from './help.ts';
 
 const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d] [--claim <name>=<value>]…';
 
@@ -64,10 +66,11 @@ function optionsOf(args: readonly string[]) {
 }
 
 export async function main(args: readonly string[]): Promise<void> {
+  if (asksForHelp(args)) return void process.stdout.write(`${USAGE}\n`);
   try {
     process.stdout.write(`${await mintToken(args, process.env)}\n`);
   } catch (error) {
-    process.stderr.write(`${(error as Error).message}\n`);
+    process.stderr.write(`${reasonOf(error)}\n`);
     process.exitCode = 1;
   }
 }

@@ -1,5 +1,7 @@
 // The environment: the names of all variables, and a reader that collects every fault.
 
+import { expected } from './expected.ts';
+
 export const VARIABLES = [
   'NODE_ENV',
   'HOST',
@@ -51,7 +53,7 @@ export interface EnvReader {
   /** The result of `parse`; null from `parse` is a fault. `shown` gives the value as the fault may repeat it. */
   parsed<T>(
     name: Variable,
-    expected: string,
+    what: string,
     parse: (value: string) => T | null,
     shown?: (value: string) => string,
   ): T | null;
@@ -59,7 +61,7 @@ export interface EnvReader {
   integer(name: Variable, min: number, max: number): number | null;
   oneOf<T extends string>(name: Variable, choices: readonly T[]): T | null;
   /** Notes a fault. Without `value`, it does not show what was found. */
-  fault(name: Variable, expected: string, value?: string): null;
+  fault(name: Variable, what: string, value?: string): null;
   /** One line per fault: the name, what was expected, what was found. */
   readonly faults: readonly string[];
 }
@@ -69,9 +71,9 @@ export function envReader(env: Env): EnvReader {
   const faults: string[] = [];
   const reader: EnvReader = {
     text: (name) => env[name] || null,
-    parsed(name, expected, parse, shown = (value) => value) {
+    parsed(name, what, parse, shown = (value) => value) {
       const value = reader.text(name);
-      return value === null ? null : (parse(value) ?? reader.fault(name, expected, shown(value)));
+      return value === null ? null : (parse(value) ?? reader.fault(name, what, shown(value)));
     },
     integer: (name, min, max) =>
       reader.parsed(name, `${min}-${max}`, (value) =>
@@ -79,8 +81,8 @@ export function envReader(env: Env): EnvReader {
       ),
     oneOf: (name, choices) =>
       reader.parsed(name, choices.join(' or '), (value) => choices.find((choice) => choice === value) ?? null),
-    fault(name, expected, value) {
-      faults.push(`${name}: expected ${expected}${value === undefined ? '' : `, got ${JSON.stringify(value)}`}`);
+    fault(name, what, value) {
+      faults.push(expected(name, what, value));
       return null;
     },
     faults,

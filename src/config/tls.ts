@@ -3,6 +3,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Config } from './config.ts';
+import { expected } from './expected.ts';
 
 /** PEM texts: the certificate, with its chain behind it, and its private key. */
 export interface Tls {
@@ -19,22 +20,18 @@ export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls 
   const cert = readPem('TLS_CERT_FILE', 'a certificate', certFile, (pem) => new X509Certificate(pem));
   const key = readPem('TLS_KEY_FILE', 'a private key', keyFile, createPrivateKey);
   if (!cert.parsed.checkPrivateKey(key.parsed)) {
-    throw new Error(
-      `TLS_KEY_FILE: expected the key of the certificate in TLS_CERT_FILE, got ${JSON.stringify(keyFile)}`,
-    );
+    throw new Error(expected('TLS_KEY_FILE', 'the key of the certificate in TLS_CERT_FILE', keyFile));
   }
   return { cert: cert.pem, key: key.pem };
 }
 
-function readPem<T>(variable: string, expected: string, file: string, parse: (pem: string) => T) {
+function readPem<T>(variable: string, holding: string, file: string, parse: (pem: string) => T) {
   try {
     const pem = readFileSync(file, 'utf8');
     return { pem, parsed: parse(pem) };
   } catch (error) {
     const { code } = error as { code?: unknown };
     const reason = typeof code === 'string' && /^E[A-Z]+$/.test(code) ? code : 'it holds none that can be used';
-    throw new Error(
-      `${variable}: expected a readable PEM file with ${expected}, got ${JSON.stringify(file)} (${reason})`,
-    );
+    throw new Error(`${expected(variable, `a readable PEM file with ${holding}`, file)} (${reason})`);
   }
 }

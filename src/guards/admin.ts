@@ -9,7 +9,8 @@ import type { UserAuth } from './user-jwt.ts';
 export function adminGuard(log: Log): Guard<CallIds & UserAuth> {
   return ({ requestId, traceId, auth }) => {
     if (auth.isAdmin) return PASS;
-    log.warn('Admin required', { requestId, traceId, userId: auth.subject, actor: auth.actor });
+    const { subject: userId, actor } = auth;
+    log.warn('Admin required', { requestId, traceId, userId, ...(actor !== userId && { actor }) });
     return err({ code: 'admin_required' });
   };
 }

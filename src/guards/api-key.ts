@@ -1,9 +1,10 @@
 // The API key guard: finds the presented key, has it verified, adds the identity behind it.
 
 import type { Credentials } from '../http/credentials.ts';
-import type { Caller } from '../keys/actor.ts';
+import type { Caller } from '../keys/origin.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import { quoted } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import { tokenInstead } from './credential-shape.ts';
@@ -38,7 +39,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
     if (verified.ok) {
       const auth = verified.value;
       call.freshAsOfMs = verified.freshAsOfMs;
-      log.info('API key authentication successful', { requestId, traceId, keyId: auth.keyId, userId: auth.subject });
+      log.infoEncoded('API key authentication successful', logMembers(requestId, traceId, auth));
       return ok({ auth });
     }
     const problem = withKindSent(verified.error, presentedKey(credentials) ?? '');
@@ -55,6 +56,10 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
   };
   return Object.assign(decide, { credential: 'api_key' as const });
 }
+
+/** The ids of a request and of a trace hold nothing to escape. */
+const logMembers = (requestId: string, traceId: string | undefined, { keyId, subject }: KeyIdentity): string =>
+  `"requestId":"${requestId}"${traceId === undefined ? '' : `,"traceId":"${traceId}"`},"keyId":${quoted(keyId)},"userId":${quoted(subject)}`;
 
 const withKindSent = (problem: Problem, presented: string): Problem =>
   problem.code === 'invalid_api_key' ? { ...problem, ...tokenInstead(presented) } : problem;

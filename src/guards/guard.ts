@@ -1,4 +1,4 @@
-// A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never answers
+// A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never responds
 // itself.
 
 import type { RateLimitState } from '../lib/rate-limit.ts';
@@ -33,7 +33,7 @@ export function addTo<Context extends object, Add extends object>(context: Conte
   if ((added as object) === context || added === PASS.value) return context as Context & Add;
   const extended = context as Context & Add;
   // Object.assign would cost a call 90 ns more, 5 % of running get_data.
-  for (const name of Object.keys(added) as (keyof Add)[]) extended[name] = added[name] as (Context & Add)[keyof Add];
+  for (const name in added) extended[name] = added[name] as (Context & Add)[typeof name];
   return extended;
 }
 

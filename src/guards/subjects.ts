@@ -1,7 +1,7 @@
 // Finds who a request comes from, by the valid credentials it carries, to bind a session to them. Never denies.
 
 import type { Credentials } from '../http/credentials.ts';
-import type { Caller } from '../keys/actor.ts';
+import type { Caller } from '../keys/origin.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
 import { presentedKey, type VerifyKey } from './api-key.ts';

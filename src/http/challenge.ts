@@ -1,8 +1,9 @@
 // WWW-Authenticate (RFC 6750 §3, RFC 9728 §5.1). Clients read it with simple patterns: `Bearer ` comes first, and no
 // description holds a word that looks like a parameter.
 
+import { joinScopes } from '../lib/scope.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
-import { type Problem, problemText } from '../problem.ts';
+import { type Problem, problemText, publicPart } from '../problem.ts';
 
 /**
  * Null if the problem has nothing to do with credentials. `metadataUrl`: where an OAuth client learns where to sign in.
@@ -18,14 +19,16 @@ export function challengeFor(problem: Problem, metadataUrl: string | null): stri
     case 'invalid_api_key':
       return parameters({
         error: 'invalid_token',
-        error_description: problemText(code).detail, // whatever kind was sent
+        // The same whatever kind was sent.
+        error_description: 'wanted' in problem ? publicPart(problem).detail : problemText(code).detail,
         resource_metadata: code === 'invalid_token' ? metadataUrl : null,
       });
     case 'insufficient_scope':
       return parameters({
         error: code,
         error_description: problemText(code).detail,
-        scope: problem.required.join(' '),
+        // Its grammar wants at least one (RFC 6749 §3.3).
+        scope: joinScopes(problem.required) || null,
       });
     default:
       return null;

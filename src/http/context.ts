@@ -36,12 +36,20 @@ export type ObserveRequest = (context: RequestContext, route: string | null) => 
 export class RequestContext {
   /** The call that the request makes; of a batch, the last. */
   call: RequestFacts | undefined = undefined;
+  /** The bytes of its body, once it is read. */
+  bodyBytes = 0;
   /** True when a trusted proxy named the request; its id is then sent back. */
   idIsGiven = false;
   /** Told of the response. */
   observed: ReturnType<ObserveRequest> | undefined = undefined;
   /** Set by a route whose response may become wrong while it waits to leave. */
   perishable: Perishable | undefined = undefined;
+  /** False once its origin was refused, or its host, before the origin was checked: no page may read the response. */
+  isReadable = true;
+  /** The Origin header: whose page sent the request, if one did. */
+  readonly origin: string | null;
+  /** Those of the request, asked for once: each time costs a call into the runtime. */
+  readonly headers: Headers;
   readonly #server: ServerFacts;
   readonly #connections: Connections;
 
@@ -56,6 +64,8 @@ export class RequestContext {
   ) {
     this.#server = server;
     this.#connections = connections;
+    this.headers = request.headers;
+    this.origin = this.headers.get('origin');
   }
 
   /**
@@ -69,7 +79,7 @@ export class RequestContext {
   /** The client's address, for budgets. Costs a system call on Bun: ask late. */
   clientAddress(): string {
     const { trustProxy } = this.#server;
-    const forwarded = trustProxy > 0 ? forwardedFor(this.request.headers, trustProxy) : null;
+    const forwarded = trustProxy > 0 ? forwardedFor(this.headers, trustProxy) : null;
     return forwarded ?? this.#connections.address(this.request) ?? 'unknown';
   }
 
@@ -99,10 +109,10 @@ export interface Perishable {
 const QUIET_CALL_MS_MAX = 60_000;
 
 /** Keeps the connection open until the response is there, if `timeoutMs` is near its idle timeout or above. */
-export const holdingOpen = <T>(context: RequestContext, timeoutMs: number, answer: Awaitable<T>): Awaitable<T> =>
-  isPromise(answer) && timeoutMs > QUIET_CALL_MS_MAX ? holdOpenUntil(answer, context) : answer;
+export const holdingOpen = <T>(context: RequestContext, timeoutMs: number, result: Awaitable<T>): Awaitable<T> =>
+  isPromise(result) && timeoutMs > QUIET_CALL_MS_MAX ? holdOpenUntil(result, context) : result;
 
-function holdOpenUntil<T>(answer: Promise<T>, context: RequestContext): Promise<T> {
+function holdOpenUntil<T>(result: Promise<T>, context: RequestContext): Promise<T> {
   context.holdOpen(true);
-  return answer.finally(() => context.holdOpen(false));
+  return result.finally(() => context.holdOpen(false));
 }

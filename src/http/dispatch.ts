@@ -1,11 +1,12 @@
-// Takes each request through the server: finds its route, checks it, has it answered, and finishes the response. What its
+// Takes each request through the server: finds its route, checks it, has it handled, and finishes the response. What its
 // handler throws is caught here; what a tool throws, in tools/core/run.ts.
 
 import type { InFlight } from '../lib/in-flight.ts';
-import { type Awaitable, chain, isPromise } from '../lib/result.ts';
+import { type Awaitable, isPromise, ok } from '../lib/result.ts';
 import type { Log, LogFields } from '../log/log.ts';
 import { excerptOf } from '../log/redact.ts';
 import type { Problem, ProblemCode } from '../problem.ts';
+import { type Body, checkBody, INVALID_BODY, NO_BODY } from './body.ts';
 import { type CheckRequest, hostOf } from './checks.ts';
 import { type Connections, type ObserveRequest, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin } from './cors.ts';
@@ -13,7 +14,7 @@ import { forwardedRequestId } from './forwarded.ts';
 import { STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
 import { createResponseBatcher } from './response-batching.ts';
-import { createRouter, pathOf, type Route } from './router.ts';
+import { type BodyHandler, createRouter, pathOf, type Route } from './router.ts';
 
 export interface DispatchOptions {
   readonly routes: readonly Route[];
@@ -29,8 +30,10 @@ export interface DispatchOptions {
 
 export interface Dispatch {
   fetch(request: Request, connections: Connections): Awaitable<Response>;
-  /** From now on answers ask clients to close their connections. */
+  /** From now on responses ask clients to close their connections. */
   beginDrain(): void;
+  /** From now on responses wait, until the function that is returned is called. */
+  holdResponses(): () => void;
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
@@ -39,58 +42,83 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const newRequestId = requestIds(instance);
   const endOfTurn = createResponseBatcher();
   let draining = false;
+  let held: Promise<void> | null = null;
 
   const refuse = (context: RequestContext, found: Route | undefined, problem: Problem) =>
     found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
 
   function refuseAndLog(context: RequestContext, found: Route | undefined, problem: Problem): Response {
-    const { requestId, request } = context;
+    const { requestId } = context;
     const { code } = problem;
-    if (LOGGED_REFUSALS.includes(code)) log.warn('request refused', { requestId, code, ...refusedPart(request, code) });
+    if (LOGGED_REFUSALS.includes(code)) log.warn('request refused', { requestId, code, ...refusedPart(context, code) });
+    context.isReadable = !HIDDEN_FROM_PAGES.includes(code);
     return refuse(context, found, problem);
-  }
-
-  function answer(context: RequestContext, found: Route | undefined): Awaitable<Response> {
-    const origin = context.request.headers.get('origin');
-    const checked = check(context, found, origin);
-    const response = typeof checked === 'function' ? checked(context) : refuseAndLog(context, found, checked);
-    const readable = typeof checked === 'function' || !HIDDEN_FROM_PAGES.includes(checked.code);
-    const added = addedHeaders(context, found, readable ? origin : undefined);
-    return added === null ? response : chain(response, withHeaders, added);
-  }
-
-  /**
-   * `origin` is as it was sent, or undefined if no page may read the response. Returns null if there is nothing to add.
-   */
-  function addedHeaders(
-    { secure }: RequestContext,
-    found: Route | undefined,
-    origin?: string | null,
-  ): AddedHeaders | null {
-    if (found?.any !== undefined) return null; // what a proxy passes on speaks for another host
-    const open = found?.openToAnyOrigin === true; // added for everyone: a cache may give the response to a page
-    const allowed = origin === undefined || (origin === null && !open) ? null : (origin ?? '*');
-    const strict = server.production && secure; // browsers shall stay with HTTPS
-    return allowed === null && !strict ? null : { allowed, open, strict };
   }
 
   function internalError(bug: unknown, context: RequestContext, found: Route | undefined): Response {
     const { requestId } = context;
     log.error('internal error', { requestId, error: bug });
-    return withAdded(refuse(context, found, { code: 'internal' }), context, found);
+    context.perishable = undefined;
+    return refuse(context, found, { code: 'internal' });
   }
 
-  function withAdded(response: Response, context: RequestContext, found: Route | undefined): Response {
-    const added = addedHeaders(context, found, context.request.headers.get('origin'));
-    return added === null ? response : withHeaders(response, added);
-  }
-
-  function finish(response: Response, { observed, requestId, idIsGiven, connectionEnds }: RequestContext): Response {
+  /**
+   * Adds the headers that don't depend on the handler: for pages that may read the response, and for browsers, which
+   * shall stay with HTTPS. A response to HEAD still has its body here: the runtime drops it, and sends its length.
+   */
+  function finish(response: Response, context: RequestContext, found: Route | undefined): Response {
+    const { origin, secure, isReadable, idIsGiven, requestId, observed, connectionEnds } = context;
     inFlight.leave();
+    // What a proxy passes on speaks for another host.
+    if (found?.any === undefined) {
+      const open = found?.openToAnyOrigin === true; // said to everyone: a cache may give the response to a page
+      if (isReadable && (origin !== null || open)) allowOrigin(response.headers, origin ?? '*', open);
+      if (server.production && secure) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
+    }
     if (idIsGiven) response.headers.set('X-Request-Id', requestId);
     observed?.(response);
     if (draining || connectionEnds) response.headers.set('Connection', 'close');
     return response;
+  }
+
+  /** Has a POST handled once its body is read. */
+  async function post(handler: BodyHandler, context: RequestContext, found: Route): Promise<Response> {
+    let response: Response;
+    try {
+      const checked = checkBody(found.takes, context);
+      let body: Body;
+      try {
+        body = 'read' in checked ? ok(await checked.read(context.request)) : await checked;
+      } catch {
+        body = INVALID_BODY;
+      }
+      const handled = handler(context, body);
+      response = isPromise(handled) ? await handled : handled;
+    } catch (bug) {
+      response = internalError(bug, context, found);
+    }
+    await endOfTurn();
+    if (held !== null) await held;
+    return leave(response, context, found);
+  }
+
+  async function settle(handled: Awaitable<Response>, context: RequestContext, found: Route | undefined) {
+    let response: Response;
+    try {
+      response = await handled;
+    } catch (bug) {
+      response = internalError(bug, context, found);
+    }
+    // After any other method a client may send its next request before it has this response (RFC 9112 §9.3.2).
+    if (context.request.method === 'POST') await endOfTurn();
+    if (held !== null) await held;
+    return leave(response, context, found);
+  }
+
+  /** Lets a response go that is still good. */
+  function leave(response: Response, context: RequestContext, found: Route | undefined): Awaitable<Response> {
+    const renewing = context.perishable?.renew();
+    return renewing === undefined ? finish(response, context, found) : renewed(response, renewing, context, found);
   }
 
   /** `response`, or what `renewing` puts in its place. */
@@ -100,28 +128,14 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     context: RequestContext,
     found: Route | undefined,
   ): Promise<Response> {
+    let other: Response | undefined;
     try {
-      const other = await renewing;
-      if (other === undefined) return response;
-      void response.body?.cancel(); // gives back what is held for it
-      return withAdded(other, context, found);
+      other = await renewing;
     } catch (bug) {
-      return internalError(bug, context, found);
+      other = internalError(bug, context, found);
     }
-  }
-
-  async function settle(answered: Promise<Response>, context: RequestContext, found: Route | undefined) {
-    let response: Response;
-    try {
-      response = await answered;
-    } catch (bug) {
-      response = internalError(bug, context, found);
-    }
-    // After any other method a client may send its next request before it has this response (RFC 9112 §9.3.2).
-    if (context.request.method === 'POST') await endOfTurn();
-    const renewing = context.perishable?.renew();
-    if (renewing !== undefined) response = await renewed(response, renewing, context, found);
-    return finish(response, context);
+    if (other !== undefined) void response.body?.cancel(); // gives back what is held for it
+    return finish(other ?? response, context, found);
   }
 
   return {
@@ -134,30 +148,27 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       inFlight.enter();
       context.observed = observe?.(context, found?.path ?? null);
       try {
-        const answered = answer(context, found);
-        return isPromise(answered) ? settle(answered, context, found) : finish(answered, context);
+        const handler = check(context, found);
+        if (typeof handler === 'function' && handler === found?.post) return post(handler, context, found);
+        const handled =
+          typeof handler === 'function' ? handler(context, NO_BODY) : refuseAndLog(context, found, handler);
+        return isPromise(handled) || held !== null ? settle(handled, context, found) : leave(handled, context, found);
       } catch (bug) {
-        return finish(internalError(bug, context, found), context);
+        return finish(internalError(bug, context, found), context, found);
       }
     },
     beginDrain() {
       draining = true;
     },
+    holdResponses() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      held = promise;
+      return () => {
+        held = null;
+        resolve();
+      };
+    },
   };
-}
-
-interface AddedHeaders {
-  /** The origin whose pages may read the response; null: none. */
-  readonly allowed: string | null;
-  readonly open: boolean;
-  readonly strict: boolean;
-}
-
-/** A response to HEAD still has its body here: the runtime drops it, and sends its length. */
-function withHeaders(response: Response, { allowed, open, strict }: AddedHeaders): Response {
-  if (allowed !== null) allowOrigin(response.headers, allowed, open);
-  if (strict) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
-  return response;
 }
 
 /** Refusals that no page may read: its origin was refused, or not checked yet. */
@@ -167,9 +178,9 @@ const HIDDEN_FROM_PAGES: readonly string[] = ['host_denied', 'origin_denied'];
 const LOGGED_REFUSALS: readonly string[] = [...HIDDEN_FROM_PAGES, 'https_required'];
 
 /** What an operator may have to allow. */
-function refusedPart(request: Request, code: ProblemCode): LogFields | undefined {
-  if (code === 'host_denied') return { host: excerptOf(hostOf(request) ?? '') };
-  if (code === 'origin_denied') return { origin: excerptOf(request.headers.get('origin') ?? '') };
+function refusedPart(context: RequestContext, code: ProblemCode): LogFields | undefined {
+  if (code === 'host_denied') return { host: excerptOf(hostOf(context) ?? '') };
+  if (code === 'origin_denied') return { origin: excerptOf(context.origin ?? '') };
   return undefined;
 }
 

@@ -50,9 +50,9 @@ export interface EventStreamEnds {
 
 /** The largest event: twice the list of 1,000 ordinary keys. */
 export const EVENT_BYTES_MAX = 1024 * 1024;
-/** Held for each stream outside the budget, so that ordinary answers arrive even while others use all of it. */
+/** Held for each stream outside the budget, so that ordinary responses arrive even while others use all of it. */
 const OWN_BYTES = 16 * 1024;
-/** The difference is for small answers alone, such as the error in place of one that found no room. */
+/** The difference is for small responses alone, such as the error in place of one that found no room. */
 const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
 const SMALL_BYTES_MAX = 1024;
 
@@ -63,7 +63,7 @@ interface Limits {
   /** Events up to this are small. */
   readonly smallBytesMax: number;
 }
-/** Room for many answers that are ready at the same moment. */
+/** Room for many responses that are ready at the same moment. */
 const FOR_RESPONSES: Limits = {
   eventBytesMax: EVENT_BYTES_MAX,
   queueBytesMax: 4 * 1024 * 1024,

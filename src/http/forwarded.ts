@@ -9,7 +9,13 @@ export function forwardedProto(headers: Headers, proxies: number): string | null
   return (entries.at(-proxies) ?? entries[0])?.toLowerCase() || null;
 }
 
-/** The address of whoever spoke to the outermost proxy, without the port that some proxies add. */
+/** Whether a request with these headers came over HTTPS: to this server's own TLS, or to the proxies that it trusts. */
+export const createHttpsCheck =
+  (ownTls: boolean, trustedProxies: number) =>
+  (headers: Headers): boolean =>
+    ownTls || (trustedProxies > 0 && forwardedProto(headers, trustedProxies) === 'https');
+
+/** The address of the client of the outermost proxy, without the port that some proxies add. */
 export function forwardedFor(headers: Headers, proxies: number): string | null {
   const address = entriesOf(headers.get('x-forwarded-for')).at(-proxies);
   if (!address || address.length > ADDRESS_CHARS_MAX) return null;
@@ -17,7 +23,7 @@ export function forwardedFor(headers: Headers, proxies: number): string | null {
   return ipv4 ?? ipv6 ?? address;
 }
 
-/** Budgets and the trail of changes keep addresses: with TRUST_PROXY too high, what stands here is any text. */
+/** Budgets and the trail of changes keep addresses: with TRUST_PROXY too high, this may be any text. */
 const ADDRESS_CHARS_MAX = 64;
 
 /** The id that a proxy gave the request; null if it gave none that a log could take, or took a key for one. */

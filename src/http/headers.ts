@@ -1,4 +1,4 @@
-// Headers that many answers share.
+// Headers that many responses share.
 
 import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 
@@ -23,7 +23,7 @@ export function setRateLimit(headers: Headers, { limit, remaining, resetS }: Rat
   headers.set('RateLimit', `"key";r=${remaining};t=${resetS}`);
 }
 
-/** Gives the headers of a rate-limited answer. A Response must copy them at once, because the next call changes them. */
+/** Gives the headers of a rate-limited response. A Response must copy them at once, because the next call changes them. */
 export type ResponseHeaders = (rateLimit: RateLimitState | undefined) => Headers;
 
 /** Filling Headers costs more than anything else about a response, so they are filled once per limit. */

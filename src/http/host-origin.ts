@@ -8,7 +8,7 @@ import type { Problem } from '../problem.ts';
 const ALLOWED: Result<void, Problem> = ok(undefined);
 
 /**
- * `Host` names this server answers to. DNS rebinding needs a name that an attacker controls and points at us, so IP
+ * `Host` names this server responds to. DNS rebinding needs a name that an attacker controls and points at us, so IP
  * literals pass. `allowed` are lower-case names without port; null: loopback and the public host.
  */
 export function createHostCheck(allowed: readonly string[] | null, publicHost: () => string) {

@@ -1,4 +1,4 @@
-// A problem as an HTTP answer: application/problem+json (RFC 9457), with the headers its kind asks for.
+// A problem as an HTTP response: application/problem+json (RFC 9457), with the headers its kind asks for.
 
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Problem, publicPart, retryAfterSeconds } from '../problem.ts';

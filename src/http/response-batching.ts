@@ -6,7 +6,7 @@ export type EndOfTurn = () => Promise<void> | undefined;
 
 /**
  * The first few responses of a turn are sent at once: if no more follow, waiting gains nothing. This also helps clients that
- * pipeline: the runtime ends a connection on which a second request comes before the first is answered.
+ * pipeline: the runtime ends a connection on which a second request comes before the response to the first.
  */
 const AT_ONCE_PER_TURN = 2;
 

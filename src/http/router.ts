@@ -3,9 +3,13 @@
 
 import type { Awaitable } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
+import type { Body, BodyKind } from './body.ts';
 import type { RequestContext } from './context.ts';
 
 export type Handler = (context: RequestContext) => Awaitable<Response>;
+
+/** Of a POST, whose body was read before. */
+export type BodyHandler = (context: RequestContext, body: Body) => Awaitable<Response>;
 
 /** Turns a refusal into a response. */
 export type Refuse = (context: RequestContext, problem: Problem) => Response;
@@ -13,21 +17,25 @@ export type Refuse = (context: RequestContext, problem: Problem) => Response;
 export interface Route {
   readonly path: string;
   readonly get?: Handler;
-  readonly post?: Handler;
+  readonly post?: BodyHandler;
+  /** What `post` takes; JSON unless given. */
+  readonly takes?: BodyKind;
+  /** Every body holds a credential: none is read over plain HTTP in production. */
+  readonly takesSecrets?: boolean;
   /**
-   * Takes every method, from proxies that send on what they were asked: OPTIONS is no preflight, Host and Origin are
+   * Takes every method, from proxies that send on what they were asked: OPTIONS is not a preflight, Host and Origin are
    * another server's, and so are the pages that may read the response. Alone, without `get` and `post`.
    */
   readonly any?: Handler;
   /** There is nothing at these paths, and this says so better than `not_found`. */
   readonly missing?: Problem;
-  /** Answers what is refused before the handler; problemResponse unless given. */
+  /** The response to what is refused before the handler; problemResponse unless given. */
   readonly refuse?: Refuse;
   /** Any web page may read it: it says the same to everyone. */
   readonly openToAnyOrigin?: boolean;
   /** Takes its credential over plain HTTP, in production too: it guards no keys. */
   readonly takesPlainHttp?: boolean;
-  /** Answers to any Host: probes use whatever name they know. */
+  /** Responds to any Host: probes use whatever name they know. */
   readonly anyHost?: boolean;
 }
 
@@ -39,13 +47,16 @@ export function createRouter(routes: readonly Route[]): (path: string) => Route 
   return (path) => exact.get(path) ?? prefixes.find(({ prefix }) => path.startsWith(prefix))?.route;
 }
 
-/** The methods of a route, for `Allow`. OPTIONS is not named: every path answers it, for CORS. */
+/** The methods of a route, for `Allow`. OPTIONS is not named: every path responds to it, for CORS. */
 export const allowedMethods = ({ get, post }: Route): string =>
   [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : [])].join(', ');
 
+/** `https://`: what stands before a host, which has at least one character. */
+const SCHEME_CHARS_MAX = 8;
+
 /** The path of a request's URL as it was sent: no decoding, no normalizing, no query. */
 export function pathOf(url: string): string {
-  const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('//') + 2); // a URL without Host is its path
+  const start = url.startsWith('/') ? 0 : url.indexOf('/', SCHEME_CHARS_MAX); // a URL without Host is its path
   if (start === -1) return '/';
   const query = url.indexOf('?', start);
   return query === -1 ? url.slice(start) : url.slice(start, query);

@@ -1,7 +1,9 @@
 // Bounds the bytes that this process holds for clients to read: one budget for all large responses and event streams.
-// Who reads too slowly is cut off, sooner when others need the room, so that nobody can use the budget up for long.
+// A client that reads too slowly is cut off, sooner when others need the room, so that no client can use the budget up
+// for long.
 
-import type { Clock } from '../lib/runtime.ts';
+import type { Cancel, Clock } from '../lib/runtime.ts';
+import { every } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
 
 /** For all clients together: a few of the largest lists, or thousands of ordinary events. */
@@ -10,7 +12,7 @@ const BUDGET_BYTES = 32 * 1024 * 1024;
 const GRACE_MS = 10_000;
 /** Who has read less than this on average after GRACE_MS is cut off, and who has read nothing for as long. */
 const BYTES_PER_S_MIN = 32 * 1024;
-/** Nobody is cut off to make room before this: a client that reads at all has read a response by then. */
+/** No client is cut off to make room before this: a client that reads at all has read a response by then. */
 const CUT_FOR_ROOM_AFTER_MS = 1000;
 /** One timer looks after all holdings. */
 const LOOK_EVERY_MS = 1000;
@@ -45,7 +47,7 @@ interface Entry {
 export function createSendBudget(clock: Clock, log: Log, budgetBytes = BUDGET_BYTES): SendBudget {
   const entries = new Set<Entry>(); // those that hold bytes
   let heldBytes = 0;
-  let timer: ReturnType<typeof setInterval> | undefined;
+  let stopLooking: Cancel | undefined;
 
   function put(entry: Entry, bytes: number): void {
     heldBytes += bytes - entry.bytes;
@@ -54,13 +56,13 @@ export function createSendBudget(clock: Clock, log: Log, budgetBytes = BUDGET_BY
       entry.readAtMs = entry.sinceMs;
       entry.readBytes = 0;
       entries.add(entry);
-      timer ??= setInterval(look, LOOK_EVERY_MS);
+      stopLooking ??= every(clock, LOOK_EVERY_MS, look);
     }
     if (bytes === 0) entries.delete(entry);
     entry.bytes = bytes;
     if (entries.size === 0) {
-      clearInterval(timer);
-      timer = undefined;
+      stopLooking?.();
+      stopLooking = undefined;
     }
   }
 

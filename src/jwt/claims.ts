@@ -71,7 +71,7 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
   };
 }
 
-/** The `alg` of the header; null if there is none, or the token is no JWT. */
+/** The `alg` of the header; null if there is none, or the token is not a JWT. */
 function algorithmOf(token: string): string | null {
   try {
     return decodeProtectedHeader(token).alg ?? null;

@@ -14,8 +14,9 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type DatabaseConfig, JWT_SECRET_BYTES_MIN } from '../config/config.ts';
-import { makeOwn, reasonOf } from '../lib/private-files.ts';
+import { makeOwn } from '../lib/private-files.ts';
 import { systemRandom } from '../lib/runtime.ts';
+import { reasonOf } from '../lib/text.ts';
 
 /** Holds the development secret when the database is remote, with no file to keep it beside. */
 const DEFAULT_FOLDER = './data';
@@ -86,7 +87,8 @@ const draftOf = (file: string) => `${file}.${systemRandom(8).toHex()}`;
 
 const FOR_OWNER = { mode: 0o600, flag: 'wx' } as const;
 
-// Written in full under another name, then linked: linking fails if the file exists, and nobody reads half a secret.
+// Written in full under another name, then linked: linking fails if the file exists, and no process reads half a
+// secret.
 function makeSecret(file: string): string {
   const draft = draftOf(file);
   const secret = systemRandom(SECRET_BYTES).toBase64({ alphabet: 'base64url', omitPadding: true });

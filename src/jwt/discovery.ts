@@ -4,6 +4,7 @@
 import type { JSONWebKeySet } from 'jose';
 import { isLoopback } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
 import type { LoadJwks } from './jwks.ts';
 import type { KeysUnavailable } from './verification-keys.ts';
@@ -16,24 +17,35 @@ const unavailable = (reason: string) => err<KeysUnavailable>({ code: 'auth_unava
 
 /** Loads the key set at `url`. */
 export const jwksAt =
-  (url: URL): LoadJwks =>
+  (url: URL, clock: Clock): LoadJwks =>
   () =>
-    fetchKeySet(url, AbortSignal.timeout(FETCH_MS_MAX));
+    inTime(clock, (signal) => fetchKeySet(url, signal));
 
 /** Loads the key set that the issuer's metadata names; asked again each time, because it may move. */
 export const jwksOfIssuer =
-  (issuer: string): LoadJwks =>
-  async () => {
-    const signal = AbortSignal.timeout(FETCH_MS_MAX);
-    const url = await discoverJwksUri(issuer, signal);
-    return url.ok ? fetchKeySet(url.value, signal) : url;
-  };
+  (issuer: string, clock: Clock): LoadJwks =>
+  () =>
+    inTime(clock, async (signal) => {
+      const url = await jwksUriOf(issuer, signal);
+      return url.ok ? fetchKeySet(url.value, signal) : url;
+    });
 
 /** The `jwks_uri` in the issuer's metadata. */
-export async function discoverJwksUri(
-  issuer: string,
-  signal = AbortSignal.timeout(FETCH_MS_MAX),
-): Promise<Result<URL, KeysUnavailable>> {
+export const discoverJwksUri = (issuer: string, clock: Clock): Promise<Result<URL, KeysUnavailable>> =>
+  inTime(clock, (signal) => jwksUriOf(issuer, signal));
+
+async function inTime<T>(clock: Clock, look: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const late = new DOMException('The issuer took too long', 'TimeoutError');
+  const cancel = clock.after(FETCH_MS_MAX, () => controller.abort(late));
+  try {
+    return await look(controller.signal);
+  } finally {
+    cancel();
+  }
+}
+
+async function jwksUriOf(issuer: string, signal: AbortSignal): Promise<Result<URL, KeysUnavailable>> {
   let reason = '';
   for (const address of metadataAddresses(issuer)) {
     const fetched = await fetchDocument(address, signal);
@@ -95,7 +107,7 @@ async function fetchDocument(address: string, signal: AbortSignal): Promise<Resu
     const document: unknown = JSON.parse(text);
     if (isObject(document)) return ok(document);
   } catch {}
-  return unavailable('is no JSON object');
+  return unavailable('is not a JSON object');
 }
 
 /** The body, or null when it is larger than DOCUMENT_BYTES_MAX. */

@@ -38,7 +38,7 @@ function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
   return err({ code: 'invalid_token', reason });
 }
 
-/** The scopes of a claim. What is no scope grants nothing. */
+/** The scopes of a claim. A word that is not a scope grants nothing. */
 const scopesIn = (claim: unknown): readonly string[] => textsIn(claim).filter(isScope);
 
 /** The texts of a claim: text with spaces between, or a list of text. Anything else has none. */

@@ -1,6 +1,7 @@
 // The verifier of user JWTs that the configuration asks for.
 
 import type { Config } from '../config/config.ts';
+import { expected } from '../config/expected.ts';
 import type { VerifyUserJwt } from '../guards/user-jwt.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
@@ -36,6 +37,7 @@ async function verificationKeys(
   context: Pick<UserJwtOptions, 'clock' | 'log'>,
 ): Promise<VerificationKeys> {
   const { jwt } = config;
+  const { clock } = context;
   const keySet = async (load: LoadJwks) => (await import('./jwks.ts')).createJwks({ load, ...context });
   switch (jwt.kind) {
     case 'secret':
@@ -43,16 +45,15 @@ async function verificationKeys(
     case 'dev-secret':
       return secretKey(developmentSecret(config.database));
     case 'jwks':
-      return keySet(jwksAt(jwt.url));
+      return keySet(jwksAt(jwt.url, clock));
     case 'discovery': {
       // In production a wrong issuer is found out now, not by the first user.
-      const found = config.production ? await discoverJwksUri(jwt.issuer) : null;
+      const found = config.production ? await discoverJwksUri(jwt.issuer, clock) : null;
       if (found?.ok === false) {
-        throw new Error(
-          `JWT_ISSUER: expected an issuer whose metadata names its key set, but ${found.error.reason}, got ${JSON.stringify(jwt.issuer)}`,
-        );
+        const what = `an issuer whose metadata names its key set, but ${found.error.reason}`;
+        throw new Error(expected('JWT_ISSUER', what, jwt.issuer));
       }
-      return keySet(jwksOfIssuer(jwt.issuer));
+      return keySet(jwksOfIssuer(jwt.issuer, clock));
     }
   }
 }

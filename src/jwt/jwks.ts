@@ -6,7 +6,9 @@ import type { JSONWebKeySet } from 'jose';
 import { createLocalJWKSet } from 'jose/jwks/local';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
+import { singleFlight } from '../lib/single-flight.ts';
 import type { Log } from '../log/log.ts';
+import { createOutageLog } from '../log/outage.ts';
 import type { JwtKeys, KeysUnavailable, VerificationKeys } from './verification-keys.ts';
 
 /** Public-key signatures only: with HS256 in this list, a public key could serve as a shared secret (RFC 8725 §2.1). */
@@ -36,37 +38,34 @@ export type LoadJwks = () => Promise<Result<JSONWebKeySet, KeysUnavailable>>;
 export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock; log: Log }): VerificationKeys {
   let held: { readonly keys: JwtKeys; readonly json: string; readonly fetchedAtMs: number } | undefined;
   let failed: { readonly problem: KeysUnavailable; readonly atMs: number } | undefined;
-  let loading: Promise<Result<JwtKeys, KeysUnavailable>> | undefined;
+  const outage = createOutageLog(log, { on: 'key set out of reach', off: 'key set back' });
   let soughtAtMs = Number.NEGATIVE_INFINITY; // the last fetch for an unknown key that succeeded
 
   const ageOf = (atMs: number) => clock.monotonicMs() - atMs;
 
   function refresh(): Awaitable<Result<JwtKeys, KeysUnavailable>> {
-    if (loading !== undefined) return loading;
-    if (failed !== undefined && ageOf(failed.atMs) < FAILURE_PAUSE_MS) return err(failed.problem);
-    loading = fetchInTime().finally(() => {
-      loading = undefined;
-    });
-    return loading;
+    const isIdle = fetching.underWay === undefined;
+    if (isIdle && failed !== undefined && ageOf(failed.atMs) < FAILURE_PAUSE_MS) return err(failed.problem);
+    return fetching.run();
   }
 
   /** A set is as old as its fetch. If the machine slept meanwhile, that may be too old at once. */
-  async function fetchInTime(): Promise<Result<JwtKeys, KeysUnavailable>> {
+  const fetching = singleFlight(async () => {
     for (;;) {
       const startedAtMs = clock.monotonicMs();
       const taken = take(await load(), startedAtMs);
       if (!taken.ok || ageOf(startedAtMs) < JWKS_TTL_MS) return taken;
     }
-  }
+  });
 
   function take(loaded: Result<JSONWebKeySet, KeysUnavailable>, fetchedAtMs: number): Result<JwtKeys, KeysUnavailable> {
     const usable = loaded.ok ? keysOf(loaded.value) : loaded;
     if (!usable.ok) {
-      if (failed === undefined) log.warn('key set out of reach', { reason: usable.error.reason });
+      outage.began(usable.error.reason);
       failed = { problem: usable.error, atMs: clock.monotonicMs() };
       return usable;
     }
-    if (failed !== undefined) log.info('key set back');
+    outage.ended();
     failed = undefined;
     const { json } = usable.value;
     const keys = json === held?.json ? held.keys : usable.value.keys; // an unchanged set keeps its verdicts

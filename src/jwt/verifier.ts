@@ -37,13 +37,13 @@ export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
   const checker = once(async () => (await import('./claims.ts')).createTokenCheck(options));
 
   function known(tokenHash: string): Verdict | undefined {
-    const verdict = verdicts.get(tokenHash);
-    if (verdict === undefined) return undefined;
-    const counts =
-      verdict.keys === verificationKeys.current() && // a verdict counts only for the keys it was reached with
-      clock.nowMs() < verdict.expiresAtMs &&
-      clock.monotonicMs() < verdict.untilMs;
-    if (counts) return verdict;
+    const cached = verdicts.get(tokenHash);
+    if (cached === undefined) return undefined;
+    const isValid =
+      cached.keys === verificationKeys.current() && // a verdict is valid only with the keys it was reached with
+      clock.nowMs() < cached.expiresAtMs &&
+      clock.monotonicMs() < cached.untilMs;
+    if (isValid) return cached;
     verdicts.delete(tokenHash);
     return undefined;
   }
@@ -61,8 +61,8 @@ export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
     if (!COMPACT_JWS.test(token)) return err({ code: 'invalid_token', reason: 'malformed' });
     if (token.length > TOKEN_CHARS_MAX) return err({ code: 'invalid_token', reason: 'too long' });
     const tokenHash = sha256(token, 'base64url');
-    const verdict = known(tokenHash);
-    return verdict !== undefined ? ok(verdict.user) : check(token, tokenHash);
+    const cached = known(tokenHash);
+    return cached !== undefined ? ok(cached.user) : check(token, tokenHash);
   };
 }
 

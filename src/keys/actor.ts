@@ -1,15 +1,6 @@
 // Who asks for something to be done with keys: the owner that the keys belong to, and the person.
 
-import type { Origin } from './origin.ts';
-
-/** Where a request comes from. */
-export interface Caller {
-  readonly requestId: string;
-  /** Costs a system call: ask late. */
-  clientAddress(): string;
-  /** Whose budget of unknown keys is used up; that of the address's network unless given. */
-  readonly lookupSource?: string | undefined;
-}
+import type { Caller, Origin } from './origin.ts';
 
 export interface Actor extends Caller {
   /** The owner. A team's members share one. */
@@ -23,8 +14,9 @@ export interface Actor extends Caller {
 }
 
 /** What the log says of an actor. */
-export const actorFields = ({ userId, actor, requestId }: Actor) => ({
+export const actorFields = ({ userId, actor, requestId, traceId }: Actor) => ({
   requestId,
+  traceId,
   userId,
   ...(actor !== userId && { actor }),
 });

@@ -1,5 +1,6 @@
 // What an operator does with anybody's keys: finds, revokes and imports them, blocks owners. The command `keys` and the
-// admin tools go through here. Everything that may touch many keys goes a batch at a time, so that nobody waits for it.
+// admin tools go through here. Everything that may touch many keys goes a batch at a time, so that other statements do
+// not wait for it.
 
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
@@ -31,7 +32,7 @@ export interface PlacedKey extends ListedKey {
   readonly blocked: boolean;
 }
 
-/** How a key is named by somebody who looks for it. */
+/** How a search names a key. */
 export type KeyName = { readonly id: string } | { readonly fingerprint: string } | { readonly keyHash: string }; // of any of its secrets
 
 export interface BlockedOwner {
@@ -73,7 +74,7 @@ export interface ImportedBatch {
   readonly known: number;
 }
 
-/** Counting goes no further: nobody acts differently on more. */
+/** Counting stops here: a larger figure would change no decision. */
 export const COUNTED_MAX = 100_000;
 
 /** Before all keys, and after all of them, as rows. */
@@ -119,7 +120,7 @@ export interface AdminKeysOptions {
   readonly store: AdminStore;
   readonly lastUsed: LastUsed;
   readonly originOf: OriginOf;
-  /** Makes a change known to this process before it is answered. */
+  /** Makes a change known to this process before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
@@ -129,14 +130,15 @@ export function createAdminKeys({ store, lastUsed, originOf, refresh, clock, log
   return {
     async page(owner, before) {
       const nowMs = clock.nowMs();
-      const page = await store.page({ owner }, nowMs, before, PAGE_KEYS);
-      if (!page.ok) return page;
-      const keys = page.value.map((key) => ({
+      const found = await store.page({ owner }, nowMs, before, PAGE_KEYS + 1); // one more, to see whether any follows
+      if (!found.ok) return found;
+      const page = found.value.slice(0, PAGE_KEYS);
+      const keys = page.map((key) => ({
         ...key,
         lastUsedAtMs: lastUsed.of(key),
         rotation: rotationAt(key, nowMs),
       }));
-      return ok({ keys, next: keys.length < PAGE_KEYS ? null : (page.value.at(-1)?.row ?? null) });
+      return ok({ keys, next: found.value.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null });
     },
 
     async revoke(actor, which) {

@@ -1,8 +1,11 @@
-// Encrypts a new key to a public key of whoever asked for it (JWK, RFC 7517), as a compact JWE (RFC 7516), so that
+// Encrypts a new key to a public key of the caller (JWK, RFC 7517), as a compact JWE (RFC 7516), so that
 // nobody who passes it on can read it. The ECDH-ES of RFC 7518 §4.6, with A256GCM.
 
-import { createPublicKey, diffieHellman, generateKeyPairSync } from 'node:crypto';
+import { createRequire } from 'node:module';
 import { isObject } from '../lib/text.ts';
+
+/** For `node:crypto`, which takes ms to load: with the first public key, which few servers ever see. */
+const load: (module: 'node:crypto') => typeof import('node:crypto') = createRequire(import.meta.url);
 
 /** What is needed of a JWK; other members are ignored (RFC 7517 §4). */
 export interface PublicJwk {
@@ -24,6 +27,7 @@ export const isSecretJwk = (jwk: unknown): boolean => isObject(jwk) && ('d' in j
  * (RFC 7748 §6.1), with which the secret would be known to everybody. Tried out, which takes 0.1 to 0.6 ms.
  */
 export function canEncryptTo(jwk: PublicJwk): boolean {
+  const { createPublicKey, diffieHellman, generateKeyPairSync } = load('node:crypto');
   try {
     const publicKey = createPublicKey({ key: bare(jwk), format: 'jwk' });
     const { privateKey } =

@@ -8,8 +8,10 @@
 // state, and everything is forgotten.
 
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
+import type { Cancel, Clock } from '../lib/runtime.ts';
+import { singleFlight } from '../lib/single-flight.ts';
 import type { Log } from '../log/log.ts';
+import { createOutageLog } from '../log/outage.ts';
 import type { StoreUnavailable } from '../problem.ts';
 import { FEED_PAGE_MAX, isLost, type KeyStore, type ReachedPosition, type StoreResult } from './record.ts';
 
@@ -22,7 +24,7 @@ const RETRIES_PER_LAG = 16;
  * to leave time for a second try over the network.
  */
 const QUERY_PART_OF_LAG = 0.9;
-/** With a long bound a question is given up sooner: nobody should have to wait for all of it. */
+/** With a long bound a query times out sooner: no caller should wait for all of it. */
 const QUERY_MS_MAX = 3000;
 /** Taken off the bound for the response's way to its caller: a success must not arrive after the bound. */
 const RESPONSE_MS = 25;
@@ -34,7 +36,7 @@ const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 export interface Feed {
   /** From the next poll on. */
   subscribe(listener: FeedListener): void;
-  /** True while memory may be trusted. Also tells the feed that somebody is verifying, `nowMs` being the time. */
+  /** True while memory may be trusted. Also tells the feed that keys are being verified, `nowMs` being the time. */
   current(nowMs?: number): boolean;
   /** When the last complete poll began: what memory says was right then. Monotonic. */
   readonly freshAsOfMs: number;
@@ -48,14 +50,14 @@ export interface Feed {
    */
   refresh(): Promise<void>;
   /**
-   * Does the store answer? It is asked unless it answered within the polls' interval, or gave none a moment ago. Does
+   * Does the store respond? It is asked unless it responded within the polls' interval, or gave none a moment ago. Does
    * not count as verifying.
    */
   probe(): Awaitable<boolean>;
   readonly position: ReachedPosition;
   /** How long a question to the store may take for its response to count. */
   readonly queryTimeoutMs: number;
-  /** True while nobody verifies, and nothing is polled. */
+  /** True while no key is verified, and nothing is polled. */
   readonly idle: boolean;
   /** Age of what is known, in milliseconds; null before the first poll and after a `refresh` that failed. */
   lagMs(): number | null;
@@ -69,7 +71,7 @@ export interface FeedOptions {
   readonly lagMaxMs: number;
 }
 
-/** Whoever remembers something that other processes may change. */
+/** Listener that caches what other processes may change. */
 export interface FeedListener {
   /** Of each: the record with this hash may be different now; or the block of an owner (`ownerIn` in record.ts). */
   onChanges(changed: readonly string[]): void;
@@ -79,17 +81,16 @@ export interface FeedListener {
 
 export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
   const listeners: FeedListener[] = [];
+  const outage = createOutageLog(log, { on: 'change feed out of reach', off: 'change feed back' });
   const queryTimeoutMs = Math.min(lagMaxMs * QUERY_PART_OF_LAG, QUERY_MS_MAX);
   const pollEveryMs = lagMaxMs / POLLS_PER_LAG;
   const retryAfterMs = lagMaxMs / RETRIES_PER_LAG;
   let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
   let freshAsOfMs = Number.NEGATIVE_INFINITY; // start of the last complete poll
   let lastUseMs = Number.NEGATIVE_INFINITY; // the last verification
-  let running: StoreResult<void> | undefined;
-  let probing: Promise<boolean> | undefined; // under way, or failed a moment ago
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let probeAgainAtMs = Number.NEGATIVE_INFINITY; // the last probe failed a moment ago
+  let cancelNext: Cancel | undefined;
   let stopped = false;
-  let failing = false;
 
   const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - RESPONSE_MS;
 
@@ -115,37 +116,30 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     return ok(undefined);
   }
 
-  function poll(): StoreResult<void> {
-    clearTimeout(timer);
-    running ??= pollOnce()
-      .then((result) => {
-        report(result);
-        return result;
-      })
-      .finally(() => {
-        running = undefined;
-        scheduleNext();
-      });
-    return running;
-  }
+  const polling = singleFlight(async () => {
+    try {
+      const result = await pollOnce();
+      if (result.ok) outage.ended();
+      else outage.began(result.error.reason);
+      return result;
+    } finally {
+      scheduleNext();
+    }
+  });
 
-  function report(result: Result<void, StoreUnavailable>): void {
-    if (!result.ok && !failing) log.warn('change feed out of reach', { reason: result.error.reason });
-    if (result.ok && failing) log.info('change feed back');
-    failing = !result.ok;
+  function poll(): StoreResult<void> {
+    cancelNext?.();
+    return polling.run();
   }
 
   const isIdle = () => clock.monotonicMs() - lastUseMs > IDLE_AFTER_MS;
 
   function scheduleNext(): void {
-    clearTimeout(timer);
+    cancelNext?.();
     if (stopped || isIdle()) return; // the next verification polls first
-    timer = setTimeout(
-      () => {
-        poll().catch((bug) => log.error('change feed broken', { error: bug })); // the next verification meets it too
-      },
-      failing ? retryAfterMs : pollEveryMs,
-    );
+    cancelNext = clock.after(outage.isOn ? retryAfterMs : pollEveryMs, () => {
+      poll().catch((bug) => log.error('change feed broken', { error: bug })); // the next verification meets it too
+    });
   }
 
   async function ensureFresh(): StoreResult<void> {
@@ -159,20 +153,15 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     return err({ code: 'store_unavailable', reason: 'the change feed answers slower than the revocation bound' });
   }
 
-  /** After a failure the response stays for a moment: whoever asks all the time must not load a store in trouble. */
+  /** After a failure the result is kept for a moment: frequent probes must not load a store in trouble. */
   async function probeOnce(): Promise<boolean> {
-    let answers = false;
+    let responds = false;
     try {
-      answers = (await poll()).ok;
+      responds = (await poll()).ok;
     } finally {
-      if (answers) probing = undefined;
-      else setTimeout(endProbe, retryAfterMs);
+      if (!responds) probeAgainAtMs = clock.monotonicMs() + retryAfterMs;
     }
-    return answers;
-  }
-
-  function endProbe(): void {
-    probing = undefined;
+    return responds;
   }
 
   return {
@@ -187,7 +176,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     isFresh: (atMs) => isFreshAt(clock.monotonicMs(), atMs),
     ensureFresh,
     async refresh() {
-      await running?.catch(() => {}); // it began before the change was made, and may have missed it
+      await polling.underWay?.catch(() => {}); // it began before the change was made, and may have missed it
       let seen = false;
       try {
         seen = (await poll()).ok;
@@ -196,9 +185,9 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
       }
     },
     probe() {
-      if (!failing && clock.monotonicMs() - freshAsOfMs <= pollEveryMs) return true;
-      probing ??= probeOnce();
-      return probing;
+      const nowMs = clock.monotonicMs();
+      if (!outage.isOn && nowMs - freshAsOfMs <= pollEveryMs) return true;
+      return nowMs >= probeAgainAtMs && probeOnce();
     },
     get position() {
       return position;
@@ -210,7 +199,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     lagMs: () => (freshAsOfMs === Number.NEGATIVE_INFINITY ? null : Math.round(clock.monotonicMs() - freshAsOfMs)),
     stop() {
       stopped = true;
-      clearTimeout(timer);
+      cancelNext?.();
     },
   };
 }

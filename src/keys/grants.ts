@@ -10,7 +10,7 @@ export interface KeyCeilings {
   readonly daysMax: number | null;
 }
 
-/** What somebody wants a key to have. */
+/** What a key is asked to have. */
 export interface Wish {
   readonly scopes: readonly string[];
   /** Days, fractions allowed. */

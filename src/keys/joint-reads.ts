@@ -1,5 +1,5 @@
 // Looks up many keys with one statement, in which a key costs a thirtieth of what it costs alone. Each bucket has
-// statements of its own, so that nobody waits for another bucket's keys.
+// statements of its own, so that no bucket waits for another's keys.
 
 import { sleep } from '../lib/timeout.ts';
 
@@ -12,38 +12,38 @@ const PLACES = 4 * KEYS_MAX;
 /** Keys that may wait in all, at some kilobytes each. */
 const WAITING_MAX = 10_000;
 
-export interface JointReads<Answer> {
+export interface JointReads<Found> {
   /** Null: more keys are waiting than can be served. */
-  read(bucket: string, keyHash: string): Promise<Answer | null>;
+  read(bucket: string, keyHash: string): Promise<Found | null>;
 }
 
-interface Waiter<Answer> {
+interface Waiter<Found> {
   readonly keyHash: string;
-  readonly resolve: (answer: Answer | null) => void;
+  readonly resolve: (found: Found | null) => void;
   readonly reject: (bug: unknown) => void;
 }
 
 /** The keys of a bucket's next look-up. */
-interface Batch<Answer> {
-  readonly waiters: Waiter<Answer>[];
+interface Batch<Found> {
+  readonly waiters: Waiter<Found>[];
   /** Those that found no place included. */
   came: number;
 }
 
-/** `readAll` resolves to a function from a key's hash to its response. */
-export function createJointReads<Answer>(
-  readAll: (keyHashes: readonly string[]) => Promise<(keyHash: string) => Answer>,
-): JointReads<Answer> {
-  const batches = new Map<string, Batch<Answer>>();
+/** `readAll` resolves to a function from a key's hash to what was found. */
+export function createJointReads<Found>(
+  readAll: (keyHashes: readonly string[]) => Promise<(keyHash: string) => Found>,
+): JointReads<Found> {
+  const batches = new Map<string, Batch<Found>>();
   let waiting = 0;
 
-  function startBatch(bucket: string): Batch<Answer> {
+  function startBatch(bucket: string): Batch<Found> {
     const batch = { waiters: [], came: 0 };
     batches.set(bucket, batch);
     return batch;
   }
 
-  function batchOf(bucket: string): Batch<Answer> {
+  function batchOf(bucket: string): Batch<Found> {
     const batch = batches.get(bucket);
     if (batch !== undefined) return batch;
     void serve(bucket); // reports what it throws to those who wait
@@ -51,7 +51,7 @@ export function createJointReads<Answer>(
   }
 
   /** When all places are taken, each who comes has the same chance of one, in whatever order (reservoir sampling). */
-  function place(batch: Batch<Answer>, waiter: Waiter<Answer>): void {
+  function place(batch: Batch<Found>, waiter: Waiter<Found>): void {
     batch.came += 1;
     if (batch.waiters.length < PLACES) {
       batch.waiters.push(waiter);
@@ -72,7 +72,7 @@ export function createJointReads<Answer>(
       startBatch(bucket);
       const statements = [];
       for (let from = 0; from < waiters.length; from += KEYS_MAX) {
-        statements.push(answer(waiters.slice(from, from + KEYS_MAX)));
+        statements.push(settle(waiters.slice(from, from + KEYS_MAX)));
       }
       await Promise.all(statements);
       waiting -= waiters.length;
@@ -80,10 +80,10 @@ export function createJointReads<Answer>(
     batches.delete(bucket);
   }
 
-  async function answer(waiters: readonly Waiter<Answer>[]): Promise<void> {
+  async function settle(waiters: readonly Waiter<Found>[]): Promise<void> {
     try {
-      const answerOf = await readAll(waiters.map(({ keyHash }) => keyHash));
-      for (const { keyHash, resolve } of waiters) resolve(answerOf(keyHash));
+      const find = await readAll(waiters.map(({ keyHash }) => keyHash));
+      for (const { keyHash, resolve } of waiters) resolve(find(keyHash));
     } catch (bug) {
       for (const { reject } of waiters) reject(bug);
     }

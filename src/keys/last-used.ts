@@ -1,5 +1,7 @@
 // When each key was last used: exact in memory at once, stored a few seconds later, never with a write per call.
 
+import type { Cancel, Clock } from '../lib/runtime.ts';
+import { singleFlight } from '../lib/single-flight.ts';
 import { sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
 import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
@@ -7,7 +9,7 @@ import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;
 /**
- * A flush is written in slices, spread over this time: whoever asks the store meanwhile waits for one slice at most.
+ * A flush is written in slices, spread over this time: a query meanwhile waits for one slice at most.
  */
 const SPREAD_MS = 1000;
 /** The longest pause between two slices: a few slices need not be spread over all of that time. */
@@ -44,22 +46,21 @@ export interface LastUsed {
 /** By id. */
 type Uses = Map<string, TrackedKey>;
 
-export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): LastUsed {
+export function createLastUsed({ store, clock, log }: { store: KeyStore; clock: Clock; log: Log }): LastUsed {
   let pending: Uses = new Map();
   /** Taken from `pending`, and not known to be written yet. */
   let flushing: Uses = new Map();
-  /** Written by the last flush: a list that was read before that, and is answered after it, lacks them. */
+  /** Written by the last flush: a list that was read before that, and is returned after it, lacks them. */
   let written: Uses = new Map();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let flushRun: Promise<void> | undefined;
+  let cancelFlush: Cancel | undefined;
   let nextGeneration = 1;
   let dropped = 0;
   let stopping = false;
 
   const schedule = () => {
-    timer ??= setTimeout(() => {
+    cancelFlush ??= clock.after(FLUSH_AFTER_MS, () => {
       flush().catch((bug) => log.error('last uses not written', { error: bug }));
-    }, FLUSH_AFTER_MS);
+    });
   };
 
   function note(key: TrackedKey, usedAtMs: number): void {
@@ -86,14 +87,16 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
   }
 
   function flush(): Promise<void> {
-    clearTimeout(timer);
-    timer = undefined;
-    flushRun ??= writeAll().finally(() => {
-      flushRun = undefined;
-      if (pending.size > 0) schedule();
-    });
-    return flushRun;
+    cancelFlush?.();
+    cancelFlush = undefined;
+    return writing.run();
   }
+
+  const writing = singleFlight(() =>
+    writeAll().finally(() => {
+      if (pending.size > 0) schedule();
+    }),
+  );
 
   async function writeAll(): Promise<void> {
     if (dropped > 0) {
@@ -135,9 +138,9 @@ export function createLastUsed({ store, log }: { store: KeyStore; log: Log }): L
     async stop() {
       stopping = true;
       // The first call may join a flush that began before the last uses were noted.
-      const written = flush().then(() => (pending.size > 0 ? flush() : undefined));
-      await withTimeout(written, STOP_MS_MAX, undefined);
-      clearTimeout(timer);
+      const lastFlush = flush().then(() => (pending.size > 0 ? flush() : undefined));
+      await withTimeout(lastFlush, STOP_MS_MAX, undefined);
+      cancelFlush?.();
     },
   };
 }

@@ -4,6 +4,8 @@
 // user stands once at most, which makes them a round robin of users, however many lists each of them asks for. Nearly
 // all lists end with their first page; long ones have places of their own, for which the others need not wait.
 
+import type { Clock } from '../lib/runtime.ts';
+
 /** First pages read at the same time, each of 175 KB if all its keys have the largest scopes. */
 const FIRST_PAGES_AT_ONCE = 6;
 /** Long lists read at the same time, each a page of 200 KB, or 50 keys (store/key-store.ts). */
@@ -18,7 +20,7 @@ const WAITING_MAX = 1000;
 /** The turn of one list. */
 export interface ListTurn {
   /** Asks to read more than the first page, from the beginning. False when there was no turn for that in time. */
-  goOn(): Promise<boolean>;
+  mayContinue(): Promise<boolean>;
   /** Everything has been read. */
   built(): void;
   /** The response has left, or there is none: once the list is built as well, the user's next one may begin. */
@@ -51,7 +53,7 @@ interface Lane {
   readonly line: Settle[];
 }
 
-export function createListGate(): ListGate {
+export function createListGate(clock: Clock): ListGate {
   const lanes = new Map<string, Lane>(); // of users with a list
   const firstPages: Places = { free: FIRST_PAGES_AT_ONCE, line: [] };
   const longLists: Places = { free: LONG_AT_ONCE, line: [] };
@@ -66,12 +68,12 @@ export function createListGate(): ListGate {
     }
     waiting += 1;
     return new Promise((resolve) => {
-      const timer = setTimeout(() => {
+      const cancel = clock.after(WAIT_MS_MAX, () => {
         line.splice(line.indexOf(settle), 1);
         settle(false);
-      }, WAIT_MS_MAX);
+      });
       const settle: Settle = (admitted) => {
-        clearTimeout(timer);
+        cancel();
         waiting -= 1;
         resolve(admitted);
       };
@@ -130,7 +132,7 @@ export function createListGate(): ListGate {
       let isBuilt = false;
       let hasLeft = false;
       return {
-        async goOn() {
+        async mayContinue() {
           reading = null;
           leave(firstPages);
           if (!(await take(longLists))) return false;

@@ -38,13 +38,21 @@ const WAIT_MS_MAX = 100;
 /** How the store may be asked for a key, if at all. */
 export type Admission = 'alone' | 'together' | 'refused';
 
-/** A source that is no address: a key that asks about others (Call.lookupSource). */
+/** A source that is not an address: a key that asks about others (Call.lookupSource). */
 const KEY_SOURCE = /^key (.+)$/;
 
+/** Who asks for keys that may be unknown. */
+export interface Asker {
+  /** Whose budget is used up. */
+  readonly source: string;
+  readonly requestId: string;
+}
+
 /** The refusal of a source that has used up its budget, and the line that names it. */
-export function tooManyUnknown(log: Log, source: string, retryAfterS: number): Result<never, Problem> {
+export function tooManyUnknown(log: Log, { source, requestId }: Asker, retryAfterS: number): Result<never, Problem> {
   const keyId = KEY_SOURCE.exec(source)?.[1];
-  log.warnThrottled('Too many unknown keys', source, keyId === undefined ? { address: source } : { keyId });
+  const named = keyId === undefined ? { address: source } : { keyId };
+  log.warnThrottled('Too many unknown keys', source, { requestId, ...named });
   return err({ code: 'rate_limited', retryAfterS });
 }
 

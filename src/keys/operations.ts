@@ -1,5 +1,6 @@
 // What an owner does with keys: create, list, rotate, revoke, delete, and change name or scopes. Every change is logged.
 
+import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
@@ -16,8 +17,6 @@ import { type Rotation, rotationAt, rotationRefusal } from './rotation.ts';
 
 /** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;
-const MS_PER_HOUR = 60 * 60 * 1000;
-const MS_PER_DAY = 24 * MS_PER_HOUR;
 
 /** A rotation that others overtake is tried this often in all. */
 const ROTATE_TRIES = 3;
@@ -77,7 +76,7 @@ export interface Keys {
 export interface KeysOptions {
   readonly store: KeyStore;
   readonly lastUsed: LastUsed;
-  /** Makes a mutation known to this process before it is answered. */
+  /** Makes a mutation known to this process before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly random: RandomBytes;
@@ -92,11 +91,11 @@ export interface KeysOptions {
 export function createKeys(options: KeysOptions): Keys {
   const { store, lastUsed, refresh, clock, random, sha256, log, originOf, keyPrefix, production, ceilings } = options;
   const creations = createCreationBudget(clock, log);
-  const lists = createListGate();
+  const lists = createListGate(clock);
 
   /** Logs why the store gave no response: the caller is told only that it gave none. */
-  function logged<T>(stored: Result<T, StoreUnavailable>, requestId: string): Result<T, StoreUnavailable> {
-    if (!stored.ok) log.warn('key store out of reach', { requestId, reason: stored.error.reason });
+  function logged<T>(stored: Result<T, StoreUnavailable>, { requestId, traceId }: Actor): Result<T, StoreUnavailable> {
+    if (!stored.ok) log.warn('key store out of reach', { requestId, traceId, reason: stored.error.reason });
     return stored;
   }
 
@@ -121,7 +120,7 @@ export function createKeys(options: KeysOptions): Keys {
       log.info(event, { ...actorFields(actor), changed: false });
       return ok(undefined);
     }
-    const changed = logged(await change(originBy(actor)), actor.requestId);
+    const changed = logged(await change(originBy(actor)), actor);
     if (!changed.ok) return changed;
     await refresh();
     const { value } = changed;
@@ -150,7 +149,7 @@ export function createKeys(options: KeysOptions): Keys {
         second: null,
         rotations: 0,
       };
-      const inserted = logged(await store.insert(record, KEYS_PER_USER_MAX, originBy(actor)), actor.requestId);
+      const inserted = logged(await store.insert(record, KEYS_PER_USER_MAX, originBy(actor)), actor);
       if (!inserted.ok) return inserted;
       if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
       const fingerprint = fingerprintOf(record.keyHash);
@@ -170,7 +169,7 @@ export function createKeys(options: KeysOptions): Keys {
           lastUsedAtMs: lastUsed.of(record),
           rotation: rotationAt(record, nowMs),
         });
-        const listed = logged(await store.listByUser(userId, turn.goOn, (page) => take(page.map(own))), requestId);
+        const listed = logged(await store.listByUser(userId, turn.mayContinue, (page) => take(page.map(own))), actor);
         if (!listed.ok) return listed;
         return listed.value ? ok(undefined) : err({ code: 'overloaded' });
       } finally {
@@ -188,7 +187,7 @@ export function createKeys(options: KeysOptions): Keys {
       if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
       const overlapMs = overlapHours * MS_PER_HOUR;
       for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
-        const found = logged(await store.findOwn(actor.userId, keyId), actor.requestId);
+        const found = logged(await store.findOwn(actor.userId, keyId), actor);
         if (!found.ok) return found;
         const record = found.value;
         if (record === null) return err({ code: 'key_not_found' });
@@ -202,12 +201,9 @@ export function createKeys(options: KeysOptions): Keys {
         if (!taken.ok) return taken;
         const key = mintKey(keyPrefix, production, random);
         const hash = hashKey(sha256, key);
-        const rotated = logged(
-          await store.rotate(record, { hash, overlapMs }, nowMs, originBy(actor)),
-          actor.requestId,
-        );
+        const rotated = logged(await store.rotate(record, { hash, overlapMs }, nowMs, originBy(actor)), actor);
         if (!rotated.ok) return rotated;
-        if (!rotated.value) continue; // somebody else has changed it meanwhile
+        if (!rotated.value) continue; // another caller has changed it meanwhile
         await refresh();
         const fingerprint = fingerprintOf(overlapMs > 0 ? record.keyHash : hash);
         log.info('API key rotated', { ...actorFields(actor), keyId, fingerprint });

@@ -1,6 +1,15 @@
-// Who makes a change of a key, and how: what its event says.
+// Who makes a change of a key, and how: what its event says; and where a request comes from.
 
-import type { Caller } from './actor.ts';
+/** Where a request comes from. */
+export interface Caller {
+  readonly requestId: string;
+  /** Of the trace that the request belongs to, if its caller keeps one. */
+  readonly traceId?: string | undefined;
+  /** Costs a system call: ask late. */
+  clientAddress(): string;
+  /** Whose budget of unknown keys is used up; that of the address's network unless given. */
+  readonly lookupSource?: string | undefined;
+}
 
 export interface Origin {
   readonly how: 'tool' | 'possession' | 'use' | 'command' | 'import';

@@ -1,4 +1,4 @@
-// Ends leaked secrets for whoever has them: possession is proof enough, because less harm can be done with this than
+// Ends leaked secrets for anyone who has them: possession is proof enough, because less harm can be done with this than
 // with the secret itself. The secret in force ends its key; the next or the previous one of a rotation ends only itself.
 
 import { networkOf } from '../lib/ip.ts';
@@ -6,11 +6,10 @@ import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
-import type { Caller } from './actor.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
-import type { OriginOf } from './origin.ts';
+import type { Caller, OriginOf } from './origin.ts';
 import { type Found, fingerprintOf, type KeyStore, type PresentedKey } from './record.ts';
 
 export interface PossessionOptions {
@@ -44,14 +43,15 @@ export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
   /** Those of the keys that can be ended. Beyond the budget, those that come back as they were told are looked up too. */
   async function find(hashes: readonly string[], caller: Caller): Promise<Result<readonly PresentedKey[], Problem>> {
     const source = networkOf(caller.clientAddress());
+    const asker = { source, requestId: caller.requestId };
     const waitS = lookups.takeAll(source, hashes.length);
-    if (waitS > 0 && !lookups.cameBack(hashes)) return tooManyUnknown(log, source, waitS);
+    if (waitS > 0 && !lookups.cameBack(hashes)) return tooManyUnknown(log, asker, waitS);
     const known: PresentedKey[] = [];
     for (const found of await Promise.all(hashes.map((hash) => joint.read(source, hash)))) {
       if (!found?.ok) {
         if (waitS === 0) lookups.refund(source, hashes.length);
         else for (const hash of hashes) lookups.refuse(hash);
-        return found === null ? tooManyUnknown(log, source, 1) : unavailable(found.error, caller);
+        return found === null ? tooManyUnknown(log, asker, 1) : unavailable(found.error, caller);
       }
       const { record } = found.value;
       if (record !== null && canEnd(record, clock.nowMs())) known.push(record);

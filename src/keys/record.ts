@@ -4,16 +4,22 @@ import type { Awaitable, Result } from '../lib/result.ts';
 import type { KeyRefusal, StoreUnavailable } from '../problem.ts';
 import type { EventQuery, KeyEvent } from './events.ts';
 import type { Origin } from './origin.ts';
-import type { NextSecret } from './rotation.ts';
 
 /** The second secret of a key that is being rotated. */
 export type SecondSecret = {
   /** As `keyHash`. */
   readonly hash: string;
 } & (
-  | { readonly is: 'next'; readonly endsAtMs: null } // nobody has used it yet; its first use puts it in force
+  | { readonly is: 'next'; readonly endsAtMs: null } // not used yet; its first use puts it in force
   | { readonly is: 'previous'; readonly endsAtMs: number } // accepted up to and including this millisecond
 );
+
+/** The new secret of a key, by its hash. */
+export interface NextSecret {
+  readonly hash: string;
+  /** How long the secret in force goes on after the first use of this one; 0: it ends now, and any other too. */
+  readonly overlapMs: number;
+}
 
 export interface ApiKeyRecord {
   /** 32 lowercase hex characters. */
@@ -82,7 +88,7 @@ export interface FeedPage {
 }
 
 /**
- * True when the page, asked for at `reached`, shows that the last change seen is gone although nobody pruned it: the
+ * True when the page, asked for at `reached`, shows that the last change seen is gone although it was not pruned: the
  * database was replaced, or put back to an earlier state. Other changes may have come since, so its numbers prove
  * nothing.
  */
@@ -115,11 +121,11 @@ export interface KeyStore {
   insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): StoreResult<'created' | 'limit_reached'>;
   /**
    * Newest first; of equal age, the one inserted later first. They are handed to `take` page by page. If they are more
-   * than a page, it asks `goOn` before it reads any further. False if either said no.
+   * than a page, it asks `mayContinue` before it reads any further. False if either said no.
    */
   listByUser(
     userId: string,
-    goOn: () => Promise<boolean>,
+    mayContinue: () => Promise<boolean>,
     take: (page: readonly ListedKey[]) => boolean,
   ): StoreResult<boolean>;
   /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
@@ -144,7 +150,7 @@ export interface KeyStore {
   rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): StoreResult<boolean>;
   /**
    * Puts a next secret in force; the one that was becomes the previous one, whose end counts from `usedAtMs`. Null:
-   * another process has done so, or it is no next secret any more.
+   * another process has done so, or it is not the next secret any more.
    */
   promote(key: PresentedKey, usedAtMs: number, origin: Origin): StoreResult<Changed | null>;
   /**
@@ -181,7 +187,7 @@ const OWNER = 'owner:';
 export const ownerIn = (changed: string): string | null =>
   changed.startsWith(OWNER) ? changed.slice(OWNER.length) : null;
 
-/** Hexadecimal digits of a hash that a record is known by, to whoever has the key. */
+/** Hexadecimal digits of a hash by which a holder of the key can find its record. */
 const FINGERPRINT_CHARS = 12;
 
 /** 48 bits of the hash of a secret: they tell keys apart, and reveal nothing. */

@@ -1,7 +1,7 @@
 // When keys were refused, for about the last million: a set-associative table of fixed size, 12 MB. A flood in MCP
 // batches brings more than 100,000 keys a second, and as entries of a Map they would take some 300 bytes each.
 
-/** The first bits of a key's hash choose its set, so nobody can push out a key whose hash he doesn't know. */
+/** The first bits of a key's hash choose its set, so a key can be pushed out only by one who knows its hash. */
 const SETS = 2 ** 17;
 /** Entries of a set; the oldest makes room. Of 300,000 keys a second, 1 in 300 is forgotten within a second. */
 const WAYS = 8;

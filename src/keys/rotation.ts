@@ -6,13 +6,6 @@
 import type { Problem } from '../problem.ts';
 import { type ApiKeyRecord, fingerprintOf, type SecondSecret } from './record.ts';
 
-/** The new secret of a key, by its hash. */
-export interface NextSecret {
-  readonly hash: string;
-  /** How long the secret in force goes on after the first use of this one; 0: it ends now, and any other too. */
-  readonly overlapMs: number;
-}
-
 /** A rotation under way. */
 export interface Rotation {
   /** `until_first_use` of the new secret, or `overlapping`, while the previous one runs out. */

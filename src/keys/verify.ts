@@ -6,13 +6,12 @@ import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
-import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
-import { type Admission, type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
-import type { OriginOf } from './origin.ts';
+import { type Admission, type Asker, type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
+import type { Caller, OriginOf } from './origin.ts';
 import { type Found, fingerprintOf, type KeyStore, ownerIn, type PresentedKey, refusalAt } from './record.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
@@ -77,7 +76,7 @@ interface Asked {
   readonly freshAsOfMs: number;
 }
 
-/** Somebody has changed the record by hand meanwhile. */
+/** The record was changed by hand meanwhile. */
 const FIRST_USE_UNKNOWN: Verified = {
   ok: false,
   error: { code: 'store_unavailable', reason: 'the first use of a secret could not be noted' },
@@ -178,7 +177,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
       if (!evaluated.ok) rememberRefusal(keyHash, cached); // it has expired
       return evaluated;
     }
-    // A key that was good a moment ago is read again at nobody's expense.
+    // A key that was good a moment ago is read again without taking from a budget.
     const found = cached === undefined ? lookUp(keyHash, caller) : shared(keyHash, () => readRecord(keyHash));
     return chain(found, evaluateFound, { token, keyHash, caller, isUse, freshAsOfMs });
   }
@@ -208,8 +207,14 @@ export function createVerifier(options: VerifierOptions): Verifier {
     if (!found.ok) return found;
     const { id: keyId, userId } = key.record;
     if (promoted.value) {
-      const { requestId } = caller;
-      log.info('API key rotation completed', { requestId, keyId, userId, fingerprint: fingerprintOf(keyHash) });
+      const { requestId, traceId } = caller;
+      log.info('API key rotation completed', {
+        requestId,
+        traceId,
+        keyId,
+        userId,
+        fingerprint: fingerprintOf(keyHash),
+      });
     }
     return ok(keep(keyHash, found.value(keyHash)));
   }
@@ -234,7 +239,11 @@ export function createVerifier(options: VerifierOptions): Verifier {
       negativeCache.delete(keyHash);
     }
     return (
-      pendingReads.get(keyHash) ?? readWithinBudget(keyHash, caller.lookupSource ?? networkOf(caller.clientAddress()))
+      pendingReads.get(keyHash) ??
+      readWithinBudget(keyHash, {
+        source: caller.lookupSource ?? networkOf(caller.clientAddress()),
+        requestId: caller.requestId,
+      })
     );
   }
 
@@ -247,18 +256,16 @@ export function createVerifier(options: VerifierOptions): Verifier {
     negativeCache.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_TTL_MS });
   }
 
-  const readWithinBudget = (keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> =>
-    chain(budget.admit(network, keyHash), (admission) => readAdmitted(admission, keyHash, network));
+  const readWithinBudget = (keyHash: string, asker: Asker): Awaitable<Result<FoundKey, Problem>> =>
+    chain(budget.admit(asker.source, keyHash), (admission) => readAdmitted(admission, keyHash, asker));
 
-  function readAdmitted(admission: Admission, keyHash: string, network: string): Awaitable<Result<FoundKey, Problem>> {
-    if (admission === 'refused') return tooManyUnknown(log, network, 1);
-    if (admission === 'alone' && pendingReads.has(keyHash)) budget.refund(network);
-    return shared(keyHash, () =>
-      admission === 'alone' ? readAlone(keyHash, network) : readTogether(keyHash, network),
-    );
+  function readAdmitted(admission: Admission, keyHash: string, asker: Asker): Awaitable<Result<FoundKey, Problem>> {
+    if (admission === 'refused') return tooManyUnknown(log, asker, 1);
+    if (admission === 'alone' && pendingReads.has(keyHash)) budget.refund(asker.source);
+    return shared(keyHash, () => (admission === 'alone' ? readAlone(keyHash, asker) : readTogether(keyHash, asker)));
   }
 
-  /** Concurrent look-ups of one hash share one read, and are answered in the order they came. */
+  /** Concurrent look-ups of one hash share one read, and get its result in the order they came. */
   function shared(
     keyHash: string,
     start: () => Promise<Result<FoundKey, Problem>>,
@@ -278,9 +285,9 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return found.ok ? ok(keep(keyHash, found.value)) : found;
   }
 
-  async function readAlone(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
+  async function readAlone(keyHash: string, { source }: Asker): Promise<Result<FoundKey, Problem>> {
     const key = await readRecord(keyHash);
-    if (!key.ok || isUsable(key.value)) budget.refund(network);
+    if (!key.ok || isUsable(key.value)) budget.refund(source);
     return key;
   }
 
@@ -290,10 +297,10 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return (keyHash): Result<FoundKey, Problem> => (found.ok ? ok(keep(keyHash, found.value(keyHash))) : found);
   });
 
-  async function readTogether(keyHash: string, network: string): Promise<Result<FoundKey, Problem>> {
-    const key = await joint.read(network, keyHash);
+  async function readTogether(keyHash: string, asker: Asker): Promise<Result<FoundKey, Problem>> {
+    const key = await joint.read(asker.source, keyHash);
     if (key === null || !key.ok) budget.refuse(keyHash);
-    return key ?? tooManyUnknown(log, network, 1);
+    return key ?? tooManyUnknown(log, asker, 1);
   }
 
   function keep(keyHash: string, { record, position }: Found): FoundKey {

@@ -1,10 +1,13 @@
 // Spans of time as people write them: `30s`, `5m`, `1h`, `7d`.
 
+export const MS_PER_HOUR = 60 * 60 * 1000;
+export const MS_PER_DAY = 24 * MS_PER_HOUR;
+
 const UNITS_MS = new Map([
   ['s', 1000],
   ['m', 60_000],
-  ['h', 3_600_000],
-  ['d', 86_400_000],
+  ['h', MS_PER_HOUR],
+  ['d', MS_PER_DAY],
 ]);
 
 /** As people write it, in the largest unit that it is a whole number of: `90s`, `1h`. */

@@ -1,5 +1,5 @@
 // Counts what is under way, so that a stop can wait for it: requests, and tool calls that outlive their request's
-// answer.
+// response.
 
 export interface InFlight {
   enter(): void;

@@ -5,8 +5,6 @@ import { closeSync, mkdirSync, openSync } from 'node:fs';
 /** For its owner alone, because the database says who holds which keys. An existing folder is left as it is. */
 export const makeOwn = (folder: string) => mkdirSync(folder, { recursive: true, mode: 0o700 });
 
-export const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
-
 /**
  * Makes an empty file that its owner alone can read. One that exists, or a link, is left as it is, and never opened:
  * closing it would release the locks that this process holds on it (POSIX). Throws when it can't be made.

@@ -1,11 +1,16 @@
-// Time and randomness, injected so that tests can move and fix them; and SHA-256, which each runtime provides.
+// Time, timers and randomness, injected so that tests can move and fix them; and SHA-256, which each runtime provides.
 
 export interface Clock {
   /** Milliseconds since the Unix epoch, for times that are stored and shown. May step. */
   nowMs(): number;
   /** Milliseconds since some fixed start, for deadlines, windows and ages. Never steps back. May stand still in sleep. */
   monotonicMs(): number;
+  /** Runs `run` once, `ms` from now. Stands still while the machine sleeps. */
+  after(ms: number, run: () => void): Cancel;
 }
+
+/** Takes back what was to run. May be called at any time, and again. */
+export type Cancel = () => void;
 
 /** `count` bytes from a CSPRNG. */
 export type RandomBytes = (count: number) => Uint8Array;
@@ -13,7 +18,14 @@ export type RandomBytes = (count: number) => Uint8Array;
 /** SHA-256 (FIPS 180-4) of a text's UTF-8 bytes. Bun's own loads and runs faster than node:crypto's. */
 export type Sha256 = (text: string, encoding: 'hex' | 'base64url') => string;
 
-export const systemClock: Clock = { nowMs: () => Date.now(), monotonicMs: () => performance.now() };
+export const systemClock: Clock = {
+  nowMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  after(ms, run) {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
 
 export const systemRandom: RandomBytes = (count) => crypto.getRandomValues(new Uint8Array(count));
 
@@ -42,6 +54,7 @@ export function countingSleep(clock: Clock): Clock {
 
   return {
     nowMs: clock.nowMs,
+    after: clock.after,
     monotonicMs() {
       const awakeMs = clock.monotonicMs();
       const nowLeadMs = clock.nowMs() - awakeMs;

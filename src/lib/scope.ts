@@ -10,5 +10,5 @@ export const isScope = (text: string): boolean => SCOPE.test(text);
 /** The parts of a list with spaces between. They need not be scopes. */
 export const splitScopes = (list: string): readonly string[] => list.split(' ').filter((part) => part !== '');
 
-/** As a list with spaces between. What is no scope is left out: with a space in it, it would read as two. */
+/** As a list with spaces between. What is not a scope is left out: with a space in it, it would read as two. */
 export const joinScopes = (scopes: readonly string[]): string => scopes.filter(isScope).join(' ');

@@ -1,4 +1,4 @@
-// A counting semaphore: first come, first served, and nobody waits for ever.
+// A counting semaphore: first come, first served, and no wait is endless.
 
 export interface Semaphore {
   /** True with a permit, which `release` gives back; false when none was free in time. */

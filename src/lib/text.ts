@@ -1,4 +1,4 @@
-// Text and JSON values: what may be stored, and what is an object.
+// Text and JSON values: what may be stored, what an error says, and what is an object.
 
 // C0, DEL and C1 controls: the file driver cuts a string at NUL, and none of them belongs in a name.
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
@@ -16,6 +16,14 @@ export function hasLength(text: string, min: number, max: number): boolean {
   for (const _ of text) count += 1;
   return count >= min && count <= max;
 }
+
+const NOTHING_TO_ESCAPE = /^[\w.:@|/-]*$/;
+
+/** As JSON. Ids seldom hold anything to escape, and then this takes a fraction of the general encoder's time. */
+export const quoted = (id: string): string => (NOTHING_TO_ESCAPE.test(id) ? `"${id}"` : JSON.stringify(id));
+
+/** What a thrown value says: an Error its message. */
+export const reasonOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 

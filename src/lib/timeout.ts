@@ -1,6 +1,9 @@
-// Waits: for some time, or for a promise that may not settle in time.
+// Waits: for some time, or for a promise that may not settle in time. Real time, unless a clock is given: what waits for
+// sockets, disks or threads must not wait for a clock that a test moves.
 
-export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+import { type Cancel, type Clock, systemClock } from './runtime.ts';
+
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => void systemClock.after(ms, resolve));
 
 /** What `promise` resolves to, or `fallback` when that takes longer than `ms`. */
 export async function withTimeout<T, Fallback>(
@@ -8,13 +11,23 @@ export async function withTimeout<T, Fallback>(
   ms: number,
   fallback: Fallback,
 ): Promise<T | Fallback> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let cancel: Cancel | undefined;
   const timeout = new Promise<Fallback>((resolve) => {
-    timer = setTimeout(resolve, ms, fallback);
+    cancel = systemClock.after(ms, () => resolve(fallback));
   });
   try {
     return await Promise.race([promise, timeout]);
   } finally {
-    clearTimeout(timer);
+    cancel?.();
   }
+}
+
+/** Runs `run` again and again, `ms` after each start. */
+export function every(clock: Clock, ms: number, run: () => void): Cancel {
+  let cancel = clock.after(ms, next);
+  function next(): void {
+    cancel = clock.after(ms, next);
+    run();
+  }
+  return () => cancel();
 }

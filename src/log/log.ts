@@ -1,17 +1,22 @@
 // The log: one JSON object per line, buffered and redacted. The caller's `write` says where the lines go.
 
 import type { Clock } from '../lib/runtime.ts';
-import { redactHashes, redactKeys } from './redact.ts';
+import { hasHash, redactHashes, redactKeys } from './redact.ts';
 import { createThrottle } from './throttle.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
-/** What a line says beside its event. An Error as `error` is shown with its stack. */
+/** What a line says beside its event. As `error` it takes whatever was thrown; an Error is shown with its stack. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 export interface Log {
   debug(event: string, fields?: LogFields): void;
   info(event: string, fields?: LogFields): void;
+  /**
+   * As `info`, of an event with nothing to escape, and with the fields as JSON text without braces: for the line of
+   * nearly every call, for which the general encoder would take 0.4 µs more.
+   */
+  infoEncoded(event: string, members: string): void;
   warn(event: string, fields?: LogFields): void;
   error(event: string, fields?: LogFields): void;
   /**
@@ -19,8 +24,6 @@ export interface Log {
    * those left out since the last.
    */
   warnThrottled(event: string, bucket: string, fields: LogFields): void;
-  /** True when lines of this level are written; spares callers the work of making fields nobody sees. */
-  enabled(level: LogLevel): boolean;
   /** Hands everything buffered to `write` and resolves when it was taken. */
   flush(): Promise<void>;
 }
@@ -71,8 +74,16 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     return writing;
   }
 
-  function line(level: LogLevel, event: string, fields?: LogFields): void {
+  function line(level: LogLevel, event: string, fields: LogFields = {}): void {
     if (!enabled(level)) return;
+    // On info lines a bare hash stays: there it can only be a user id, and the user ids of some issuers look like that.
+    const isRedacted = level === 'warn' || level === 'error';
+    const json = encoded(fields);
+    const members = isRedacted && hasHash(json) ? encoded(fields, withoutHashes) : json;
+    append(level, JSON.stringify(event), members.slice(1, -1));
+  }
+
+  function append(level: LogLevel, eventJson: string, members: string): void {
     // Adds characters to bytes, which is close enough: few characters gather before they are handed over.
     if (lines.length + pendingBytes > BUFFER_BYTES_MAX) {
       dropped += 1;
@@ -83,10 +94,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       stampMs = nowMs;
       stamp = new Date(nowMs).toISOString();
     }
-    const json = JSON.stringify({ time: stamp, level, event, ...shown(fields) });
-    // On info lines a bare hash stays: there it can only be a user id, and the user ids of some issuers look like that.
-    const text = level === 'warn' || level === 'error' ? redactHashes(json) : json;
-    lines += `${text}\n`;
+    lines += `{"time":"${stamp}","level":"${level}","event":${eventJson}${members === '' ? '' : ','}${members}}\n`;
     if (lines.length >= FLUSH_AT_CHARS) void send();
     else timer ??= setTimeout(send, FLUSH_AFTER_MS);
   }
@@ -94,17 +102,40 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   return {
     debug: (event, fields) => line('debug', event, fields),
     info: (event, fields) => line('info', event, fields),
+    infoEncoded(event, members) {
+      if (enabled('info')) append('info', `"${event}"`, members);
+    },
     warn: (event, fields) => line('warn', event, fields),
     error: (event, fields) => line('error', event, fields),
     warnThrottled(event, bucket, fields) {
       const suppressed = throttle(`${event} ${bucket}`);
       if (suppressed !== null) line('warn', event, { ...fields, suppressed });
     },
-    enabled,
     flush: send,
   };
 }
 
+/** Before a text is encoded: the letter of an escape (`\n`, `\b`) would look like a part of the hash after it. */
+const withoutHashes = (_name: string, value: unknown) => (typeof value === 'string' ? redactHashes(value) : value);
+
+/** JSON text, whatever a tool has thrown or put into its caller's identity: the log itself never throws. */
+function encoded(fields: LogFields, replacer?: typeof withoutHashes): string {
+  try {
+    const shown = fields.error instanceof Error ? { ...fields, error: textOf(fields.error) } : fields;
+    return JSON.stringify(shown, replacer);
+  } catch {
+    const shown = Object.entries(fields).map(([name, value]) => [name, withJsonForm(value)]);
+    return JSON.stringify(Object.fromEntries(shown), replacer);
+  }
+}
+
 /** JSON prints an Error as {}. */
-const shown = (fields: LogFields | undefined): LogFields | undefined =>
-  fields?.error instanceof Error ? { ...fields, error: fields.error.stack ?? String(fields.error) } : fields;
+const textOf = (error: Error) => String(error.stack ?? error);
+
+function withJsonForm(value: unknown): unknown {
+  try {
+    return value instanceof Error ? textOf(value) : JSON.parse(JSON.stringify(value) ?? 'null');
+  } catch {
+    return `${typeof value} without a JSON form`;
+  }
+}

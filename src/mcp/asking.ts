@@ -1,9 +1,9 @@
 // Asks a client of 2026-07-28: which requests it can take, the responses that it sent, and the result that asks for more.
 
-import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
+import { err, ok, type Result } from '../lib/result.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
-import type { Asking, InputRequired, Subject } from '../tools/core/ask.ts';
+import type { Asking, InputRequired } from '../tools/core/ask.ts';
 import type { InputRequest } from '../tools/core/questions.ts';
 import type { Params } from './message.ts';
 import type { RequestStates } from './request-state.ts';
@@ -56,20 +56,16 @@ class ClientAsking implements Asking {
     this.#kept = { ...this.#kept, [name]: response };
   }
 
-  resume(subject: Subject): Awaitable<Problem | undefined> {
-    return this.state === undefined ? undefined : this.#takeUp(this.state, subject());
-  }
-
-  async #takeUp(state: string, subject: string): Promise<Problem | undefined> {
+  async resume(state: string, subject: string): Promise<Problem | undefined> {
     const opened = await this.states.open(subject, state);
     if (!opened.ok) return opened.error;
     this.#responses = { ...this.#responses, ...opened.value };
     return undefined;
   }
 
-  async suspend(subject: Subject, requests: InputRequired['requests']): Promise<Result<string, Problem>> {
+  async suspend(subject: string, requests: InputRequired['requests']): Promise<Result<string, Problem>> {
     if (JSON.stringify(this.#kept).length > RESPONSES_CHARS_MAX) return TOO_LARGE;
-    const state = await this.states.seal(subject(), this.#kept);
+    const state = await this.states.seal(subject, this.#kept);
     return state.ok ? ok(`"inputRequests":${JSON.stringify(requests)},"requestState":"${state.value}"`) : state;
   }
 }

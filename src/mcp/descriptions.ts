@@ -18,7 +18,7 @@ export const capabilitiesOf = (prompts: ReadonlyMap<string, Prompt>) => ({
 });
 
 export const INSTRUCTIONS =
-  'API keys for programs. create_api_key, list_api_keys, revoke_api_key and delete_api_key act for a signed-in user (Authorization: Bearer <JWT>). Other tools take an API key (X-API-Key, or Authorization: Bearer <key>). A new key is shown once: hand it to the user at once and do not repeat it later.';
+  'API keys for programs. create_api_key, list_api_keys, rotate_api_key, revoke_api_key and delete_api_key act for a signed-in user (Authorization: Bearer <JWT>). Most other tools take an API key (X-API-Key, or Authorization: Bearer <key>); each says what it needs. A new key is shown once: hand it to the user at once and do not repeat it later.';
 
 type ObjectJsonSchema = { type: 'object'; [keyword: string]: unknown };
 

@@ -1,9 +1,9 @@
-// JSON-RPC 2.0 as MCP uses it: reading one message, and writing answers. Checked by hand, field by field: this runs on
+// JSON-RPC 2.0 as MCP uses it: reading one message, and writing responses. Checked by hand, field by field: this runs on
 // every call, and a schema library would cost more than the call.
 
 import { metaApiKey } from '../http/credentials.ts';
 import { type Text, wrapped } from '../http/parts.ts';
-import { isObject, type JsonObject } from '../lib/text.ts';
+import { isObject, type JsonObject, quoted } from '../lib/text.ts';
 
 export type Id = string | number;
 
@@ -71,8 +71,8 @@ export function readMessage(body: unknown): Message {
   const readId = isId(id) ? id : undefined;
   if (jsonrpc !== '2.0') return { kind: 'invalid', id: readId, error: NOT_A_MESSAGE };
   if (typeof method !== 'string') {
-    const answers = method === undefined && (body.result !== undefined || body.error !== undefined);
-    return answers ? { kind: 'response' } : { kind: 'invalid', id: readId, error: NOT_A_MESSAGE };
+    const isResponse = method === undefined && (body.result !== undefined || body.error !== undefined);
+    return isResponse ? { kind: 'response' } : { kind: 'invalid', id: readId, error: NOT_A_MESSAGE };
   }
   if (id !== undefined && readId === undefined) return { kind: 'invalid', id: undefined, error: BAD_ID };
   if (!isObject(params)) return { kind: 'invalid', id: readId, error: BAD_PARAMS };
@@ -94,7 +94,7 @@ export const carriesApiKey = (body: unknown): boolean =>
 
 /** `members` are those of the result object: JSON text without the braces around it. */
 export const resultText = (id: Id, members: Text): Text =>
-  wrapped(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{`, members, '}}');
+  wrapped(`{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : quoted(id)},"result":{`, members, '}}');
 
 /** If no id could be read, the response has none: MCP's schema allows no `null` there. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });

@@ -5,6 +5,7 @@ import { type Text, wrapped } from '../http/parts.ts';
 import { once } from '../lib/memoize.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
+import { type HeaderParam, headerParams } from '../tools/core/header-params.ts';
 import type { Prompt } from '../tools/core/prompt.ts';
 import type { Tool } from '../tools/core/tool.ts';
 import {
@@ -18,7 +19,7 @@ import {
 } from './descriptions.ts';
 import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, type MessageContext, MODERN_VERSIONS } from './era.ts';
 import { CODES, type RequestMessage } from './message.ts';
-import { type MirroredParam, mirroredParams, mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
+import { mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
 import { callPlan, failed, invalidParams, type Method, membersOf, type Plan, result } from './plan.ts';
 import { completeArgument, getPrompt } from './prompts.ts';
 import type { RequestStates } from './request-state.ts';
@@ -77,7 +78,7 @@ export function createMethods(options: MethodsOptions): Methods {
   const resourcesByUri = new Map(
     resources.map((resource) => [resource.uri, once(() => contentsOf(resource.uri, resource, resource.read()))]),
   );
-  const mirrored = new Map<Tool, readonly MirroredParam[]>();
+  const mirrored = new Map<Tool, readonly HeaderParam[]>();
 
   // Made at first use: a start needs no schemas.
   const toolsJson = once(() => membersOf({ tools: Array.from(tools.values(), describeTool) }));
@@ -105,10 +106,10 @@ export function createMethods(options: MethodsOptions): Methods {
     instructions: INSTRUCTIONS,
   });
 
-  function mirroredBy(tool: Tool): readonly MirroredParam[] {
+  function mirroredBy(tool: Tool): readonly HeaderParam[] {
     let params = mirrored.get(tool);
     if (params === undefined) {
-      params = mirroredParams(tool.inputSchema());
+      params = headerParams(tool.name, tool.inputSchema());
       mirrored.set(tool, params);
     }
     return params;

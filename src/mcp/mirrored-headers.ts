@@ -2,7 +2,7 @@
 // without reading bodies. A server must refuse a request in which the two differ.
 
 import { isObject } from '../lib/text.ts';
-import type { JsonSchema } from '../tools/core/schema.ts';
+import type { HeaderParam } from '../tools/core/header-params.ts';
 
 export type HeaderReader = Pick<Headers, 'get'>;
 
@@ -34,27 +34,9 @@ function decode(header: string): string | null {
   }
 }
 
-/** A parameter of a tool that clients mirror: `x-mcp-header` in its schema. */
-export interface MirroredParam {
-  readonly header: string;
-  /** The property's names from the root. */
-  readonly path: readonly string[];
-}
-
-/** The parameters marked in an input schema: those reached through `properties` alone. */
-export function mirroredParams(schema: JsonSchema, path: readonly string[] = []): MirroredParam[] {
-  if (!isObject(schema.properties)) return [];
-  return Object.entries(schema.properties).flatMap(([name, property]) => {
-    if (!isObject(property)) return [];
-    const header = property['x-mcp-header'];
-    const own = typeof header === 'string' ? [{ header: `Mcp-Param-${header}`, path: [...path, name] }] : [];
-    return [...own, ...mirroredParams(property, [...path, name])];
-  });
-}
-
 /** The first header that is missing, unexpected or different; undefined when all are right. */
 export function mismatchedParam(
-  params: readonly MirroredParam[],
+  params: readonly HeaderParam[],
   input: unknown,
   headers: HeaderReader,
 ): string | undefined {

@@ -49,17 +49,16 @@ export function callPlan(
   states?: RequestStates,
 ): Plan {
   const { _meta: meta } = params;
-  const input = withoutMeta(given);
   const asking = era === 'modern' && states !== undefined ? askingOf(states, params, clientCapabilities) : NOBODY;
   if (!asking.ok) return invalidParams(asking.error);
   return {
     kind: 'call',
     operation,
-    input: input.fields,
-    metaApiKey: metaApiKey(meta) ?? metaApiKey(input.meta),
+    input: withoutMeta(given),
+    metaApiKey: metaApiKey(meta) ?? metaApiKey(given._meta),
     progressToken: progressTokenOf(meta),
     clientCapabilities,
-    trace: metaTrace(meta) ?? metaTrace(input.meta),
+    trace: metaTrace(meta) ?? metaTrace(given._meta),
     asking: asking.value,
     reader: readerOf(clientCapabilities),
   };
@@ -70,9 +69,14 @@ export const readerOf = (capabilities: unknown): Reader => (showsWidgets(capabil
 
 const NOBODY = ok(undefined);
 
+/** Every report repeats it, also one for which there is no room; clients send numbers and short names. */
+const PROGRESS_TOKEN_CHARS_MAX = 1024;
+
+/** With a token that is too long a call reports no progress, as the specification allows (basic/utilities/progress). */
 function progressTokenOf(meta: JsonObject | undefined): ProgressToken | undefined {
   const token = meta?.progressToken;
-  return typeof token === 'string' || Number.isSafeInteger(token) ? (token as ProgressToken) : undefined;
+  if (typeof token === 'string') return token.length <= PROGRESS_TOKEN_CHARS_MAX ? token : undefined;
+  return Number.isSafeInteger(token) ? (token as number) : undefined;
 }
 
 export const result = (members: string): Plan => ({ kind: 'result', members });

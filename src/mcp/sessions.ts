@@ -20,13 +20,15 @@ export interface Session {
   readonly stream: EventStream;
   /** The calls under way, by request id, each with what cancels it. */
   readonly calls: Map<Id, AbortController>;
+  /** The bytes of their messages. */
+  callBytes: number;
   /** Where it was opened from: an IPv4 address, or an IPv6 /64. */
   readonly network: string;
   /** True once the client has sent a request. */
   used: boolean;
   /** Who gets its results, by what the client has declared. */
   reader: Reader;
-  /** Who it belongs to; empty until somebody is known. */
+  /** Who it belongs to; empty until the first valid credential. */
   owners: readonly string[];
   /** The owners' latest credentials, as hashes. */
   credentials: readonly string[];
@@ -41,8 +43,8 @@ export interface Sessions {
    * credential makes it theirs. An owner's credential that is not valid any more may only call tools, to be told so.
    */
   find(id: string, callers: Callers, isCall: boolean): Result<Session, Problem>;
-  /** A call of this session has ended. */
-  callEnded(session: Session, id: Id): void;
+  /** A call of this session has ended, whose message had that many bytes. */
+  callEnded(session: Session, id: Id, bytes: number): void;
   /** Ends each session as soon as none of its calls is under way, and opens no more. */
   drain(): void;
   readonly count: number;
@@ -91,6 +93,7 @@ export function createSessions(random: RandomBytes): Sessions {
         id,
         stream: openStream(() => sessions.delete(id)),
         calls: new Map(),
+        callBytes: 0,
         network,
         used: false,
         reader: 'model',
@@ -115,8 +118,9 @@ export function createSessions(random: RandomBytes): Sessions {
       if (newer.length > 0) session.credentials = [...credentials, ...newer].slice(-CREDENTIALS_MAX);
       return ok(session);
     },
-    callEnded(session, id) {
+    callEnded(session, id, bytes) {
       session.calls.delete(id);
+      session.callBytes -= bytes;
       if (draining && session.calls.size === 0) session.stream.close();
     },
     drain() {

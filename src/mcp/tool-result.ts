@@ -80,9 +80,9 @@ export function deniedError(problem: Problem): RpcError {
 /**
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded with the call.
  */
-export function toolResultMembers(answer: ToolResult): Text {
-  if (!answer.ok) return refusalMembers(sentenceOf(answer.error), hintOf(answer.error));
-  const { value } = answer;
+export function toolResultMembers(result: ToolResult): Text {
+  if (!result.ok) return refusalMembers(sentenceOf(result.error), hintOf(result.error));
+  const { value } = result;
   if ('json' in value) {
     return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
   }
@@ -119,17 +119,17 @@ function hintOf(problem: Problem): string | null {
 /** 202 Accepted, for notifications. */
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
-/** Which call a message answers. */
-export interface Answered {
+/** The call that a message is the response to. */
+export interface CallInfo {
   readonly id: Id;
   readonly era: Era;
   readonly requestId: string;
   readonly operation: Pick<Operation, 'kind'>;
 }
 
-/** The message that answers a call. */
-export function callResultText(methods: Methods, answered: Answered, result: ToolResult): Text {
-  const { id, era, requestId, operation } = answered;
+/** The response message to a call. */
+export function callResultText(methods: Methods, callInfo: CallInfo, result: ToolResult): Text {
+  const { id, era, requestId, operation } = callInfo;
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
   const error = result.ok ? undefined : problemError(result.error, requestId);
   if (error !== undefined) return errorText(id, error);
@@ -137,17 +137,22 @@ export function callResultText(methods: Methods, answered: Answered, result: Too
   return resultText(id, methods.withEraMembers(era, resultMembers(operation, result), type, metaOf(result)));
 }
 
-/** The members of `_meta`: what the tool has for its widget, if anything. */
+/** The members of `_meta`: what the tool has for its widget, or what its widget says of a problem in words of its own. */
 function metaOf(result: ToolResult): string | undefined {
-  const widgetJson = result.ok && 'json' in result.value ? result.value.widgetJson : undefined;
-  return widgetJson && `"${WIDGET_DATA}":${widgetJson}`;
+  const widgetJson = result.ok ? 'json' in result.value && result.value.widgetJson : problemForWidget(result.error);
+  return widgetJson ? `"${WIDGET_DATA}":${widgetJson}` : undefined;
 }
 
+const problemForWidget = (problem: Problem): string | undefined =>
+  problem.code === 'rotation_under_way'
+    ? JSON.stringify({ code: problem.code, previousUntil: problem.untilMs })
+    : undefined;
+
 /** A prompt's JSON is the result itself. */
-const resultMembers = ({ kind }: Answered['operation'], result: ToolResult): Text =>
+const resultMembers = ({ kind }: CallInfo['operation'], result: ToolResult): Text =>
   kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
 
-/** The text that answers a call has at least this many characters: a tool's JSON is in it twice (toolResultMembers). */
+/** The text of a response to a call has at least this many characters: a tool's JSON is in it twice (toolResultMembers). */
 export function resultCharsMin(result: ToolResult, { kind }: Operation): number {
   if (!result.ok) return 0;
   if ('parts' in result.value) return 2 * lengthOf(result.value.parts);

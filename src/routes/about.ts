@@ -9,7 +9,11 @@ import { metadataUrl } from './metadata.ts';
 /** IPv4 or IPv6, by its characters. A proxy may have passed on anything. */
 const IP_ADDRESS = /^[\da-f.:]{2,45}$/i;
 
-export function aboutRoute(publicUrl: () => string): Handler {
+const sseLine = (url: string) => `
+  ${url}/sse               MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)`;
+
+/** `hasSse`: whether /sse can be used. */
+export function aboutRoute(publicUrl: () => string, hasSse: boolean): Handler {
   return (context) => {
     const url = publicUrl();
     const address = context.clientAddress();
@@ -17,8 +21,7 @@ export function aboutRoute(publicUrl: () => string): Handler {
 
 This is not a website. Connect to it with an MCP client.
 
-  ${url}/mcp               MCP, Streamable HTTP
-  ${url}/sse               MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)
+  ${url}/mcp               MCP, Streamable HTTP${hasSse ? sseLine(url) : ''}
   ${url}/tools/<tool_name> the same tools over plain HTTP (POST, JSON)
   ${url}/openapi.json      their description
   ${url}/verify            whether an API key is good, for proxies

@@ -11,7 +11,7 @@ export interface HealthOptions {
   /** Random for each process; its request ids begin with it. */
   readonly instance: string;
   readonly storeMode: string;
-  /** Whether the store answers, as of a moment ago: anybody may ask, as often as they like. */
+  /** Whether the store responds, as of a moment ago: anybody may ask, as often as they like. */
   readonly storeOk: () => Awaitable<boolean>;
   readonly lagMs: () => number | null;
   /** What a replica does, if there is one. */

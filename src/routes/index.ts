@@ -1,4 +1,4 @@
-// The route table: each path, what answers it, and who may read it.
+// The route table: each path, what handles it, and who may read it.
 
 import type { Config } from '../config/config.ts';
 import type { VerifyKey } from '../guards/api-key.ts';
@@ -23,7 +23,7 @@ import { metadataRoutes, metadataUrl, type ProtectedPath } from './metadata.ts';
 import { metricsRoute } from './metrics.ts';
 import { openapiRoute } from './openapi.ts';
 import { previewRoute } from './preview.ts';
-import { type RevokeSecrets, revokeRoute } from './revoke.ts';
+import { type RevokeTokens, revokeRoute } from './revoke.ts';
 import { sseRoutes, sseUnavailable } from './sse.ts';
 import { toolRoutes } from './tools.ts';
 import { verifyRoute } from './verify.ts';
@@ -36,7 +36,7 @@ export interface RoutesOptions {
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
   readonly verifyKey: VerifyKey;
-  readonly revokeSecrets: RevokeSecrets;
+  readonly revokeTokens: RevokeTokens;
   readonly guards: ToolDeps['guards'];
   readonly tools: readonly Tool[];
   readonly methods: Methods;
@@ -60,7 +60,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
   // Without an authorization server there is no challenge: it would make OAuth clients look for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
-  const about = aboutRoute(publicUrl);
+  const about = aboutRoute(publicUrl, !config.reusePort);
   const counted = (transport: Transport): RoutesOptions =>
     metrics === null
       ? options
@@ -93,7 +93,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
       : []),
     { path: `${basePath}/verify`, ...verifyRoute({ ...options, trustProxy: config.trustProxy }) },
     { path: `${basePath}/introspect`, ...introspectRoute(options) },
-    { path: `${basePath}/revoke`, post: revokeRoute(options.revokeSecrets) },
+    { path: `${basePath}/revoke`, ...revokeRoute(options.revokeTokens) },
     ...metadataRoutes({ publicUrl, publicPath, authorizationServer }),
   ];
 }

@@ -1,16 +1,16 @@
 // POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's keys.
-// Whoever asks has a key with the scope `introspect`. Neither key's rate limit is touched.
+// The caller has a key with the scope `introspect`. Neither key's rate limit is touched.
 
 import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../guards/api-key.ts';
 import { type Guard, PASS, sequence } from '../guards/guard.ts';
-import { withForm } from '../http/body.ts';
+import type { Body } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
 import type { Perishable, RequestContext } from '../http/context.ts';
 import { type ClientCredentials, carriesCredential, readBasic, readCredentials } from '../http/credentials.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { oauthErrorResponse } from '../http/oauth-error.ts';
 import type { Route } from '../http/router.ts';
-import { err, type Result } from '../lib/result.ts';
+import { err } from '../lib/result.ts';
 import { joinScopes } from '../lib/scope.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import type { Log } from '../log/log.ts';
@@ -32,7 +32,9 @@ interface ClientCall {
   readonly client: ClientCredentials | null;
 }
 
-export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
+export function introspectRoute(
+  options: IntrospectRouteOptions,
+): Pick<Route, 'post' | 'takes' | 'takesSecrets' | 'refuse'> {
   const { verifyKey, guards, confirm, publicUrl, log } = options;
   const keyGuard = apiKeyGuard(verifyKey, log);
   const callerGuard = sequence<Call & ClientCall, KeyAuth, object, object>(
@@ -41,11 +43,11 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     guards.scopes('introspect'),
   );
 
-  async function introspect(body: Result<URLSearchParams | undefined, Problem>, context: RequestContext) {
+  async function post(context: RequestContext, body: Body) {
     if (!body.ok) return refuse(context, body.error);
-    const fields = fieldsOf(body.value ?? new URLSearchParams());
+    const fields = fieldsOf(body.value instanceof URLSearchParams ? body.value : new URLSearchParams());
     if (fields === null) return refuse(context, INVALID);
-    const { headers } = context.request;
+    const { headers } = context;
     const client = carriesCredential(readCredentials(headers, null)) ? null : (readBasic(headers) ?? fields.client);
     const caller = Object.assign(callOf(context, client?.secret || null), { client });
     const allowed = await callerGuard(caller);
@@ -71,29 +73,25 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     });
   }
 
-  const post = (context: RequestContext) =>
-    context.acceptsCredentials
-      ? withForm(context.request, introspect, context)
-      : refuse(context, { code: 'https_required' }); // the token is one, wherever the caller's key is
-  return { post, refuse };
+  return { post, takes: 'form', takesSecrets: true, refuse };
 }
 
 const INVALID: Problem = { code: 'invalid_input', issues: [] };
 
 interface Fields {
-  /** Empty: none. */
+  /** Empty: not exactly one. */
   readonly token: string;
   readonly client: ClientCredentials | null;
 }
 
-/** Null if a field is there twice (RFC 6749 §3.2). */
+/** Null if the caller can't be told, because a field of its own is there twice (RFC 6749 §3.2). */
 function fieldsOf(form: URLSearchParams): Fields | null {
   const [tokens, ids, secrets] = [form.getAll('token'), form.getAll('client_id'), form.getAll('client_secret')];
-  if (tokens.length > 1 || ids.length > 1 || secrets.length > 1) return null;
-  const [token = ''] = tokens;
+  if (ids.length > 1 || secrets.length > 1) return null;
+  const [token = '', ...more] = tokens;
   const [id = ''] = ids;
   const [secret = ''] = secrets;
-  return { token, client: secret === '' ? null : { id, secret } };
+  return { token: more.length > 0 ? '' : token, client: secret === '' ? null : { id, secret } };
 }
 
 /** A client's id is its key's. */

@@ -1,8 +1,9 @@
-// POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can answer any request.
+// POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can handle any request.
 
 import { accepts } from '../http/accept.ts';
-import { withJson } from '../http/body.ts';
+import type { Body } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
+import { refuseInClear } from '../http/checks.ts';
 import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
@@ -11,10 +12,11 @@ import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts
 import type { EventStreams } from '../http/keep-alive.ts';
 import { lengthOf, partsOf, type Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
-import type { Handler } from '../http/router.ts';
+import type { BodyHandler } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
-import { type Awaitable, chain, err, type Result } from '../lib/result.ts';
+import { type Awaitable, chain, err } from '../lib/result.ts';
+import type { Log } from '../log/log.ts';
 import { classify, type IncomingRequest, legacyContext } from '../mcp/era.ts';
 import {
   carriesApiKey,
@@ -28,8 +30,8 @@ import {
 import type { Methods } from '../mcp/methods.ts';
 import type { CallPlan } from '../mcp/plan.ts';
 import { type ProgressResponse, progressResponse } from '../mcp/progress.ts';
-import { type Answered, accepted, callResultText, deniedError, oauthChallenge } from '../mcp/tool-result.ts';
-import type { Problem } from '../problem.ts';
+import { accepted, type CallInfo, callResultText, deniedError, oauthChallenge } from '../mcp/tool-result.ts';
+import { OVERLOADED, type Problem } from '../problem.ts';
 import { type Call, callOf } from '../tools/core/call.ts';
 import type { Confirm } from '../tools/core/confirm.ts';
 import type { RunTool, ToolResult } from '../tools/core/run.ts';
@@ -44,18 +46,18 @@ export interface McpRouteOptions {
   readonly metadataUrl: () => string | null;
   /** Challenge every request without a credential, whatever it asks for, so that clients sign in when they connect. */
   readonly eager: boolean;
+  readonly log: Log;
 }
 
 /** Once the responses of a batch hold this much, its other requests are refused and do not run. */
 const BATCH_CHARS_MAX = 1024 * 1024;
-const OVERLOADED: Problem = { code: 'overloaded' };
 
-export function mcpRoute(options: McpRouteOptions): Handler {
-  const { methods, runTool, confirm, sendText, streams, metadataUrl, eager } = options;
+export function mcpRoute(options: McpRouteOptions): BodyHandler {
+  const { methods, runTool, confirm, sendText, streams, metadataUrl, eager, log } = options;
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /**
-   * One JSON-RPC answer, as an event stream only for a client that takes nothing else. Null when there is no room for
+   * One JSON-RPC response, as an event stream only for a client that takes nothing else. Null when there is no room for
    * it.
    */
   function tryReply(
@@ -91,40 +93,51 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     const call = callOf(context, plan.metaApiKey, progress === null ? plan : { ...plan, progress: progress.report });
     // Closing the response's stream cancels the call, but only in the modern era.
     const result = runTool(operation, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
-    const answered = chain(holdingOpen(context, operation.timeoutMs, result), respond, {
+    const { requestId } = context;
+    const response = chain(holdingOpen(context, operation.timeoutMs, result), respond, {
       context,
-      answered: { id: request.id, era, requestId: context.requestId, operation },
+      id: request.id,
+      era,
+      requestId,
+      operation,
       plan,
       call,
       progress,
       renew,
     });
-    return progress === null ? answered : Promise.race([progress.opened, answered]);
+    return progress === null ? response : Promise.race([progress.opened, response]);
   }
 
   function respond(result: ToolResult, made: MadeCall): Response {
-    const { context, answered, plan, call, progress } = made;
+    const { context, plan, call } = made;
     const challenge = oauthChallenge(plan, result, metadataUrl);
     if (challenge !== null) return problemResponse(challenge.problem, context.requestId, challenge.header);
-    const text = callResultText(methods, answered, result);
-    const overloaded = () => callResultText(methods, answered, err(OVERLOADED));
-    const streamed = progress?.finish(text, overloaded);
-    if (streamed !== undefined) {
-      call.release();
-      return streamed;
-    }
+    const text = callResultText(methods, made, result);
+    const streamed = finishStream(text, made);
+    if (streamed !== undefined) return streamed;
     if (result.ok) context.perishable = made;
     const { rateLimit } = call;
     return (
-      tryReply(context, text, { rateLimit, onSent: call.takeHeld() }) ?? reply(context, overloaded(), { rateLimit })
+      tryReply(context, text, { rateLimit, onSent: call.takeHeld() }) ??
+      reply(context, overloadedText(made), { rateLimit })
     );
   }
 
+  /** Undefined if no stream was begun. */
+  function finishStream(text: Text, made: MadeCall): Response | undefined {
+    if (made.progress === null) return undefined;
+    const streamed = made.progress.finish(text, () => overloadedText(made));
+    if (streamed !== undefined) made.call.release();
+    return streamed;
+  }
+
+  const overloadedText = (callInfo: CallInfo): Text => callResultText(methods, callInfo, err(OVERLOADED));
+
   function renew(this: MadeCall) {
-    const { context, answered, call } = this;
+    const { context, call } = this;
     return confirm(call)?.then((problem) => {
       if (problem === undefined) return undefined;
-      const text = callResultText(methods, answered, err(problem));
+      const text = callResultText(methods, this, err(problem));
       return reply(context, text, { rateLimit: call.rateLimit });
     });
   }
@@ -146,73 +159,73 @@ export function mcpRoute(options: McpRouteOptions): Handler {
         const { operation } = plan;
         const call = callOf(context, plan.metaApiKey, plan);
         const result = full ? err(OVERLOADED) : await runTool(operation, plan.input, call);
-        const answered: Answered = { id, era: 'legacy', requestId, operation };
-        const text = callResultText(methods, answered, result);
-        return result.ok ? { id, text, success: { call, answered } } : { id, text };
+        const callInfo: CallInfo = { id, era: 'legacy', requestId, operation };
+        const text = callResultText(methods, callInfo, result);
+        return result.ok ? { id, text, success: { call, callInfo } } : { id, text };
       }
     }
   }
 
-  /** One after the other: a hundred calls at once, each with a large answer, could take all the memory there is. */
+  /** One after the other: a hundred calls at once, each with a large response, could take all the memory there is. */
   async function batchResponses(context: RequestContext, messages: readonly Message[]): Promise<BatchResponse[]> {
-    const answers: BatchResponse[] = [];
+    const responses: BatchResponse[] = [];
     let chars = 0;
     try {
       for (const message of messages) {
-        if (message.kind === 'invalid') answers.push({ id: message.id, text: errorText(message.id, message.error) });
+        if (message.kind === 'invalid') responses.push({ id: message.id, text: errorText(message.id, message.error) });
         if (message.kind !== 'request') continue;
-        const answer = await batchResponse(context, message, chars >= BATCH_CHARS_MAX);
-        chars += lengthOf(answer.text);
-        answers.push(answer);
+        const response = await batchResponse(context, message, chars >= BATCH_CHARS_MAX);
+        chars += lengthOf(response.text);
+        responses.push(response);
       }
     } catch (bug) {
-      release(answers);
+      release(responses);
       throw bug;
     }
-    return answers;
+    return responses;
   }
 
   async function handleBatch(context: RequestContext, messages: readonly Message[]): Promise<Response> {
-    const answers = await holdingOpen(context, Number.POSITIVE_INFINITY, batchResponses(context, messages));
-    if (answers.length === 0) return accepted();
-    context.perishable = { renew: () => renewBatch(context, answers) };
-    return replyBatch(context, answers);
+    const responses = await holdingOpen(context, Number.POSITIVE_INFINITY, batchResponses(context, messages));
+    if (responses.length === 0) return accepted();
+    context.perishable = { renew: () => renewBatch(context, responses) };
+    return replyBatch(context, responses);
   }
 
-  function replyBatch(context: RequestContext, answers: readonly BatchResponse[]): Response {
-    const onSent = () => release(answers);
-    const parts = answers.flatMap(({ text }, index) => [index === 0 ? '[' : ',', ...partsOf(text)]);
+  function replyBatch(context: RequestContext, responses: readonly BatchResponse[]): Response {
+    const onSent = () => release(responses);
+    const parts = responses.flatMap(({ text }, index) => [index === 0 ? '[' : ',', ...partsOf(text)]);
     return reply(context, [...parts, ']'], { onSent });
   }
 
-  function renewBatch(context: RequestContext, answers: BatchResponse[]) {
+  function renewBatch(context: RequestContext, responses: BatchResponse[]) {
     let changed = false;
-    const renewing = answers.flatMap(({ id, success }, index) => {
+    const renewing = responses.flatMap(({ id, success }, index) => {
       if (success === undefined) return [];
       const confirmed = confirm(success.call)?.then((problem) => {
         if (problem === undefined) return;
         changed = true;
-        answers[index] = { id, text: callResultText(methods, success.answered, err(problem)) };
+        responses[index] = { id, text: callResultText(methods, success.callInfo, err(problem)) };
       });
       return confirmed ?? [];
     });
     if (renewing.length === 0) return undefined;
-    return Promise.all(renewing).then(() => (changed ? replyBatch(context, answers) : undefined));
+    return Promise.all(renewing).then(() => (changed ? replyBatch(context, responses) : undefined));
   }
 
-  function handleBody(body: Result<unknown, Problem>, context: RequestContext): Awaitable<Response> {
+  function handleBody(context: RequestContext, body: Body): Awaitable<Response> {
     if (!body.ok) {
       if (body.error.code === 'invalid_json') return reply(context, errorText(undefined, PARSE_ERROR), { status: 400 });
       return problemResponse(body.error, context.requestId);
     }
     if (!context.acceptsCredentials && carriesApiKey(body.value)) {
-      return problemResponse({ code: 'https_required' }, context.requestId);
+      return problemResponse(refuseInClear(log, context), context.requestId);
     }
     if (eager && metadataUrl() !== null && !carriesAny(context, body.value)) {
       const problem: Problem = { code: 'missing_token' };
       return problemResponse(problem, context.requestId, challengeFor(problem, metadataUrl()));
     }
-    const classified = classify(body.value, context.request.headers);
+    const classified = classify(body.value, context.headers);
     switch (classified.kind) {
       case 'request':
         return handleRequest(context, classified);
@@ -225,32 +238,31 @@ export function mcpRoute(options: McpRouteOptions): Handler {
     }
   }
 
-  return (context) => withJson(context.request, handleBody, context);
+  return handleBody;
 }
 
 /** True when the request or any message in it carries a credential, good or bad. */
-const carriesAny = ({ request }: RequestContext, body: unknown): boolean =>
-  carriesCredential(readCredentials(request.headers, null)) || carriesApiKey(body);
+const carriesAny = ({ headers }: RequestContext, body: unknown): boolean =>
+  carriesCredential(readCredentials(headers, null)) || carriesApiKey(body);
 
-/** What it takes to answer a call once its result is there. */
-interface MadeCall extends Perishable {
+/** What it takes to respond to a call once its result is there. */
+interface MadeCall extends Perishable, CallInfo {
   readonly context: RequestContext;
-  readonly answered: Answered;
   readonly plan: CallPlan;
   readonly call: Call;
   readonly progress: ProgressResponse | null;
 }
 
 /** Ends what the calls of a batch hold until its response has left. */
-function release(answers: readonly BatchResponse[]): void {
-  for (const { success } of answers) success?.call.release();
+function release(responses: readonly BatchResponse[]): void {
+  for (const { success } of responses) success?.call.release();
 }
 
 interface BatchResponse {
   readonly id: Id | undefined;
   readonly text: Text;
   /** Only of a call that succeeded. */
-  readonly success?: { readonly call: Call; readonly answered: Answered };
+  readonly success?: { readonly call: Call; readonly callInfo: CallInfo };
 }
 
 interface ReplyOptions {
@@ -266,14 +278,14 @@ const EVENTS = 'text/event-stream';
 const JSON_AND_EVENTS = 'application/json, text/event-stream';
 
 /** A client that takes neither gets JSON: it may be mistaken about what it can read. */
-function takesJson({ request }: RequestContext): boolean {
-  const accept = request.headers.get('accept');
+function takesJson({ headers }: RequestContext): boolean {
+  const accept = headers.get('accept');
   if (accept === null || accept === JSON_AND_EVENTS) return true;
   return accepts(accept, 'application/json') || !accepts(accept, EVENTS);
 }
 
 /** Only a client that names event streams: one that takes anything may not know them. */
-function takesEvents({ request }: RequestContext): boolean {
-  const accept = request.headers.get('accept')?.toLowerCase() ?? '';
+function takesEvents({ headers }: RequestContext): boolean {
+  const accept = headers.get('accept')?.toLowerCase() ?? '';
   return accept.includes(EVENTS) && accepts(accept, EVENTS);
 }

@@ -22,8 +22,9 @@ export function metricsRoute({ token, sha256, text }: MetricsRouteOptions): Hand
   return async ({ request, requestId }) => {
     const { bearer } = readCredentials(request.headers, null);
     if (bearer === null || sha256(bearer, 'hex') !== tokenHash) {
+      const wanted = 'METRICS_TOKEN';
       const problem: Problem =
-        bearer === null ? { code: 'missing_token' } : { code: 'invalid_token', reason: 'not METRICS_TOKEN' };
+        bearer === null ? { code: 'missing_token', wanted } : { code: 'invalid_token', reason: 'another', wanted };
       return problemResponse(problem, requestId, challengeFor(problem, null));
     }
     const headers = {

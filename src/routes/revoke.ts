@@ -1,11 +1,11 @@
-// POST /revoke: ends the leaked keys that are sent (RFC 7009). Whoever has a key may end it; no other credential is asked
-// for. Known or not, the response is the same.
+// POST /revoke: ends the leaked keys that are sent (RFC 7009). Anyone who has a key may end it; no other credential is
+// asked for. Known or not, the response is the same.
 
-import { withJsonOrForm } from '../http/body.ts';
+import type { Body } from '../http/body.ts';
 import type { RequestContext } from '../http/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
-import type { Handler } from '../http/router.ts';
+import type { Route } from '../http/router.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
 import type { InputIssue, Problem } from '../problem.ts';
@@ -13,24 +13,21 @@ import type { InputIssue, Problem } from '../problem.ts';
 const TOKENS_MAX = 100;
 
 /** Ends all of these that are keys, or says that it can't be confirmed. */
-export type RevokeSecrets = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
+export type RevokeTokens = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
 
-export function revokeRoute(revokeSecrets: RevokeSecrets): Handler {
-  async function revoke(body: Result<unknown, Problem>, context: RequestContext): Promise<Response> {
+export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post' | 'takes' | 'takesSecrets'> {
+  async function post(context: RequestContext, body: Body): Promise<Response> {
     const { requestId } = context;
     const tokens = body.ok ? tokensIn(body.value) : unread(body.error);
-    const revoked = tokens.ok ? await revokeSecrets(tokens.value, context) : tokens;
+    const revoked = tokens.ok ? await revokeTokens(tokens.value, context) : tokens;
     return revoked.ok
       ? new Response('{}', { headers: UNCACHED_JSON_HEADERS })
       : problemResponse(revoked.error, requestId);
   }
-  return (context) =>
-    context.acceptsCredentials
-      ? withJsonOrForm(context.request, revoke, context)
-      : problemResponse({ code: 'https_required' }, context.requestId); // every token is a credential
+  return { post, takes: 'json_or_form', takesSecrets: true };
 }
 
-/** What was sent, understood whole or not at all: so that nobody believes a key ended that was not read. */
+/** What was sent, understood whole or not at all, so that no caller believes that an unread key has ended. */
 function tokensIn(body: unknown): Result<readonly string[], Problem> {
   if (body instanceof URLSearchParams) {
     const tokens = body.getAll('token');

@@ -1,8 +1,9 @@
-// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the answers to what is posted.
+// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the responses to what is posted.
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
 import type { ResolveSubjects } from '../guards/subjects.ts';
-import { withJson } from '../http/body.ts';
+import { BODY_BYTES_MAX, type Body } from '../http/body.ts';
+import { refuseInClear } from '../http/checks.ts';
 import type { RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
@@ -11,8 +12,8 @@ import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { EventStreams } from '../http/keep-alive.ts';
 import type { Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
-import { type Handler, queryOf } from '../http/router.ts';
-import { type Awaitable, chain, err, type Result } from '../lib/result.ts';
+import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
+import { type Awaitable, chain, err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import { legacyContext } from '../mcp/era.ts';
 import {
@@ -33,15 +34,15 @@ import { type CallPlan, readerOf } from '../mcp/plan.ts';
 import { progressReporter } from '../mcp/progress.ts';
 import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
 import {
-  type Answered,
   accepted,
+  type CallInfo,
   callResultText,
   deniedError,
   oauthChallenge,
   refusalMembers,
   resultCharsMin,
 } from '../mcp/tool-result.ts';
-import type { Problem } from '../problem.ts';
+import { OVERLOADED, type Problem } from '../problem.ts';
 import { type Call, callOf } from '../tools/core/call.ts';
 import type { Operation } from '../tools/core/operation.ts';
 import type { RunTool, ToolResult } from '../tools/core/run.ts';
@@ -58,8 +59,10 @@ export interface SseRouteOptions {
   readonly log: Log;
 }
 
-/** Calls under way in one session; clients wait for answers, so they have few. */
+/** Calls under way in one session; clients wait for responses, so they have few. */
 const SESSION_CALLS_MAX = 256;
+/** Their messages together, as sent: each POST has its response at once, so that a client may send any number. */
+const SESSION_CALL_BYTES_MAX = 4 * BODY_BYTES_MAX;
 
 const NO_SESSION_ID: Problem = {
   code: 'invalid_input',
@@ -67,7 +70,6 @@ const NO_SESSION_ID: Problem = {
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
-const OVERLOADED: Problem = { code: 'overloaded' };
 /** In place of a response that is larger than an event may be. Trying again wouldn't help. */
 const TOO_LARGE = 'The result is too large for this transport; use /mcp';
 const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data: { code: OVERLOADED.code } };
@@ -75,12 +77,7 @@ const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data
 /** GET /sse where several processes share the port: what is posted may reach another than has the stream. */
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
 
-interface Posted {
-  readonly context: RequestContext;
-  readonly sessionId: string;
-}
-
-export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: Handler } {
+export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
   const { methods, runTool, streams, sessions, resolveSubjects, publicPath, metadataUrl, log } = options;
 
   async function open(context: RequestContext): Promise<Response> {
@@ -98,22 +95,17 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     return session.stream.response;
   }
 
-  function post(context: RequestContext): Awaitable<Response> {
+  async function post(context: RequestContext, body: Body): Promise<Response> {
     const { request, requestId } = context;
     const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!sessions.has(sessionId)) return problemResponse(NO_SESSION, requestId);
-    return withJson(request, postBody, { context, sessionId });
-  }
-
-  async function postBody(body: Result<unknown, Problem>, { context, sessionId }: Posted): Promise<Response> {
-    const { request, requestId } = context;
     if (!body.ok) {
       if (body.error.code === 'invalid_json') return refusal(undefined, PARSE_ERROR);
       return problemResponse(body.error, requestId);
     }
     if (!context.acceptsCredentials && carriesApiKey(body.value))
-      return problemResponse({ code: 'https_required' }, requestId);
+      return problemResponse(refuseInClear(log, context), requestId);
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
     const plan = message.kind === 'request' ? methods.plan(message, legacyContext(request.headers)) : undefined;
@@ -141,12 +133,14 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     plan: CallPlan,
     call: Call,
   ): Awaitable<Response> {
-    const { requestId } = context;
+    const { requestId, bodyBytes } = context;
     const { operation } = plan;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
-    if (session.calls.size >= SESSION_CALLS_MAX) return problemResponse(OVERLOADED, requestId);
+    if (session.calls.size >= SESSION_CALLS_MAX || session.callBytes + bodyBytes > SESSION_CALL_BYTES_MAX)
+      return problemResponse(OVERLOADED, requestId);
     const cancel = new AbortController();
     session.calls.set(id, cancel);
+    session.callBytes += bodyBytes;
     const progress =
       plan.progressToken === undefined
         ? undefined
@@ -154,36 +148,36 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     if (progress !== undefined) call.progress = progress.report;
     call.reader = session.reader;
 
-    const answered = chain(runTool(operation, plan.input, call, cancel), (result) => {
+    const response = chain(runTool(operation, plan.input, call, cancel), (result) => {
       progress?.stop();
       const challenge = oauthChallenge(plan, result, metadataUrl);
       // A cancelled request gets no response (basic/utilities/cancellation).
       if (challenge === null && !cancel.signal.aborted)
         sendResult(session, { id, era: 'legacy', requestId, operation }, result);
       call.release();
-      sessions.callEnded(session, id);
+      sessions.callEnded(session, id, bodyBytes);
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the response to the POST.
     const waits = operation.credential === 'user_jwt' && metadataUrl() !== null;
-    return waits ? holdingOpen(context, operation.timeoutMs, answered) : accepted();
+    return waits ? holdingOpen(context, operation.timeoutMs, response) : accepted();
   }
 
   function sendResult(
     session: Session,
-    answered: Answered & { readonly operation: Operation },
+    callInfo: CallInfo & { readonly operation: Operation },
     result: ToolResult,
   ): void {
-    const { id, operation } = answered;
-    const textOf = (answer: ToolResult) => callResultText(methods, answered, answer);
+    const { id, operation } = callInfo;
+    const textOf = (result: ToolResult) => callResultText(methods, callInfo, result);
     const tooLarge = () =>
       operation.kind === 'tool' ? resultText(id, refusalMembers(TOO_LARGE)) : errorText(id, TOO_LARGE_ERROR);
     const refusal = (why: Sent) => (why === 'too_large' ? tooLarge() : textOf(err(OVERLOADED)));
     try {
       send(session, () => textOf(result), refusal, resultCharsMin(result, operation));
     } catch (bug) {
-      // Its POST has been answered already: nobody else would catch this, and the process would end.
-      log.error('internal error', { requestId: answered.requestId, error: bug });
+      // Its POST has its response already: nothing else would catch this, and the process would end.
+      log.error('internal error', { requestId: callInfo.requestId, error: bug });
       send(session, () => textOf(err({ code: 'internal' })), refusal);
     }
   }

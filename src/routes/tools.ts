@@ -1,7 +1,8 @@
 // POST /tools/<name>: calls a tool over plain HTTP, from the request's body to the response.
 
-import { withJson } from '../http/body.ts';
+import type { Body } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
+import { refuseInClear } from '../http/checks.ts';
 import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
@@ -10,11 +11,12 @@ import type { Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
 import type { SendText } from '../http/send-text.ts';
-import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import { type Awaitable, chain, type Result } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
 import { metaTrace } from '../lib/trace.ts';
-import type { Problem } from '../problem.ts';
-import { type Call, callOf, type SplitInput, withoutMeta } from '../tools/core/call.ts';
+import type { Log } from '../log/log.ts';
+import { OVERLOADED, type Problem } from '../problem.ts';
+import { type Call, callOf, withoutMeta } from '../tools/core/call.ts';
 import type { Confirm } from '../tools/core/confirm.ts';
 import type { Output } from '../tools/core/operation.ts';
 import type { RunTool } from '../tools/core/run.ts';
@@ -25,6 +27,7 @@ export interface ToolRouteOptions {
   readonly confirm: Confirm;
   readonly sendText: SendText;
   readonly metadataUrl: () => string | null;
+  readonly log: Log;
 }
 
 /** The routes of the tools, below `prefix`, and one for every other path there. */
@@ -36,7 +39,7 @@ export function toolRoutes(prefix: string, tools: readonly Tool[], options: Tool
 }
 
 function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { runTool, confirm, sendText, metadataUrl } = options;
+  const { runTool, confirm, sendText, metadataUrl, log } = options;
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
@@ -44,26 +47,26 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     return problemResponse(problem, context.requestId, challengeFor(problem, metadataUrl()), limit);
   }
 
-  function handleBody(body: Result<unknown, Problem>, context: RequestContext): Awaitable<Response> {
+  function post(context: RequestContext, body: Body): Awaitable<Response> {
     if (!body.ok) return refuse(context, body.error);
-    const input = inputOf(body.value);
-    if (!input.ok) return refuse(context, input.error);
-    const { fields, meta } = input.value;
+    const { value: input = NO_INPUT } = body;
+    if (!isObject(input)) return refuse(context, { code: 'invalid_json', notObject: true });
+    const { _meta: meta } = input;
     const key = metaApiKey(meta);
-    if (key !== null && !context.acceptsCredentials) return refuse(context, { code: 'https_required' });
+    if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
     const call = callOf(context, key, meta === undefined ? undefined : { trace: metaTrace(meta) });
     call.reader = 'program';
-    const answered = holdingOpen(context, tool.timeoutMs, runTool(tool, fields, call));
-    return chain(answered, respond, { context, call, renew });
+    const result = holdingOpen(context, tool.timeoutMs, runTool(tool, withoutMeta(input), call));
+    return chain(result, respond, { context, call, renew });
   }
 
-  function respond(answered: Result<Output, Problem>, made: MadeCall): Response {
+  function respond(result: Result<Output, Problem>, made: MadeCall): Response {
     const { context, call } = made;
-    if (!answered.ok) return refuse(context, answered.error, call.rateLimit);
+    if (!result.ok) return refuse(context, result.error, call.rateLimit);
     context.perishable = made;
     return (
-      sendText(textOf(answered.value), { headers: responseHeaders(call.rateLimit) }, call.takeHeld()) ??
-      refuse(context, { code: 'overloaded' }, call.rateLimit)
+      sendText(textOf(result.value), { headers: responseHeaders(call.rateLimit) }, call.takeHeld()) ??
+      refuse(context, OVERLOADED, call.rateLimit)
     );
   }
 
@@ -72,7 +75,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     return confirm(call)?.then((problem) => problem && refuse(context, problem, call.rateLimit));
   }
 
-  return { post: (context) => withJson(context.request, handleBody, context), refuse };
+  return { post, refuse };
 }
 
 interface MadeCall extends Perishable {
@@ -80,14 +83,11 @@ interface MadeCall extends Perishable {
   readonly call: Call;
 }
 
-function textOf(answer: Output): Text {
-  if ('json' in answer) return answer.json;
-  if ('parts' in answer) return answer.parts;
-  if ('contentJson' in answer) return answer.contentJson;
-  throw new Error('over REST nobody can be asked');
-}
+const NO_INPUT = {};
 
-function inputOf(body: unknown): Result<SplitInput, Problem> {
-  if (body === undefined) return ok({ fields: {}, meta: undefined });
-  return isObject(body) ? ok(withoutMeta(body)) : err({ code: 'invalid_json', notObject: true });
+function textOf(output: Output): Text {
+  if ('json' in output) return output.json;
+  if ('parts' in output) return output.parts;
+  if ('contentJson' in output) return output.contentJson;
+  throw new Error('over REST nobody can be asked');
 }

@@ -11,6 +11,7 @@ import { queryOf, type Route } from '../http/router.ts';
 import { memoize } from '../lib/memoize.ts';
 import { percentEncode } from '../lib/percent.ts';
 import { type Awaitable, chain, type Result } from '../lib/result.ts';
+import { rfc3339 } from '../lib/rfc3339.ts';
 import { isScope, joinScopes, splitScopes } from '../lib/scope.ts';
 import type { Log } from '../log/log.ts';
 import { redact } from '../log/redact.ts';
@@ -84,7 +85,7 @@ interface MadeCall extends Perishable {
 
 type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
 
-/** Demands come with the request: what is no scope, or could be a key in the wrong place, is not sent back. */
+/** Demands come with the request: what is not a scope, or could be a key in the wrong place, is not sent back. */
 const withoutSent = (problem: InsufficientScope): Problem => ({
   ...problem,
   required: problem.required.filter((scope) => isScope(scope) && redact(scope) === scope),
@@ -103,15 +104,12 @@ function scopesIn(demand: string): readonly string[] {
   return [...new Set(splitScopes([...queryOf(query).getAll('scope'), header].join(' ')))];
 }
 
-/** The last moment that RFC 3339 can name. */
-const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
-
-/** All five, whoever is behind the request: null for nobody. */
+/** All five headers for the identity behind the request; null: none. */
 function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
   headers.set('X-Key-Id', auth?.keyId ?? '');
   headers.set('X-Key-Owner', percentEncode(auth?.subject ?? ''));
   headers.set('X-Key-Name', percentEncode(auth?.keyName ?? ''));
   headers.set('X-Key-Scopes', joinScopes(auth?.scopes ?? []));
   const expiresAtMs = auth?.expiresAtMs ?? null;
-  headers.set('X-Key-Expires', expiresAtMs === null ? '' : new Date(Math.min(expiresAtMs, LAST_MS)).toISOString());
+  headers.set('X-Key-Expires', expiresAtMs === null ? '' : rfc3339(expiresAtMs));
 }

@@ -2,17 +2,17 @@
 // order of creation, a batch at a time.
 
 import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../keys/admin.ts';
+import type { ApiKeyRecord } from '../keys/record.ts';
 import { ok } from '../lib/result.ts';
 import type { Database, DbResult, Row, Statement } from './database.ts';
-import { IS_BLOCKED, listedOf } from './key-store.ts';
+import { IS_BLOCKED, listedOf, USED_AT } from './key-store.ts';
 import { WRITE_PROBE } from './schema.ts';
 
 type Args = NonNullable<Statement['args']>;
 
-/** Keys revoked by one statement, and keys imported by one transaction: each holds up other writers for milliseconds. */
+/** Keys revoked by one statement, which holds up other writers for milliseconds. */
 const BATCH_ROWS = 200;
 
-const USED_AT = `max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))`;
 const KEYS = 'FROM api_keys k LEFT JOIN key_uses u USING (row)';
 const LISTED = `SELECT k.*, ${USED_AT} AS used_at_ms, ${IS_BLOCKED} ${KEYS}`;
 const USABLE = 'k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?)';
@@ -47,8 +47,11 @@ WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4) AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ?4)
 ON CONFLICT DO NOTHING`;
 
-const KNOWN = `SELECT count(*) AS count FROM json_each(?1) h WHERE EXISTS (SELECT 1 FROM api_keys WHERE key_hash = h.value)
-OR EXISTS (SELECT 1 FROM api_keys WHERE second_hash = h.value)`;
+// By id too: of two imports at once, both find each hash there afterwards.
+const KNOWN = `SELECT count(*) AS count, coalesce(sum(own), 0) AS own FROM (SELECT max(EXISTS (
+SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0 AND id = r.value ->> 1)) AS own FROM json_each(?1) r
+WHERE EXISTS (SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0)
+OR EXISTS (SELECT 1 FROM api_keys WHERE second_hash = r.value ->> 0) GROUP BY r.value ->> 0)`;
 
 export function createAdminStore(db: Database): AdminStore {
   const countOf = (rows: readonly Row[]): number => Number(rows[0]?.count);
@@ -65,9 +68,11 @@ export function createAdminStore(db: Database): AdminStore {
       : rows;
   }
 
-  async function countKnown(keyHashes: readonly string[]): DbResult<number> {
-    const rows = await db.read({ sql: KNOWN, args: [JSON.stringify(keyHashes)] });
-    return rows.ok ? ok(countOf(rows.value)) : rows;
+  /** How many hashes are there, and how many of these with the id that their record has. */
+  async function countKnown(records: readonly ApiKeyRecord[]): DbResult<{ all: number; own: number }> {
+    const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
+    const rows = await db.read({ sql: KNOWN, args: [pairs] });
+    return rows.ok ? ok({ all: countOf(rows.value), own: Number(rows.value[0]?.own) }) : rows;
   }
 
   return {
@@ -109,8 +114,7 @@ export function createAdminStore(db: Database): AdminStore {
     },
 
     async importBatch(records, keysPerUserMax, origin) {
-      const keyHashes = [...new Set(records.map(({ keyHash }) => keyHash))];
-      const before = await countKnown(keyHashes);
+      const before = await countKnown(records);
       if (!before.ok) return before;
       const by = JSON.stringify(origin);
       const written = await db.writeAll(
@@ -120,10 +124,11 @@ export function createAdminStore(db: Database): AdminStore {
         })),
       );
       if (!written.ok) return written;
-      const after = await countKnown(keyHashes);
+      const after = await countKnown(records);
       if (!after.ok) return after;
-      const repeated = records.length - keyHashes.length;
-      return ok({ added: after.value - before.value, known: before.value + repeated });
+      const added = after.value.own - before.value.own;
+      const repeated = records.length - new Set(records.map(({ keyHash }) => keyHash)).size;
+      return ok({ added, known: after.value.all - added + repeated });
     },
 
     block: (owner, origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),

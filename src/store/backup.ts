@@ -1,15 +1,17 @@
 // Copies of the database: a consistent backup as a file, also of a remote database, and putting one back.
 
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
 import type { DatabaseConfig, RemoteConfig } from '../config/config.ts';
+import { expected } from '../config/expected.ts';
 import { makePrivate } from '../lib/private-files.ts';
+import { sleep } from '../lib/timeout.ts';
 import {
   type Database,
   driverStatement,
   errorReason,
+  fileUrl,
   type Row,
   type Statement,
   UnusableDatabase,
@@ -22,15 +24,32 @@ import { inspect, migrate } from './schema.ts';
 /** The driver quotes whole responses. */
 const REASON_CHARS_MAX = 200;
 
-/** Writes all there is into `file`, which must not exist, and which its owner alone can read. Servers may run meanwhile. */
-export async function backUp(config: DatabaseConfig, file: string): Promise<void> {
-  await mustBeOurs(config);
-  if (config.mode === 'embedded') return vacuumInto(config.path, file);
-  await inFolder(async (folder) => {
-    const copy = join(folder, 'copy.db');
-    await replicate(config, copy);
-    await vacuumInto(copy, file);
+export interface Copying {
+  readonly config: DatabaseConfig;
+  /** Must not exist. Its owner alone can read it. */
+  readonly file: string;
+  /** A private one for copies, which the caller removes. */
+  readonly folder: string;
+}
+
+/** Writes all there is into a file, in a thread of its own. Servers may run meanwhile. */
+export async function backUp(copying: Copying): Promise<void> {
+  await mustBeOurs(copying.config);
+  const thread = new Worker(new URL('./copier.ts', import.meta.url), { type: 'module' });
+  const failure = await new Promise<string | null>((resolve) => {
+    thread.onmessage = ({ data }: MessageEvent<string | null>) => resolve(data);
+    thread.onerror = ({ message }) => resolve(message);
+    thread.postMessage(copying);
   });
+  if (failure !== null) throw new Error(failure);
+}
+
+/** What the thread does. */
+export async function copyAll({ config, file, folder }: Copying): Promise<void> {
+  if (config.mode === 'embedded') return vacuumInto(config.path, file);
+  const copy = join(folder, 'copy.db');
+  await replicate(config, copy);
+  await vacuumInto(copy, file);
 }
 
 /** Says what is wrong in words of ours; does not migrate: a backup is what one makes before. */
@@ -49,7 +68,7 @@ async function replicate(config: RemoteConfig, copy: string): Promise<void> {
     await replica.sync();
   } catch (error) {
     const reason = errorReason(error).slice(0, REASON_CHARS_MAX);
-    throw new Error(`DATABASE_URL: expected a database that can be copied, as replicas do, but ${reason}`);
+    throw new Error(expected('DATABASE_URL', `a database that can be copied, as replicas do, but ${reason}`));
   } finally {
     replica.close();
   }
@@ -68,22 +87,26 @@ export interface Backup {
 
 /**
  * Checks a backup and gives it to `use`, brought up to date in a copy. Throws UnusableDatabase if it can't be read, is
- * damaged or empty, or not ours.
+ * damaged or empty, or not ours. `folder` is a private one for the copy, which the caller removes.
  */
-export const withBackup = <T>(file: string, use: (backup: Backup) => Promise<T>): Promise<T> =>
-  inFolder(async (folder) => {
-    const path = join(folder, 'backup.db');
-    makePrivate(path);
-    copyBackup(file, path);
-    const db = embeddedDatabase(path);
-    try {
-      await check(db);
-      const [row] = unwrap(await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' }));
-      return await use({ path, keys: Number(row?.keys) });
-    } finally {
-      db.close();
-    }
-  });
+export async function withBackup<T>(file: string, folder: string, use: (backup: Backup) => Promise<T>): Promise<T> {
+  const path = join(folder, 'backup.db');
+  makePrivate(path);
+  copyBackup(file, path);
+  await letSignalsIn();
+  const db = embeddedDatabase(path);
+  try {
+    await check(db);
+    await letSignalsIn();
+    const [row] = unwrap(await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' }));
+    return await use({ path, keys: Number(row?.keys) });
+  } finally {
+    db.close();
+  }
+}
+
+/** The driver holds up the thread, and statements that follow each other leave it no turn to notice a signal. */
+const letSignalsIn = () => sleep(1);
 
 function copyBackup(file: string, path: string): void {
   try {
@@ -122,6 +145,7 @@ export async function compare(db: Database, { path }: Backup): Promise<Restoring
       'SELECT count(*) AS kept FROM json_each(?) h WHERE EXISTS (SELECT 1 FROM api_keys WHERE key_hash = h.value AND active = 1)';
     const [kept] = unwrap(await db.read({ sql, args: [JSON.stringify(hashes)] }));
     revived += hashes.length - Number(kept?.kept);
+    await letSignalsIn();
   }
   return { replaced, revived };
 }
@@ -140,7 +164,7 @@ const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 
 /**
  * Puts keys and their uses back as they were, in one transaction, and gives the database a new id, so that every process
- * forgets what it knows. Triggers rest meanwhile: nothing of this is a change that somebody made.
+ * forgets what it knows. Triggers are off meanwhile: a restore is not a change by a user.
  */
 export const restore = (config: DatabaseConfig, db: Database, { path }: Backup): Promise<void> =>
   config.mode === 'embedded' ? restoreFile(config.path, path) : restoreRemote(db, path);
@@ -210,7 +234,7 @@ async function restoreRemote(db: Database, path: string): Promise<void> {
 const NAMES_REPLACED = REPLACED.map((table) => `'${table}'`);
 const INDEXES = `SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN (${NAMES_REPLACED}) AND sql IS NOT NULL`;
 
-/** The underscore: a table that nobody takes for one of ours (schema.ts). */
+/** The underscore: a table that is not taken for one of ours (schema.ts). */
 const aheadOf = (table: string) => `_restoring_${table}`;
 
 const DROP_AHEAD = TABLES.map((table) => ({ sql: `DROP TABLE IF EXISTS ${aheadOf(table)}` }));
@@ -260,16 +284,5 @@ async function onFile<T>(path: string, use: (client: Client) => Promise<T>): Pro
     client.close();
   }
 }
-
-async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
-  const folder = mkdtempSync(join(tmpdir(), 'keys-')); // 0700
-  try {
-    return await use(folder);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
-
-const fileUrl = (path: string) => `file:${encodeURI(path)}`;
 
 const tokenOf = ({ authToken }: RemoteConfig) => (authToken === null ? {} : { authToken });

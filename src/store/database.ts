@@ -15,9 +15,9 @@ export interface Statement {
 
 /** Why a database gave no response. */
 export type Outage =
-  | 'unreachable' // it may answer the next time
-  | 'refused' // by credential, permission or address: somebody has to change something
-  | 'no_schema'; // it answers, but our tables or columns are not there
+  | 'unreachable' // it may respond the next time
+  | 'refused' // by credential, permission or address: the operator has to act
+  | 'no_schema'; // it responds, but our tables or columns are not there
 
 export interface Unavailable extends StoreUnavailable {
   readonly outage: Outage;
@@ -28,6 +28,8 @@ export type DbResult<T> = Promise<Result<T, Unavailable>>;
 export interface Written {
   /** Rows of the RETURNING clause, from the last try. */
   readonly rows: readonly Row[];
+  /** How many rows the last try changed, if the statement has no RETURNING clause; what triggers change does not count. */
+  readonly changed: number;
   /** True when an earlier try may have been carried out as well; `rows` does not tell what that one changed. */
   readonly repeated: boolean;
 }
@@ -37,9 +39,9 @@ export interface Database {
   read(statement: Statement, withinMs?: number): DbResult<readonly Row[]>;
   /**
    * Runs one writing statement, durably. When the outcome of a try is unknown it may be sent again, so the statement
-   * must be harmless when repeated.
+   * must be harmless when repeated. A remote database gets `withinMs` for it, where seconds are too few.
    */
-  write(statement: Statement): DbResult<Written>;
+  write(statement: Statement, withinMs?: number): DbResult<Written>;
   /** As `write`, but a power cut may undo it: spares a local file the wait for its disk. */
   writeUnsynced(statement: Statement): DbResult<Written>;
   /** Runs statements in one transaction, all or none. May be sent more than once, like `write`. */
@@ -47,13 +49,13 @@ export interface Database {
   close(): void;
 }
 
-/** Runs a statement, now or later, or answers in its place. */
+/** Runs a statement, now or later, or returns a result in its place. */
 export type Gate = <T>(run: () => DbResult<T>, withinMs?: number) => DbResult<T>;
 
 /** `db` with every statement behind `gate`. */
 export const gated = (db: Database, gate: Gate): Database => ({
   read: (statement, withinMs) => gate(() => db.read(statement, withinMs), withinMs),
-  write: (statement) => gate(() => db.write(statement)),
+  write: (statement, withinMs) => gate(() => db.write(statement, withinMs)),
   writeUnsynced: (statement) => gate(() => db.writeUnsynced(statement)),
   writeAll: (statements) => gate(() => db.writeAll(statements)),
   close: db.close,
@@ -84,6 +86,9 @@ export const unavailable = (outage: Outage, reason: string): Unavailable => ({
   reason,
 });
 
+/** The URL of a file for the driver, which would take what follows a `?` or `#` for more than a path. */
+export const fileUrl = (path: string): string => `file:${encodeURI(path).replace(/[?#]/g, encodeURIComponent)}`;
+
 export const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
 /** True when our tables or columns are missing, by SQLite's message: nothing else makes our statements fail with it. */
@@ -97,7 +102,7 @@ export function errorReason(error: unknown): string {
   return typeof code === 'string' && !text.includes(code) ? `${code}: ${text}` : text;
 }
 
-/** What `run` answers while it holds a permit; the outage `reason` when none was free in time. */
+/** What `run` returns while it holds a permit; the outage `reason` when none was free in time. */
 export async function withPermit<T>(
   { acquire, release }: Semaphore,
   withinMs: number,

@@ -17,6 +17,7 @@ import {
   type ReachedPosition,
   type SecondSecret,
 } from '../keys/record.ts';
+import { MS_PER_DAY } from '../lib/duration.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
 import type { Database, DbResult, Row, Statement, Unavailable } from './database.ts';
@@ -30,18 +31,23 @@ const rowBy = (hash: string) =>
 /** Of the owner of the key `k`. */
 export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
 
+// During a rolling upgrade servers of the first version still write api_keys.last_used_at_ms: the later value counts.
+export const USED_AT =
+  'max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))';
+
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, k.* FROM feed f
 LEFT JOIN api_keys k ON k.row = ${rowBy('?1')}`;
 
 const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, k.* FROM feed f
 LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
 
-// A timed-out INSERT may still run after its retry succeeded, even after the key was deleted.
+// A timed-out INSERT may still run after its retry succeeded, even after the key was deleted. Without RETURNING, which
+// would take a fourteenth of its time.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
-ON CONFLICT DO NOTHING RETURNING id`;
+ON CONFLICT DO NOTHING`;
 
 const DEACTIVATE = `UPDATE api_keys SET active = 0, changed_by = ?3
 WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
@@ -97,9 +103,7 @@ const LIST_PAGE_ROWS_MIN = 50;
 /** Of small keys. */
 const LIST_PAGE_ROWS_MAX = 400;
 
-// During a rolling upgrade servers of the first version still write api_keys.last_used_at_ms: the later value counts.
-const LIST = `SELECT k.*,
-max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms)) AS used_at_ms
+const LIST = `SELECT k.*, ${USED_AT} AS used_at_ms
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ?1 AND (created_at_ms, row) < (?2, ?3)
 ORDER BY created_at_ms DESC, row DESC`;
 
@@ -124,7 +128,7 @@ SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WH
 ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
 
 /** Changes are kept this long: a process that polls again in that time need not forget what it knows. */
-const CHANGES_KEPT_MS = 24 * 60 * 60 * 1000;
+const CHANGES_KEPT_MS = MS_PER_DAY;
 
 /**
  * At most this many are kept, 100 MB. It is a hundred times what a process reads rather than forget all it knows, and at
@@ -164,7 +168,7 @@ export interface KeyStoreOptions {
   readonly usesPerWrite: number;
   /** A nearby copy, which may be behind, away, or of another database. */
   readonly replica?: {
-    /** Null when no copy answers. */
+    /** Null when no copy responds. */
     read(statement: Statement): Promise<readonly Row[] | null>;
     /** The primary was replaced. */
     discard(): void;
@@ -203,7 +207,7 @@ export function createKeyStore({ primary, usesPerWrite, replica }: KeyStoreOptio
     const events = await pruneEvents(eventsKeptMs);
     if (!events.ok) return events;
     for (let slices = 0; ; slices += 1) {
-      const deleted = await primary.write(PRUNE_MARKED); // first those that somebody marked and could not remove
+      const deleted = await primary.write(PRUNE_MARKED); // first those that were marked and could not be removed
       if (!deleted.ok) return deleted;
       const marked = await primary.write(PRUNE_MARK);
       if (!marked.ok) return marked;
@@ -247,7 +251,7 @@ export function createKeyStore({ primary, usesPerWrite, replica }: KeyStoreOptio
           JSON.stringify(origin),
         ],
       });
-      if (!inserted.ok || inserted.value.rows.length > 0) return inserted.ok ? ok('created') : inserted;
+      if (!inserted.ok || inserted.value.changed > 0) return inserted.ok ? ok('created') : inserted;
       // Nothing inserted: the user is at the limit, or an earlier try of this very statement was carried out.
       const mine = await primary.read({
         sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?',
@@ -256,11 +260,11 @@ export function createKeyStore({ primary, usesPerWrite, replica }: KeyStoreOptio
       return mine.ok ? ok(mine.value.length > 0 ? 'created' : 'limit_reached') : mine;
     },
 
-    async listByUser(userId, goOn, take) {
+    async listByUser(userId, mayContinue, take) {
       const first = await listPage(LIST_FIRST_PAGE, userId);
       if (!first.ok) return first;
       if (first.value.length < LIST_PAGE_ROWS_MIN) return ok(take(first.value.map(listedOf)));
-      return (await goOn()) ? everyPage(userId, take) : ok(false);
+      return (await mayContinue()) ? everyPage(userId, take) : ok(false);
     },
 
     deactivate: (userId, keyId, origin) => change(DEACTIVATE, [keyId, userId, JSON.stringify(origin)]),

@@ -3,9 +3,13 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config, DatabaseConfig } from '../config/config.ts';
+import { expected } from '../config/expected.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { KeyStore } from '../keys/record.ts';
-import { makeOwn, reasonOf } from '../lib/private-files.ts';
+import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
+import { makeOwn } from '../lib/private-files.ts';
+import type { Clock } from '../lib/runtime.ts';
+import { reasonOf } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
 import type { Database, DbResult } from './database.ts';
@@ -29,9 +33,7 @@ function makeFolder(variable: string, folder: string): void {
   try {
     makeOwn(folder);
   } catch (error) {
-    throw new Error(
-      `${variable}: expected a folder that can be made and written, but ${reasonOf(error)}, got ${JSON.stringify(folder)}`,
-    );
+    throw new Error(expected(variable, `a folder that can be made and written, but ${reasonOf(error)}`, folder));
   }
 }
 
@@ -48,32 +50,36 @@ export interface Store extends KeyStore {
   close(): Promise<void>;
 }
 
+export interface StoreOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Events of keys are kept for this long. */
+  readonly eventDays: number;
+}
+
 /** Old changes and events are removed shortly after start-up, off its critical path, and then this often. */
 const PRUNE_FIRST_AFTER_MS = 2000;
 
-const MS_PER_DAY = 24 * 60 * 60 * 1000;
-
-const PRUNE_EVERY_MS = 60 * 60 * 1000;
+const PRUNE_EVERY_MS = MS_PER_HOUR;
 
 /** When a poll shows that there are too many, they are removed at once; when that fails, no sooner than this. */
 const PRUNE_AGAIN_AFTER_MS = 10_000;
 
 /**
  * How far above their limit changes may be before that, as a factor. Each process draws its own, so that usually one of a
- * fleet removes them before the others find too many.
+ * cluster removes them before the others find too many.
  */
 const OVERDUE_FROM = 1.02;
 
 const OVERDUE_TO = 1.1;
 
 /**
- * Opens and migrates the database; a remote one that is away, as soon as it answers. Events of keys are kept for
- * `eventDays`. Throws UnusableDatabase, or an
+ * Opens and migrates the database; a remote one that is away, as soon as it responds. Throws UnusableDatabase, or an
  * Error that says why it can't be opened.
  */
-export async function openStore(config: DatabaseConfig, log: Log, eventDays: number): Promise<Store> {
-  const { db, store, mode, replicaState, close } = await open(config, log);
-  const pruning = pruneRegularly(() => store.prune(eventDays * MS_PER_DAY), log);
+export async function openStore(config: DatabaseConfig, options: StoreOptions): Promise<Store> {
+  const { db, store, mode, replicaState, close } = await open(config, options);
+  const pruning = pruneRegularly(() => store.prune(options.eventDays * MS_PER_DAY), options);
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   return {
     ...store,
@@ -93,24 +99,24 @@ export async function openStore(config: DatabaseConfig, log: Log, eventDays: num
   };
 }
 
-async function open(config: DatabaseConfig, log: Log) {
+async function open(config: DatabaseConfig, options: StoreOptions) {
   if (config.mode === 'embedded') return (await import('./embedded/open.ts')).openEmbedded(config.path);
-  return (await import('./remote/open.ts')).openRemote(config, log);
+  return (await import('./remote/open.ts')).openRemote(config, options);
 }
 
-function pruneRegularly(prune: () => DbResult<boolean>, log: Log) {
+function pruneRegularly(prune: () => DbResult<boolean>, { clock, log }: StoreOptions) {
   let stopped = false;
   let running = false;
-  let againAtMs = 0;
-  let timer = setTimeout(run, PRUNE_FIRST_AFTER_MS);
+  let againAtMs = Number.NEGATIVE_INFINITY;
+  let cancelNext = clock.after(PRUNE_FIRST_AFTER_MS, run);
 
   async function run(): Promise<void> {
-    clearTimeout(timer);
+    cancelNext();
     running = true;
-    if (!(await removesSome())) againAtMs = performance.now() + PRUNE_AGAIN_AFTER_MS;
+    if (!(await removesSome())) againAtMs = clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
     running = false;
-    // Jitter: the processes of a fleet must not all prune at once.
-    if (!stopped) timer = setTimeout(run, PRUNE_EVERY_MS * (0.5 + Math.random()));
+    // Jitter: the processes of a cluster must not all prune at once.
+    if (!stopped) cancelNext = clock.after(PRUNE_EVERY_MS * (0.5 + Math.random()), run);
   }
 
   async function removesSome(): Promise<boolean> {
@@ -126,11 +132,11 @@ function pruneRegularly(prune: () => DbResult<boolean>, log: Log) {
 
   return {
     hasten() {
-      if (!stopped && !running && performance.now() > againAtMs) void run();
+      if (!stopped && !running && clock.monotonicMs() > againAtMs) void run();
     },
     stop() {
       stopped = true;
-      clearTimeout(timer);
+      cancelNext();
     },
   };
 }

@@ -5,6 +5,7 @@ import migration0002 from '../../db/0002_key_uses.sql' with { type: 'text' };
 import migration0003 from '../../db/0003_changes_by_key.sql' with { type: 'text' };
 import migration0004 from '../../db/0004_rotation_and_events.sql' with { type: 'text' };
 import migration0005 from '../../db/0005_expiring.sql' with { type: 'text' };
+import { sleep } from '../lib/timeout.ts';
 import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
@@ -15,6 +16,11 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0004_rotation_and_events', sql: migration0004 },
   { name: '0005_expiring', sql: migration0005 },
 ];
+
+/** A remote database may take this long to add a column. */
+const ADD_COLUMN_MS_MAX = 120_000;
+/** Long enough for a process that waits for the file to get it (embedded/database.ts). */
+const BETWEEN_COLUMNS_MS = 30;
 
 // Without the tables of SQLite, the driver and the database server, which an empty database may have too.
 const TABLES: Statement = {
@@ -45,8 +51,8 @@ const TRIGGERS = [
   'blocked_owners_unblocked',
 ];
 /**
- * Without the triggers nobody would learn of a revocation or who made it, and a new key could inherit the last use of a
- * deleted one.
+ * Without the triggers no process would learn of a revocation or who made it, and a new key could inherit the last use
+ * of a deleted one.
  */
 const FEED: Statement = {
   sql: `SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('${TRIGGERS.join("', '")}')) AS triggers FROM feed`,
@@ -75,26 +81,61 @@ export async function inspect(db: Database): Promise<number> {
   return applied.length;
 }
 
-/** Applies what is missing, in one transaction per migration. Several processes may do so at once. */
+/**
+ * Applies what is missing, in one transaction per migration, after the columns that it begins with. Several processes may
+ * do so at once.
+ */
 export async function migrate(db: Database): Promise<void> {
   let applied = await inspect(db);
+  let columnsFirst = applied > 0; // an empty database is made at once
   for (;;) {
     const migration = MIGRATIONS[applied];
     if (migration === undefined) break;
+    const statements = statementsOf(migration.sql);
+    const left = columnsFirst ? await addColumns(db, statements) : statements;
     // The version's row comes first: if another process was faster, its uniqueness undoes this whole transaction.
     const claim: Statement = {
       sql: "INSERT INTO schema_migrations (version, name, applied_at_ms) VALUES (?, ?, CAST(unixepoch('subsec') * 1000 AS INTEGER))",
       args: [applied + 1, migration.name],
     };
     try {
-      unwrap(await db.writeAll([CREATE_LEDGER, claim, ...statementsOf(migration.sql)]));
+      unwrap(await db.writeAll([CREATE_LEDGER, claim, ...left]));
     } catch (error) {
-      if ((await inspect(db)) <= applied) throw error;
+      if ((await inspect(db)) <= applied) {
+        if (columnsFirst) throw error;
+        columnsFirst = true; // another process, which came later, may have added some
+      }
     }
     applied = await inspect(db);
   }
   await checkShape(db);
 }
+
+/**
+ * Adds the columns that a migration begins with, each in a transaction of its own, and returns the statements that are
+ * left. For each one SQLite reads the whole table: in one transaction, no other process could write meanwhile, and on
+ * `sqld` it would take longer than one may (remote/database.ts). Servers of the version before pass over new columns,
+ * also if the rest never comes.
+ */
+async function addColumns(db: Database, statements: readonly Statement[]): Promise<readonly Statement[]> {
+  for (const [index, statement] of statements.entries()) {
+    const [, table, column] = ADDS_COLUMN.exec(statement.sql) ?? [];
+    if (table === undefined || column === undefined) return statements.slice(index);
+    const isThere = async () => unwrap(await db.read({ sql: HAS_COLUMN, args: [table, column] })).length > 0;
+    if (await isThere()) continue;
+    try {
+      unwrap(await db.write(statement, ADD_COLUMN_MS_MAX));
+    } catch (error) {
+      if (!(await isThere())) throw error; // else another process was faster
+    }
+    await sleep(BETWEEN_COLUMNS_MS);
+  }
+  return [];
+}
+
+/** A statement, after comments. */
+const ADDS_COLUMN = /^(?:\s|--.*\n)*ALTER TABLE (\w+) ADD COLUMN (\w+)/;
+const HAS_COLUMN = 'SELECT 1 FROM pragma_table_info(?) WHERE name = ?';
 
 async function checkShape(db: Database): Promise<void> {
   await ownRows(db.read(SHAPE));
@@ -103,8 +144,8 @@ async function checkShape(db: Database): Promise<void> {
 }
 
 /** Rows of a statement that every database of ours can run. */
-async function ownRows(answered: DbResult<readonly Row[]>): Promise<readonly Row[]> {
-  const rows = await answered;
+async function ownRows(result: DbResult<readonly Row[]>): Promise<readonly Row[]> {
+  const rows = await result;
   if (!rows.ok && rows.error.outage === 'no_schema') throw new UnusableDatabase(FOREIGN_DATABASE);
   return unwrap(rows);
 }

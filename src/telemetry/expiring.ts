@@ -2,13 +2,13 @@
 // while the database is away.
 
 import type { AdminStore } from '../keys/admin.ts';
+import { MS_PER_DAY } from '../lib/duration.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { withTimeout } from '../lib/timeout.ts';
 
 const ASK_EVERY_MS = 60_000;
 /** What a scrape waits for a count; it has 10 s in all, unless told. */
 const WAIT_MS_MAX = 500;
-const MS_PER_DAY = 24 * 60 * 60 * 1000;
 
 interface Count {
   last: number | undefined;

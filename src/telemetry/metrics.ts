@@ -216,7 +216,7 @@ function errorTypeOf(result: ToolResult): string {
   return 'contentJson' in result.value && result.value.isError ? 'tool_error' : '';
 }
 
-/** What a message that is answered without a tool is counted as. */
+/** What a message that calls no tool is counted as. */
 function shownAs(method: string, plan: Plan): { readonly method: string; readonly tool: string } {
   if (plan.kind === 'error' && plan.error.code === CODES.methodNotFound) return { method: OTHER, tool: '' };
   return { method, tool: method === 'tools/call' ? OTHER : '' };

@@ -35,7 +35,7 @@ export interface Registry {
     labels: readonly string[],
     bounds: readonly number[],
   ): (...values: LabelValues) => Histogram;
-  /** `read` gives each label set and its value when the text is made. A gauge that can't be read is left out. */
+  /** `read` gives each label set and its value when the text is made, but those whose value isn't known. */
   gauge(name: string, help: string, labels: readonly string[], read: () => Awaitable<readonly GaugeValue[]>): void;
   /** As `gauge`, for what only ever grows. */
   total(name: string, help: string, read: () => number): void;

@@ -134,7 +134,7 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
     async createKey(sub, input = {}) {
       const headers = { authorization: `Bearer ${await app.token(sub)}` };
       const created = await app.call('create_api_key', { name: 'test key', scopes: ['read'], ...input }, headers);
-      if (created.status !== 200) throw new Error(`create_api_key answered ${created.status}`);
+      if (created.status !== 200) throw new Error(`create_api_key responded ${created.status}`);
       return created.body;
     },
     async log() {

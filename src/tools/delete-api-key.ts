@@ -1,4 +1,4 @@
-// The tool that deletes one of the caller's keys for good.
+// The tool that deletes one of the caller's keys permanently.
 
 import { actorOf } from '../guards/user-jwt.ts';
 import { ok } from '../lib/result.ts';

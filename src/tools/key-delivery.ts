@@ -1,4 +1,4 @@
-// How a new key reaches whoever asked for it, for the tools that make one: in the result, in the widget alone, or
+// How a new key reaches its caller, for the tools that make one: in the result, in the widget alone, or
 // encrypted to a public key. Decided before the key is made.
 
 import * as v from 'valibot';

@@ -1,9 +1,9 @@
-// What the tools that revoke and delete a key share: input, output, and that both succeed for a key that isn't there.
+// The id of a key as tools take it, and what those that revoke and delete share: both succeed for a key that isn't there.
 
 import * as v from 'valibot';
 import { hasLength } from '../lib/text.ts';
 
-const KEY_ID_CHARS_MAX = 200; // any shape is accepted: text that is no id names a key that doesn't exist
+const KEY_ID_CHARS_MAX = 200; // any shape is accepted: text that is not an id names a key that doesn't exist
 
 export const keyIdInput = v.strictObject({
   keyId: v.pipe(

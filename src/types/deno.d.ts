@@ -12,7 +12,7 @@ declare namespace Deno {
   }
   interface HttpServer {
     readonly addr: { readonly port: number };
-    /** Stops accepting; resolves when every request being handled is answered. */
+    /** Stops accepting; resolves when every request being handled has its response. */
     shutdown(): Promise<void>;
   }
   type Handler = (request: Request, info: { remoteAddr: { hostname: string } }) => Promise<Response>;

@@ -1,7 +1,7 @@
 // The widget's half of MCP Apps (protocol 2026-01-26): JSON-RPC 2.0 over postMessage with the window around this one.
 // It handles messages, theme and size; what a result means is left to the widget.
 
-const INITIALIZE_MS = 5000; // a host answers at once; after this the person is told that none does
+const INITIALIZE_MS = 5000; // a host responds at once; after this the person is told that none does
 const CALL_MS = 120_000; // a tool has 60 s, and a host may first ask the person
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -12,7 +12,7 @@ const isObject = (value) => typeof value === 'object' && value !== null && !Arra
  */
 export function connect(name, on) {
   const host = window.parent;
-  const waiting = new Map(); // request id → what to do with the answer
+  const waiting = new Map(); // request id → what to do with the response
   const bridge = { canCallTools: false, locale: 'en', timeZone: undefined, callTool };
   let lastId = 0;
 
@@ -90,8 +90,8 @@ export function connect(name, on) {
     } else if (id === undefined) {
       notifications.get(method)?.(params);
     } else {
-      const answer = requests.get(method);
-      post(answer ? { id, result: answer(params) } : { id, error: { code: -32601, message: 'Method not found' } });
+      const handle = requests.get(method);
+      post(handle ? { id, result: handle(params) } : { id, error: { code: -32601, message: 'Method not found' } });
     }
   }
 

@@ -2,13 +2,15 @@
 
 export const byId = (id) => document.getElementById(id);
 
+const FOR_WIDGET = 'mcp-key-server/widget';
+
 /**
- * The object a tool answered with, or null: structuredContent, else the JSON of its first text; with what is for the
+ * The object a tool returned, or null: structuredContent, else the JSON of its first text; with what is for the
  * widget alone, which no model is shown.
  */
 export function outputOf({ structuredContent, content, isError, _meta: meta }) {
   if (isError === true) return null;
-  const forWidget = meta?.['mcp-key-server/widget'];
+  const forWidget = meta?.[FOR_WIDGET];
   if (typeof structuredContent === 'object' && structuredContent !== null)
     return { ...structuredContent, ...forWidget };
   try {
@@ -18,6 +20,9 @@ export function outputOf({ structuredContent, content, isError, _meta: meta }) {
     return null;
   }
 }
+
+/** The code of a failure and what belongs to it, if the server has it for the widget. */
+export const problemOf = ({ isError, _meta: meta }) => (isError === true && meta?.[FOR_WIDGET]) || {};
 
 /** Why a tool failed, in its own words if it has any; what would help stands in a text of its own. */
 export function failureOf({ content, isError }) {

@@ -1,5 +1,6 @@
 // The widgets as MCP resources (MCP Apps), in the order clients see them.
 
+import { once } from '../lib/memoize.ts';
 import { WIDGET_TYPE } from '../mcp/apps.ts';
 import type { Resource } from '../mcp/resource.ts';
 import created from './api-key-created.html' with { type: 'text' };
@@ -23,8 +24,8 @@ const PARTS = {
   'dom.js': dom,
 };
 
-const createdPage = inlineAssets(created, PARTS);
-const listPage = inlineAssets(list, PARTS);
+/** Inlined when first read: most processes never show a widget. */
+const page = (source: string) => once(() => ({ text: inlineAssets(source, PARTS) }));
 
 export const widgetResources: readonly Resource[] = [
   {
@@ -33,7 +34,7 @@ export const widgetResources: readonly Resource[] = [
     title: 'API key created',
     description: 'Shows a new API key once, masked until asked for, with what it may do and when it expires.',
     mimeType: WIDGET_TYPE,
-    read: () => ({ text: createdPage }),
+    read: page(created),
     meta: { ui: { prefersBorder: true, permissions: { clipboardWrite: {} } } },
   },
   {
@@ -42,7 +43,7 @@ export const widgetResources: readonly Resource[] = [
     title: 'API keys',
     description: 'Shows API keys with their state, to sort, filter, rotate, revoke and delete.',
     mimeType: WIDGET_TYPE,
-    read: () => ({ text: listPage }),
+    read: page(list),
     meta: { ui: { prefersBorder: true, permissions: { clipboardWrite: {} } } },
   },
 ];

@@ -8,8 +8,8 @@ const STYLESHEET = /<link rel="stylesheet" href="\.\/([\w-]+\.css)">/g;
 const IMPORT = /^import (?:[^;]+ from )?'\.\/([\w-]+\.js)';$/gm;
 
 /**
- * Throws when the page names a part that isn't given, so that the start finds it and not a browser. A script that
- * several import is put in once, before the first of them: so all share one scope, and no two may use a name twice.
+ * Throws when the page names a part that isn't given. A script that several import is put in once, before the first of
+ * them: so all share one scope, and no two may use a name twice.
  */
 export function inlineAssets(page: string, parts: Parts): string {
   const inlined = new Set<string>();

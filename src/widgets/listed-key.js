@@ -8,7 +8,7 @@ const SOON_MS = 7 * 86_400_000;
 const textOrNull = (value) => (typeof value === 'string' ? value : null);
 const timeOrNull = (value) => (isTime(value) ? value : null);
 
-/** A list of the one key, with the text it is searched by; an empty list if the item is no key. */
+/** A list of the one key, with the text it is searched by; an empty list if the item is not a key. */
 export function readKey(item) {
   if (typeof item?.id !== 'string') return [];
   const { id, name, scopes, active, fingerprint, createdAt, expiresAt, lastUsedAt } = item;

@@ -1,4 +1,4 @@
-// The host of the preview page: answers the widgets from sample data, and lists every message.
+// The host of the preview page: responds to the widgets from sample data, and lists every message.
 
 const LOG_MAX = 200; // entries; the oldest go first
 const LOGGED_CHARS_MAX = 4000; // of one message
@@ -97,16 +97,16 @@ window.addEventListener('message', ({ source, data }) => {
   const { id, method, params } = data;
   if (id === undefined) return notifications.get(method)?.(frame, params ?? {});
   if (method === undefined || (method === 'tools/call' && chosen.calls === 'silent')) return;
-  const answer = requests.get(method);
-  const reply = answer
-    ? { id, result: answer(frame, params ?? {}) }
+  const handle = requests.get(method);
+  const reply = handle
+    ? { id, result: handle(frame, params ?? {}) }
     : { id, error: { code: -32601, message: 'Method not found' } };
   setTimeout(() => send(frame, reply), method === 'tools/call' ? THINK_MS : 0);
 });
 
 function log(frame, arrow, message) {
   const { method, id, error } = message;
-  const what = method ?? (error ? `error to #${id}` : `answer to #${id}`);
+  const what = method ?? (error ? `error to #${id}` : `response to #${id}`);
   const who = document.createElement('i');
   who.textContent = `${frame.name} ${arrow} host`;
   const summary = document.createElement('summary');

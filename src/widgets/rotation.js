@@ -60,10 +60,9 @@ export function rotationWords({ state, previousUntil }, nowMs, { exact, short })
   return ['Rotation under way: the new key is in use. The old one ends ', time, `, on ${short.format(previousUntil)}.`];
 }
 
-/** The server's `rotation_under_way` in the words of the list, or any other sentence as it is. */
-export function refusalWords(sentence, { short }) {
-  const untilMs = Date.parse(/ still accepted until (\S+Z);/.exec(sentence)?.[1]);
-  if (!isTime(untilMs)) return sentence;
+/** The server's `rotation_under_way` in the words of the list, or null: any other refusal is said as it is. */
+export function refusalWords({ code, previousUntil }, { short }) {
+  if (code !== 'rotation_under_way' || !isTime(previousUntil)) return null;
   const [, { label }] = KINDS;
-  return `The old key of the rotation before still works, until ${short.format(untilMs)}. Rotate after that, or choose “${label}”.`;
+  return `The old key of the rotation before still works, until ${short.format(previousUntil)}. Rotate after that, or choose “${label}”.`;
 }

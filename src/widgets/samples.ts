@@ -1,4 +1,6 @@
-// Sample data for the preview page: what the two tools answer, made up. None of these keys exists.
+// Sample data for the preview page: what the two tools return, made up. None of these keys exists.
+
+import { WIDGET_DATA } from '../mcp/apps.ts';
 
 /** `widget` and `encrypted`: how else a new key may come. `rotated` and `leaked`: what else it may be for. */
 export const DATA_SETS = [
@@ -115,7 +117,7 @@ export function sampleOf(widget: 'api-key-created' | 'api-keys-list', data: Data
   }
   const output = widget === 'api-key-created' ? created(data) : { keys: keysOf(data) };
   const content = [{ type: 'text' as const, text: JSON.stringify(output) }];
-  const forWidget = widget === 'api-key-created' && data === 'widget' && { _meta: { 'mcp-key-server/widget': SHOWN } };
+  const forWidget = widget === 'api-key-created' && data === 'widget' && { _meta: { [WIDGET_DATA]: SHOWN } };
   return { input, result: { content, structuredContent: output, ...forWidget } };
 }
 

@@ -67,8 +67,8 @@ interface Tap extends AsyncDisposable {
 async function startTap(target: string): Promise<Tap> {
   const { hostname, port } = new URL(target);
   let bytes = 0;
-  let answers = '';
-  let legible = false; // true: asks for answers that are not compressed
+  let responses = '';
+  let legible = false; // true: asks for responses that are not compressed
   const listener = createServer((client) => {
     const server = connect(Number(port), hostname);
     client.on('data', (chunk) => {
@@ -77,7 +77,7 @@ async function startTap(target: string): Promise<Tap> {
     });
     server.on('data', (chunk) => {
       bytes += chunk.length;
-      answers += chunk.toString();
+      responses += chunk.toString();
       client.write(chunk);
     });
     client.on('close', () => server.destroy());
@@ -88,10 +88,10 @@ async function startTap(target: string): Promise<Tap> {
   return {
     url: `http://127.0.0.1:${(listener.address() as AddressInfo).port}`,
     async during(ask) {
-      answers = '';
+      responses = '';
       legible = true;
       await ask();
-      const rowsRead = [...answers.matchAll(/"rows_read":(\d+)/g)].reduce((sum, [, rows]) => sum + Number(rows), 0);
+      const rowsRead = [...responses.matchAll(/"rows_read":(\d+)/g)].reduce((sum, [, rows]) => sum + Number(rows), 0);
       bytes = 0;
       legible = false;
       await ask();
@@ -135,7 +135,10 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
 await using sqld = await startSqld();
 await using tap = await startTap(sqld.url);
 const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
-const store = await openStore({ mode: 'remote', url: tap.url, authToken: null, replicaFile: null }, log, 400);
+const store = await openStore(
+  { mode: 'remote', url: tap.url, authToken: null, replicaFile: null },
+  { clock: systemClock, log, eventDays: 400 },
+);
 const rows = await asked(tap, store);
 await store.close();
 process.stdout.write(

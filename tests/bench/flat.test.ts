@@ -1,19 +1,19 @@
-// What the benchmark compares does the same: the flat script answers and logs as the server does.
+// What the benchmark compares does the same: the flat script responds and logs as the server does.
 
 import { expect, test } from 'bun:test';
 import { buildDatabase } from './database.ts';
 import {
-  answerTo,
   type Load,
   malformedKeys,
   mcp2025GetData,
   mcp2026GetData,
+  responseTo,
   restGetData,
   unknownKeys,
 } from './loads.ts';
 import { startOther, startOurs } from './ours.ts';
 
-test('the flat script answers with the bytes of the server, and logs its lines', async () => {
+test('the flat script responds with the bytes of the server, and logs its lines', async () => {
   const { path, keys } = await buildDatabase(2);
   const [key = '', other = ''] = keys;
   await using ours = await startOurs(path);
@@ -25,7 +25,7 @@ test('the flat script answers with the bytes of the server, and logs its lines',
     restGetData(other),
     restGetData(key),
   ]) {
-    expect(await answerTo(flat, load)).toEqual(await answerTo(ours, load));
+    expect(await responseTo(flat, load)).toEqual(await responseTo(ours, load));
   }
   const linesOf = (log: string) =>
     log
@@ -61,7 +61,7 @@ test('what the server refuses the flat script refuses with the same status', asy
     [400, { ...mcp2025GetData(key), body: '{"jsonrpc":"1.0","id":1,"method":"tools/call","params":{}}' }],
   ];
   for (const [status, load] of refused) {
-    await answerTo(ours, load, status);
-    await answerTo(flat, load, status);
+    await responseTo(ours, load, status);
+    await responseTo(flat, load, status);
   }
 });

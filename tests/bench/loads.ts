@@ -1,4 +1,4 @@
-// The requests that are sent, and the answers they get.
+// The requests that are sent, and the responses they get.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,8 +16,8 @@ export interface Load {
   readonly valuesFile?: string;
 }
 
-/** An answer as the bare limit repeats it. */
-export interface CannedAnswer {
+/** A response as the bare limit repeats it. */
+export interface CannedResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -115,11 +115,11 @@ function fileOf(values: readonly string[]): string {
   return path;
 }
 
-/** Headers that the server's runtime adds by itself, to the bare limit's answers as well. */
+/** Headers that the server's runtime adds by itself, to the bare limit's responses as well. */
 const RUNTIME_HEADERS = ['date', 'content-length', 'connection'];
 
-/** Sends the load's first request and returns the answer; throws when its status is not the expected one. */
-export async function answerTo(server: Process, load: Load, expected = 200): Promise<CannedAnswer> {
+/** Sends the load's first request and returns the response; throws when its status is not the expected one. */
+export async function responseTo(server: Process, load: Load, expected = 200): Promise<CannedResponse> {
   const first = load.valuesFile && readFileSync(load.valuesFile, 'utf8').split('\n', 1)[0];
   const headers = Object.entries(load.headers).map(([name, value]): [string, string] => [
     name,
@@ -132,7 +132,7 @@ export async function answerTo(server: Process, load: Load, expected = 200): Pro
     ...(load.body !== '' && { body: load.body }),
   });
   const body = await response.text();
-  if (response.status !== expected) throw new Error(`${server.name} answered ${response.status}: ${body}`);
+  if (response.status !== expected) throw new Error(`${server.name} responded ${response.status}: ${body}`);
   const kept = [...response.headers].filter(([name]) => !RUNTIME_HEADERS.includes(name));
   return { status: response.status, headers: Object.fromEntries(kept), body };
 }

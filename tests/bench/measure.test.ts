@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { figure, median, perSecond, ratio } from './measure.ts';
+import { countParts } from './profile.ts';
 import { atLeast, atMost, table } from './report.ts';
 
 const run = (requestsPerSecond: number) => ({
@@ -40,4 +41,15 @@ test('a row of the table has ratios only if there is something to compare with',
   ]).split('\n');
   expect(lines[2]).toBe('| bare | 100 |  |  |  | 1.00 | 2.00 |  | 12.3 | 50 | 1,000 |');
   expect(lines[3]).toBe('| ours | 80 | 0.80 | 1.00 | 0.50 | 1.00 | 2.00 | 1.00 | 12.3 | 50 | 1,000 |');
+});
+
+test('a sample counts by its innermost frame, and native code by whether JavaScript has called it', () => {
+  const [kernel, native, generated] = ['ffff (/x/[kernel.kallsyms])', '18a (/opt/bun)', '7f75 (/tmp/perf-42.map)'];
+  const samples = [[kernel, generated], [native], [native, generated, native], [generated, native], [generated]];
+  expect(countParts(samples.map((frames) => `${frames.join('\n')}\n`).join('\n'))).toEqual({
+    kernel: 1,
+    'native outside JavaScript': 1,
+    'native called from JavaScript': 1,
+    'JavaScript itself': 2,
+  });
 });

@@ -25,7 +25,7 @@ export interface Measured {
   readonly residentMb: number;
 }
 
-/** Warms every subject up, then measures all of them once per round. Throws when answers had the wrong status. */
+/** Warms every subject up, then measures all of them once per round. Throws when responses had the wrong status. */
 export async function measure<Name extends string>(
   subjects: Readonly<Record<Name, Subject>>,
   plan: Plan,
@@ -44,6 +44,18 @@ export async function measure<Name extends string>(
   return Object.fromEntries(measured) as Record<Name, Measured>; // the same names
 }
 
+/** Of other processes of the same servers too: all rounds, those of `a` first. */
+export const joined = <Name extends string>(
+  a: Readonly<Record<Name, Measured>>,
+  b: Readonly<Record<Name, Measured>>,
+): Record<Name, Measured> =>
+  Object.fromEntries(
+    Object.entries<Measured>(a).map(([name, measured]): [string, Measured] => {
+      const other = b[name as Name];
+      return [name, { ...measured, runs: [...measured.runs, ...other.runs] }];
+    }),
+  ) as Record<Name, Measured>; // the same names
+
 async function warmUp(subject: Subject, { warmupRequests, warmupSMax }: Plan): Promise<number> {
   let requests = 0;
   for (let seconds = 0; seconds < warmupSMax && requests < warmupRequests; seconds += 1) {
@@ -58,7 +70,8 @@ async function driven({ server, load, refused = false }: Subject, seconds: numbe
   const cpuUs = (server.cpuUs() - beforeUs) / run.requests;
   server.emptyLog();
   const unexpected = refused ? run.requests - run.refused : run.refused;
-  if (unexpected > 0) throw new Error(`${server.name}: ${unexpected} of ${run.requests} answers had the wrong status`);
+  if (unexpected > 0)
+    throw new Error(`${server.name}: ${unexpected} of ${run.requests} responses had the wrong status`);
   return { ...run, cpuUs };
 }
 

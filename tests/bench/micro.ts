@@ -55,7 +55,7 @@ const budget = createSendBudget(clock, log);
 const source = () => '127.0.0.1';
 const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: null }, source);
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
-const answer = await runOperation(tool, {}, newCall(), budget);
+const response = await runOperation(tool, {}, newCall(), { budget, clock });
 const call = newCall();
 const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 await guards.apiKey(call);
@@ -67,15 +67,15 @@ const STEPS: Record<string, () => unknown> = {
   'hash a key': () => hashKey(Bun.SHA256.hash, key),
   'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, call),
   'key guard with rate limit': () => guards.apiKey(newCall()),
-  'run a tool: guards, input, run, output': () => runOperation(tool, {}, newCall(), budget),
-  "encode a tool's result for MCP": () => toolResultMembers(answer),
-  'headers of an answer': () => responseHeaders(call.rateLimit),
+  'run a tool: guards, input, run, output': () => runOperation(tool, {}, newCall(), { budget, clock }),
+  "encode a tool's result for MCP": () => toolResultMembers(response),
+  'headers of a response': () => responseHeaders(call.rateLimit),
   'make a Response': () => new Response('{}', { headers: responseHeaders(call.rateLimit) }),
   'log line': () => log.info('API key authentication successful', fields),
 };
 for (const [name, load] of Object.entries(loads)) {
   STEPS[`make a Request and read it, ${name}`] = () => requestOf(load).json();
-  STEPS[`the same and answer it, ${name}`] = () => service.app.fetch(requestOf(load), peer);
+  STEPS[`the same and response it, ${name}`] = () => service.app.fetch(requestOf(load), peer);
 }
 
 /** Nanoseconds per call in the quickest batch, the least disturbed one. */

@@ -1,7 +1,7 @@
 // Our server, and the others it is measured against.
 
 import { join } from 'node:path';
-import type { BodyRead, CannedAnswer } from './loads.ts';
+import type { BodyRead, CannedResponse } from './loads.ts';
 import { type Process, startProcess } from './process.ts';
 
 const MAIN = join(import.meta.dir, '../../src/main.ts');
@@ -21,13 +21,13 @@ export const ourEnv = (databasePath: string) => ({
 export const startOurs = (databasePath: string, env: Readonly<Record<string, string>> = {}): Promise<Process> =>
   startProcess({ name: 'this server', script: MAIN, env: { ...ourEnv(databasePath), ...env } });
 
-/** The bare limit for an answer. */
-export const startBare = (answer: CannedAnswer, reads: BodyRead = 'json'): Promise<Process> =>
-  startOther('bare', JSON.stringify(answer), reads);
+/** The bare limit for a response. */
+export const startBare = (response: CannedResponse, reads: BodyRead = 'json'): Promise<Process> =>
+  startOther('bare', JSON.stringify(response), reads);
 
 /** The same with the server's batching of responses, which helps it too. */
-export const startBatchedBare = (answer: CannedAnswer): Promise<Process> =>
-  startOther('bare', JSON.stringify(answer), 'json', 'batched');
+export const startBatchedBare = (response: CannedResponse): Promise<Process> =>
+  startOther('bare', JSON.stringify(response), 'json', 'batched');
 
 /** A script of servers/, with its arguments. */
 export const startOther = (name: string, ...args: readonly string[]): Promise<Process> =>

@@ -14,10 +14,10 @@ export interface Plan {
   readonly starts: number;
 }
 
-/** About a quarter of an hour, on two cores. */
+/** About half an hour, on two cores. */
 export const FULL: Plan = {
   rounds: 5,
-  roundS: 4,
+  roundS: 2,
   warmupRequests: 300_000,
   warmupSMax: 15,
   flushRounds: 3,
@@ -25,7 +25,7 @@ export const FULL: Plan = {
   starts: 15,
 };
 
-/** A minute and a quarter. Half warmed up, so its figures are lower, and vary. */
+/** A few minutes. Half warmed up, so its figures are lower, and vary. */
 export const QUICK: Plan = {
   rounds: 2,
   roundS: 1,

@@ -8,7 +8,7 @@ import { CONNECTIONS } from './wrk.ts';
 export interface Row {
   readonly name: string;
   readonly measured: Measured;
-  /** What it is compared with: a server that gives the same answer, and does nothing else. */
+  /** What it is compared with: a server that gives the same response, and does nothing else. */
   readonly bare?: Measured;
   readonly echo?: Measured;
   /** The flat script, which does the same. */
@@ -25,6 +25,8 @@ export interface Target {
 export interface Findings {
   readonly rows: readonly Row[];
   readonly targets: readonly Target[];
+  /** What has columns of its own, as Markdown. */
+  readonly tables?: readonly string[];
 }
 
 /** One part of the benchmark. Starts what it needs, and stops it. */

@@ -1,13 +1,16 @@
-// `bun run bench [--quick] [section …]`: measures this server against bare ones and the SDK's, on this machine. The
+// `bun run bench [--quick] [--profile | section …]`: measures this server against bare ones and the SDK's, on this machine. The
 // exit code says whether everything could be measured, not whether every target was met: that depends on the machine.
 
 import { FULL, QUICK } from './plan.ts';
+import { isPerfThere, profileTable } from './profile.ts';
 import { type Findings, LEGEND, machineLine, planLine, type Section, table, verdict } from './report.ts';
 import { bigDatabase } from './sections/big-database.ts';
 import { counters } from './sections/counters.ts';
 import { creating } from './sections/creating.ts';
 import { flood } from './sections/flood.ts';
 import { forServices } from './sections/for-services.ts';
+import { garbage } from './sections/garbage.ts';
+import { growing } from './sections/growing.ts';
 import { hotPath } from './sections/hot-path.ts';
 import { keysInUse } from './sections/keys-in-use.ts';
 import { listing } from './sections/listing.ts';
@@ -18,6 +21,7 @@ import { isWrkThere } from './wrk.ts';
 
 const SECTIONS = new Map<string, Section>([
   ['hot-path', hotPath],
+  ['garbage', garbage],
   ['for-services', forServices],
   ['listing', listing],
   ['keys-in-use', keysInUse],
@@ -27,21 +31,28 @@ const SECTIONS = new Map<string, Section>([
   ['starting', starting],
   ['counters', counters],
   ['big-database', bigDatabase],
+  ['growing', growing],
   ['memory', memory],
 ]);
 /** Only in a full run, or when named: they can't be made short. */
-const SLOW: readonly string[] = ['newcomers', 'big-database', 'memory'];
+const SLOW: readonly string[] = ['newcomers', 'big-database', 'growing', 'memory'];
 
-const USAGE = `usage: bun run bench [--quick] [${[...SECTIONS.keys()].join(' | ')} …]`;
+const USAGE = `usage: bun run bench [--quick] [--profile | ${[...SECTIONS.keys()].join(' | ')} …]`;
 
 async function run(args: readonly string[]): Promise<number> {
   const quick = args.includes('--quick');
-  const named = args.filter((arg) => arg !== '--quick');
-  if (!named.every((name) => SECTIONS.has(name))) return fail(USAGE);
+  const profiles = args.includes('--profile');
+  const named = args.filter((arg) => arg !== '--quick' && arg !== '--profile');
+  if (!named.every((name) => SECTIONS.has(name)) || (profiles && named.length > 0)) return fail(USAGE);
   if (!isWrkThere()) return fail('wrk is missing: `apt install wrk` or `brew install wrk`');
   const plan = quick ? QUICK : FULL;
   const isChosen = (name: string) => (named.length > 0 ? named.includes(name) : !quick || !SLOW.includes(name));
   const machine = machineLine();
+  if (profiles) {
+    if (!isPerfThere()) return fail('perf is missing: `apt install linux-perf`');
+    process.stdout.write(`${machine}\n\n${await profileTable(plan)}\n`);
+    return 0;
+  }
   const found: Findings[] = [];
   const left: string[] = [];
   const failures: string[] = [];
@@ -58,10 +69,12 @@ async function run(args: readonly string[]): Promise<number> {
     }
   }
   const rows = found.flatMap((findings) => findings.rows);
+  const targets = found.flatMap((findings) => findings.targets);
   const paragraphs = [
     `${machine}\n${planLine(plan)}`,
     ...(rows.length > 0 ? [table(rows), LEGEND] : []),
-    verdict(found.flatMap(({ targets }) => targets)),
+    ...found.flatMap(({ tables = [] }) => tables),
+    ...(targets.length > 0 ? [verdict(targets)] : []),
     ...(left.length > 0 ? [`Not measured in this run: ${left.join(', ')}.`] : []),
     ...failures,
   ];

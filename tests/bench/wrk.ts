@@ -14,13 +14,13 @@ export interface Run {
   readonly perSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** Answers whose status is no success. */
+  /** Responses whose status is no success. */
   readonly refused: number;
 }
 
 export const isWrkThere = (): boolean => Bun.which('wrk') !== null;
 
-/** Sends `load` for a number of whole seconds. Throws when connections failed, or nothing was answered. */
+/** Sends `load` for a number of whole seconds. Throws when connections failed, or no response came. */
 export async function drive(server: Process, load: Load, seconds: number): Promise<Run> {
   const options = [`-t${THREADS}`, `-c${CONNECTIONS}`, `-d${seconds}s`, '-s', SCRIPT, server.url + load.path];
   const wrk = Bun.spawn(['wrk', ...options, '--', ...loadArguments(load)], { stdout: 'pipe', stderr: 'pipe' });

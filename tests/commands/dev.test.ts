@@ -7,7 +7,7 @@ import { scripts } from '../../package.json';
 import { callOver } from '../support/client.ts';
 import { startServer } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
-import { until } from '../support/until.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const hello = (text: string) => `
 import { defineTool, ok, v } from 'mcp-key-server';
@@ -22,21 +22,21 @@ test('it starts again when a tool appears, changes, breaks and is mended, and wh
   await using dev = await startServer({ folder: root, command });
   const said = async () => {
     const url = [...dev.stderr().matchAll(/listening on (\S+)/g)].at(-1)?.[1] ?? '';
-    const answer = await callOver(url, 'hello').catch(() => null); // the one before may have stopped
-    return answer?.body.content?.[0].text;
+    const response = await callOver(url, 'hello').catch(() => null); // the one before may have stopped
+    return response?.body.content?.[0].text;
   };
   const tool = join(root, 'tools/hello.ts');
   mkdirSync(join(root, 'tools'));
   writeFileSync(tool, hello('one'));
-  await until(async () => (await said()) === 'one');
+  await waitFor(async () => (await said()) === 'one');
   writeFileSync(tool, hello('two'));
-  await until(async () => (await said()) === 'two');
+  await waitFor(async () => (await said()) === 'two');
   writeFileSync(tool, 'export default (');
-  await until(() => dev.stderr().includes('mcp-key-server: tools/hello.ts:'));
+  await waitFor(() => dev.stderr().includes('mcp-key-server: tools/hello.ts:'));
   writeFileSync(tool, hello('three'));
-  await until(async () => (await said()) === 'three');
+  await waitFor(async () => (await said()) === 'three');
   const before = dev.stderr().match(/listening on/g)?.length ?? 0;
   writeFileSync(join(root, 'src/more.ts'), '');
-  await until(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
+  await waitFor(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
 }, 60_000);

@@ -2,14 +2,17 @@
 // that leaves. No server runs here.
 
 import { beforeAll, describe, expect, test } from 'bun:test';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createClient } from '@libsql/client';
 import { makeCertificate } from '../support/certificate.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand, keysInto } from '../support/keys-command.ts';
+import { keysCommand, keysInto, keysTo, startKeys } from '../support/keys-command.ts';
+import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { actorFor, createTestApp, TEST_SECRET } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const folder = temporaryFolder();
 const env = { DATABASE_URL: `file:${join(folder, 'keys.db')}` };
@@ -29,7 +32,7 @@ beforeAll(async () => {
   created = { id, fingerprints: [made.value.key, rotated.value.key].map(fingerprintOf) };
 });
 
-describe('a path where nothing is', () => {
+describe('a path where nothing is, or an empty file', () => {
   const verbs = [['list'], ['create', '--user', 'u', '--name', 'n'], ['block', 'u'], ['backup', 'b.db'], ['doctor']];
   test.each(verbs.map((args) => ({ args })))('$args makes no database there', async ({ args }) => {
     const path = join(temporaryFolder(), 'mistyped.db');
@@ -39,6 +42,9 @@ describe('a path where nothing is', () => {
       said: expect.stringContaining('there is no database at'),
     });
     expect(existsSync(path)).toBe(false);
+    writeFileSync(path, '');
+    expect(await keysCommand({ DATABASE_URL: `file:${path}` }, args)).toMatchObject({ code: 1 });
+    expect(statSync(path).size).toBe(0);
   });
 });
 
@@ -50,6 +56,9 @@ const WRONG = [
   ['block', 'alice', 'bob'],
   ['events', '--limit', '0'],
   ['events', '5'],
+  ['revoke', '--user', 'alice', '--user', 'bob', '--yes'],
+  ['revoke', '--scope', 'a', '--scope=b', '--yes'],
+  ['revoke', '--expires-within', '14d', '--yes'],
 ];
 test.each(WRONG.map((args) => ({ args })))('$args is a wrong usage, which says the right one', async ({ args }) => {
   const { code, stdout, stderr } = await keys(...args);
@@ -79,6 +88,16 @@ test('block says how many keys the owner has, because 0 may be a slip; no key is
   expect((await keys('block', KEY)).stderr).not.toContain(KEY);
 });
 
+test('create says what KEY_SCOPES and KEY_MAX_DAYS allow', async () => {
+  const ceilings = { ...env, KEY_SCOPES: 'read write', KEY_MAX_DAYS: '30' };
+  const args = ['create', '--user', 'u', '--name', 'n', '--scope', 'reed', '--days', '31'];
+  expect(await keysCommand(ceilings, args)).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: 'keys: scopes.0: Expected one of read, write\nexpiresInDays: Expected a number above 0 and at most 30\n',
+  });
+});
+
 test('create refuses for an owner who is blocked', async () => {
   await keys('block', 'mallory');
   const { code, stdout, stderr } = await keys('create', '--user', 'mallory', '--name', 'n');
@@ -98,6 +117,32 @@ test('a date is midnight of the reader, not of UTC', async () => {
   expect(await keys('list', '--created-after', '2026-01-31 noon')).toMatchObject({ code: 2 });
 });
 
+test.each(['2026-02-30', '2026-02-29', '2026-04-31', '2026-00-10'])('%s is no day', async (day) => {
+  const file = join(temporaryFolder(), 'keys.jsonl');
+  const line = { userId: 'dated', name: 'n', keyHash: 'e'.repeat(64), scopes: [], expiresAt: `${day}T06:00:00Z` };
+  writeFileSync(file, JSON.stringify(line));
+  expect(await keys('import', file)).toMatchObject({ code: 1, stderr: expect.stringContaining('line 1: expiresAt: ') });
+  for (const time of [day, `${day}T06:00:00Z`]) {
+    expect(await keys('list', '--created-after', time)).toMatchObject({ code: 2 });
+  }
+});
+
+test.each(['9000000000000000', '-9000000000000000'])(
+  'a time of %s ms, typed into the database, is shown',
+  async (ms) => {
+    const made = await keys('create', '--user', 'typed', '--name', 'n');
+    expect(made.code).toBe(0);
+    const shell = createClient({ url: env.DATABASE_URL });
+    await shell.execute(`UPDATE api_keys SET expires_at_ms = ${ms} WHERE user_id = 'typed'`);
+    shell.close();
+    const year = ms.startsWith('-') ? '0000-01-01T' : '9999-12-31T';
+    for (const format of [[], ['--json']]) {
+      const { code, stdout } = await keys('list', '--user', 'typed', ...format);
+      expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining(year) });
+    }
+  },
+);
+
 test('list ends in silence when its reader leaves; create says that the key is lost', async () => {
   const lines = Array.from({ length: 2000 }, (_, index) =>
     JSON.stringify({ userId: `u${index}`, name: 'n', keyHash: Bun.SHA256.hash(`${index}`, 'hex'), scopes: [] }),
@@ -108,6 +153,12 @@ test('list ends in silence when its reader leaves; create says that the key is l
   expect(await keysInto('head -1', env, ['list'])).toMatchObject({ code: 0, stderr: '' });
   const created = await keysInto('true', env, ['create', '--user', 'u', '--name', 'n']);
   expect(created).toMatchObject({ code: 1, stderr: expect.stringContaining('could not be printed') });
+});
+
+test.each(['>&-', '>/dev/null'])('create makes no key that would be lost in %s', async (redirection) => {
+  const { code, stderr } = await keysTo(redirection, env, ['create', '--user', 'unseen', '--name', 'n']);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('stdout is closed or /dev/null') });
+  expect((await keys('list', '--user', 'unseen', '--json')).stdout).toBe('');
 });
 
 test('a hash that is twice in a file is imported once, and counted so', async () => {
@@ -142,6 +193,50 @@ test('a backup that fails leaves no file, and says why in our words', async () =
   expect(readFileSync(join(target, 'notes.txt'), 'utf8')).toBe('not a database');
 });
 
+test('a backup into a file fails with a line and removes nothing', async () => {
+  const target = temporaryFolder();
+  writeFileSync(join(target, 'file'), '');
+  const { code, stderr } = await keys('backup', join(target, 'file/b.db'));
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^keys: .*b\.db\.\S+\.part'?\n$/) });
+  expect(readdirSync(target)).toEqual(['file']);
+});
+
+test('backups to one path at once write to files of their own, and remove none of another', async () => {
+  const target = temporaryFolder();
+  const file = join(target, 'b.db');
+  const ofAnother = `${file}.part`;
+  writeFileSync(ofAnother, 'unfinished');
+  const done = await Promise.all([keys('backup', file), keys('backup', file)]);
+  expect(done.map(({ code }) => code)).toContain(0);
+  expect(readdirSync(target).sort()).toEqual(['b.db', 'b.db.part']);
+  expect(readFileSync(ofAnother, 'utf8')).toBe('unfinished');
+  const copy = createClient({ url: `file:${file}` });
+  expect((await copy.execute('PRAGMA integrity_check')).rows[0]).toMatchObject({ integrity_check: 'ok' });
+  copy.close();
+});
+
+test('a backup that takes long says on a terminal how far it is, and obeys Ctrl-C', async () => {
+  await using sqld = await startSqld();
+  await using _ = await createTestApp({ store: { env: () => sqld.env, async [Symbol.asyncDispose]() {} } });
+  await using proxy = await startProxy(sqld.url);
+  proxy.holdPulls();
+  const [target, temporary] = [temporaryFolder(), temporaryFolder()];
+  let said = '';
+  const terminal = {
+    cols: 80,
+    rows: 24,
+    data(_: unknown, chunk: Uint8Array) {
+      said += new TextDecoder().decode(chunk);
+    },
+  };
+  const args = ['backup', join(target, 'b.db')];
+  const command = startKeys({ ...sqld.env, DATABASE_URL: proxy.url }, args, temporary, { terminal });
+  await waitFor(() => /\r[\d.]+ MB written/.test(said));
+  command.kill('SIGINT');
+  await command.exited;
+  expect([readdirSync(target), readdirSync(temporary)]).toEqual([[], []]);
+});
+
 const DAY_MS = 86_400_000;
 test.each([
   { days: 15, state: 'ok certificate it ends at ', code: 0 },
@@ -162,6 +257,26 @@ test('doctor says which TLS file cannot be used', async () => {
   const settings = { ...env, JWT_SECRET: TEST_SECRET, TLS_CERT_FILE: certFile, TLS_KEY_FILE: certFile };
   const { code, stdout } = await keysCommand(settings, ['doctor']);
   expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^bad +certificate +TLS_KEY_FILE: /m) });
+});
+
+test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('a %s leaves no copy of a backup behind', async (signal) => {
+  const [target, temporary] = [temporaryFolder(), temporaryFolder()];
+  const backup = join(target, 'b.db');
+  expect((await keys('backup', backup)).code).toBe(0);
+  await using sqld = await startSqld();
+  sqld.freeze(); // so that it waits, with the copy made
+  const left = () => readdirSync(temporary, { recursive: true }).map(String);
+  for (const [args, begun] of [
+    [['restore', backup, '--yes'], () => left().some((name) => name.endsWith('/backup.db'))],
+    [['backup', join(target, 'second.db')], () => left().length > 0],
+  ] as const) {
+    const command = startKeys(sqld.env, args, temporary);
+    await waitFor(begun);
+    command.kill(signal);
+    await command.exited;
+    expect({ signal: command.signalCode, left: left() }).toEqual({ signal, left: [] });
+  }
+  expect(readdirSync(target)).toEqual(['b.db']);
 });
 
 test('restore says that the file is not there, and does nothing', async () => {

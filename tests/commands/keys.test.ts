@@ -37,16 +37,19 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
   const create = async (owner: string, scopes: readonly string[] = ['read']) =>
     (await callOver(server.url, 'create_api_key', { name: 'of the tool', scopes }, await userHeaders(owner))).body;
 
-  /** Runs a command and uses the key until it has `status`, which must be within the bound. */
-  async function until(status: number, key: string, ...args: string[]) {
+  /** Runs a command and asks until each use has the status that is wanted; the one before must end within the bound. */
+  async function untilStatus(wanted: readonly (readonly [number, () => Promise<number>])[], ...args: string[]) {
     const done = await keys(...args);
     expect(done).toMatchObject({ code: 0 });
     const doneMs = performance.now();
     let last = doneMs;
-    for (;;) {
-      const askedMs = performance.now();
-      if ((await use(key)) === status) break;
-      last = askedMs;
+    for (const [status, ask] of wanted) {
+      for (;;) {
+        const askedMs = performance.now();
+        const got = await ask();
+        if (got === status) break;
+        if (got !== 503) last = askedMs; // a server that could not look in time for the change says so
+      }
     }
     expect(last - doneMs).toBeLessThan(BOUND_MS);
   }
@@ -109,7 +112,7 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
     const asked = await keys('revoke', '--user', 'erin');
     expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('Revoke 2 active keys of "erin"?') });
     expect(await use(key)).toBe(200);
-    await until(401, key, 'revoke', '--user', 'erin', '--yes');
+    await untilStatus([[401, () => use(key)]], 'revoke', '--user', 'erin', '--yes');
     expect((await keys('revoke', '--user', 'erin', '--yes')).stderr).toContain('no such active keys');
     expect(await keys('revoke')).toMatchObject({ code: 2 });
   });
@@ -119,7 +122,12 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
     expect(await use(key)).toBe(200);
     const headers = await userHeaders('frank');
     const tokenUse = async () => (await callOver(server.url, 'list_api_keys', {}, headers)).body;
-    await until(401, key, 'block', 'frank');
+    const both = (ofKey: number, ofToken: number) =>
+      [
+        [ofKey, () => use(key)],
+        [ofToken, async () => (await tokenUse()).status ?? 200],
+      ] as const;
+    await untilStatus(both(401, 403), 'block', 'frank');
     expect(await tokenUse()).toMatchObject({ status: 403, code: 'user_blocked' });
     expect(JSON.parse((await keys('block', '--json')).stdout)).toMatchObject({ owner: 'frank' });
     expect(JSON.parse((await keys('list', '--user', 'frank', '--json')).stdout)).toMatchObject({
@@ -127,7 +135,7 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
       blocked: true,
     });
     expect((await keys('list', '--user', 'frank')).stdout).toMatch(/ frank .* blocked /);
-    await until(200, key, 'unblock', 'frank');
+    await untilStatus(both(200, 200), 'unblock', 'frank');
     expect(await tokenUse()).toMatchObject({ keys: [{ active: true }] });
     expect((await keys('unblock', 'frank')).stderr).toContain('already');
   });
@@ -164,12 +172,12 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
     await callOver(server.url, 'revoke_api_key', { keyId: before.id }, headers);
     const asked = await keys('restore', file);
     expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining('they will work again: 1') });
-    await until(401, after.key, 'restore', file, '--yes');
+    await untilStatus([[401, () => use(after.key)]], 'restore', file, '--yes');
     expect(await use(before.key)).toBe(200);
     const { body } = await callOver(server.url, 'list_api_keys', {}, headers);
     expect(body.keys).toMatchObject([{ id: before.id, active: true }]);
     // The triggers are back: a revocation is noticed.
-    await until(401, before.key, 'revoke', before.id, '--yes');
+    await untilStatus([[401, () => use(before.key)]], 'revoke', before.id, '--yes');
   });
 
   test('import checks every line first, skips what is there, and can be run again', async () => {

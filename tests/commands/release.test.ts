@@ -95,6 +95,10 @@ test('a release has one version everywhere: files, commit, tag, tarball and exec
   const today = new Date().toISOString().slice(0, 10);
   const { packages, ...server } = JSON.parse(readFileSync(join(clone, 'server.json'), 'utf8'));
   expect([server.version, packages[0].version]).toEqual([NEXT, NEXT]);
+  const { stdout: left } = await run(['git', 'grep', '--fixed-strings', '--name-only', version, 'HEAD', '--', 'src'], {
+    cwd: clone,
+  });
+  expect(left).toBe('');
   expect(readFileSync(join(clone, '.github/CHANGELOG.md'), 'utf8')).toContain(
     `\n## Unreleased\n\n## ${NEXT} - ${today}\n\n### Added\n\n- A line.\n`,
   );

@@ -1,13 +1,13 @@
 // The fuzzer: a real server in a process of its own, inputs made from a seed, and a watch on everything that must hold:
-// its answers, log, streams, life and memory.
+// its responses, log, streams, life and memory.
 
 import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import fc from 'fast-check';
-import { until } from '../support/until.ts';
-import { type Bait, callAs, makeBait, USERS } from './bait.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { type Input, inputs } from './inputs.ts';
 import { eventsFault, faultOf, logFault } from './invariants.ts';
+import { callAs, type PlantedSecrets, plantSecrets, USERS, useKey } from './planted-secrets.ts';
 import { SETTINGS, type SettingName, type Target } from './settings.ts';
 import { openStreams } from './streams.ts';
 import { VICTIM } from './tokens.ts';
@@ -25,9 +25,9 @@ export interface FuzzOptions {
 
 export interface Figures {
   inputs: number;
-  /** Answers by status. */
+  /** Responses by status. */
   readonly statuses: Map<number, number>;
-  /** Connections that the server closed without an answer: to bytes that are no HTTP. */
+  /** Connections that the server closed without a response: to bytes that are no HTTP. */
   closed: number;
   logLines: number;
   /** Resident memory of the server in MB, now and then. */
@@ -61,8 +61,8 @@ export async function fuzz({ setting, seed, inputs: wanted, seconds, onProgress 
   await using target = await SETTINGS[setting].start(logged.take);
   const { server } = target;
   setPriority(server.pid, PRIORITY_LOW); // other tests that run beside this one have clocks to keep
-  const bait = await makeBait(target);
-  const streams = await openStreams(target, bait.tokens.slice(0, 4));
+  const planted = await plantSecrets(target);
+  const streams = await openStreams(target, planted.tokens.slice(0, 4));
   const wires = Array.from({ length: CONNECTIONS }, () => createWire(target));
   const endTrouble = target.trouble?.();
   let tidied = 0;
@@ -75,7 +75,7 @@ export async function fuzz({ setting, seed, inputs: wanted, seconds, onProgress 
       for (let input = left.pop(); input !== undefined; input = left.pop()) {
         const outcome = await wire.put(input);
         count(figures, outcome);
-        const fault = faultOf(input, outcome, bait, target);
+        const fault = faultOf(input, outcome, planted, target);
         if (fault !== null) faults.push([fault, input, outcome].map((part) => JSON.stringify(part)).join('\n'));
       }
     };
@@ -84,7 +84,7 @@ export async function fuzz({ setting, seed, inputs: wanted, seconds, onProgress 
   }
 
   const property = fc.asyncProperty(
-    fc.array(inputs(bait, streams.paths), { minLength: 1, maxLength: TOGETHER_MAX, size: 'max' }),
+    fc.array(inputs(planted, streams.paths), { minLength: 1, maxLength: TOGETHER_MAX, size: 'max' }),
     async (together) => {
       const [fault] = await putAll(together);
       if (fault !== undefined) throw new Error(fault);
@@ -100,17 +100,17 @@ export async function fuzz({ setting, seed, inputs: wanted, seconds, onProgress 
       });
       for (const line of logged.lines()) {
         figures.logLines += 1;
-        const fault = logFault(line, bait);
+        const fault = logFault(line, planted);
         if (fault !== null) throw new Error(`seed ${seed + round}: ${fault}`);
       }
-      const streamed = eventsFault(streams.received(), bait);
+      const streamed = eventsFault(streams.received(), planted);
       if (streamed !== null) throw new Error(`seed ${seed + round}: on a stream: ${streamed}`);
       figures.healthMsMax = Math.max(figures.healthMsMax, (await health(target)).ms);
       figures.rssMb.push(rssMb(server.pid));
       figures.seconds = elapsedS();
       if (figures.inputs - tidied > 20_000) {
         tidied = figures.inputs;
-        if (target.trouble === null) await tidy(target, bait);
+        if (target.trouble === null) await tidy(target, planted);
         onProgress?.(figures);
       }
     }
@@ -119,19 +119,33 @@ export async function fuzz({ setting, seed, inputs: wanted, seconds, onProgress 
     for (const wire of wires) wire.close();
     streams.close();
   }
-  await until(async () => (await health(target)).status === 200);
+  await waitFor(async () => (await health(target)).status === 200);
   const { keys } = await callAs(target, await target.userToken(VICTIM), 'list_api_keys');
   if (keys.length > 0) throw new Error('a forged token was taken');
+  await checkSecrets(target, planted);
   if (server.stderr().split('\n').length > STDERR_LINES) throw new Error(`on stderr: ${server.stderr()}`);
   const code = await server.stop();
   if (code !== 0) throw new Error(`the server ended with ${code}`);
   return figures;
 }
 
-function count(figures: Figures, { answers, ended }: Outcome): void {
+/** Only what is sent to /revoke has ended: no other key, and in a rotation no other secret. */
+async function checkSecrets(target: Target, { keys, leaked, spared }: PlantedSecrets): Promise<void> {
+  const refused = async (secrets: readonly string[]) => {
+    const statuses = await Promise.all(secrets.map((secret) => useKey(target, secret)));
+    return secrets.filter((_, index) => statuses[index] === 401).length;
+  };
+  const body = JSON.stringify(leaked.map((token) => ({ token, type: 'leaked' })));
+  const headers = { 'content-type': 'application/json' };
+  await waitFor(async () => (await target.fetch('/revoke', { method: 'POST', headers, body })).status === 200);
+  if ((await refused(leaked)) < leaked.length) throw new Error('a leaked secret is still accepted');
+  if ((await refused([...keys, ...spared])) > 0) throw new Error('a secret has ended that nobody sent to /revoke');
+}
+
+function count(figures: Figures, { responses, ended }: Outcome): void {
   figures.inputs += 1;
   if (ended === 'closed') figures.closed += 1;
-  for (const { status } of answers) figures.statuses.set(status, (figures.statuses.get(status) ?? 0) + 1);
+  for (const { status } of responses) figures.statuses.set(status, (figures.statuses.get(status) ?? 0) + 1);
 }
 
 /** The banner, and nothing after it. */
@@ -142,7 +156,7 @@ async function health(target: Target): Promise<{ readonly status: number; readon
   const response = await target.fetch('/mcp/health', { signal: AbortSignal.timeout(HEALTH_MS_MAX) });
   await response.text();
   const { status } = response;
-  if (status !== 200 && !(status === 503 && target.trouble !== null)) throw new Error(`health answered ${status}`);
+  if (status !== 200 && !(status === 503 && target.trouble !== null)) throw new Error(`health responded ${status}`);
   return { status, ms: performance.now() - startedAtMs };
 }
 
@@ -150,7 +164,7 @@ const rssMb = (pid: number): number =>
   Math.round(Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024);
 
 /** Deletes the keys that were made on the way: a list of 1,000 keys is long, and lists are not what is tested. */
-async function tidy(target: Target, { tokens, keyIds }: Bait): Promise<void> {
+async function tidy(target: Target, { tokens, keyIds }: PlantedSecrets): Promise<void> {
   for (const token of tokens.slice(0, USERS)) {
     const { keys } = (await callAs(target, token, 'list_api_keys')) as { keys: { id: string }[] };
     for (const { id } of keys) if (!keyIds.includes(id)) await callAs(target, token, 'delete_api_key', { keyId: id });

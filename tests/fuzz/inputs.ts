@@ -1,17 +1,17 @@
 // What goes over the socket: well-formed requests in one piece or many, requests whose framing is a lie, and bytes.
 
 import fc from 'fast-check';
-import type { Bait } from './bait.ts';
 import { type HttpRequest, oddHeaderValue, requests } from './messages.ts';
+import type { PlantedSecrets } from './planted-secrets.ts';
 
 export interface Input {
   /** Bytes, one character each, written one after the other. */
   readonly chunks: readonly string[];
   readonly pauseMs: number;
   /**
-   * `answer`: well-formed, so that one answer must come. `any`: whatever comes. `leave`: the client goes away at once.
+   * `response`: well-formed, so that one response must come. `any`: whatever comes. `leave`: the client goes away at once.
    */
-  readonly expect: 'answer' | 'any' | 'leave';
+  readonly expect: 'response' | 'any' | 'leave';
   readonly isHead: boolean;
 }
 
@@ -39,7 +39,7 @@ const wellFormed = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> =>
   fc.tuple(request, fc.integer({ min: 0, max: 9 })).map(([made, form]) => ({
     chunks: [withEraMembers(made, form === 0)],
     pauseMs: 0,
-    expect: 'answer',
+    expect: 'response',
     isHead: made.method === 'HEAD',
   }));
 
@@ -50,7 +50,7 @@ const slow = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> =>
     .map(([made, places, pauseMs, inChunks]) => ({
       chunks: cut(withEraMembers(made, inChunks), places),
       pauseMs,
-      expect: 'answer',
+      expect: 'response',
       isHead: made.method === 'HEAD',
     }));
 
@@ -100,9 +100,9 @@ const FRAMINGS = [
 
 const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n';
 
-const misframed = (request: fc.Arbitrary<HttpRequest>, bait: Bait): fc.Arbitrary<Input> => {
+const misframed = (request: fc.Arbitrary<HttpRequest>, planted: PlantedSecrets): fc.Arbitrary<Input> => {
   const flood = fc
-    .tuple(fc.constantFrom(90, 250, 5000), oddHeaderValue(bait.secrets))
+    .tuple(fc.constantFrom(90, 250, 5000), oddHeaderValue(planted.secrets))
     .map(([count, value]) => `X-Flood: ${value.slice(0, 100)}\r\n`.repeat(count));
   const framing = fc.oneof(
     { weight: 12, arbitrary: fc.constantFrom(...FRAMINGS) },
@@ -157,18 +157,18 @@ const garbled = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<Input> => {
   });
 };
 
-/** An answer to HEAD has no body: where the server may not understand it as HEAD, GET takes its place. */
+/** A response to HEAD has no body: where the server may not understand it as HEAD, GET takes its place. */
 const withoutHead = (request: fc.Arbitrary<HttpRequest>): fc.Arbitrary<HttpRequest> =>
   request.map((made) => (made.method === 'HEAD' ? { ...made, method: 'GET' } : made));
 
 /** `sessions`: the paths of event streams that stay open. */
-export function inputs(bait: Bait, sessions: readonly string[]): fc.Arbitrary<Input> {
-  const request = requests(bait, sessions);
+export function inputs(planted: PlantedSecrets, sessions: readonly string[]): fc.Arbitrary<Input> {
+  const request = requests(planted, sessions);
   return fc.oneof(
     { weight: 40, arbitrary: wellFormed(request) },
     { weight: 2, arbitrary: slow(request) },
     { weight: 2, arbitrary: left(request) },
-    { weight: 3, arbitrary: misframed(withoutHead(request), bait) },
+    { weight: 3, arbitrary: misframed(withoutHead(request), planted) },
     { weight: 3, arbitrary: garbled(withoutHead(request)) },
   );
 }

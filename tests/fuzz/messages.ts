@@ -2,8 +2,8 @@
 
 import fc from 'fast-check';
 import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
-import type { Bait } from './bait.ts';
-import { jsonText, mutated, oddValue } from './json.ts';
+import { bytesOf, jsonText, mutated, oddValue } from './json.ts';
+import type { PlantedSecrets } from './planted-secrets.ts';
 import { forgedTokens } from './tokens.ts';
 
 export interface HttpRequest {
@@ -30,10 +30,10 @@ export const oddHeaderValue = (secrets: readonly string[]): fc.Arbitrary<string>
     fc.string({ unit: fc.integer({ min: 0x20, max: 0xff }).map((code) => String.fromCharCode(code)), maxLength: 40 }),
   );
 
-function credentials(bait: Bait): fc.Arbitrary<HeaderList> {
-  const token = fc.constantFrom(...bait.tokens).map((text): HeaderList => [['Authorization', `Bearer ${text}`]]);
-  const key = fc.constantFrom(...bait.keys).map((text): HeaderList => [['X-API-Key', text]]);
-  const bad = fc.constantFrom(...bait.badKeys, ...bait.badTokens, ...bait.keys.map((text) => `${text}0`));
+function credentials(planted: PlantedSecrets): fc.Arbitrary<HeaderList> {
+  const token = fc.constantFrom(...planted.tokens).map((text): HeaderList => [['Authorization', `Bearer ${text}`]]);
+  const key = fc.constantFrom(...planted.keys).map((text): HeaderList => [['X-API-Key', text]]);
+  const bad = fc.constantFrom(...planted.badKeys, ...planted.badTokens, ...planted.keys.map((text) => `${text}0`));
   return fc.oneof(
     { weight: 6, arbitrary: token },
     { weight: 5, arbitrary: key },
@@ -41,17 +41,17 @@ function credentials(bait: Bait): fc.Arbitrary<HeaderList> {
     { weight: 1, arbitrary: fc.tuple(token, key).map(([first, second]) => [...first, ...second]) },
     {
       weight: 1,
-      arbitrary: fc.constantFrom(...bait.keys).map((text): HeaderList => [['authorization', `bearer ${text}`]]),
+      arbitrary: fc.constantFrom(...planted.keys).map((text): HeaderList => [['authorization', `bearer ${text}`]]),
     },
     { weight: 1, arbitrary: bad.map((text): HeaderList => [['X-API-Key', text]]) },
     { weight: 1, arbitrary: bad.map((text): HeaderList => [['Authorization', `Bearer ${text}`]]) },
-    { weight: 1, arbitrary: forgedTokens(bait).map((text): HeaderList => [['Authorization', `Bearer ${text}`]]) },
-    { weight: 1, arbitrary: oddHeaderValue(bait.secrets).map((text): HeaderList => [['Authorization', text]]) },
+    { weight: 1, arbitrary: forgedTokens(planted).map((text): HeaderList => [['Authorization', `Bearer ${text}`]]) },
+    { weight: 1, arbitrary: oddHeaderValue(planted.secrets).map((text): HeaderList => [['Authorization', text]]) },
   );
 }
 
 /** Input that the tool takes. */
-function toolInput(bait: Bait, tool: string): fc.Arbitrary<Record<string, unknown>> {
+function toolInput(planted: PlantedSecrets, tool: string): fc.Arbitrary<Record<string, unknown>> {
   switch (tool) {
     case 'create_api_key':
       return fc.record(
@@ -63,22 +63,32 @@ function toolInput(bait: Bait, tool: string): fc.Arbitrary<Record<string, unknow
         { requiredKeys: ['name', 'scopes'] },
       );
     case 'rotate_api_key':
+      return fc.record(
+        {
+          keyId: fc.oneof(fc.constant(planted.rotatedId), endedIds(planted)),
+          overlapHours: fc.constantFrom(0, 1, 24, 720, 721, 0.5),
+        },
+        { requiredKeys: ['keyId'] },
+      );
     case 'revoke_api_key':
     case 'delete_api_key':
-      // Ids of keys that stay as they are: they belong to others, or the call repeats what was done.
-      return fc.record({ keyId: fc.constantFrom(...bait.keyIds.slice(3), 'x', '0'.repeat(32), 'F'.repeat(32)) });
+      return fc.record({ keyId: endedIds(planted) });
     default:
-      return fc.constantFrom<Record<string, unknown>[]>({}, { _meta: { api_key: bait.keys[0] } }, { _meta: null });
+      return fc.constantFrom<Record<string, unknown>[]>({}, { _meta: { api_key: planted.keys[0] } }, { _meta: null });
   }
 }
 
-const toolCall = (bait: Bait) =>
+/** Ids of keys that stay as they are: a call repeats what was done, or there is no such key. */
+const endedIds = (planted: PlantedSecrets) =>
+  fc.constantFrom(...planted.keyIds.slice(3, 5), 'x', '0'.repeat(32), 'F'.repeat(32));
+
+const toolCall = (planted: PlantedSecrets) =>
   fc
     .constantFrom(...TOOLS, 'get_data', 'no_such_tool')
-    .chain((name) => fc.tuple(fc.constant(name), toolInput(bait, name)));
+    .chain((name) => fc.tuple(fc.constant(name), toolInput(planted, name)));
 
-const rest = (bait: Bait): fc.Arbitrary<Draft> =>
-  toolCall(bait).map(([name, input]) => ({
+const rest = (planted: PlantedSecrets): fc.Arbitrary<Draft> =>
+  toolCall(planted).map(([name, input]) => ({
     method: 'POST',
     target: `/tools/${name}`,
     headers: [JSON_TYPE],
@@ -94,26 +104,64 @@ interface Draft {
   readonly text?: string;
 }
 
-const introspection = (bait: Bait): fc.Arbitrary<Draft> => {
+const introspection = (planted: PlantedSecrets): fc.Arbitrary<Draft> => {
   const value = fc.oneof(
-    fc.constantFrom(...bait.keys, ...bait.badKeys, ...bait.tokens, '', '%00', '%ff', '%'),
+    fc.constantFrom(...planted.keys, ...planted.badKeys, ...planted.tokens, '', '%00', '%ff', '%'),
     fc.string(),
   );
   const name = fc.constantFrom('token', 'token', 'token', 'token_type_hint', 'client_id', 'client_secret', 'x', '%');
   return fc.array(fc.tuple(name, value), { maxLength: 4 }).map((fields) => ({
     method: 'POST',
     target: '/introspect',
-    headers: [['Content-Type', 'application/x-www-form-urlencoded']],
+    headers: [FORM_TYPE],
     body: undefined,
-    text: Buffer.from(fields.map((pair) => pair.join('=')).join('&')).toString('latin1'),
+    text: bytesOf(fields.map((pair) => pair.join('=')).join('&')),
   }));
 };
 
+const FORM_TYPE = ['Content-Type', 'application/x-www-form-urlencoded'] as const;
+
+/** Leaked keys, and much else but the keys that other inputs use. */
+function revocation(planted: PlantedSecrets): fc.Arbitrary<Draft> {
+  const harmless = planted.secrets.filter((secret) => !planted.keys.includes(secret));
+  const token = fc.constantFrom(
+    ...planted.leaked,
+    ...planted.badKeys,
+    ...harmless,
+    '',
+    'x',
+    'é',
+    `sk_test_${'F'.repeat(64)}`,
+  );
+  const object = fc.record(
+    { token, type: fc.constantFrom('mcp_key', 1, null), url: fc.constant('https://example.com/a'), source: token },
+    { requiredKeys: ['token'] },
+  );
+  const many = fc.constantFrom(99, 100, 101, 1000).map((count) => Array.from({ length: count }, (_, at) => `sk_${at}`));
+  const list = fc.oneof(
+    { weight: 6, arbitrary: fc.array(fc.oneof(token, object), { minLength: 1, maxLength: 5 }) },
+    { weight: 1, arbitrary: fc.tuple(many, token).map(([texts, last]) => [...texts.slice(1), last]) },
+  );
+  const json = jsonText(
+    fc.oneof(
+      { weight: 3, arbitrary: list },
+      { weight: 2, arbitrary: mutated(list, harmless) },
+      { weight: 1, arbitrary: oddValue(harmless) },
+    ),
+  ).map((text) => [text, JSON_TYPE] as const);
+  const form = fc
+    .array(fc.tuple(fc.constantFrom('token', 'token', 'token', 'token_type_hint', 'x', '%'), token), { maxLength: 3 })
+    .map((fields) => [bytesOf(fields.map((pair) => pair.join('=')).join('&')), FORM_TYPE] as const);
+  return fc
+    .oneof({ weight: 3, arbitrary: json }, { weight: 1, arbitrary: form })
+    .map(([text, type]) => ({ method: 'POST', target: '/revoke', headers: [type], body: undefined, text }));
+}
+
 const id = fc.constantFrom<unknown[]>(1, 0, -1, 'a', '', 2 ** 53 - 1, 'ü');
 
-function rpcParams(bait: Bait): fc.Arbitrary<readonly [string, Record<string, unknown>]> {
+function rpcParams(planted: PlantedSecrets): fc.Arbitrary<readonly [string, Record<string, unknown>]> {
   const call = fc
-    .tuple(toolCall(bait), fc.constantFrom<object[]>({}, { _meta: { progressToken: 1 } }))
+    .tuple(toolCall(planted), fc.constantFrom<object[]>({}, { _meta: { progressToken: 1 } }))
     .map(([[name, args], meta]) => ['tools/call', { name, arguments: args, ...meta }] as const);
   const uri = fc.constantFrom(
     'ui://widget/api-keys-list.html',
@@ -142,12 +190,12 @@ function rpcParams(bait: Bait): fc.Arbitrary<readonly [string, Record<string, un
   );
 }
 
-const legacyMessage = (bait: Bait) =>
+const legacyMessage = (planted: PlantedSecrets) =>
   fc.oneof(
     {
       weight: 8,
       arbitrary: fc
-        .tuple(rpcParams(bait), id)
+        .tuple(rpcParams(planted), id)
         .map(([[method, params], messageId]) => ({ jsonrpc: '2.0', id: messageId, method, params })),
     },
     {
@@ -163,9 +211,9 @@ const legacyMessage = (bait: Bait) =>
 
 const ACCEPTS = ['application/json, text/event-stream', 'text/event-stream', 'application/json', '*/*'];
 
-const legacy = (bait: Bait): fc.Arbitrary<Draft> =>
+const legacy = (planted: PlantedSecrets): fc.Arbitrary<Draft> =>
   fc
-    .tuple(legacyMessage(bait), fc.constantFrom(null, ...LEGACY), fc.constantFrom(...ACCEPTS))
+    .tuple(legacyMessage(planted), fc.constantFrom(null, ...LEGACY), fc.constantFrom(...ACCEPTS))
     .map(([body, version, accept]) => ({
       method: 'POST',
       target: '/mcp',
@@ -177,16 +225,16 @@ const legacy = (bait: Bait): fc.Arbitrary<Draft> =>
       body,
     }));
 
-const batch = (bait: Bait): fc.Arbitrary<Draft> =>
-  fc.array(legacyMessage(bait), { maxLength: 5 }).map((body) => ({
+const batch = (planted: PlantedSecrets): fc.Arbitrary<Draft> =>
+  fc.array(legacyMessage(planted), { maxLength: 5 }).map((body) => ({
     method: 'POST',
     target: '/mcp',
     headers: [JSON_TYPE, ['MCP-Protocol-Version', '2025-03-26']],
     body: body.map((message, index) => ('method' in message && 'id' in message ? { ...message, id: index } : message)),
   }));
 
-const modern = (bait: Bait): fc.Arbitrary<Draft> =>
-  fc.tuple(rpcParams(bait), id, fc.constantFrom(...ACCEPTS)).map(([[method, params], messageId, accept]) => {
+const modern = (planted: PlantedSecrets): fc.Arbitrary<Draft> =>
+  fc.tuple(rpcParams(planted), id, fc.constantFrom(...ACCEPTS)).map(([[method, params], messageId, accept]) => {
     const _meta = {
       'io.modelcontextprotocol/protocolVersion': MODERN,
       'io.modelcontextprotocol/clientCapabilities': {},
@@ -208,9 +256,9 @@ const modern = (bait: Bait): fc.Arbitrary<Draft> =>
   });
 
 /** Posts to open streams, and to streams that don't exist. */
-const posted = (bait: Bait, sessions: readonly string[]): fc.Arbitrary<Draft> =>
+const posted = (planted: PlantedSecrets, sessions: readonly string[]): fc.Arbitrary<Draft> =>
   fc
-    .tuple(legacyMessage(bait), fc.constantFrom(...sessions, ...sessions, '/messages?sessionId=x', '/messages'))
+    .tuple(legacyMessage(planted), fc.constantFrom(...sessions, ...sessions, '/messages?sessionId=x', '/messages'))
     .map(([body, target]) => ({
       method: 'POST',
       target,
@@ -239,12 +287,12 @@ const READS = [
   '/tools/%67et_data',
 ];
 
-const read = (bait: Bait): fc.Arbitrary<Draft> =>
+const read = (planted: PlantedSecrets): fc.Arbitrary<Draft> =>
   fc
     .tuple(
       fc.constantFrom('GET', 'GET', 'GET', 'HEAD', 'OPTIONS', 'DELETE', 'PUT', 'PATCH'),
       fc.constantFrom(...READS),
-      fc.constantFrom('', ...bait.secrets.filter((secret) => !/\s/.test(secret)).map((secret) => `?data=${secret}`)),
+      fc.constantFrom('', ...planted.secrets.filter((secret) => !/\s/.test(secret)).map((secret) => `?data=${secret}`)),
     )
     .map(([method, path, query]) => ({
       method,
@@ -276,12 +324,12 @@ const ADDED = [
   'X-HTTP-Method-Override',
 ];
 
-const addedHeaders = (bait: Bait): fc.Arbitrary<HeaderList> =>
+const addedHeaders = (planted: PlantedSecrets): fc.Arbitrary<HeaderList> =>
   fc.oneof(
     { weight: 5, arbitrary: fc.constant<HeaderList>([]) },
     {
       weight: 1,
-      arbitrary: fc.array(fc.tuple(fc.constantFrom(...ADDED), oddHeaderValue(bait.secrets)), {
+      arbitrary: fc.array(fc.tuple(fc.constantFrom(...ADDED), oddHeaderValue(planted.secrets)), {
         minLength: 1,
         maxLength: 3,
       }),
@@ -289,15 +337,16 @@ const addedHeaders = (bait: Bait): fc.Arbitrary<HeaderList> =>
   );
 
 /** Well-formed HTTP of every kind; about a third of the bodies are correct. */
-export function requests(bait: Bait, sessions: readonly string[]): fc.Arbitrary<HttpRequest> {
+export function requests(planted: PlantedSecrets, sessions: readonly string[]): fc.Arbitrary<HttpRequest> {
   const draft = fc.oneof(
-    { weight: 4, arbitrary: rest(bait) },
-    { weight: 4, arbitrary: legacy(bait) },
-    { weight: 3, arbitrary: modern(bait) },
-    { weight: 2, arbitrary: batch(bait) },
-    { weight: 2, arbitrary: posted(bait, sessions) },
-    { weight: 1, arbitrary: read(bait) },
-    { weight: 1, arbitrary: introspection(bait) },
+    { weight: 4, arbitrary: rest(planted) },
+    { weight: 4, arbitrary: legacy(planted) },
+    { weight: 3, arbitrary: modern(planted) },
+    { weight: 2, arbitrary: batch(planted) },
+    { weight: 2, arbitrary: posted(planted, sessions) },
+    { weight: 1, arbitrary: read(planted) },
+    { weight: 1, arbitrary: introspection(planted) },
+    { weight: 1, arbitrary: revocation(planted) },
   );
   const changed = draft.chain((made) =>
     fc.tuple(
@@ -307,14 +356,14 @@ export function requests(bait: Bait, sessions: readonly string[]): fc.Arbitrary<
         : jsonText(
             fc.oneof(
               { weight: 3, arbitrary: fc.constant(made.body) },
-              { weight: 5, arbitrary: mutated(fc.constant(made.body), bait.secrets) },
-              { weight: 1, arbitrary: oddValue(bait.secrets) },
+              { weight: 5, arbitrary: mutated(fc.constant(made.body), planted.secrets) },
+              { weight: 1, arbitrary: oddValue(planted.secrets) },
             ),
           ),
     ),
   );
   return fc
-    .tuple(changed, credentials(bait), addedHeaders(bait), fc.nat(255))
+    .tuple(changed, credentials(planted), addedHeaders(planted), fc.nat(255))
     .map(([[made, body], carried, added, host]) => ({
       method: made.method,
       target: made.target,

@@ -21,7 +21,7 @@ const report = ({ inputs, seconds, statuses, closed, logLines, rssMb, healthMsMa
   const memory = Array.from({ length: 11 }, (_, part) => rssMb[Math.floor(((rssMb.length - 1) * part) / 10)]);
   return [
     `${inputs} inputs in ${Math.round(seconds)} s, ${Math.round(inputs / seconds)}/s; ${closed} closed, ${logLines} log lines`,
-    `answers   ${byStatus.join('  ')}`,
+    `responses   ${byStatus.join('  ')}`,
     `memory    ${memory.join(' ')} MB`,
     `health    ${Math.round(healthMsMax)} ms at most`,
   ].join('\n');

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { userToken } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { openSocket } from '../support/http-socket.ts';
 import { createIssuer } from '../support/issuer.ts';
-import { openSocket } from '../support/raw.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { type Sqld, startSqld } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -22,7 +22,7 @@ export interface Target extends AsyncDisposable {
   readonly claims: Readonly<Record<string, unknown>>;
   /** Secrets of the server that nobody sends. */
   readonly kept: readonly string[];
-  /** True where every answer carries Strict-Transport-Security. */
+  /** True where every response carries Strict-Transport-Security. */
   readonly strict: boolean;
   /** Does something to what the server depends on, again and again, until told to end. */
   readonly trouble: (() => () => Promise<void>) | null;
@@ -34,7 +34,7 @@ export type SettingName = 'plain' | 'production' | 'issuer' | 'limited' | 'remot
 
 export interface Setting {
   readonly start: (onStdout: OnStdout) => Promise<Target>;
-  /** Answers that must occur: without them only nonsense was sent. */
+  /** Responses that must occur: without them only nonsense was sent. */
   readonly reached: readonly number[];
 }
 
@@ -54,6 +54,10 @@ export const SETTINGS: Readonly<Record<SettingName, Setting>> = {
   /** With a replica of such a database. */
   replica: { start: startReplica, reached: [200, 202, 400, 401, 404, 503] },
 };
+
+/** Empty when it was not only nonsense that was sent: which of the responses that must occur did not. */
+export const notReached = (setting: SettingName, statuses: ReadonlyMap<number, number>): number[] =>
+  SETTINGS[setting].reached.filter((status) => !statuses.has(status));
 
 // Callers come from many addresses: a flood from one of them would be slowed down by design.
 const COMMON = { TRUST_PROXY: '1', RATE_LIMIT_REQUESTS: '1000000000' };

@@ -24,6 +24,7 @@ export async function openStreams(target: Target, tokens: readonly string[]): Pr
 
 async function openStream(target: Target, token: string) {
   const socket = await target.connect();
+  let unread = ''; // from the end of the last whole chunk on
   let text = '';
   let onPath: (path: string) => void = () => {};
   const path = new Promise<string>((resolve) => {
@@ -31,7 +32,10 @@ async function openStream(target: Target, token: string) {
   });
   socket.setEncoding('latin1');
   socket.on('data', (chunk) => {
-    text += chunk;
+    unread += chunk;
+    const { data, rest } = inChunks(unread);
+    text += data;
+    unread = rest;
     const found = /data: (\/messages\S+)/.exec(text)?.[1];
     if (found !== undefined) onPath(found);
   });
@@ -46,7 +50,7 @@ async function openStream(target: Target, token: string) {
   });
   return {
     path: found,
-    /** Whole events; chunk sizes stand between them, on lines of their own. */
+    /** Whole events. */
     take() {
       const end = text.lastIndexOf('\n\n');
       const events = text.slice(0, Math.max(0, end));
@@ -55,4 +59,19 @@ async function openStream(target: Target, token: string) {
     },
     close: () => socket.destroy(),
   };
+}
+
+/** What stands in the whole chunks of a response (RFC 9112 §7.1), whose head is passed over; a large event takes several. */
+function inChunks(text: string): { readonly data: string; readonly rest: string } {
+  let at = text.startsWith('HTTP/') ? text.indexOf('\r\n\r\n') + 4 : 0;
+  if (text.startsWith('HTTP/') && at === 3) return { data: '', rest: text };
+  let data = '';
+  for (;;) {
+    const sizeEnd = text.indexOf('\r\n', at);
+    const size = Number.parseInt(text.slice(at, sizeEnd), 16);
+    const end = sizeEnd + 2 + size;
+    if (sizeEnd === -1 || !(size > 0) || text.length < end + 2) return { data, rest: text.slice(at) };
+    data += text.slice(sizeEnd + 2, end);
+    at = end + 2;
+  }
 }

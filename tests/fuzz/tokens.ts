@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { encodePart, handmade } from '../support/handmade-token.ts';
-import type { Bait } from './bait.ts';
+import type { PlantedSecrets } from './planted-secrets.ts';
 
 /** Nobody has a good token of this user, so nobody can make a key of theirs. */
 export const VICTIM = 'victim';
@@ -41,7 +41,7 @@ const header = fc.record<Record<string, unknown>>(
 
 const TIMES = [4_000_000_000, '4000000000', 1e308, -1, 0, null, true];
 
-function payload({ claims }: Bait): fc.Arbitrary<string> {
+function payload({ claims }: PlantedSecrets): fc.Arbitrary<string> {
   const made = fc.record<Record<string, unknown>>(
     {
       ...Object.fromEntries(Object.entries(claims).map(([name, value]) => [name, fc.constant(value)])),
@@ -63,12 +63,12 @@ function payload({ claims }: Bait): fc.Arbitrary<string> {
 const GUESSED_SECRETS = ['', 'secret', JSON.stringify(PUBLIC_KEY)];
 
 /** `Bearer` tokens, none of them good. */
-export function forgedTokens(bait: Bait): fc.Arbitrary<string> {
-  const stolen = bait.tokens.map((token) => token.split('.')[2] ?? '');
+export function forgedTokens(planted: PlantedSecrets): fc.Arbitrary<string> {
+  const stolen = planted.tokens.map((token) => token.split('.')[2] ?? '');
   return fc
     .tuple(
       header,
-      payload(bait),
+      payload(planted),
       fc.constantFrom(...stolen.slice(0, 3), '', 'AA', 'A'.repeat(86), ...GUESSED_SECRETS.map((_, index) => index)),
     )
     .map(([head, body, how]) =>

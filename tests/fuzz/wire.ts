@@ -2,18 +2,18 @@
 // else has one of its own, because nobody knows what it leaves behind.
 
 import type { Socket } from 'node:net';
-import { type RawAnswer, readAnswers } from '../support/answers.ts';
+import { type ParsedResponse, parseResponses } from '../support/http-responses.ts';
 import type { Input } from './inputs.ts';
 import type { Target } from './settings.ts';
 
 /** Longer than anything here may take on a busy machine; past it the server hangs. */
-const ANSWER_MS_MAX = 30_000;
-/** An input that deserves no answer may still get something for this long. */
+const RESPONSE_MS_MAX = 30_000;
+/** An input that deserves no response may still get something for this long. */
 const QUIET_MS = 15;
 
 export interface Outcome {
-  readonly answers: readonly RawAnswer[];
-  /** What came beside whole answers. */
+  readonly responses: readonly ParsedResponse[];
+  /** What came beside whole responses. */
   readonly rest: string;
   /** `broken`: no connection, or no HTTP came; `rest` says more. */
   readonly ended: 'answered' | 'closed' | 'quiet' | 'hangs' | 'broken';
@@ -32,9 +32,9 @@ interface Line {
 }
 
 /** Also true for what is no HTTP: reading it again says what is wrong with it. */
-function hasAnswer(received: string, isHead: boolean): boolean {
+function hasResponse(received: string, isHead: boolean): boolean {
   try {
-    return readAnswers(received, isHead).answers.length > 0;
+    return parseResponses(received, isHead).responses.length > 0;
   } catch {
     return true;
   }
@@ -65,7 +65,7 @@ export function createWire({ connect }: Pick<Target, 'connect'>): Wire {
     }
   }
 
-  /** Waits for an answer, the end of the connection, or until it has been quiet for `quietMs`. */
+  /** Waits for a response, the end of the connection, or until it has been quiet for `quietMs`. */
   function settle(line: Line, { isHead }: Input, quietMs: number): Promise<Outcome['ended']> {
     return new Promise((resolve) => {
       const finish = (ended: Outcome['ended']) => {
@@ -73,9 +73,9 @@ export function createWire({ connect }: Pick<Target, 'connect'>): Wire {
         line.onNews = () => {};
         resolve(ended);
       };
-      const timer = setTimeout(() => finish(quietMs === ANSWER_MS_MAX ? 'hangs' : 'quiet'), quietMs);
+      const timer = setTimeout(() => finish(quietMs === RESPONSE_MS_MAX ? 'hangs' : 'quiet'), quietMs);
       line.onNews = () => {
-        if (hasAnswer(line.received, isHead)) finish('answered');
+        if (hasResponse(line.received, isHead)) finish('answered');
         else if (!line.open) finish('closed');
       };
       line.onNews();
@@ -87,9 +87,9 @@ export function createWire({ connect }: Pick<Target, 'connect'>): Wire {
     await write(line, input);
     let ended: Outcome['ended'] = 'quiet';
     if (input.expect === 'any') ended = await settle(line, input, QUIET_MS);
-    if (ended === 'answered') await Bun.sleep(1); // a second answer, to what was smuggled in
+    if (ended === 'answered') await Bun.sleep(1); // a second response, to what was smuggled in
     line.socket.destroy();
-    return { ...readAnswers(line.received, input.isHead), ended };
+    return { ...parseResponses(line.received, input.isHead), ended };
   }
 
   async function putKept(input: Input): Promise<Outcome> {
@@ -97,9 +97,9 @@ export function createWire({ connect }: Pick<Target, 'connect'>): Wire {
     kept = line;
     line.received = '';
     await write(line, input);
-    const ended = await settle(line, input, ANSWER_MS_MAX);
-    const outcome = { ...readAnswers(line.received, input.isHead), ended };
-    if (ended !== 'answered' || outcome.answers.at(-1)?.headers.get('connection') === 'close') {
+    const ended = await settle(line, input, RESPONSE_MS_MAX);
+    const outcome = { ...parseResponses(line.received, input.isHead), ended };
+    if (ended !== 'answered' || outcome.responses.at(-1)?.headers.get('connection') === 'close') {
       line.socket.destroy();
       kept = null;
     }
@@ -108,8 +108,8 @@ export function createWire({ connect }: Pick<Target, 'connect'>): Wire {
 
   return {
     put: (input) =>
-      (input.expect === 'answer' ? putKept(input) : putAlone(input)).catch((error) => ({
-        answers: [],
+      (input.expect === 'response' ? putKept(input) : putAlone(input)).catch((error) => ({
+        responses: [],
         rest: String(error),
         ended: 'broken',
       })),

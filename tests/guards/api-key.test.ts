@@ -1,7 +1,7 @@
 // Where a key is found, which one decides, and what is refused.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { rawPost, sendRaw } from '../support/raw.ts';
+import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
@@ -24,7 +24,7 @@ async function owner(at: { x?: string; auth?: string; meta?: unknown }): Promise
   return body.owner ?? body.code;
 }
 
-test("get_data answers with the owner, the key and sample rows, never the key's text", async () => {
+test("get_data returns the owner, the key and sample rows, never the key's text", async () => {
   const { id, key } = await app.createKey('carol', { name: 'mine', scopes: ['read', 'x'] });
   const { status, body } = await app.useKey(key);
   expect(status).toBe(200);
@@ -34,15 +34,17 @@ test("get_data answers with the owner, the key and sample rows, never the key's 
 });
 
 describe('the places', () => {
-  test('X-API-Key', async () => expect(await owner({ x: good })).toBe('alice'));
-  test('Authorization: Bearer', async () => expect(await owner({ auth: `Bearer ${good}` })).toBe('alice'));
-  test('the scheme in any case', async () => expect(await owner({ auth: `bearer ${good}` })).toBe('alice'));
-  test('_meta.api_key', async () => expect(await owner({ meta: good })).toBe('alice'));
-  test('not the query string', async () => {
+  test('a key is read from X-API-Key', async () => expect(await owner({ x: good })).toBe('alice'));
+  test('a key is read from Authorization: Bearer', async () =>
+    expect(await owner({ auth: `Bearer ${good}` })).toBe('alice'));
+  test('the scheme Bearer is read in any case', async () =>
+    expect(await owner({ auth: `bearer ${good}` })).toBe('alice'));
+  test('a key is read from _meta.api_key', async () => expect(await owner({ meta: good })).toBe('alice'));
+  test('a key in the query string is not read', async () => {
     const response = await fetch(`${app.url}/tools/get_data?api_key=${good}&x-api-key=${good}`, { method: 'POST' });
     expect((await response.json()).code).toBe('missing_api_key');
   });
-  test('not a field of the input', async () => {
+  test('a key in a field of the input is not read', async () => {
     expect((await app.call('get_data', { api_key: good })).body.code).toBe('missing_api_key');
   });
 });
@@ -85,8 +87,8 @@ describe('present means a non-empty string', () => {
 
   test('a key that _meta inherits does not count', async () => {
     const body = `{"_meta":{"__proto__":{"api_key":"${good}"}}}`;
-    const answer = await sendRaw(app.url, rawPost('/tools/get_data', body));
-    expect(JSON.parse(answer.body).code).toBe('missing_api_key');
+    const response = await sendOverSocket(app.url, postText('/tools/get_data', body));
+    expect(JSON.parse(response.body).code).toBe('missing_api_key');
   });
 });
 
@@ -115,8 +117,11 @@ describe('a key changed in the slightest is refused', () => {
   });
 
   test('two X-API-Key headers are one wrong key', async () => {
-    const answer = await sendRaw(app.url, rawPost('/tools/get_data', '{}', { 'X-API-Key': good, 'x-api-key': good }));
-    expect(JSON.parse(answer.body).code).toBe('invalid_api_key');
+    const response = await sendOverSocket(
+      app.url,
+      postText('/tools/get_data', '{}', { 'X-API-Key': good, 'x-api-key': good }),
+    );
+    expect(JSON.parse(response.body).code).toBe('invalid_api_key');
   });
 
   test('the hash of a key is no key', async () => {
@@ -167,8 +172,8 @@ describe('both kinds at once', () => {
     const keySent = 'This tool needs a user token; an API key was sent';
     const tokenSent = 'This tool needs an API key; a user token was sent';
     const said = async (tool: string, headers: Record<string, string>) => {
-      const { body, headers: answered } = await fresh.call(tool, {}, headers);
-      return [body.code, body.detail, answered.get('www-authenticate')];
+      const { body, headers: sent } = await fresh.call(tool, {}, headers);
+      return [body.code, body.detail, sent.get('www-authenticate')];
     };
     const challenge = (sentence: string) => `Bearer error="invalid_token", error_description="${sentence}"`;
     const anonymous = 'Bearer realm="mcp-key-server"';

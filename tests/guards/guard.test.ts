@@ -183,7 +183,7 @@ describe('sequence', () => {
     expect(asked).toBe(1);
   });
 
-  test('a sequence of synchronous guards is synchronous; it waits for those that answer later, wherever they stand', async () => {
+  test('a sequence of synchronous guards is synchronous; it waits for those that decide later, wherever they stand', async () => {
     const all = { ok: true, value: { a: 1, b: 2, c: 4 } } as const;
     expect(sequence(addsA, addsB, addsC)({})).toEqual(all);
     expect(await sequence(laterA, addsB, addsC)({})).toEqual(all);

@@ -1,4 +1,4 @@
-// The number of calls per window and key, and the headers that tell it on every answer of a limited tool.
+// The number of calls per window and key, and the headers that tell it on every response of a limited tool.
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
@@ -8,12 +8,12 @@ import { ok } from '../../src/lib/result.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
 import { testClock } from '../support/clock.ts';
-import { rawPost, sendRaw } from '../support/raw.ts';
-import { type Answer, bearer, createTestApp, failureOf, insertKey, type TestApp } from '../support/test-app.ts';
+import { postText, sendOverSocket } from '../support/http-socket.ts';
+import { bearer, createTestApp, failureOf, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const TWO_A_MINUTE = { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' };
-const said = ({ status, headers }: Answer) => ({
+const said = ({ status, headers }: TestResponse) => ({
   status,
   policy: headers.get('ratelimit-policy'),
   limit: headers.get('ratelimit'),
@@ -83,7 +83,7 @@ test('0 requests switches the limit off, and no header mentions it', async () =>
   expect(said(await app.call('get_data')).policy).toBeNull();
 });
 
-describe('every answer of a limited tool carries the headers', () => {
+describe('every response of a limited tool carries the headers', () => {
   const UNTOUCHED = { policy: '"key";q=2;w=60', limit: '"key";r=2;t=60' };
 
   test('401 without a key and with a bad one: the full quota', async () => {
@@ -103,17 +103,17 @@ describe('every answer of a limited tool carries the headers', () => {
 
   test('400, 413, 415 and 405 before any guard: the full quota', async () => {
     await using app = await createTestApp({ env: TWO_A_MINUTE });
-    for (const [status, raw] of [
-      [400, rawPost('/tools/get_data', '{')],
-      [413, rawPost('/tools/get_data', '', { 'Content-Length': '2000000' })],
-      [415, rawPost('/tools/get_data', 'x', { 'Content-Type': 'text/plain' })],
+    for (const [status, text] of [
+      [400, postText('/tools/get_data', '{')],
+      [413, postText('/tools/get_data', '', { 'Content-Length': '2000000' })],
+      [415, postText('/tools/get_data', 'x', { 'Content-Type': 'text/plain' })],
       [405, 'GET /tools/get_data HTTP/1.1\r\nHost: localhost\r\n\r\n'],
-      [403, rawPost('/tools/get_data', '{}', { Origin: 'https://evil.example' })],
+      [403, postText('/tools/get_data', '{}', { Origin: 'https://evil.example' })],
     ] as const) {
-      const answer = await sendRaw(app.url, raw);
-      expect(answer.status).toBe(status);
-      expect(answer.headers.get('ratelimit-policy')).toBe(UNTOUCHED.policy);
-      expect(answer.headers.get('ratelimit')).toBe(UNTOUCHED.limit);
+      const response = await sendOverSocket(app.url, text);
+      expect(response.status).toBe(status);
+      expect(response.headers.get('ratelimit-policy')).toBe(UNTOUCHED.policy);
+      expect(response.headers.get('ratelimit')).toBe(UNTOUCHED.limit);
     }
   });
 
@@ -123,7 +123,7 @@ describe('every answer of a limited tool carries the headers', () => {
     expect(said(await app.call('get_data', { _meta: { api_key: 'x' } }))).toMatchObject({ status: 403, ...UNTOUCHED });
   });
 
-  test('503 while the store is away', async () => {
+  test('a 503 while the store is away carries the rate limit headers', async () => {
     await using app = await createTestApp({ env: TWO_A_MINUTE });
     const { key } = await app.createKey('alice');
     await app.service.close();
@@ -131,7 +131,7 @@ describe('every answer of a limited tool carries the headers', () => {
     expect(said(await app.useKey(key))).toEqual({ status: 503, ...UNTOUCHED, retry: '1' });
   });
 
-  test('answers of other tools carry none', async () => {
+  test('responses of other tools carry none', async () => {
     await using app = await createTestApp();
     expect(said(await app.call('list_api_keys', {}, await bearer(app, 'alice'))).policy).toBeNull();
     expect(said(await app.call('list_api_keys')).policy).toBeNull();
@@ -147,7 +147,7 @@ describe('a refused call is in the log', () => {
     return body.requestId;
   };
 
-  test('with its key, at most once a second, with the number of lines left out', async () => {
+  test('a rate-limited key is logged at most once a second, with the number of lines left out', async () => {
     await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
     const [first, second] = [await app.createKey('alice'), await app.createKey('alice')];
     await app.useKey(first.key);
@@ -174,7 +174,7 @@ describe('a refused call is in the log', () => {
     expect(lines[0]).not.toHaveProperty('tool');
   });
 
-  test('with the tool too, if the limit is its own', async () => {
+  test('a call over a tool’s own limit is logged with the tool', async () => {
     const rest = { input: v.strictObject({}), output: v.strictObject({}), run: () => ok({}) };
     const limited = ({ guards }: ToolDeps) => {
       const limit = { requests: 1, window: '1h', key: () => 'all' };

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { BODY_BYTES_MAX } from '../../src/http/body.ts';
-import { isWhole, parseAnswer, rawConnection, rawPost, sendRaw } from '../support/raw.ts';
-import { answerOf, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { isWhole, openHttpSocket, parseResponse, postText, sendOverSocket } from '../support/http-socket.ts';
+import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
 let alice: { authorization: string };
@@ -15,7 +15,7 @@ afterAll(() => app.close());
 
 const LIST = '/tools/list_api_keys';
 const post = async (body: string | undefined, headers: Record<string, string> = {}, path = LIST) =>
-  answerOf(
+  readResponse(
     await fetch(app.url + path, {
       method: 'POST',
       headers: { ...alice, ...headers },
@@ -33,6 +33,8 @@ describe('media type', () => {
     'application/json;',
     'application/json; version=1', // parameters nobody knows are ignored
     'application/json; version=1; charset=utf-8; x="y"',
+    'application/json; x-charset=latin1',
+    'application/json; x="a, b"; charset="utf-8"',
   ])('%s is taken', async (type) => {
     expect((await post('{}', { 'content-type': type })).status).toBe(200);
   });
@@ -42,6 +44,11 @@ describe('media type', () => {
     'application/jsonp',
     'application/json; charset=latin1',
     'application/json; version=1; charset="utf-16"',
+    'application/json; charset=utf-8-x',
+    'application/json; charset=utf-8; charset=latin1',
+    'application/json; x="y"; charset=latin1',
+    'application/json; x="y',
+    'application/json; x="y", text/plain',
     'application/json, application/json',
     'application/json;, text/plain',
     'text/json',
@@ -51,12 +58,15 @@ describe('media type', () => {
     expect({ status, code: body.code }).toEqual({ status: 415, code: 'unsupported_media_type' });
   });
 
-  test('none is 415 when there is a body', async () => {
-    const answer = await sendRaw(app.url, `POST ${LIST} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}`);
-    expect(answer.status).toBe(415);
+  test('a body without a media type is 415', async () => {
+    const response = await sendOverSocket(
+      app.url,
+      `POST ${LIST} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}`,
+    );
+    expect(response.status).toBe(415);
   });
 
-  test('an empty body is {} and needs none', async () => {
+  test('an empty body is {} and needs no media type', async () => {
     expect((await post(undefined)).status).toBe(200);
     expect((await post(undefined, { 'content-type': 'text/plain' })).status).toBe(200);
     expect((await post('', JSON_TYPE)).status).toBe(200);
@@ -66,9 +76,9 @@ describe('media type', () => {
 
   test('a chunked body of nothing is {}, with a media type and without', async () => {
     const head = `POST ${LIST} HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${alice.authorization}\r\nTransfer-Encoding: chunked\r\n`;
-    expect((await sendRaw(app.url, `${head}Content-Type: application/json\r\n\r\n0\r\n\r\n`)).status).toBe(200);
-    expect((await sendRaw(app.url, `${head}\r\n0\r\n\r\n`)).status).toBe(200);
-    expect((await sendRaw(app.url, `${head}\r\n2\r\n{}\r\n0\r\n\r\n`)).status).toBe(415);
+    expect((await sendOverSocket(app.url, `${head}Content-Type: application/json\r\n\r\n0\r\n\r\n`)).status).toBe(200);
+    expect((await sendOverSocket(app.url, `${head}\r\n0\r\n\r\n`)).status).toBe(200);
+    expect((await sendOverSocket(app.url, `${head}\r\n2\r\n{}\r\n0\r\n\r\n`)).status).toBe(415);
   });
 });
 
@@ -109,9 +119,9 @@ describe('size', () => {
     ['at', BODY_BYTES_MAX, 200],
     ['above', BODY_BYTES_MAX + 1, 413],
   ])('with a length: %s the limit (%d bytes) is %d', async (_where, bytes, status) => {
-    const answer = await post(sized(bytes), JSON_TYPE);
-    expect(answer.status).toBe(status);
-    if (status === 413) expect(answer.body.code).toBe('payload_too_large');
+    const response = await post(sized(bytes), JSON_TYPE);
+    expect(response.status).toBe(status);
+    if (status === 413) expect(response.body.code).toBe('payload_too_large');
   });
 
   const chunked = (body: string) =>
@@ -124,41 +134,50 @@ describe('size', () => {
     ['above', BODY_BYTES_MAX + 1, 413],
   ])('chunked without one: %s the limit (%d bytes) is %d', async (_where, bytes, status) => {
     const parts = sized(bytes).match(/.{1,65536}/g) ?? [];
-    expect((await sendRaw(app.url, chunked(parts.map(chunk).join('')), '0\r\n\r\n')).status).toBe(status);
+    expect((await sendOverSocket(app.url, chunked(parts.map(chunk).join('')), '0\r\n\r\n')).status).toBe(status);
+  });
+
+  test.each([
+    ['at', BODY_BYTES_MAX, 200],
+    ['above', BODY_BYTES_MAX + 1, 413],
+  ])('with the same length twice: %s the limit (%d bytes) is %d', async (_where, bytes, status) => {
+    const length = `Content-Length: ${bytes}\r\n`;
+    const head = `POST ${LIST} HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${alice.authorization}\r\nContent-Type: application/json\r\n`;
+    expect((await sendOverSocket(app.url, `${head}${length}${length}\r\n${sized(bytes)}`)).status).toBe(status);
   });
 
   test('a length over the limit is refused before a byte of the body is sent', async () => {
-    const { status, body } = await sendRaw(
+    const { status, body } = await sendOverSocket(
       app.url,
-      rawPost(LIST, '', { 'Content-Length': String(BODY_BYTES_MAX + 1) }),
+      postText(LIST, '', { 'Content-Length': String(BODY_BYTES_MAX + 1) }),
     );
     expect(status).toBe(413);
     expect(JSON.parse(body).code).toBe('payload_too_large');
   });
 
   test('a chunked body over the limit is refused while it streams in, not after', async () => {
-    const connection = await rawConnection(app.url);
+    const connection = await openHttpSocket(app.url);
     connection.socket.write(chunked(''));
     const piece = chunk('x'.repeat(256 * 1024));
     for (let sent = 0; sent < 5; sent += 1) connection.socket.write(piece);
     // No last chunk is ever sent.
-    const { status, body } = parseAnswer(await connection.until(isWhole));
+    const { status, body } = parseResponse(await connection.readUntil(isWhole));
     expect(status).toBe(413);
     expect(JSON.parse(body).code).toBe('payload_too_large');
     connection.socket.destroy();
   });
 
   test('far over it the runtime cuts in, and the server goes on', async () => {
-    const huge = await sendRaw(app.url, rawPost(LIST, '', { 'Content-Length': String(64 * 1024 * 1024) }));
+    const huge = await sendOverSocket(app.url, postText(LIST, '', { 'Content-Length': String(64 * 1024 * 1024) }));
     expect(huge.status).toBe(413);
     expect((await post('{}', JSON_TYPE)).status).toBe(200);
   });
 
   test('a body cut off in the middle changes nothing and disturbs nobody', async () => {
-    const connection = await rawConnection(app.url);
+    const connection = await openHttpSocket(app.url);
     const body = '{"name":"half","scopes":["read"]}';
     connection.socket.write(
-      rawPost('/tools/create_api_key', body.slice(0, 10), {
+      postText('/tools/create_api_key', body.slice(0, 10), {
         Authorization: alice.authorization,
         'Content-Length': String(body.length),
       }),
@@ -169,7 +188,7 @@ describe('size', () => {
   });
 });
 
-test('an over-long path, header and odd method get an answer or a closed connection, and the server goes on', async () => {
+test('an over-long path, header and odd method get a response or a closed connection, and the server goes on', async () => {
   for (const head of [
     `GET /${'a'.repeat(100_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
     `GET / HTTP/1.1\r\nHost: localhost\r\nX-Big: ${'a'.repeat(100_000)}\r\n\r\n`,
@@ -177,9 +196,9 @@ test('an over-long path, header and odd method get an answer or a closed connect
     'GET / HTTP/9.9\r\n\r\n',
     '\0\0\0\0\r\n\r\n',
   ]) {
-    const connection = await rawConnection(app.url);
+    const connection = await openHttpSocket(app.url);
     connection.socket.write(head);
-    await Promise.race([connection.closed, connection.until((text) => text.includes('\r\n'))]);
+    await Promise.race([connection.closed, connection.readUntil((text) => text.includes('\r\n'))]);
     expect(connection.received()).not.toMatch(/^HTTP\/1\.1 50[^5]/);
     connection.socket.destroy();
   }

@@ -1,4 +1,4 @@
-// Connections are held open beyond their idle timeout while an answer is still to come on them, and no longer.
+// Connections are held open beyond their idle timeout while a response is still to come on them, and no longer.
 
 import { expect, test } from 'bun:test';
 import * as v from 'valibot';
@@ -7,9 +7,9 @@ import { defineTool } from '../../src/tools/core/tool.ts';
 import { call } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
-import { until } from '../support/until.ts';
+import { waitFor } from '../support/wait-for.ts';
 
-/** A service whose tool `slow` may take two minutes, and answers its calls one after the other, when told to. */
+/** A service whose tool `slow` may take two minutes, and returns from its calls one after the other, when told to. */
 async function startSlow() {
   const running: (() => void)[] = [];
   const finish = () => running.shift()?.();
@@ -44,29 +44,29 @@ const callSlow = (id: number) => ({ ...call('slow'), id });
 test.each([
   ['/tools/slow', {}],
   ['/mcp', callSlow(1)],
-])('POST %s is held open until the tool has answered', async (path, body) => {
+])('POST %s is held open until the tool has returned', async (path, body) => {
   await using slow = await startSlow();
-  const answered = slow.fetch(path, json(body));
-  await until(() => slow.held.length > 0);
+  const response = slow.fetch(path, json(body));
+  await waitFor(() => slow.held.length > 0);
   expect(slow.held).toEqual([`POST ${path} held`]);
   slow.finish();
-  expect((await answered).status).toBe(200);
+  expect((await response).status).toBe(200);
   expect(slow.held).toEqual([`POST ${path} held`, `POST ${path} let go`]);
 });
 
 test('a batch holds its connection open until the last of its calls is done', async () => {
   await using slow = await startSlow();
-  const answered = slow.fetch('/mcp', json([callSlow(1), callSlow(2)]));
-  await until(() => slow.held.length > 0);
+  const response = slow.fetch('/mcp', json([callSlow(1), callSlow(2)]));
+  await waitFor(() => slow.held.length > 0);
   slow.finish();
   await Bun.sleep(5);
   expect(slow.held).not.toContain('POST /mcp let go');
   slow.finish();
-  expect(await (await answered).json()).toHaveLength(2);
+  expect(await (await response).json()).toHaveLength(2);
   expect(slow.held.at(-1)).toBe('POST /mcp let go');
 });
 
-test('POST /messages is answered at once: only the stream that the answer comes on is held open', async () => {
+test('POST /messages gets its response at once: only the stream that the response comes on is held open', async () => {
   await using slow = await startSlow();
   const stream = await slow.fetch('/sse', { method: 'GET' });
   const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,17 +1,17 @@
-// Which hosts are answered, and which pages may call. When credentials need HTTPS is in routes/production.test.ts.
+// Which hosts are accepted, and which pages may call. When credentials need HTTPS is in routes/production.test.ts.
 
 import { describe, expect, test } from 'bun:test';
-import { rawPost, sendRaw } from '../support/raw.ts';
+import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 const asked = (app: TestApp, host: string, path = '/') =>
-  sendRaw(app.url, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+  sendOverSocket(app.url, `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
 
 const from = (app: TestApp, origin: string, init: RequestInit = {}, path = '/tools/get_data') =>
   fetch(app.url + path, { method: 'POST', ...init, headers: { origin, ...init.headers } });
 
 describe('host', () => {
-  test('by default loopback names and IP literals are answered, other names are not', async () => {
+  test('by default loopback names and IP literals are accepted, other names are not', async () => {
     await using app = await createTestApp();
     for (const host of [
       'localhost',
@@ -59,7 +59,7 @@ describe('host', () => {
     }
   });
 
-  test("PUBLIC_URL's host is answered", async () => {
+  test("PUBLIC_URL's host is accepted", async () => {
     await using app = await createTestApp({ env: { PUBLIC_URL: 'https://keys.example' } });
     expect((await asked(app, 'keys.example')).status).toBe(200);
     expect((await asked(app, 'Keys.Example:443')).status).toBe(200);
@@ -74,18 +74,18 @@ describe('host', () => {
     expect((await asked(app, '192.0.2.1')).status).toBe(200);
   });
 
-  test('an HTTP/1.0 request without Host is answered, as old probes send it', async () => {
+  test('an HTTP/1.0 request without Host is accepted, as old probes send it', async () => {
     await using app = await createTestApp();
     for (const path of ['/', '/mcp/health', '/openapi.json?x=1', '/widgets/preview?theme=dark']) {
-      expect((await sendRaw(app.url, `GET ${path} HTTP/1.0\r\n\r\n`)).status).toBe(200);
+      expect((await sendOverSocket(app.url, `GET ${path} HTTP/1.0\r\n\r\n`)).status).toBe(200);
     }
-    expect((await sendRaw(app.url, 'GET /nope HTTP/1.0\r\n\r\n')).status).toBe(404);
-    // With an empty Host, or one that is no name, it is not answered.
+    expect((await sendOverSocket(app.url, 'GET /nope HTTP/1.0\r\n\r\n')).status).toBe(404);
+    // With an empty Host, or one that is not a name, it is refused.
     for (const host of ['', 'a/b', '?', 'a b']) expect((await asked(app, host)).status).toBe(403);
     expect((await asked(app, 'a/b', '/mcp/health')).status).toBe(200);
   });
 
-  test('health answers to any name', async () => {
+  test('health responds to any name', async () => {
     await using app = await createTestApp();
     expect((await asked(app, 'pod-17.cluster.internal', '/mcp/health')).status).toBe(200);
   });
@@ -109,7 +109,7 @@ describe('host', () => {
 
   test('the page of a denied host may not even read the refusal', async () => {
     await using app = await createTestApp();
-    const { status, headers } = await sendRaw(
+    const { status, headers } = await sendOverSocket(
       app.url,
       'GET /nope HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\n\r\n',
     );
@@ -119,12 +119,12 @@ describe('host', () => {
 });
 
 describe('origin', () => {
-  test('a denied one is named in the log, cut to 100 characters and without controls', async () => {
+  test('a denied origin is named in the log, cut to 100 characters and without control characters', async () => {
     await using app = await createTestApp();
     const origins = ['https://evil.example', `https://${'x'.repeat(200)}.example`, 'https://a\tb\x7fc.example', ''];
     for (const origin of origins) {
-      const answer = await sendRaw(app.url, rawPost('/tools/get_data', '{}', { Origin: origin }));
-      expect(answer.status).toBe(403);
+      const response = await sendOverSocket(app.url, postText('/tools/get_data', '{}', { Origin: origin }));
+      expect(response.status).toBe(403);
     }
     const lines = (await app.log()).filter(({ event }) => event === 'request refused');
     expect(lines.map(({ level, code, origin }) => ({ level, code, origin }))).toEqual(
@@ -164,7 +164,7 @@ describe('origin', () => {
     }
   });
 
-  test('ALLOWED_ORIGINS replaces them', async () => {
+  test('ALLOWED_ORIGINS replaces the allowed origins', async () => {
     await using app = await createTestApp({ env: { ALLOWED_ORIGINS: 'https://app.example' } });
     expect((await from(app, 'https://app.example')).status).toBe(401);
     expect((await from(app, 'http://localhost')).status).toBe(403);
@@ -175,7 +175,7 @@ describe('origin', () => {
     const response = await from(app, 'https://evil.example', { method: 'GET' }, path);
     expect(response.status).toBe(200);
     expect(response.headers.get('access-control-allow-origin')).toBe('*');
-    // The header comes without an Origin, too: a cache in between may keep that answer.
+    // The header comes without an Origin, too: a cache in between may keep that response.
     expect((await fetch(app.url + path)).headers.get('access-control-allow-origin')).toBe('*');
   });
 });

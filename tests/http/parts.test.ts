@@ -30,7 +30,7 @@ test.each([4, 5, 6, 7, 8, 16, 1000])('JSON is read as the inside of a string in 
   expect(read).toBe(JSON.stringify(JSON_TEXT));
 });
 
-test('what a text takes in memory: two bytes a character if one needs them, and nothing twice', () => {
+test('a text is counted as it lies in memory: two bytes a character if one needs them, shared bytes once', () => {
   const bytes = utf8(ALL_KINDS);
   expect(bytesInMemory('ü'.repeat(10))).toBe(10);
   expect(bytesInMemory('€'.repeat(10))).toBe(20);

@@ -1,9 +1,15 @@
 // What a refusal looks like. Which request gets which refusal is tested where the request belongs.
 
 import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import type { Guard } from '../../src/guards/guard.ts';
+import { err, ok } from '../../src/lib/result.ts';
+import type { Call } from '../../src/tools/core/call.ts';
+import { defineTool } from '../../src/tools/core/tool.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
 
-/** One request for each code, and what must come with the answer. */
+/** One request for each code, and what must come with the response. */
 const PROBLEMS: readonly {
   code: string;
   status: number;
@@ -173,7 +179,7 @@ test('a mistyped tool is told where the names are, without its own', async () =>
   expect(JSON.stringify(body)).not.toContain('creat_api_key');
 });
 
-test('every answer has a requestId of its own', async () => {
+test('every response has a requestId of its own', async () => {
   await using app = await createTestApp();
   const ids = await Promise.all(Array.from({ length: 50 }, async () => (await app.call('get_data')).body.requestId));
   expect(new Set(ids).size).toBe(50);
@@ -186,20 +192,20 @@ test('unknown, revoked, expired and malformed keys read the same; the log tells 
   await app.call('revoke_api_key', { keyId: revoked.id }, await bearer(app, 'alice'));
   app.clock.advance(86_400_001);
   const keys = [`sk_test_${'0'.repeat(64)}`, revoked.key, expired.key, 'nonsense'];
-  const answers = [];
+  const responses = [];
   for (const key of keys) {
     const { headers, body } = await app.useKey(key);
     const { requestId: _, ...said } = body;
-    answers.push(JSON.stringify([said, headers.get('www-authenticate'), headers.get('ratelimit')]));
+    responses.push(JSON.stringify([said, headers.get('www-authenticate'), headers.get('ratelimit')]));
   }
-  expect(new Set(answers).size).toBe(1);
+  expect(new Set(responses).size).toBe(1);
   const reasons = (await app.log())
     .filter(({ event }) => event === 'Invalid or expired API key')
     .map(({ level, reason }) => ({ level, reason }));
   expect(reasons).toEqual(['unknown', 'revoked', 'expired', 'malformed'].map((reason) => ({ level: 'warn', reason })));
 });
 
-test('a store that is away is 503 for every tool, never a bad credential, and never a lost answer', async () => {
+test('a store that is away is 503 for every tool, never a bad credential, and never a lost response', async () => {
   await using app = await createTestApp();
   const { key, id } = await app.createKey('alice');
   const alice = await bearer(app, 'alice');
@@ -215,4 +221,13 @@ test('a store that is away is 503 for every tool, never a bad credential, and ne
     const { status, body } = await app.call(tool, input, headers);
     expect({ tool, status, code: body.code }).toEqual({ tool, status: 503, code: 'store_unavailable' });
   }
+});
+
+test('a guard of one’s own may ask for what is no scope: the challenge names the scopes alone', async () => {
+  const guard: Guard<Call> = () => err({ code: 'insufficient_scope', required: ['say "hi"', 'read'] });
+  const tool = defineTool(guard, { ...facts('guarded'), input: v.strictObject({}), run: () => ok({ content: [] }) });
+  await using app = await createTestApp({ tools: () => [tool] });
+  const { status, headers } = await app.call('guarded', {});
+  expect(status).toBe(403);
+  expect(headers.get('www-authenticate')).toEndWith(', scope="read"');
 });

@@ -1,4 +1,4 @@
-// Answers that become ready in one turn of the event loop leave together at its end, each right after its last look.
+// Responses that become ready in one turn of the event loop leave together at its end, each right after its last look.
 
 import { expect, test } from 'bun:test';
 import { createResponseBatcher } from '../../src/http/response-batching.ts';
@@ -6,11 +6,11 @@ import { createResponseBatcher } from '../../src/http/response-batching.ts';
 test('the first two leave at once; each of the others is looked at only when the one before it was written', async () => {
   const endOfTurn = createResponseBatcher();
   const events: string[] = [];
-  const answer = async (name: string) => {
+  const response = async (name: string) => {
     await endOfTurn();
     events.push(`look at ${name}`);
   };
-  const write = (name: string) => answer(name).then(() => events.push(`write ${name}`));
+  const write = (name: string) => response(name).then(() => events.push(`write ${name}`));
   const all = Promise.all(['a', 'b', 'c', 'd', 'e'].map(write));
   await Promise.resolve();
   expect(events).toEqual(['look at a', 'look at b']);

@@ -2,11 +2,11 @@
 
 import { expect, test } from 'bun:test';
 import { createIssuer, type Issuer, JWKS_PATH } from '../support/issuer.ts';
-import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
 
 const appFor = (issuer: string) => createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer } });
 
-async function present(app: TestApp, issuer: Issuer, claims: Record<string, unknown> = {}): Promise<Answer> {
+async function present(app: TestApp, issuer: Issuer, claims: Record<string, unknown> = {}): Promise<TestResponse> {
   const exp = app.clock.nowMs() / 1000 + 36_000;
   const token = await issuer.token({ sub: 'alice', aud: app.url, exp, ...claims });
   return app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });

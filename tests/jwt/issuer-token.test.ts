@@ -5,9 +5,9 @@ import { describe, expect, test } from 'bun:test';
 import { exportSPKI } from 'jose';
 import { encodePart, handmade } from '../support/handmade-token.ts';
 import { createIssuer, createKey } from '../support/issuer.ts';
-import { type Answer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
 
-const present = (app: TestApp, token: string): Promise<Answer> =>
+const present = (app: TestApp, token: string): Promise<TestResponse> =>
   app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
 
 const HS256 = { alg: 'HS256', typ: 'JWT' };
@@ -18,16 +18,16 @@ const claims = (app: TestApp, more: Record<string, unknown> = {}) => ({
 });
 
 async function expectRefused(app: TestApp, token: string, reason?: string): Promise<void> {
-  const answer = await present(app, token);
-  expect(answer.body).toMatchObject({ status: 401, code: 'invalid_token' });
-  expect(answer.body.detail).toBe(
+  const response = await present(app, token);
+  expect(response.body).toMatchObject({ status: 401, code: 'invalid_token' });
+  expect(response.body.detail).toBe(
     token.startsWith('sk_') ? 'This tool needs a user token; an API key was sent' : 'Invalid or expired user token',
   );
-  expect(answer.headers.get('www-authenticate')).toStartWith('Bearer error="invalid_token"');
+  expect(response.headers.get('www-authenticate')).toStartWith('Bearer error="invalid_token"');
   const text = await app.logText();
   expect(text).not.toContain(token);
   const line = (await app.log()).findLast(({ event }) => event === 'Invalid user token');
-  expect(line).toMatchObject({ level: 'warn', requestId: answer.body.requestId });
+  expect(line).toMatchObject({ level: 'warn', requestId: response.body.requestId });
   if (reason !== undefined) expect(line?.reason).toBe(reason);
 }
 

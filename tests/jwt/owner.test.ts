@@ -79,14 +79,14 @@ describe('a token is refused, and sub is no fallback', () => {
     });
   });
 
-  test('with the claim, but without sub', async () => {
+  test('a token with the owner claim but without sub is refused', async () => {
     await using app = await createTestApp({ env });
     const { status } = await app.call('list_api_keys', {}, await member(app, 'x', { sub: undefined, org_id: 'acme' }));
     expect(status).toBe(401);
   });
 });
 
-test('255 characters own keys', async () => {
+test('an owner of 255 characters can own keys', async () => {
   await using app = await createTestApp({ env });
   const headers = await member(app, 'alice', { org_id: '😀'.repeat(255) });
   expect((await app.call('create_api_key', KEY, headers)).status).toBe(200);
@@ -106,7 +106,7 @@ test('the tokens of an issuer are read like those of a secret', async () => {
 });
 
 describe('a member who uses up his turns', () => {
-  test('creates no more; his colleague does', async () => {
+  test('a member who used up his creations creates no more; his colleague still does', async () => {
     await using app = await createTestApp({ env: { ...env, REVOCATION_LAG_MAX_MS: '60000' } });
     const { keys } = app.service.keyDomain;
     const actor = actorFor('acme', 'alice');
@@ -122,7 +122,7 @@ describe('a member who uses up his turns', () => {
     });
   }, 60_000);
 
-  test('and whose list never leaves, does not hold up his colleague’s', async () => {
+  test('a member whose list is never sent does not hold up the list of his colleague', async () => {
     await using app = await createTestApp({ env });
     const { keys } = app.service.keyDomain;
     const never = { holdUntilSent: () => {} };

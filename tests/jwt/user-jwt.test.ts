@@ -41,18 +41,18 @@ test('a refusal has the one sentence for all reasons, and a challenge', async ()
 });
 
 describe('a token is refused for its signature', () => {
-  test('another secret', async () => {
+  test('a token signed with another secret is refused', async () => {
     expect(await outcome(await signed(claims(), {}, 'another secret of more than 32 bytes'))).toBe('invalid_token');
   });
 
-  test('unsigned', async () => {
+  test('an unsigned token is refused', async () => {
     for (const alg of ['none', 'None', 'NONE', '']) {
       const unsigned = `${encodePart({ alg, typ: 'JWT' })}.${encodePart(claims())}.`;
       expect(await outcome(unsigned)).toBe('invalid_token');
     }
   });
 
-  test('a claim changed after signing', async () => {
+  test('a token whose claim was changed after signing is refused', async () => {
     const [head, , signature] = (await signed(claims())).split('.');
     expect(await outcome(`${head}.${encodePart({ ...claims(), sub: 'root' })}.${signature}`)).toBe('invalid_token');
   });
@@ -61,13 +61,13 @@ describe('a token is refused for its signature', () => {
     expect(await outcome(await signed(claims(), { alg }))).toBe('invalid_token');
   });
 
-  test('RS256, with a key of the sender', async () => {
+  test('a token signed with RS256 by a key of the sender is refused', async () => {
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
     const token = await new SignJWT(claims()).setProtectedHeader({ alg: 'RS256' }).sign(privateKey);
     expect(await outcome(token)).toBe('invalid_token');
   });
 
-  test('an unknown critical header', async () => {
+  test('a token with an unknown critical header is refused', async () => {
     const token = await new SignJWT(claims())
       .setProtectedHeader({ alg: 'HS256', crit: ['http://example.com/x'], 'http://example.com/x': true })
       .sign(new TextEncoder().encode(TEST_SECRET), { crit: { 'http://example.com/x': true } });
@@ -78,7 +78,7 @@ describe('a token is refused for its signature', () => {
     expect(await outcome(encodeURI(text))).toBe('invalid_token');
   });
 
-  test('a text as long as a header may be', async () => {
+  test('a bearer text as long as a header may be is refused', async () => {
     expect(await outcome('a'.repeat(15_000))).toBe('invalid_token');
   });
 
@@ -109,7 +109,7 @@ describe('exp', () => {
     expect(await outcome(await signed({ sub: 'alice', exp }))).toBe('invalid_token');
   });
 
-  test('5 s of tolerance: accepted to the last millisecond of it, refused from then on', async () => {
+  test('a token is accepted to the last millisecond of the 5 s tolerance after exp, and refused from then on', async () => {
     await using own = await createTestApp();
     const exp = nowS(own) + 10;
     const token = await signed({ sub: 'alice', exp });
@@ -134,7 +134,7 @@ describe('exp', () => {
     expect(await outcome(token, own)).toBe('invalid_token');
   });
 
-  test('not yet valid (nbf), and its tolerance', async () => {
+  test('a token is accepted from nbf less its tolerance on, and refused before', async () => {
     const nbf = nowS() + 5;
     expect(await outcome(await signed({ ...claims(), nbf }))).toBe(200);
     expect(await outcome(await signed({ ...claims(), nbf: nbf + 1 }))).toBe('invalid_token');
@@ -194,7 +194,7 @@ describe('sub', () => {
 });
 
 describe('issuer and audience', () => {
-  test('without configuration neither is checked', async () => {
+  test('without JWT_ISSUER and JWT_AUDIENCE neither claim is checked', async () => {
     expect(await outcome(await signed({ ...claims(), iss: 'x', aud: 'y' }))).toBe(200);
   });
 

@@ -22,8 +22,8 @@ async function createAndDelete({ service }: TestApp, userId: string, count: numb
 
 const statusesOf = async (app: TestApp, sub: string, count: number) => {
   const headers = await bearer(app, sub);
-  const answers = await Promise.all(Array.from({ length: count }, () => app.call('create_api_key', input, headers)));
-  return answers.map(({ status }) => status);
+  const responses = await Promise.all(Array.from({ length: count }, () => app.call('create_api_key', input, headers)));
+  return responses.map(({ status }) => status);
 };
 
 test('a user who holds all the keys he may can replace them all at once', async () => {
@@ -39,7 +39,7 @@ test('a user who holds all the keys he may can replace them all at once', async 
 }, 60_000);
 
 describe('a user who creates and deletes in a loop', () => {
-  test('is told to come back, 20 times a second; others are not, and revoking goes on', async () => {
+  test('a user who creates keys in a loop gets 429 beyond 20 a second; other users, and revocations, do not', async () => {
     await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
     const leaked = await app.createKey('alice');
     await createAndDelete(app, 'alice', BURST - 1);
@@ -65,7 +65,7 @@ describe('a user who creates and deletes in a loop', () => {
     expect(statuses.filter((status) => status === 429)).toHaveLength(1);
   }, 60_000);
 
-  test('is in the log once a second, with the number of lines left out', async () => {
+  test('a user over the creation budget is logged once a second, with the number of lines left out', async () => {
     await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
     await createAndDelete(app, 'alice', BURST);
     const refuse = async (count: number) => {

@@ -139,7 +139,7 @@ test('with an owner claim, the event has the owner and the person', async () => 
 });
 
 describe('reading', () => {
-  test('gives the newest, or those after a number; of one key, or of one owner; oldest first', async () => {
+  test('events are read oldest first: the newest, or those after a number; of one key, or of one owner', async () => {
     await using app = await createTestApp();
     const [a, b] = [await app.createKey('alice'), await app.createKey('bob')];
     const c = await app.createKey('alice');
@@ -163,7 +163,7 @@ describe('reading', () => {
 });
 
 describe('pruning', () => {
-  test('removes events older than asked for, and no younger one, and leaves the newest', async () => {
+  test('pruning removes events older than asked for, no younger one, and never the newest', async () => {
     const path = join(temporaryFolder(), 'keys.db');
     const { store, close } = await openEmbedded(path);
     const db = createClient({ url: `file:${path}` });
@@ -189,7 +189,7 @@ SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
 });
 
 describe('owners who are blocked', () => {
-  test('are announced in the feed and in the trail, when they are blocked and unblocked, by whatever way', async () => {
+  test('blocking and unblocking an owner, by whatever way, is announced in the feed and in the audit trail', async () => {
     await using app = await createTestApp({ store: 'embedded' });
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);

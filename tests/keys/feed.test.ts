@@ -12,7 +12,7 @@ import { openEmbedded } from '../../src/store/embedded/open.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
-import { until } from '../support/until.ts';
+import { advanceUntil, waitFor } from '../support/wait-for.ts';
 
 describe('memory is current', () => {
   const NOTHING_NEW = ok<FeedPage>({
@@ -24,7 +24,7 @@ describe('memory is current', () => {
     changes: [],
   });
 
-  /** A feed with a bound of a second, over a store that only answers polls. */
+  /** A feed with a bound of a second, over a store that only responds to polls. */
   function feedOver(changesAfter: () => StoreResult<FeedPage>, clock = testClock()) {
     const log = createLog({ level: 'error', clock, write: async () => {} });
     const store = { changesAfter } as unknown as KeyStore;
@@ -32,7 +32,7 @@ describe('memory is current', () => {
     return Object.assign(feed, { [Symbol.dispose]: feed.stop });
   }
 
-  test('for the bound less 25 ms, from when the poll began and not from its answer', async () => {
+  test('memory counts as current for the bound less 25 ms, from when the poll began and not from its response', async () => {
     const clock = testClock();
     using feed = feedOver(async () => {
       clock.advance(500);
@@ -45,7 +45,7 @@ describe('memory is current', () => {
     expect(feed.current()).toBe(false);
   });
 
-  test('no longer after a mutation whose change could not be read', async () => {
+  test('memory does not count as current after a mutation whose change could not be read', async () => {
     let away = false;
     using feed = feedOver(async () => (away ? err({ code: 'store_unavailable', reason: 'away' }) : NOTHING_NEW));
     await feed.refresh();
@@ -55,7 +55,7 @@ describe('memory is current', () => {
     expect(feed.current()).toBe(false);
   });
 
-  test('what changed is told a page at a time, so that whoever walks a cache for it does so once', async () => {
+  test('changes are passed to a cache in one call for each page, so that it is walked once', async () => {
     const changes = ['owner:a', 'owner:b'].map((keyHash, index) => ({ seq: index + 1, keyHash, mark: keyHash }));
     const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 2, newestMark: 'owner:b', changes };
     using feed = feedOver(async () => (feed.position.databaseId === '' ? NOTHING_NEW : ok(page)));
@@ -66,21 +66,25 @@ describe('memory is current', () => {
     expect(told).toEqual([['owner:a', 'owner:b']]);
   });
 
-  test('a store in trouble is not asked more because many want to know whether it answers', async () => {
+  test('many health probes of a failing store within a moment cost one query', async () => {
     let polls = 0;
     let away = true;
+    const clock = testClock();
     using feed = feedOver(async () => {
       polls += 1;
       return away ? err({ code: 'store_unavailable', reason: 'away' }) : NOTHING_NEW;
-    });
+    }, clock);
     for (let asked = 0; asked < 1000; asked += 1) expect(await feed.probe()).toBe(false);
     expect(polls).toBe(1);
     away = false;
-    await until(async () => feed.probe());
+    clock.advance(62);
+    expect(await feed.probe()).toBe(false);
+    clock.advance(1); // a sixteenth of the bound
+    expect(await feed.probe()).toBe(true);
     expect(polls).toBe(2);
   });
 
-  test('after a mutation by a poll that began after it', async () => {
+  test('memory is current after a mutation only by a poll that began after it', async () => {
     const polls: ((page: typeof NOTHING_NEW) => void)[] = [];
     using feed = feedOver(() => new Promise((resolve) => polls.push(resolve)));
     const before = feed.ensureFresh();
@@ -104,18 +108,21 @@ const MISSED: [string, string[]][] = [
   ],
 ];
 
-test.each(MISSED)('a revocation that a process cannot see, because %s, counts all the same', async (_, statements) => {
-  await using app = await createTestApp({ store: 'embedded' });
-  const other = await app.createKey('alice');
-  await app.call('revoke_api_key', { keyId: other.id }, await bearer(app, 'alice')); // seq 1
-  const { key } = await app.createKey('alice');
-  expect((await app.useKey(key)).status).toBe(200);
-  const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
-  await database.batch(['UPDATE api_keys SET active = 0', ...statements], 'write');
-  database.close();
-  app.clock.advance(1000);
-  expect((await app.useKey(key)).status).toBe(401);
-});
+test.each(MISSED)(
+  'a revocation that a process cannot see, because %s, takes effect within the bound',
+  async (_, statements) => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const other = await app.createKey('alice');
+    await app.call('revoke_api_key', { keyId: other.id }, await bearer(app, 'alice')); // seq 1
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+    await database.batch(['UPDATE api_keys SET active = 0', ...statements], 'write');
+    database.close();
+    app.clock.advance(1000);
+    expect((await app.useKey(key)).status).toBe(401);
+  },
+);
 
 test.each([499, 500, 1200, 6000])(
   'a revocation that comes after %d other changes counts when they are read',
@@ -134,6 +141,7 @@ WHERE i < ${others}) SELECT 'other', unixepoch() * 1000 FROM n`;
 );
 
 const DAY_MS = 24 * 60 * 60 * 1000;
+const HOUR_MS = DAY_MS / 24;
 const CHANGES_KEPT_MAX = 500_000;
 
 /** Adds `count` changes of this age. */
@@ -172,7 +180,7 @@ describe('pruning', () => {
     return left;
   }
 
-  test('removes changes older than a day, however many there are, and no younger ones', async () => {
+  test('pruning removes changes older than a day, however many there are, and no younger ones', async () => {
     const left = await pruned(async (database) => {
       await addChanges(database, 2500, DAY_MS + 1);
       await addChanges(database, 3, DAY_MS - 60_000);
@@ -180,7 +188,7 @@ describe('pruning', () => {
     expect(left).toEqual({ kept: 3, oldest: 2501, pruned: 2500 });
   });
 
-  test('removes young ones too, once there are half a million newer ones', async () => {
+  test('pruning removes young changes too, once there are half a million newer ones', async () => {
     const left = await pruned(async (database) => {
       await addChanges(database, 1000, 0);
       await addChangeAt(database, CHANGES_KEPT_MAX + 600);
@@ -188,7 +196,7 @@ describe('pruning', () => {
     expect(left).toEqual({ kept: 401, oldest: 601, pruned: 600 });
   });
 
-  test('goes on where a process died that had raised the mark', async () => {
+  test('pruning continues after a process died that had raised the mark', async () => {
     const left = await pruned(async (database) => {
       await addChanges(database, 2500, DAY_MS + 1);
       await addChanges(database, 3, 0);
@@ -197,17 +205,32 @@ describe('pruning', () => {
     expect(left).toEqual({ kept: 3, oldest: 2501, pruned: 2500 });
   });
 
-  test('does not wait for its hour when a poll finds far too many', async () => {
+  test('pruning runs two seconds after the start, and again half an hour later at the earliest', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+    const kept = async () => (await changesIn(database)).kept;
+    for (const afterMs of [2000, HOUR_MS / 2]) {
+      await addChanges(database, 1, DAY_MS + 1);
+      app.clock.advance(afterMs - 1);
+      expect((await fetch(`${app.url}/`)).status).toBe(200); // pruning would have begun
+      expect(await kept()).toBe(1);
+      await advanceUntil(app.clock, async () => (await kept()) === 0, afterMs);
+    }
+    database.close();
+  });
+
+  test('pruning runs at once when a poll finds far too many changes', async () => {
     await using app = await createTestApp({ store: 'embedded' });
     const { key, id } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
     const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
     await addChanges(database, 1, DAY_MS + 1);
-    await until(async () => (await changesIn(database)).kept === 0); // pruned after the start; the next time is in an hour
+    app.clock.advance(2000);
+    await waitFor(async () => (await changesIn(database)).kept === 0); // pruned after the start; the next time is in an hour
     await addChanges(database, 1000, 0);
     await addChangeAt(database, 1.1 * CHANGES_KEPT_MAX + 2);
     await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice')); // polls, as every change does
-    await until(async () => (await changesIn(database)).kept === 2);
+    await waitFor(async () => (await changesIn(database)).kept === 2);
     expect((await app.useKey(key)).status).toBe(401);
     database.close();
   });

@@ -55,7 +55,7 @@ describe('KEY_SCOPES', () => {
 
   test('a tool that needs a scope outside stops the start', async () => {
     expect(await failureOf(createTestApp({ env: { KEY_SCOPES: 'write' } }))).toContain(
-      'KEY_SCOPES: expected "read" in it, because get_data needs it',
+      'KEY_SCOPES: expected "read" in it, because get_data needs it, got "write"',
     );
   });
 });

@@ -1,10 +1,12 @@
 // KEY_PREFIX: what new keys begin with, for scanners; keys of every prefix go on working, and stay out of the log.
 
 import { expect, test } from 'bun:test';
+import { join } from 'node:path';
 import { mintKey } from '../../src/keys/key-format.ts';
 import { systemRandom } from '../../src/lib/runtime.ts';
 import { redact } from '../../src/log/redact.ts';
 import { readDocument } from '../support/documents.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { createTestApp, failureOf } from '../support/test-app.ts';
 
 test.each([
@@ -49,18 +51,14 @@ test('names of tools are not taken for keys', () => {
   expect(redact('run_test_suites get_live_facade')).toBe('run_test_suites get_live_facade');
 });
 
-/** The rule for gitleaks, as SECURITY.md has it; its syntax is the same in Go and here. */
-function scannerRule(): RegExp {
-  const rule = readDocument('.github/SECURITY.md').codeBlock('When a secret gets out', 'toml');
-  return new RegExp(/regex = '''(.*)'''/.exec(rule)?.[1] ?? 'no rule', 'g');
-}
+/** The rule for gitleaks, as SECURITY.md has it. */
+const scannerRule = () => readDocument('.github/SECURITY.md').codeBlock('When a secret gets out', 'toml');
 
-test('the rule for scanners finds each of 1,000 keys, and none of 10,000 near misses', () => {
+/** 1,000 keys, in text, and 10,000 texts that are nearly keys. */
+function keysAndNearMisses() {
   const keys = Array.from({ length: 1000 }, (_, n) => mintKey('acme', n % 2 === 0, systemRandom));
   const around = [(key: string) => key, (key: string) => `"${key}"`, (key: string) => `KEY=${key}\n`];
   const text = keys.map((key, n) => around[n % around.length]?.(key)).join(' ');
-  expect([...(text.match(scannerRule()) ?? [])]).toEqual(keys);
-
   const spoilt: ((key: string) => string)[] = [
     (key) => key.slice(0, -1),
     (key) => `${key}0`,
@@ -75,5 +73,33 @@ test('the rule for scanners finds each of 1,000 keys, and none of 10,000 near mi
   ];
   const misses = keys.flatMap((key) => spoilt.map((spoil) => spoil(key)));
   expect(misses).toHaveLength(10_000);
-  expect(misses.join('\n').match(scannerRule())).toBeNull();
+  return { keys, text, misses: misses.join('\n') };
+}
+
+test('the pattern for scanners finds each of 1,000 keys, and none of 10,000 near misses', () => {
+  const { keys, text, misses } = keysAndNearMisses();
+  const pattern = new RegExp(/regex = '''(.*)'''/.exec(scannerRule())?.[1] ?? 'no pattern', 'g'); // Go's syntax is the same
+  expect([...(text.match(pattern) ?? [])]).toEqual(keys);
+  expect(misses.match(pattern)).toBeNull();
 });
+
+test.skipIf(Bun.which('gitleaks') === null)(
+  'so does gitleaks itself with the rule',
+  async () => {
+    const { keys, text, misses } = keysAndNearMisses();
+    const folder = temporaryFolder();
+    const config = join(folder, 'rule.toml');
+    const report = join(folder, 'report.json');
+    const tree = join(folder, 'tree');
+    await Bun.write(config, scannerRule());
+    await Bun.write(join(tree, 'keys.env'), text);
+    await Bun.write(join(tree, 'near-misses.env'), misses);
+    const options = ['--config', config, '--report-format', 'json', '--report-path', report, '--exit-code', '0'];
+    const { exitCode, stderr } = Bun.spawnSync(['gitleaks', 'dir', ...options, tree]);
+    expect({ exitCode, stderr: String(stderr) }).toMatchObject({ exitCode: 0 });
+    const findings: { RuleID: string; Secret: string; File: string }[] = await Bun.file(report).json();
+    expect(findings.map(({ Secret }) => Secret).sort()).toEqual([...keys].sort());
+    expect(findings.filter(({ RuleID, File }) => RuleID !== 'acme-api-key' || !File.endsWith('keys.env'))).toEqual([]);
+  },
+  60_000,
+);

@@ -8,9 +8,10 @@ import { createClient } from '@libsql/client';
 import { createLastUsed, track } from '../../src/keys/last-used.ts';
 import type { KeyStore } from '../../src/keys/record.ts';
 import { err, ok } from '../../src/lib/result.ts';
-import { systemClock } from '../../src/lib/runtime.ts';
+
 import { createLog, type LogWrite } from '../../src/log/log.ts';
 import { shuffled } from '../bench/database.ts';
+import { testClock } from '../support/clock.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
 test('an orderly stop writes what is pending', async () => {
@@ -52,8 +53,9 @@ const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
 
 /** Last uses over a store that has only what they need. */
 function lastUsedOver(recordUse: KeyStore['recordUse'], write: LogWrite = async () => {}) {
-  const log = createLog({ level: 'info', clock: systemClock, write });
-  return { ...createLastUsed({ store: { usesPerWrite: 250, recordUse } as KeyStore, log }), log };
+  const clock = testClock();
+  const log = createLog({ level: 'info', clock, write });
+  return { ...createLastUsed({ store: { usesPerWrite: 250, recordUse } as KeyStore, clock, log }), clock, log };
 }
 
 test('uses are written oldest keys first, in slices of as many as the store takes, and kept while it is away', async () => {
@@ -72,6 +74,32 @@ test('uses are written oldest keys first, in slices of as many as the store take
   await lastUsed.stop();
   expect(slices.map((uses) => uses.length)).toEqual([250, 250, 100]);
   expect(slices.flat()).toEqual(keys.map(({ record }): [string, number] => [record.id, 1000 + record.createdAtMs]));
+});
+
+test('uses are written three seconds after the first of them, and again three seconds after what came since', async () => {
+  const slices: unknown[] = [];
+  const lastUsed = lastUsedOver(async (uses) => {
+    slices.push(uses);
+    return ok(undefined);
+  });
+  lastUsed.note(keyOf('first'), 1000);
+  lastUsed.clock.advance(2000);
+  lastUsed.note(keyOf('second', 1), 2000);
+  lastUsed.clock.advance(999);
+  await Bun.sleep(0); // a flush would have begun
+  expect(slices).toEqual([]);
+  lastUsed.clock.advance(1);
+  await lastUsed.flush(); // joins it
+  const both = [
+    ['first', 1000],
+    ['second', 2000],
+  ];
+  expect(slices).toEqual([both]);
+  lastUsed.note(keyOf('third'), 3000);
+  lastUsed.clock.advance(3000);
+  await lastUsed.flush();
+  expect(slices).toEqual([both, [['third', 3000]]]);
+  await lastUsed.stop();
 });
 
 test('of two uses, the second noted while the first cannot be written, the later is written', async () => {
@@ -109,9 +137,9 @@ test('a key that is used while its last use is on its way is written again', asy
 
 test('a stop during a flush also writes what was used after that flush began', async () => {
   const written: unknown[] = [];
-  const answered = Promise.withResolvers<void>();
+  const stored = Promise.withResolvers<void>();
   const lastUsed = lastUsedOver(async (uses) => {
-    await answered.promise;
+    await stored.promise;
     written.push(...uses);
     return ok(undefined);
   });
@@ -119,7 +147,7 @@ test('a stop during a flush also writes what was used after that flush began', a
   void lastUsed.flush();
   lastUsed.note(keyOf('second'), 2000);
   const stopped = lastUsed.stop();
-  answered.resolve();
+  stored.resolve();
   await stopped;
   expect(written).toEqual([
     ['first', 1000],
@@ -127,7 +155,7 @@ test('a stop during a flush also writes what was used after that flush began', a
   ]);
 });
 
-test('a list that was read before a use was written, and is answered after, shows the use', async () => {
+test('a list that was read before a use was written, and is returned after, shows the use', async () => {
   const lastUsed = lastUsedOver(async () => ok(undefined));
   const key = keyOf('key');
   lastUsed.note(key, 1000);

@@ -6,28 +6,28 @@ import { join } from 'node:path';
 import { createLookupLimit } from '../../src/keys/lookup-limit.ts';
 import { networkOf } from '../../src/lib/ip.ts';
 import { testClock } from '../support/clock.ts';
-import { type Answer, bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
 
 const BURST = 1000;
 const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
 const guesses = (from: number, count: number) => Array.from({ length: count }, (_, n) => guess(from + n));
 
 /** Presents these keys, `atOnce` at a time. */
-async function present(app: TestApp, keys: readonly string[], atOnce = 50): Promise<Answer[]> {
-  const answers: Answer[] = [];
+async function present(app: TestApp, keys: readonly string[], atOnce = 50): Promise<TestResponse[]> {
+  const responses: TestResponse[] = [];
   for (let start = 0; start < keys.length; start += atOnce) {
-    answers.push(...(await Promise.all(keys.slice(start, start + atOnce).map((key) => app.useKey(key)))));
+    responses.push(...(await Promise.all(keys.slice(start, start + atOnce).map((key) => app.useKey(key)))));
   }
-  return answers;
+  return responses;
 }
 
 /** Presents unknown keys, which takes the budget of this address as far as it goes. */
 const flood = (app: TestApp, from: number, count: number) => present(app, guesses(from, count));
 
-const statusesOf = (answers: readonly Answer[]) => [...new Set(answers.map(({ status }) => status))];
+const statusesOf = (responses: readonly TestResponse[]) => [...new Set(responses.map(({ status }) => status))];
 
 describe('a flood of unknown keys from one address', () => {
-  test('is read from the store up to the budget, then told to come back in a second', async () => {
+  test('a flood of unknown keys is looked up to the budget, then gets 429 with Retry-After: 1', async () => {
     await using app = await createTestApp();
     expect(statusesOf(await flood(app, 1, BURST))).toEqual([401]);
     expect(app.service.keyDomain.verifier.reads).toBe(BURST);
@@ -38,15 +38,15 @@ describe('a flood of unknown keys from one address', () => {
     expect(app.service.keyDomain.verifier.reads).toBe(BURST);
   });
 
-  test('is in the log with its address, once a second, with the number of lines left out', async () => {
+  test('a flood of unknown keys is logged with its address and a request, once a second, with the number of lines left out', async () => {
     await using app = await createTestApp();
+    const lines = async () => (await app.log()).filter(({ event }) => event === 'Too many unknown keys');
     const logged = async () =>
-      (await app.log())
-        .filter(({ event }) => event === 'Too many unknown keys')
-        .map(({ level, address, suppressed }) => ({ level, address, suppressed }));
+      (await lines()).map(({ level, address, suppressed }) => ({ level, address, suppressed }));
     await flood(app, 1, BURST);
     expect(await logged()).toEqual([]);
-    await flood(app, 5000, 50);
+    const refused = await flood(app, 5000, 50);
+    expect(refused.map(({ body }) => body.requestId)).toContain((await lines())[0]?.requestId);
     expect(await logged()).toEqual([{ level: 'warn', address: '127.0.0.1', suppressed: 0 }]);
     app.clock.advance(1000);
     await flood(app, 6000, 201);
@@ -56,7 +56,7 @@ describe('a flood of unknown keys from one address', () => {
     ]);
   });
 
-  test('leaves known keys served, and lets an unseen honest key in when it comes back as told', async () => {
+  test('a flood of unknown keys leaves known keys served, and an unseen honest key gets in when it retries as told', async () => {
     await using app = await createTestApp();
     const known = await app.createKey('alice');
     const unseen = await app.createKey('bob');
@@ -70,7 +70,7 @@ describe('a flood of unknown keys from one address', () => {
     expect((await app.useKey(unseen.key)).status).toBe(200);
   });
 
-  test('that comes back exactly when told leaves room for honest keys that do', async () => {
+  test('a flood that retries exactly when told leaves room for honest keys that do so too', async () => {
     await using app = await createTestApp();
     const honest = await Promise.all(Array.from({ length: 10 }, async () => (await app.createKey('alice')).key));
     await flood(app, 1, BURST);
@@ -86,7 +86,7 @@ describe('a flood of unknown keys from one address', () => {
     expect(verifier.reads - before).toBeLessThan(200);
   });
 
-  test('as fast as the server can refuse, does not make it forget whom it told to come back', async () => {
+  test('a flood as fast as the server can refuse does not push out those it told to retry', async () => {
     const clock = testClock();
     const budget = createLookupLimit(clock);
     const admissions = async (count: number, name: string) => {
@@ -105,7 +105,7 @@ describe('a flood of unknown keys from one address', () => {
     expect(await admissions(100, 'honest')).toEqual(new Set(['refused'])); // once each
   });
 
-  test('keeps 16 callers waiting, and the others are refused at once', async () => {
+  test('a flood keeps at most 16 callers waiting; the others are refused at once', async () => {
     const budget = createLookupLimit(testClock());
     const admit = (n: number) => budget.admit('192.0.2.1', Bun.SHA256.hash(`key ${n}`, 'hex'));
     for (let n = 0; n < BURST; n += 1) admit(n);
@@ -114,7 +114,7 @@ describe('a flood of unknown keys from one address', () => {
     await Promise.all(over);
   });
 
-  test('has a budget again after a while', async () => {
+  test('an address has its look-up budget again after a while', async () => {
     await using app = await createTestApp();
     await flood(app, 1, BURST + 50);
     app.clock.advance(1000);
@@ -134,7 +134,7 @@ describe('keys that come back and are looked up together', () => {
     return { app, keys };
   }
 
-  test('get what each of them would get alone, for one read in all', async () => {
+  test('retried keys that are looked up together each get their own result, for one read in all', async () => {
     const { app, keys } = await told(async (app) => {
       const alice = await bearer(app, 'alice');
       const [good, revoked, deleted] = [
@@ -150,9 +150,9 @@ describe('keys that come back and are looked up together', () => {
     await using _ = app;
     const { verifier } = app.service.keyDomain;
     const before = verifier.reads;
-    const answers = await present(app, keys);
-    expect(answers.map(({ status }) => status)).toEqual([200, 401, 401, 401, 401]);
-    expect(new Set(answers.slice(1).map(({ body }) => body.code))).toEqual(new Set(['invalid_api_key']));
+    const responses = await present(app, keys);
+    expect(responses.map(({ status }) => status)).toEqual([200, 401, 401, 401, 401]);
+    expect(new Set(responses.slice(1).map(({ body }) => body.code))).toEqual(new Set(['invalid_api_key']));
     expect(verifier.reads - before).toBe(1);
     // Found keys are remembered, and wrong ones are refused from memory for a while.
     expect((await present(app, keys)).map(({ status }) => status)).toEqual([200, 401, 401, 401, 401]);
@@ -161,7 +161,7 @@ describe('keys that come back and are looked up together', () => {
     expect(new Set(reasons.map(({ reason }) => reason))).toEqual(new Set(['revoked', 'unknown', 'expired']));
   });
 
-  test('are 503 while the store is away, and when they come back once more they are looked up', async () => {
+  test('retried keys are 503 while the store is away, and are looked up when they retry again', async () => {
     const { app, keys } = await told(async (app) => [(await app.createKey('alice')).key, guess(4000)]);
     await using _ = app;
     const file = join(app.folder, 'keys.db');
@@ -182,8 +182,8 @@ test('many honest keys behind one address, all at once, use up no budget', async
   }
   expect(keys).toHaveLength(1200);
   for (let start = 0; start < keys.length; start += 50) {
-    const answers = await Promise.all(keys.slice(start, start + 50).map((key) => app.useKey(key)));
-    expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
+    const responses = await Promise.all(keys.slice(start, start + 50).map((key) => app.useKey(key)));
+    expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(200));
   }
 }, 30_000);
 

@@ -63,7 +63,7 @@ describe.each(STORE_MODES)('%s', (mode) => {
     expect(await status()).toBe(401);
   });
 
-  test('what was seen was pruned: nothing is forgotten, and what is lost after that is noticed', async () => {
+  test('pruning changes that were seen clears no cache, and changes lost after that are noticed', async () => {
     await using started = await startApp(mode);
     const { app, db, revoke, status } = started;
     const { verifier } = app.service.keyDomain;

@@ -1,6 +1,7 @@
 // Rotation as programs live through it: under load, and with responses that get lost.
 
 import { describe, expect, test } from 'bun:test';
+import { seeded } from '../support/model-user.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { rotateUnderLoad } from './rotation-load.ts';
 
@@ -13,21 +14,10 @@ test('100 rotations of keys in use: no call is refused', async () => {
   expect(counts[200]).toBeGreaterThan(100); // at least one for each rotation
 }, 60_000);
 
-/** The same numbers for the same seed (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 describe.each([1, 2])('a program that loses every other response, and rotates for hours (seed %d)', (seed) => {
-  test('has a secret that works at any moment, and never are there three', async () => {
+  test('a program that rotates and loses every other response always has a working secret, and there are never three', async () => {
     await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
-    const random = randomFrom(seed);
+    const random = seeded(seed);
     const isLost = () => random() < 0.5;
     const { id, key } = await app.createKey('alice');
     /** What the program knows, newest first: it forgets a secret only when it has seen a newer one working. */

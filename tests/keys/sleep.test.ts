@@ -34,7 +34,7 @@ describe.each(STORE_MODES)('%s', (mode) => {
     expect([(await here.useKey(key)).status, (await here.useKey(good)).status]).toEqual([401, 200]);
   });
 
-  test('a store that is still away after a sleep: 503, and never a success', async () => {
+  test('after a sleep a key is 503 while the store is still away, and never accepted', async () => {
     await using here = await createTestApp({ store: mode, env });
     const { key } = await here.createKey('alice');
     expect((await here.useKey(key)).status).toBe(200);
@@ -87,8 +87,8 @@ test('a wall clock that is set forward costs one poll, and one that is set back 
 });
 
 test('a poll that was under way during a sleep proves nothing', async () => {
-  const raw = testClock();
-  const clock = countingSleep(raw);
+  const inner = testClock();
+  const clock = countingSleep(inner);
   const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 0, newestMark: null, changes: [] };
   const polls: (() => void)[] = [];
   const store = {
@@ -97,7 +97,7 @@ test('a poll that was under way during a sleep proves nothing', async () => {
   const log = createLog({ level: 'error', clock, write: async () => {} });
   const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
   const current = feed.ensureFresh();
-  raw.sleep(HOUR_MS);
+  inner.sleep(HOUR_MS);
   polls[0]?.();
   await Bun.sleep(0);
   expect(feed.current()).toBe(false);

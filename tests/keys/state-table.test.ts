@@ -39,7 +39,7 @@ describe('(none) → create_api_key', () => {
     [1.4 / DAY_MS, 1],
     [1.6 / DAY_MS, 2],
     [1e-300, 0],
-  ])('expiresInDays %p expires %d ms from now, in the answer and in the list', async (expiresInDays, ms) => {
+  ])('expiresInDays %p expires %d ms from now, in the response and in the list', async (expiresInDays, ms) => {
     await using app = await createTestApp();
     const { expiresAt } = await app.createKey('alice', { expiresInDays });
     expect(expiresAt).toBe(app.clock.nowMs() + ms);
@@ -79,8 +79,8 @@ describe('active → revoke_api_key → inactive', () => {
   test("another user's revoke says the same and changes nothing", async () => {
     await using app = await createTestApp();
     const { id, key } = await app.createKey('alice');
-    const answer = await end(app, 'revoke_api_key', 'mallory', id);
-    expect(answer.body).toEqual({ success: true, message: 'API key revoked successfully' });
+    const response = await end(app, 'revoke_api_key', 'mallory', id);
+    expect(response.body).toEqual({ success: true, message: 'API key revoked successfully' });
     expect((await app.useKey(key)).status).toBe(200);
     expect(await listed(app, 'alice')).toMatchObject([{ id, active: true }]);
   });
@@ -170,7 +170,7 @@ describe('active, presented', () => {
     expect(key0).not.toHaveProperty('lastUsedAt');
   });
 
-  test('without the scope: the key was valid, so it counts as a use', async () => {
+  test('a call refused for a missing scope counts as a use, because the key was valid', async () => {
     await using app = await createTestApp();
     const { key } = await app.createKey('alice', { scopes: [] });
     expect((await app.useKey(key)).status).toBe(403);

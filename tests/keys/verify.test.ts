@@ -23,9 +23,9 @@ test('a record that could not be read, because of a bug or a change by hand, is 
   expect(await statusOf(seen)).toBe(200);
 
   const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
-  await database.batch(['CREATE TABLE put_aside AS SELECT * FROM feed', 'DELETE FROM feed'], 'write');
+  await database.batch(['CREATE TABLE feed_backup AS SELECT * FROM feed', 'DELETE FROM feed'], 'write');
   expect(await statusOf(unseen)).toBe(500);
-  await database.batch(['INSERT INTO feed SELECT * FROM put_aside', 'DROP TABLE put_aside'], 'write');
+  await database.batch(['INSERT INTO feed SELECT * FROM feed_backup', 'DROP TABLE feed_backup'], 'write');
   database.close();
   expect(await statusOf(unseen)).toBe(200);
 });
@@ -51,15 +51,15 @@ test('a record that is read before a revocation and arrives after it counts for 
     blocked: false,
   };
   const slow = Promise.withResolvers<Result<Found, never>>();
-  const answers = [slow.promise, ok({ record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 } })];
+  const responses = [slow.promise, ok({ record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 } })];
   let page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: '1', newestSeq: 1, newestMark: '1', changes: [] };
   const store = {
-    findByHash: () => answers.shift(),
+    findByHash: () => responses.shift(),
     changesAfter: async () => ok(page),
     recordUse: async () => ok(undefined),
     usesPerWrite: 1,
   } as unknown as KeyStore; // all that verification needs of it
-  const lastUsed = createLastUsed({ store, log });
+  const lastUsed = createLastUsed({ store, clock, log });
   const originOf = createOriginOf(true);
   const lookups = createLookupLimit(clock);
   const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });

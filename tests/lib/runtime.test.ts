@@ -1,7 +1,9 @@
-// The clock of ages: it counts the time a machine sleeps, and nothing that only looks like it for a moment.
+// The clock of ages: it counts the time a machine sleeps, and nothing that only looks like it for a moment. The timers of
+// the clock for tests.
 
-import { expect, test } from 'bun:test';
-import { countingSleep } from '../../src/lib/runtime.ts';
+import { describe, expect, test } from 'bun:test';
+import { countingSleep, systemClock } from '../../src/lib/runtime.ts';
+import { every } from '../../src/lib/timeout.ts';
 import { testClock } from '../support/clock.ts';
 
 const HOUR_MS = 3_600_000;
@@ -10,7 +12,8 @@ const HOUR_MS = 3_600_000;
 function machine() {
   let awakeMs = 0.123;
   let wallMs = Date.UTC(2026, 0, 2) + 0.789;
-  const clock = { nowMs: () => Math.floor(wallMs), monotonicMs: () => awakeMs };
+  const { after } = systemClock;
+  const clock = { nowMs: () => Math.floor(wallMs), monotonicMs: () => awakeMs, after };
   return {
     clock: countingSleep(clock),
     awakeMs: () => awakeMs,
@@ -55,23 +58,23 @@ test('a wall clock that is set back takes nothing off, and a sleep after that co
 });
 
 test('a thread that loses the processor between its two readings has not slept', () => {
-  const raw = testClock();
+  const inner = testClock();
   let lost = false;
   const clock = countingSleep({
-    nowMs: raw.nowMs,
+    ...inner,
     monotonicMs() {
-      const readMs = raw.monotonicMs();
-      if (lost) raw.advance(500);
+      const readMs = inner.monotonicMs();
+      if (lost) inner.advance(500);
       lost = false;
       return readMs;
     },
   });
   lost = true;
   clock.monotonicMs();
-  expect(clock.monotonicMs()).toBe(raw.monotonicMs());
+  expect(clock.monotonicMs()).toBe(inner.monotonicMs());
 });
 
-test('it never steps back', () => {
+test('the clock never steps back', () => {
   const { clock, pass } = machine();
   let lastMs = clock.monotonicMs();
   for (let reading = 0; reading < 10_000; reading += 1) {
@@ -80,4 +83,64 @@ test('it never steps back', () => {
     expect(nowMs).toBeGreaterThanOrEqual(lastMs);
     lastMs = nowMs;
   }
+});
+
+describe('the timers of a clock that moves by hand', () => {
+  /** What ran, and what the clock said then. */
+  function noting() {
+    const clock = testClock();
+    const startMs = clock.monotonicMs();
+    const ran: [name: string, atMs: number][] = [];
+    const note = (name: string) => () => void ran.push([name, clock.monotonicMs() - startMs]);
+    return { clock, ran, note };
+  }
+
+  test('timers run when the clock passes them, in the order they are due, each at its time', () => {
+    const { clock, ran, note } = noting();
+    clock.after(20, note('b'));
+    clock.after(10, note('a'));
+    clock.after(20, note('c'));
+    clock.after(31, note('d'));
+    clock.advance(9);
+    expect(ran).toEqual([]);
+    clock.advance(21);
+    expect(ran).toEqual([
+      ['a', 10],
+      ['b', 20],
+      ['c', 20],
+    ]);
+    expect(clock.nowMs()).toBe(testClock().nowMs() + 30);
+  });
+
+  test('a timer that another one sets on the way runs, and one that it cancels does not', () => {
+    const { clock, ran, note } = noting();
+    const cancel = clock.after(30, note('cancelled'));
+    clock.after(10, () => {
+      cancel();
+      clock.after(10, note('set on the way'));
+    });
+    clock.advance(100);
+    expect(ran).toEqual([['set on the way', 20]]);
+  });
+
+  test('timers stand still while the machine sleeps, and when the wall clock is set', () => {
+    const { clock, ran, note } = noting();
+    const ageClock = countingSleep(clock);
+    ageClock.after(10, note('a'));
+    clock.sleep(HOUR_MS);
+    clock.setNow(clock.nowMs() + HOUR_MS);
+    expect(ran).toEqual([]);
+    clock.advance(10);
+    expect(ran).toEqual([['a', 10]]);
+  });
+
+  test('repeating timers run until they are cancelled', () => {
+    const { clock, ran, note } = noting();
+    const cancel = every(clock, 10, note('tick'));
+    clock.advance(35);
+    expect(ran.map(([, atMs]) => atMs)).toEqual([10, 20, 30]);
+    cancel();
+    clock.advance(35);
+    expect(ran).toHaveLength(3);
+  });
 });

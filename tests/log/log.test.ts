@@ -37,12 +37,12 @@ describe('events', () => {
   test('a request refused for its host, its origin or plain HTTP is found by its id', async () => {
     await using app = await createTestApp({ env: { NODE_ENV: 'production' } });
     const asked = [{ host: 'other.example' }, { origin: 'https://other.example' }, { 'x-api-key': 'x' }];
-    const answers: unknown[] = [];
+    const responses: unknown[] = [];
     for (const headers of asked) {
       const { requestId, code } = (await app.call('get_data', {}, headers)).body;
-      answers.push({ level: 'warn', event: 'request refused', requestId, code });
+      responses.push({ level: 'warn', event: 'request refused', requestId, code });
     }
-    expect(await app.log()).toMatchObject(answers);
+    expect(await app.log()).toMatchObject(responses);
   });
 
   test('a revoke or delete that touched nothing says so', async () => {
@@ -161,6 +161,52 @@ describe('the writer', () => {
       expect(line).not.toContain('0f0f');
       expect(JSON.parse(line)).toHaveProperty('event');
     }
+  });
+
+  const cyclic: Record<string, unknown> = {};
+  cyclic.self = cyclic;
+  test.each([
+    ['an error without a stack', Object.assign(new Error('x'), { stack: undefined }), 'Error: x'],
+    ['an object', { message: 'x' }, { message: 'x' }],
+    ['a cyclic object', cyclic, 'object without a JSON form'],
+    ['a bigint', 1n, 'bigint without a JSON form'],
+    [
+      'a proxy that throws',
+      new Proxy(new Error('x'), { get: () => expect.unreachable() }),
+      'object without a JSON form',
+    ],
+  ])('whatever was thrown is logged: %s', async (_what, error, shown) => {
+    const { log, chunks } = collected();
+    log.error('internal error', { tool: 'x', error });
+    await log.flush();
+    expect(JSON.parse(chunks.join(''))).toMatchObject({ tool: 'x', error: shown });
+  });
+
+  test('what JSON has no form for is logged by its type, in any field', async () => {
+    const { log, chunks } = collected();
+    log.info('request', { tool: 'x', userId: 1n, nested: { deep: [1] }, nothing: undefined });
+    await log.flush();
+    const line = { tool: 'x', userId: 'bigint without a JSON form', nested: { deep: [1] } };
+    expect(JSON.parse(chunks.join(''))).toMatchObject(line);
+  });
+
+  test('a hash is cut out after a line break or another control character too, and the line stays JSON', async () => {
+    const { log, chunks } = collected();
+    const hash = '0f'.repeat(32);
+    log.error('internal error', { error: new Error(`bad hash:\n${hash}`) });
+    log.warn('tool failed', {
+      nested: [`\t${hash}`, `\b${hash}`, `\u001f${hash}`, `\b${hash.slice(1)}`, `\f${hash.slice(1)}`],
+    });
+    await log.flush();
+    const [first, second] = chunks.join('').trim().split('\n');
+    expect(JSON.parse(first ?? '').error).toStartWith('Error: bad hash:\n[redacted]\n');
+    expect(JSON.parse(second ?? '').nested).toEqual([
+      '\t[redacted]',
+      '\b[redacted]',
+      '\u001f[redacted]',
+      `\b${hash.slice(1)}`,
+      `\f${hash.slice(1)}`,
+    ]);
   });
 
   test.each([

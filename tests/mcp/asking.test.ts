@@ -22,7 +22,7 @@ import {
   round,
   serveAsking,
 } from '../support/asking.ts';
-import { call, eventReader, modern, openSse, post, postModern, postRaw } from '../support/mcp.ts';
+import { call, eventReader, fetchMcp, modern, openSse, post, postModern } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
@@ -128,7 +128,7 @@ describe('rounds', () => {
     });
     await using app = await createTestApp({ tools: () => [slow] });
     const { body, headers } = modern('tools/call', { name: 'slow' }, { [CAPABILITIES]: ALL, progressToken: 1 });
-    const response = await postRaw(app, body, headers);
+    const response = await fetchMcp(app, body, headers);
     if (response.body === null) throw new Error('no body');
     const [told, asked] = (await eventReader(response.body).rest()).map(({ data }) => JSON.parse(data));
     expect([told.method, asked.result.resultType]).toEqual(['notifications/progress', 'input_required']);

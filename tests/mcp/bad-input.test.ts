@@ -1,8 +1,8 @@
-// Input that is no message, or a broken one. Each answer is checked, and then that the server still works.
+// Input that is no message, or a broken one. Each response is checked, and then that the server still works.
 
 import { describe, expect, test } from 'bun:test';
+import { openHttpSocket, postText } from '../support/http-socket.ts';
 import { openSse, post, postModern, request } from '../support/mcp.ts';
-import { rawConnection, rawPost } from '../support/raw.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 const MiB = 1024 * 1024;
@@ -30,7 +30,7 @@ describe('ids', () => {
     ['an array', '[1]'],
     ['an integer too large to be exact', '9007199254740993'],
     ['a number too large to be one', '1e999'],
-  ])('%s is refused without an id in the answer', async (_what, id) => {
+  ])('%s is refused without an id in the response', async (_what, id) => {
     await using app = await createTestApp();
     const { status, body } = await post(app, `{"jsonrpc":"2.0","id":${id},"method":"ping"}`);
     expect([status, body.error.code, 'id' in body]).toEqual([400, -32600, false]);
@@ -53,8 +53,8 @@ describe('messages', () => {
     ['a prototype', '{"__proto__":{"jsonrpc":"2.0","id":1,"method":"ping"}}'],
   ])('%s is -32600', async (_what, body) => {
     await using app = await createTestApp();
-    const answer = await post(app, body);
-    expect([answer.status, answer.body.error.code]).toEqual([400, -32600]);
+    const response = await post(app, body);
+    expect([response.status, response.body.error.code]).toEqual([400, -32600]);
   });
 
   test.each([
@@ -66,8 +66,8 @@ describe('messages', () => {
     ['a byte order mark in the middle', '{"jsonrpc":"2.0",\ufeff"id":1}'],
   ])('%s is -32700 without an id', async (_what, body) => {
     await using app = await createTestApp();
-    const answer = await post(app, body);
-    expect([answer.status, answer.body]).toEqual([
+    const response = await post(app, body);
+    expect([response.status, response.body]).toEqual([
       400,
       { jsonrpc: '2.0', error: { code: -32700, message: 'The body is not JSON' } },
     ]);
@@ -121,7 +121,7 @@ describe('messages', () => {
     expect([status, body.error.code, body.id]).toEqual([200, -32602, 1]);
   });
 
-  test('10,000 levels deep is an answer, not a crash', async () => {
+  test('10,000 levels deep is a response, not a crash', async () => {
     await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const deep = `${'['.repeat(10_000)}${']'.repeat(10_000)}`;
@@ -171,8 +171,8 @@ describe('bodies', () => {
   test('cut in the middle by the client leaves the server as it was', async () => {
     await using app = await createTestApp();
     for (let count = 0; count < 20; count += 1) {
-      const { socket, closed } = await rawConnection(app.url);
-      socket.write(rawPost('/mcp', '{"jsonrpc":', { 'Content-Length': '100' }), () => socket.destroy());
+      const { socket, closed } = await openHttpSocket(app.url);
+      socket.write(postText('/mcp', '{"jsonrpc":', { 'Content-Length': '100' }), () => socket.destroy());
       await closed;
     }
     expect((await post(app, request('ping'))).status).toBe(200);

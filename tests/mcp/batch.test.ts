@@ -12,7 +12,7 @@ const pings = (count: number) => Array.from({ length: count }, (_, index) => req
 
 describe('a batch', () => {
   test.each([[{}], [{ 'mcp-protocol-version': '2025-03-26' }], [{ 'mcp-protocol-version': '2024-11-05' }]])(
-    'with %j is answered in its order',
+    'with %j gets its responses in its order',
     async (headers) => {
       await using app = await createTestApp();
       const { key } = await app.createKey('alice');
@@ -31,7 +31,7 @@ describe('a batch', () => {
     },
   );
 
-  test.each([1, 100])('of %d is answered', async (count) => {
+  test.each([1, 100])('of %d gets all its responses', async (count) => {
     await using app = await createTestApp();
     const { status, body } = await post(app, pings(count));
     expect([status, body.length]).toEqual([200, count]);
@@ -49,7 +49,7 @@ describe('a batch', () => {
     expect([status, body.error.code]).toEqual([400, -32600]);
   });
 
-  test('of notifications and answers alone is 202', async () => {
+  test('of notifications and responses alone is 202', async () => {
     await using app = await createTestApp();
     const { status, body } = await post(app, [
       { jsonrpc: '2.0', method: 'notifications/initialized' },
@@ -71,7 +71,7 @@ describe('a batch', () => {
     expect((await app.call('list_api_keys', {}, user)).body.keys).toEqual([]);
   });
 
-  test('answers each element that is no message on its own', async () => {
+  test('refuses each element that is not a message on its own', async () => {
     await using app = await createTestApp();
     const { status, body } = await post(app, [
       5,
@@ -104,7 +104,7 @@ describe('a batch', () => {
     });
   });
 
-  test('refuses what follows once its answers are large, pages included', async () => {
+  test('refuses what follows once its responses are large, pages included', async () => {
     await using app = await createTestApp();
     const reads = Array.from({ length: 100 }, (_, id) =>
       request('resources/read', { uri: 'ui://widget/api-keys-list.html' }, id),
@@ -121,7 +121,7 @@ describe('a batch', () => {
     });
   });
 
-  test('runs no more calls once their answers are large', async () => {
+  test('runs no more calls once their responses are large', async () => {
     let runs = 0;
     const large = defineTool(anyone, {
       ...facts('large'),

@@ -5,7 +5,7 @@ import { userHeaders } from '../support/client.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
-import { until } from '../support/until.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { CONNECTS, type Connect, type Connected, type ToolResult } from './clients.ts';
 
 const WIDGETS = ['ui://widget/api-key-created.html', 'ui://widget/api-keys-list.html'];
@@ -18,7 +18,7 @@ afterAll(async () => {
   expect(await server.stop()).toBe(0);
 });
 
-// biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+// biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
 const output = (result: ToolResult): any => {
   if (result.isError === true || result.structuredContent === undefined) throw new Error(JSON.stringify(result));
   return result.structuredContent;
@@ -98,5 +98,5 @@ describe.each(CONNECTS)('%s', (name, connect) => {
 
 test('the connections the clients left behind are gone', async () => {
   const health = async () => (await (await fetch(`${server.url}/mcp/health`)).json()) as { sessions: number };
-  await until(async () => (await health()).sessions === 0);
+  await waitFor(async () => (await health()).sessions === 0);
 });

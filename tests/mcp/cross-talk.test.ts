@@ -1,4 +1,4 @@
-// Many callers at once, all with the same JSON-RPC id: each gets its own owner's answer, on every transport.
+// Many callers at once, all with the same JSON-RPC id: each gets its own owner's response, on every transport.
 
 import { expect, test } from 'bun:test';
 import * as v from 'valibot';
@@ -36,7 +36,7 @@ async function startWhose() {
 /**
  * Runs CALLS calls, AT_A_TIME at a time; `callAs` makes one for the key of that index and returns the owner it heard.
  */
-async function wrongAnswers(callAs: (key: number) => Promise<string>): Promise<string[]> {
+async function wrongResponses(callAs: (key: number) => Promise<string>): Promise<string[]> {
   const wrong: string[] = [];
   let made = 0;
   const lane = async (_: unknown, number: number) => {
@@ -54,9 +54,9 @@ async function wrongAnswers(callAs: (key: number) => Promise<string>): Promise<s
 test('no cross-talk on /mcp before 2026-07-28', async () => {
   const { app, keys } = await startWhose();
   const body = JSON.stringify(call('whose'));
-  const wrong = await wrongAnswers(async (key) => {
-    const answer = await post(app, body, { 'x-api-key': keys[key] ?? '' });
-    return answer.body.result.structuredContent.owner;
+  const wrong = await wrongResponses(async (key) => {
+    const response = await post(app, body, { 'x-api-key': keys[key] ?? '' });
+    return response.body.result.structuredContent.owner;
   });
   expect(wrong).toEqual([]);
   await app.close();
@@ -65,9 +65,9 @@ test('no cross-talk on /mcp before 2026-07-28', async () => {
 test('no cross-talk on /mcp of 2026-07-28', async () => {
   const { app, keys } = await startWhose();
   const { body, headers } = modern('tools/call', { name: 'whose' });
-  const wrong = await wrongAnswers(async (key) => {
-    const answer = await post(app, JSON.stringify(body), { ...headers, 'x-api-key': keys[key] ?? '' });
-    return answer.body.result.structuredContent.owner;
+  const wrong = await wrongResponses(async (key) => {
+    const response = await post(app, JSON.stringify(body), { ...headers, 'x-api-key': keys[key] ?? '' });
+    return response.body.result.structuredContent.owner;
   });
   expect(wrong).toEqual([]);
   await app.close();

@@ -1,4 +1,4 @@
-// Whatever is posted is answered, below 500, in one of the forms a client can expect, and alike on each transport.
+// Whatever is posted gets a response, below 500, in one of the forms a client can expect, and alike on each transport.
 
 import { expect, test } from 'bun:test';
 import * as fc from 'fast-check';
@@ -101,18 +101,18 @@ const headers = fc.record(
   { requiredKeys: [] },
 );
 
-test('any body with any headers', async () => {
+test('any body with any headers gets one of the expected statuses, and never a 500', async () => {
   await using app = await serve();
   await fc.assert(
     fc.asyncProperty(body, headers, async (text, given) => {
-      const answer = await post(app, text, given);
-      expect([200, 202, 400, 404]).toContain(answer.status);
-      const type = answer.headers.get('content-type');
-      if (answer.status === 202) expect([answer.body, type]).toEqual(['', null]);
+      const response = await post(app, text, given);
+      expect([200, 202, 400, 404]).toContain(response.status);
+      const type = response.headers.get('content-type');
+      if (response.status === 202) expect([response.body, type]).toEqual(['', null]);
       else expect(['application/json', 'text/event-stream']).toContain(type ?? '');
       if (type === 'application/json') {
-        const answers = Array.isArray(answer.body) ? answer.body : [answer.body];
-        for (const one of answers) {
+        const responses = Array.isArray(response.body) ? response.body : [response.body];
+        for (const one of responses) {
           expect(one.jsonrpc).toBe('2.0');
           expect('result' in one).toBe(!('error' in one));
           if ('id' in one) expect(['string', 'number']).toContain(typeof one.id);
@@ -124,7 +124,7 @@ test('any body with any headers', async () => {
   expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
 }, 60_000);
 
-test('a message of the older revisions gets one answer, whether alone, in a batch or over SSE', async () => {
+test('a message of the older revisions gets one response, whether alone, in a batch or over SSE', async () => {
   await using app = await serve();
   const session = await openSse(app);
   const older = message.filter(
@@ -142,7 +142,7 @@ test('a message of the older revisions gets one answer, whether alone, in a batc
   );
 }, 60_000);
 
-test('a call of a tool that asks is answered, whatever its responses and its state are', async () => {
+test('a call of a tool that asks gets a response, whatever its responses and its state are', async () => {
   await using app = await serve();
   const { body: first } = await postModern(app, 'tools/call', { name: 'asking' }, { meta: CAPABLE });
   const { requestState: good } = first.result;

@@ -5,9 +5,9 @@ import { exportJWK, generateKeyPair } from 'jose';
 import * as v from 'valibot';
 import { ok } from '../../src/lib/result.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
-import { call, MODERN, modern, openSse, post, postModern, postRaw, request, WITH_WIDGETS } from '../support/mcp.ts';
+import { call, fetchMcp, MODERN, modern, openSse, post, postModern, request, WITH_WIDGETS } from '../support/mcp.ts';
 import { openByHand } from '../support/open-jwe.ts';
-import { type Answer, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 let app: TestApp;
@@ -41,9 +41,9 @@ async function expectInMetaAlone(result: any): Promise<void> {
   expect(await app.logText()).not.toContain(key.slice(8, 16));
 }
 
-async function expectNotShown(answers: () => Promise<Answer['body'][]>): Promise<void> {
+async function expectNotShown(responses: () => Promise<TestResponse['body'][]>): Promise<void> {
   const before = await count();
-  for (const { result } of await answers()) {
+  for (const { result } of await responses()) {
     expect(result.isError).toBe(true);
     expect(result.content[0].text).toBe(
       'A new key is not shown to this client; send encryptTo, or use a client that shows widgets',
@@ -81,7 +81,7 @@ describe('a client of 2026-07-28', () => {
       ['application/json, text/event-stream', { progressToken: 1 }],
     ] as const) {
       const made = modern('tools/call', params, { ...WITH_WIDGETS, ...more });
-      const response = await postRaw(app, made.body, { ...made.headers, ...headers, accept });
+      const response = await fetchMcp(app, made.body, { ...made.headers, ...headers, accept });
       const text = await response.text();
       const json = /^data: (.*)$/m.exec(text)?.[1] ?? text;
       await expectInMetaAlone(JSON.parse(json).result);
@@ -90,18 +90,18 @@ describe('a client of 2026-07-28', () => {
 });
 
 describe('an older client on /mcp can’t say what it shows', () => {
-  test('and gets key_not_shown, also after an initialize that declared widgets', async () => {
+  test('an older client on /mcp gets key_not_shown, also after an initialize that declared widgets', async () => {
     const capabilities = Object.values(WITH_WIDGETS)[0];
     await post(app, request('initialize', { protocolVersion: '2025-11-25', capabilities, clientInfo: {} }));
     await expectNotShown(async () => [(await post(app, call('create_api_key', INPUT), headers)).body]);
   });
 
-  test('and in a batch', async () => {
+  test('an older client on /mcp gets key_not_shown in a batch too', async () => {
     const batch = [1, 2].map((id) => ({ ...call('create_api_key', INPUT), id }));
     await expectNotShown(async () => (await post(app, batch, headers)).body);
   });
 
-  test('and a claim in the wrong revision doesn’t help', async () => {
+  test('an older client that declares widgets as in 2026-07-28 gets key_not_shown too', async () => {
     const claimed = call('create_api_key', INPUT, { _meta: WITH_WIDGETS });
     await expectNotShown(async () => [(await post(app, claimed, headers)).body]);
     const { status } = await post(app, claimed, { ...headers, 'mcp-protocol-version': MODERN });
@@ -113,7 +113,7 @@ describe('a session of /sse', () => {
   const initialize = (capabilities: unknown) =>
     request('initialize', { protocolVersion: '2024-11-05', capabilities, clientInfo: {} }, 0);
 
-  test('that declared widgets in initialize gets the key in _meta', async () => {
+  test('a session of /sse that declared widgets in initialize gets the key in _meta', async () => {
     const sse = await openSse(app, headers);
     await sse.post(initialize(Object.values(WITH_WIDGETS)[0]), headers);
     await sse.nextMessage();
@@ -136,7 +136,7 @@ describe('a session of /sse', () => {
     await sse.drop();
   });
 
-  test('that never sent initialize gets key_not_shown', async () => {
+  test('a session of /sse that never sent initialize gets key_not_shown', async () => {
     const sse = await openSse(app, headers);
     await expectNotShown(async () => {
       await sse.post(call('create_api_key', INPUT), headers);
@@ -170,7 +170,7 @@ describe('rotation follows the same rule', () => {
     expect((await app.useKey(key)).status).toBe(401);
   });
 
-  test('with encryptTo it is encrypted', async () => {
+  test('a rotated key is encrypted with encryptTo', async () => {
     const { publicKey, privateKey } = await generateKeyPair('ECDH-ES', { crv: 'P-256', extractable: true });
     const { id } = await app.createKey('alice');
     const args = { keyId: id, encryptTo: await exportJWK(publicKey) };
@@ -180,7 +180,7 @@ describe('rotation follows the same rule', () => {
   });
 });
 
-test('REST has the key in its answer as ever', async () => {
+test('REST has the key in its response as ever', async () => {
   const { status, body } = await app.call('create_api_key', INPUT, headers);
   expect([status, body.key]).toEqual([200, expect.stringMatching(KEY)]);
 });
@@ -208,7 +208,7 @@ test('a tool of one’s own that reports progress may have something for its wid
   await using own = await createTestApp({ tools: () => [tool] });
   const streamed = async (meta: object) => {
     const made = modern('tools/call', { name: 'reports', arguments: {} }, { ...meta, progressToken: 1 });
-    const text = await (await postRaw(own, made.body, made.headers)).text();
+    const text = await (await fetchMcp(own, made.body, made.headers)).text();
     return [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data)).at(-1).result;
   };
   const [shown, not] = [await streamed(WITH_WIDGETS), await streamed({})];

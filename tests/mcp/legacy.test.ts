@@ -10,6 +10,11 @@ const VERSIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 const initialize = (protocolVersion: unknown) =>
   request('initialize', { protocolVersion, capabilities: {}, clientInfo: { name: 'test', version: '1' } });
 
+interface Listed {
+  readonly name: string;
+  readonly description: string;
+}
+
 describe('initialize', () => {
   test.each(VERSIONS)('echoes %s', async (version) => {
     await using app = await createTestApp();
@@ -24,11 +29,19 @@ describe('initialize', () => {
         serverInfo: { name: 'mcp-key-server', version: '1.0.0' },
       },
     });
-    expect(body.result.instructions.length).toBeGreaterThan(40);
+  });
+
+  test('gives instructions that name each tool for users', async () => {
+    await using app = await createTestApp();
+    const { instructions } = (await post(app, initialize('2025-11-25'))).body.result;
+    const { tools } = (await post(app, request('tools/list'))).body.result;
+    const forUsers = tools.filter(({ description }: Listed) => description.endsWith('Needs a user token.'));
+    expect(forUsers).toHaveLength(5);
+    for (const { name } of forUsers) expect(instructions).toContain(name);
   });
 
   test.each(['1900-01-01', '2026-07-28', '2099-12-31', 'draft', ''])(
-    'answers the newest version it has for "%s"',
+    'responds with the newest version it has for "%s"',
     async (version) => {
       await using app = await createTestApp();
       const { status, body } = await post(app, initialize(version));
@@ -42,7 +55,7 @@ describe('initialize', () => {
     expect([status, body.result.protocolVersion]).toEqual([200, '2025-06-18']);
   });
 
-  test('with the header of 2026-07-28 is a mismatch', async () => {
+  test('initialize with the version header of 2026-07-28 is a mismatch', async () => {
     await using app = await createTestApp();
     const { status, body } = await post(app, initialize('2025-11-25'), { 'mcp-protocol-version': '2026-07-28' });
     expect([status, body.error.code, body.id]).toEqual([400, -32020, 1]);
@@ -59,7 +72,7 @@ describe('initialize', () => {
 });
 
 describe('lifecycle', () => {
-  test.each(VERSIONS)('ping answers with an empty result at %s', async (version) => {
+  test.each(VERSIONS)('ping returns an empty result at %s', async (version) => {
     await using app = await createTestApp();
     const { status, body } = await post(app, request('ping'), { 'mcp-protocol-version': version });
     expect([status, body]).toEqual([200, { jsonrpc: '2.0', id: 1, result: {} }]);
@@ -105,14 +118,14 @@ describe('the version header', () => {
     '"%s" is 400',
     async (version) => {
       await using app = await createTestApp();
-      const answers = [
+      const responses = [
         await post(app, request('tools/list'), { 'mcp-protocol-version': version }),
         await post(app, { jsonrpc: '2.0', method: 'notifications/x' }, { 'mcp-protocol-version': version }),
         await post(app, { jsonrpc: '2.0', id: 1, result: {} }, { 'mcp-protocol-version': version }),
         await post(app, [request('ping')], { 'mcp-protocol-version': version }),
       ];
-      expect(answers.map(({ status }) => status)).toEqual([400, 400, 400, 400]);
-      expect(answers.map(({ body }) => body.error.code)).toEqual([-32600, -32600, -32600, -32600]);
+      expect(responses.map(({ status }) => status)).toEqual([400, 400, 400, 400]);
+      expect(responses.map(({ body }) => body.error.code)).toEqual([-32600, -32600, -32600, -32600]);
     },
   );
 
@@ -156,12 +169,12 @@ describe('methods', () => {
     },
   );
 
-  test('templates are an empty list', async () => {
+  test('resources/templates/list is an empty list', async () => {
     await using app = await createTestApp();
     expect((await post(app, request('resources/templates/list'))).body.result).toEqual({ resourceTemplates: [] });
   });
 
-  test('nothing of the modern era is in a result', async () => {
+  test('results of older revisions have nothing of 2026-07-28', async () => {
     await using app = await createTestApp();
     for (const method of ['tools/list', 'resources/list']) {
       const { result } = (await post(app, request(method))).body;

@@ -212,7 +212,7 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     ...facts('query'),
     input: v.strictObject({
       region: v.optional(v.pipe(v.string(), v.metadata({ 'x-mcp-header': 'Region' }))),
-      limit: v.optional(v.pipe(v.number(), v.metadata({ 'x-mcp-header': 'Limit' }))),
+      limit: v.optional(v.pipe(v.number(), v.integer(), v.metadata({ 'x-mcp-header': 'Limit' }))),
       dry: v.optional(v.pipe(v.boolean(), v.metadata({ 'x-mcp-header': 'Dry' }))),
       free: v.optional(v.string()),
     }),

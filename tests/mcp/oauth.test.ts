@@ -215,7 +215,7 @@ describe('the challenge on /mcp', () => {
     ]);
   });
 
-  test('does not come for a key tool, in a batch, or for an outage: those are answered in band', async () => {
+  test('does not come for a key tool, in a batch, or for an outage: those are refused in band', async () => {
     await using there = await place();
     const { app, server } = there;
     for (const headers of [{}, { 'x-api-key': 'wrong' }, { authorization: 'Bearer x' }]) {
@@ -278,13 +278,13 @@ describe('eager', () => {
     ).toHaveLength(2);
   });
 
-  test('leaves REST as it is', async () => {
+  test('MCP_AUTH=eager does not change REST', async () => {
     await using there = await place({ MCP_AUTH: 'eager' });
     expect((await there.app.call('get_data')).body.code).toBe('missing_api_key');
   });
 });
 
-test('eager says nothing about /sse', async () => {
+test('MCP_AUTH=eager does not challenge /sse', async () => {
   await using there = await place({ MCP_AUTH: 'eager' });
   const { provider, authorizationUrl } = createSignIn();
   const client = ofV1(new SSEClientTransport(new URL(`${there.publicUrl}/sse`), { authProvider: provider }));
@@ -294,7 +294,7 @@ test('eager says nothing about /sse', async () => {
   await client.close();
 });
 
-test('the challenge on /messages is the answer to the POST, and names the metadata of /sse', async () => {
+test('the challenge on /messages is the response to the POST, and names the metadata of /sse', async () => {
   await using there = await place();
   const { app } = there;
   const session = await openSse(app);

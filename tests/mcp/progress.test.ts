@@ -11,7 +11,7 @@ import { Call } from '../../src/tools/core/call.ts';
 import { runOperation } from '../../src/tools/core/run.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import { testClock } from '../support/clock.ts';
-import { ACCEPT, call, eventReader, type HeaderMap, modern, post, postRaw, request } from '../support/mcp.ts';
+import { ACCEPT, call, eventReader, fetchMcp, type HeaderMap, modern, post, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
@@ -22,9 +22,9 @@ async function startSteered(body: unknown = call('steered', {}, TOKEN), headers:
   const steered = steeredTool();
   const app = await createTestApp({ tools: () => [steered.tool] });
   const leave = new AbortController();
-  const answer = postRaw(app, body, headers, leave.signal);
+  const response = fetchMcp(app, body, headers, leave.signal);
   await steered.running;
-  return { app, steered, answer, leave, [Symbol.asyncDispose]: () => app.close() };
+  return { app, steered, response, leave, [Symbol.asyncDispose]: () => app.close() };
 }
 
 const eventsOf = (response: Response) => {
@@ -33,11 +33,11 @@ const eventsOf = (response: Response) => {
 };
 
 describe('progress', () => {
-  test('makes the answer an event stream that ends with the result', async () => {
+  test('progress makes the response an event stream that ends with the result', async () => {
     await using started = await startSteered();
-    const { steered, answer } = started;
+    const { steered } = started;
     steered.report(0, 100);
-    const response = await answer;
+    const response = await started.response;
     expect(response.headers.get('content-type')).toBe('text/event-stream');
     expect(response.headers.get('cache-control')).toContain('no-cache');
     expect(response.headers.get('x-accel-buffering')).toBe('no');
@@ -56,11 +56,11 @@ describe('progress', () => {
     ]);
   });
 
-  test('arrives as it is reported, not when the tool is done', async () => {
+  test('progress arrives as it is reported, not when the tool is done', async () => {
     await using started = await startSteered();
-    const { steered, answer } = started;
+    const { steered, response } = started;
     steered.report(1);
-    const events = eventsOf(await answer);
+    const events = eventsOf(await response);
     expect(JSON.parse((await events.next())?.data ?? '').params.progress).toBe(1);
     steered.report(2);
     expect(JSON.parse((await events.next())?.data ?? '').params.progress).toBe(2);
@@ -69,21 +69,21 @@ describe('progress', () => {
     expect(await events.next()).toBeUndefined();
   });
 
-  test('only increases, and values that are no numbers are left out', async () => {
+  test('progress only increases, and values that are not numbers are left out', async () => {
     await using started = await startSteered();
-    const { steered, answer } = started;
+    const { steered, response } = started;
     for (const progress of [1, 1, 0, Number.NaN, Number.POSITIVE_INFINITY, 2]) steered.report(progress);
     steered.finish();
-    const messages = (await eventsOf(await answer).rest()).map(({ data }) => JSON.parse(data));
+    const messages = (await eventsOf(await response).rest()).map(({ data }) => JSON.parse(data));
     expect(messages.map(({ params }) => params?.progress)).toEqual([1, 2, undefined]);
   });
 
-  test('after the answer opens no stream', () => {
+  test('progress reported after the response opens no stream', () => {
     let opened = 0;
     const streams = {
       open() {
         opened += 1;
-        throw new Error('the answer has left already');
+        throw new Error('the response has left already');
       },
     };
     const live = progressResponse(streams, {} as RequestContext, 'p-1');
@@ -95,31 +95,42 @@ describe('progress', () => {
   test.each<[string, unknown, HeaderMap]>([
     ['without a token', call('steered'), {}],
     ['with a token of a wrong type', call('steered', {}, { _meta: { progressToken: { a: 1 } } }), {}],
+    ['with a token of 1,025 characters', call('steered', {}, { _meta: { progressToken: 'x'.repeat(1025) } }), {}],
     ['for a client that takes no event stream', call('steered', {}, TOKEN), { accept: 'application/json' }],
-  ])('%s is not told, and the answer is JSON', async (_what, body, headers) => {
+  ])('%s is not told, and the response is JSON', async (_what, body, headers) => {
     await using started = await startSteered(body, headers);
-    const { steered, answer } = started;
+    const { steered } = started;
     steered.report(1);
     steered.finish();
-    const response = await answer;
+    const response = await started.response;
     expect(response.headers.get('content-type')).toBe('application/json');
     expect((await response.json()).result.content[0].text).toBe('done');
   });
 
-  test('with a token, but never reported, leaves the answer JSON', async () => {
-    await using started = await startSteered();
-    const { steered, answer } = started;
-    steered.finish();
-    expect((await answer).headers.get('content-type')).toBe('application/json');
-  });
-
-  test('of 2026-07-28 with a number as token', async () => {
-    const { body, headers } = modern('tools/call', { name: 'steered' }, { progressToken: 7 });
-    await using started = await startSteered(body, headers);
-    const { steered, answer } = started;
+  test('a token of 1,024 characters comes back with the progress', async () => {
+    const progressToken = 'x'.repeat(1024);
+    await using started = await startSteered(call('steered', {}, { _meta: { progressToken } }));
+    const { steered, response } = started;
     steered.report(1);
     steered.finish();
-    const messages = (await eventsOf(await answer).rest()).map(({ data }) => JSON.parse(data));
+    const { data = '' } = (await eventsOf(await response).next()) ?? {};
+    expect(JSON.parse(data).params).toEqual({ progressToken, progress: 1 });
+  });
+
+  test('a progress token without any progress leaves the response JSON', async () => {
+    await using started = await startSteered();
+    const { steered, response } = started;
+    steered.finish();
+    expect((await response).headers.get('content-type')).toBe('application/json');
+  });
+
+  test('progress of 2026-07-28 takes a number as its token', async () => {
+    const { body, headers } = modern('tools/call', { name: 'steered' }, { progressToken: 7 });
+    await using started = await startSteered(body, headers);
+    const { steered, response } = started;
+    steered.report(1);
+    steered.finish();
+    const messages = (await eventsOf(await response).rest()).map(({ data }) => JSON.parse(data));
     expect(messages[0].params).toEqual({ progressToken: 7, progress: 1 });
     expect(messages[1].result.resultType).toBe('complete');
   });
@@ -131,9 +142,9 @@ describe('a client that goes away', () => {
   test('2026-07-28: closing the stream cancels the call', async () => {
     const { body, headers } = asModern();
     await using started = await startSteered(body, headers);
-    const { steered, answer } = started;
+    const { steered, response } = started;
     steered.report(1);
-    const events = eventsOf(await answer);
+    const events = eventsOf(await response);
     await events.next();
     await events.cancel();
     started.leave.abort();
@@ -150,20 +161,20 @@ describe('a client that goes away', () => {
       await using app = await createTestApp({ tools: () => [steered.tool] });
       const headers = { 'content-type': 'application/json', accept: ACCEPT, ...made.headers };
       const sent = new Request(`${app.url}/mcp`, { method: 'POST', headers, body: JSON.stringify(made.body) });
-      const answer = app.service.app.fetch(sent, NO_CONNECTION);
+      const response = app.service.app.fetch(sent, NO_CONNECTION);
       await steered.running;
       steered.report(1);
-      await (await answer).body?.cancel();
+      await (await response).body?.cancel();
       expect(steered.isAborted()).toBe(cancels);
       steered.finish();
     }
   });
 
-  test('2026-07-28: hanging up before there is an answer cancels the call', async () => {
+  test('2026-07-28: hanging up before there is a response cancels the call', async () => {
     const { body, headers } = asModern();
     await using started = await startSteered(body, headers);
     started.leave.abort();
-    await expect(started.answer).rejects.toThrow();
+    await expect(started.response).rejects.toThrow();
     await started.steered.aborted;
     started.steered.finish();
   });
@@ -186,12 +197,12 @@ describe('a client that goes away', () => {
     await using app = await createTestApp({ tools: () => [tool] });
     const { body, headers } = asModern();
     const leave = new AbortController();
-    const answer = postRaw(app, body, headers, leave.signal);
+    const response = fetchMcp(app, body, headers, leave.signal);
     await running.promise;
     leave.abort();
-    await expect(answer).rejects.toThrow();
+    await expect(response).rejects.toThrow();
     await ended.promise;
-    await post(app, request('ping')); // once this is answered, the end of the call has been dealt with
+    await post(app, request('ping')); // once its response is here, the end of the call has been dealt with
     expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
   });
 
@@ -200,10 +211,10 @@ describe('a client that goes away', () => {
     const newer = steeredTool({ name: 'newer' });
     await using app = await createTestApp({ tools: () => [older.tool, newer.tool] });
     const leave = new AbortController();
-    const first = postRaw(app, call('older', {}, TOKEN), {}, leave.signal);
+    const first = fetchMcp(app, call('older', {}, TOKEN), {}, leave.signal);
     await older.running;
     const { body, headers } = modern('tools/call', { name: 'newer' });
-    const second = postRaw(app, body, headers, leave.signal);
+    const second = fetchMcp(app, body, headers, leave.signal);
     await newer.running;
     leave.abort();
     await Promise.allSettled([first, second]);
@@ -215,17 +226,23 @@ describe('a client that goes away', () => {
     expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
   });
 
-  test('a call that was answered is not cancelled any more', async () => {
+  test('a call that has its response is not cancelled any more', async () => {
     const steered = steeredTool();
     const request = new AbortController();
     const credentials = { xApiKey: null, bearer: null, metaApiKey: null };
     const clock = testClock();
     const budget = createSendBudget(clock, createLog({ level: 'error', clock, write: async () => {} }));
-    const answer = runOperation(steered.tool, {}, new Call('r', credentials, () => 'here'), budget, request);
+    const response = runOperation(
+      steered.tool,
+      {},
+      new Call('r', credentials, () => 'here'),
+      { budget, clock },
+      request,
+    );
     steered.finish();
-    expect(await answer).toMatchObject({ ok: true });
+    expect(await response).toMatchObject({ ok: true });
     await Bun.sleep(0);
-    request.abort(); // as the end of its request does, on Deno after an answer too
+    request.abort(); // as the end of its request does, on Deno after a response too
     expect(steered.isAborted()).toBe(false);
   });
 });
@@ -233,8 +250,12 @@ describe('a client that goes away', () => {
 test('a tool that takes too long is stopped, and the agent reads why', async () => {
   const steered = steeredTool({ timeoutMs: 50 });
   await using app = await createTestApp({ tools: () => [steered.tool] });
-  const response = await postRaw(app, call('steered'), { accept: ACCEPT });
-  expect((await response.json()).result).toEqual({
+  const posted = fetchMcp(app, call('steered'), { accept: ACCEPT });
+  await steered.running;
+  app.clock.advance(49);
+  expect(steered.isAborted()).toBe(false);
+  app.clock.advance(1);
+  expect((await (await posted).json()).result).toEqual({
     content: [{ type: 'text', text: 'The tool took too long and was stopped' }],
     isError: true,
   });
@@ -249,9 +270,9 @@ test('a result for which the budget has no room is refused on its stream, in-ban
   const streams = createEventStreams(clock, budget);
   const server = { production: false, trustProxy: 0 };
   const context = new RequestContext(server, NO_CONNECTION, new Request('http://localhost/mcp'), 'r', false);
-  const answers = [progressResponse(streams, context, 1), progressResponse(streams, context, 2)];
-  for (const answer of answers) answer.report(1);
-  const finished = answers.map((answer) => answer.finish(`"${'x'.repeat(700_000)}"`, () => '"refused"'));
+  const responses = [progressResponse(streams, context, 1), progressResponse(streams, context, 2)];
+  for (const response of responses) response.report(1);
+  const finished = responses.map((response) => response.finish(`"${'x'.repeat(700_000)}"`, () => '"refused"'));
   expect(budget.heldBytes).toBeWithin(650_000, 700_000);
   const read = finished.map(async (response) => (response ? (await eventsOf(response).rest()).at(-1)?.data : ''));
   expect((await Promise.all(read)).map((data) => data?.length)).toEqual([700_002, '"refused"'.length]);
@@ -261,7 +282,7 @@ test('a result for which the budget has no room is refused on its stream, in-ban
 test('a client that never reads costs the progress it misses, and no memory', async () => {
   const steered = steeredTool();
   await using app = await createTestApp({ tools: () => [steered.tool] });
-  const response = postRaw(app, call('steered', {}, TOKEN));
+  const response = fetchMcp(app, call('steered', {}, TOKEN));
   await steered.running;
   steered.report(1);
   const unread = await response;

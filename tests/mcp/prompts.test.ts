@@ -59,7 +59,7 @@ type Ask = (
   method: string,
   params: Record<string, unknown>,
   headers?: Record<string, string>,
-  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
 ) => Promise<any>;
 
 const complete = (name: string, value: string, context?: object) => ({
@@ -167,16 +167,20 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
   });
 
   test('a refusal by the prompt itself, and one that is out of time, are -32000', async () => {
-    await using app = await serve(() => [
+    const clock = testClock();
+    const prompts = () => [
       definePrompt(anyone, { ...facts('full'), arguments: nothing, run: () => err({ code: 'overloaded' }) }),
       definePrompt(anyone, {
         ...facts('slow'),
         arguments: nothing,
         timeoutMs: 5,
-        run: (_given, { signal }) =>
-          new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+        run(_given, { signal }) {
+          queueMicrotask(() => clock.advance(5));
+          return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+        },
       }),
-    ]);
+    ];
+    await using app = await createTestApp({ prompts, clock });
     for (const [name, code] of [
       ['full', 'overloaded'],
       ['slow', 'tool_timeout'],
@@ -228,18 +232,18 @@ describe('what is announced', () => {
     return Object.keys(legacy.body.result.capabilities).sort();
   };
 
-  test('without prompts neither prompts nor completions', async () => {
+  test('without prompts the server announces neither prompts nor completions', async () => {
     await using app = await createTestApp();
     expect(await capabilities(app)).toEqual(['extensions', 'resources', 'tools']);
   });
 
-  test('with prompts that complete nothing, prompts alone', async () => {
+  test('with prompts that complete nothing the server announces prompts alone', async () => {
     await using app = await serve(() => [open('plain')]);
     expect(await capabilities(app)).toEqual(['extensions', 'prompts', 'resources', 'tools']);
     expect((await post(app, request('completion/complete', complete('city', '')))).body.error.code).toBe(-32601);
   });
 
-  test('with one that completes, both', async () => {
+  test('with a prompt that completes the server announces prompts and completions', async () => {
     await using app = await serve((deps) => [visit(deps)]);
     expect(await capabilities(app)).toEqual(['completions', 'extensions', 'prompts', 'resources', 'tools']);
   });
@@ -301,7 +305,7 @@ describe('a definition that can not work stops the start', () => {
     expect(make).toThrow('p: arguments: expected strings, got another type for "city"');
   });
 
-  test('two prompts of one name', async () => {
+  test('two prompts of one name stop the start', async () => {
     const failure = await failureOf(serve(() => [open('same'), open('same')]));
     expect(failure).toContain('prompt name: expected a different one for each prompt, got "same" twice');
   });

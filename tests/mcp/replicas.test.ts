@@ -11,6 +11,7 @@ import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { waitForWithin } from '../support/wait-for.ts';
 import { CONNECTS } from './clients.ts';
 
 const LAG_MAX_MS = 250;
@@ -102,7 +103,8 @@ describe.each(overHttp)('%s', (name, connect) => {
       await program.listTools();
     }
     await output('revoke_api_key', { keyId: id });
-    await Bun.sleep(LAG_MAX_MS);
+    const isRefused = async () => (await get()).isError === true;
+    await waitForWithin(LAG_MAX_MS, async () => (await isRefused()) && (await isRefused())); // by both
     for (let count = 0; count < 4; count += 1) expect((await get()).isError).toBe(true);
     await output('delete_api_key', { keyId: id });
     for (let count = 0; count < 2; count += 1) expect((await output('list_api_keys')).keys).toEqual([]);

@@ -36,7 +36,7 @@ describe('a state is refused with -32602', () => {
     expect(error.message).not.toContain('sk_test_secret');
   });
 
-  test('of another caller, tool or input', async () => {
+  test('the state of another caller, tool or input is refused', async () => {
     await using app = await serveAsking();
     const headers = await keyOf(app);
     const { state: requestState } = await round(app, 'ask', { headers, params: { arguments: { city: 'Rome' } } });
@@ -54,7 +54,7 @@ describe('a state is refused with -32602', () => {
     expect(right.result.resultType).toBe('complete');
   });
 
-  test('of another user; a newer token of the same user is fine', async () => {
+  test('the state of another user is refused; a newer token of the same user is accepted', async () => {
     await using app = await serveAsking();
     const { state } = await round(app, 'mine', { headers: await bearer(app, 'alice') });
     const params = { inputResponses: { who: ALICE }, requestState: state };
@@ -64,7 +64,7 @@ describe('a state is refused with -32602', () => {
     expect(result.structuredContent.answers).toEqual({ who: ALICE });
   });
 
-  test('ten minutes old; until then it can be repeated', async () => {
+  test('a state ten minutes old is refused; until then it can be repeated', async () => {
     await using app = await serveAsking();
     const headers = await keyOf(app);
     const { state } = await round(app, 'ask', { headers });
@@ -116,14 +116,14 @@ describe('the secret that signs states', () => {
   const states = (secret: string, clock = testClock()) =>
     createRequestStates({ readSecret: async () => ok(secret), databaseId: () => 'd', clock });
 
-  test('is that of the database: another one opens nothing', async () => {
+  test('a state signed with the secret of another database is refused', async () => {
     const sealed = await states('a').seal('subject', { who: ALICE });
     if (!sealed.ok) throw new Error(sealed.error.code);
     expect(await states('a').open('subject', sealed.value)).toEqual(ok({ who: ALICE }));
     expect(await states('b').open('subject', sealed.value)).toEqual(err({ code: 'invalid_state' }));
   });
 
-  test('is read once, again after a failure, and again when the database was replaced', async () => {
+  test('the signing secret is read once, again after a failure, and again when the database was replaced', async () => {
     let reads = 0;
     let databaseId = 'first';
     const away = err({ code: 'store_unavailable', reason: 'away' } as const);
@@ -140,7 +140,7 @@ describe('the secret that signs states', () => {
     expect(reads).toBe(3);
   });
 
-  test('is not in a state, nor in the log', async () => {
+  test('the signing secret is neither in a state nor in the log', async () => {
     await using app = await serveAsking({ LOG_LEVEL: 'debug' });
     const { state } = await round(app, 'ask', { headers: await keyOf(app) });
     expect(Object.keys(payloadOf(state))).toEqual(['expiresAtMs', 'responses']);

@@ -4,21 +4,21 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { ok } from '../../src/lib/result.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
-import { call, openSse, post, request } from '../support/mcp.ts';
-import { rawConnection, rawPost } from '../support/raw.ts';
+import { openHttpSocket, postText } from '../support/http-socket.ts';
+import { call, openSse, post, request, type SseSession } from '../support/mcp.ts';
 import {
   BEHIND_PROXY,
   cameFrom,
   manyStreams,
+  openSseSocket,
   postTo,
   postUntilCutOff,
-  type RawStream,
-  rawStream,
+  type SseSocket,
   sessionsOf,
-} from '../support/raw-sse.ts';
+} from '../support/sse-socket.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
-import { until } from '../support/until.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const SESSIONS_MAX = 1000;
 const PER_ADDRESS_MAX = 100;
@@ -30,14 +30,14 @@ const startBehindProxy = () => createTestApp({ env: BEHIND_PROXY });
 /** What a client may have done with its stream, by what it is. */
 type Kind = 'nobody’s, unused' | 'nobody’s, used' | 'somebody’s, unused' | 'somebody’s, used';
 
-async function openAs(app: TestApp, kind: Kind, address: string): Promise<RawStream> {
+async function openAs(app: TestApp, kind: Kind, address: string): Promise<SseSocket> {
   const user = kind.startsWith('somebody') ? await bearer(app, 'alice') : {};
-  const stream = await rawStream(app.url, { ...cameFrom(address), ...user });
+  const stream = await openSseSocket(app.url, { ...cameFrom(address), ...user });
   await postTo(stream.postUrl, kind.endsWith('unused') ? initialized : initialize, user);
   return stream;
 }
 
-async function isOpen(app: TestApp, { postUrl }: RawStream): Promise<boolean> {
+async function isOpen(app: TestApp, { postUrl }: SseSocket): Promise<boolean> {
   return (await postTo(postUrl, initialized, await bearer(app, 'alice'))).status === 202;
 }
 
@@ -60,11 +60,11 @@ async function makeRoomInOrder(
   others = 0,
 ): Promise<void> {
   const count = most + others;
-  const opened: RawStream[] = [];
+  const opened: SseSocket[] = [];
   for (const [index, kind] of OPENED.entries()) opened.push(await openAs(app, kind, addressOf(index)));
   const user = await bearer(app, 'alice');
   for (let index = opened.length; index < most; index += 1) {
-    const stream = await rawStream(app.url, { ...cameFrom(addressOf(index)), ...user });
+    const stream = await openSseSocket(app.url, { ...cameFrom(addressOf(index)), ...user });
     await postTo(stream.postUrl, initialize, user);
   }
   expect(await sessionsOf(app.url)).toBe(count);
@@ -81,17 +81,17 @@ async function makeRoomInOrder(
   if (first === undefined) throw new Error('none was opened');
   expect(await isOpen(app, first)).toBe(true);
   first.drop();
-  await until(async () => (await sessionsOf(app.url)) < count);
+  await waitFor(async () => (await sessionsOf(app.url)) < count);
   await openAs(app, 'nobody’s, unused', addressOf(0));
 }
 
 describe('the number of streams', () => {
-  test('at the limit the oldest of nobody makes room, then the oldest that nobody has used; then a new one is 503', async () => {
+  test('at the limit of streams the oldest without an owner is closed first, then the oldest unused one; then a new one is 503', async () => {
     await using app = await startBehindProxy();
     await makeRoomInOrder(app, SESSIONS_MAX, (index) => `192.0.2.${index % 20}`);
   }, 30_000);
 
-  test('of one address, at its share the same, among its own', async () => {
+  test('an address at its share of streams has its own closed in the same order', async () => {
     await using app = await startBehindProxy();
     const others = [
       await openAs(app, 'nobody’s, unused', '192.0.2.1'),
@@ -106,9 +106,9 @@ describe('the number of streams', () => {
   test('an anonymous client that opens all it can takes only its share, and nobody’s place', async () => {
     await using app = await startBehindProxy();
     const mine = await openAs(app, 'nobody’s, used', '192.0.2.1');
-    const flood: RawStream[] = [];
+    const flood: SseSocket[] = [];
     for (let round = 0; round < 20; round += 1) {
-      const some = Array.from({ length: 50 }, () => rawStream(app.url, cameFrom('198.51.100.7')));
+      const some = Array.from({ length: 50 }, () => openSseSocket(app.url, cameFrom('198.51.100.7')));
       flood.push(...(await Promise.all(some)));
     }
     expect(flood).toHaveLength(SESSIONS_MAX);
@@ -126,28 +126,29 @@ describe('the number of streams', () => {
 });
 
 describe('a quiet stream', () => {
-  test('gets a comment when 15 seconds have passed, and again, for an hour', async () => {
+  test('a quiet stream gets a comment every 15 seconds, for an hour', async () => {
     await using app = await createTestApp();
     const session = await openSse(app);
     app.clock.advance(14_999);
-    await Bun.sleep(1100); // the longest the server may take to look at its streams
     await session.post(request('ping'));
     await session.nextMessage();
     expect(session.events.comments()).toBe(0);
-    for (let third = 0; third < 3; third += 1) {
-      app.clock.advance(20 * 60_000);
+    app.clock.advance(1); // the server looks once a second, from now on at full seconds
+    for (let comments = 1; comments <= 240; comments += 1) {
+      app.clock.advance(15_000);
       await session.events.comment();
+      expect(session.events.comments()).toBe(comments);
     }
     await session.post(request('ping', undefined, 'an hour later'));
     expect((await session.nextMessage()).id).toBe('an hour later');
   }, 20_000);
 
-  test('of progress does, too', async () => {
+  test('a quiet stream of progress gets comments too', async () => {
     const steered = steeredTool();
     await using app = await createTestApp({ tools: () => [steered.tool] });
     const body = JSON.stringify(call('steered', {}, { _meta: { progressToken: 1 } }));
-    const { socket, until: reads } = await rawConnection(app.url);
-    socket.write(rawPost('/mcp', body, { Accept: 'text/event-stream' }));
+    const { socket, readUntil: reads } = await openHttpSocket(app.url);
+    socket.write(postText('/mcp', body, { Accept: 'text/event-stream' }));
     await steered.running;
     steered.report(1);
     await reads((text) => text.includes('"progress":1'));
@@ -159,7 +160,7 @@ describe('a quiet stream', () => {
   }, 20_000);
 });
 
-/** A tool whose calls answer all together with `chars` characters each, when they are told to. */
+/** A tool whose calls all return `chars` characters at once, when they are told to. */
 function largeTool(chars: number) {
   const ready = Promise.withResolvers<void>();
   const seen = { running: 0 };
@@ -172,31 +173,31 @@ function largeTool(chars: number) {
       return ok({ content: [{ type: 'text', text: 'x'.repeat(chars) }] });
     },
   });
-  return { tool, seen, answer: ready.resolve };
+  return { tool, seen, response: ready.resolve };
 }
 
-/** Has that many calls answer with 200 KB at the same moment, and reads what comes, by id. */
+/** Has that many calls return 200 KB at the same moment, and reads what comes, by id. */
 async function burstOf(calls: number): Promise<Map<number, string>> {
-  const { tool, seen, answer } = largeTool(200_000);
+  const { tool, seen, response } = largeTool(200_000);
   await using app = await createTestApp({ tools: () => [tool] });
   const session = await openSse(app);
   for (let id = 0; id < calls; id += 1) await session.post({ ...call('large'), id });
-  await until(() => seen.running === calls);
-  answer();
-  const answered = new Map<number, string>();
-  while (answered.size < calls) {
+  await waitFor(() => seen.running === calls);
+  response();
+  const responses = new Map<number, string>();
+  while (responses.size < calls) {
     const { id, result } = await session.nextMessage();
-    answered.set(id, result.content[0].text);
+    responses.set(id, result.content[0].text);
   }
-  return answered;
+  return responses;
 }
 
-describe('answers that are ready at the same moment', () => {
-  test('reach a client that reads, 4 MB together', async () => {
+describe('responses that are ready at the same moment', () => {
+  test('20 responses of 200 KB at the same moment all reach a client that reads', async () => {
     for (const text of (await burstOf(20)).values()) expect(text).toHaveLength(200_000);
   });
 
-  test('beyond that each has one, and those without room say so', async () => {
+  test('of 60 large responses at the same moment, those without room are replaced by an error that says so', async () => {
     const texts = [...(await burstOf(60)).values()];
     const whole = texts.filter((text) => text.length === 200_000);
     expect(whole.length).toBeGreaterThanOrEqual(20);
@@ -206,12 +207,82 @@ describe('answers that are ready at the same moment', () => {
   });
 });
 
-describe('an answer that is larger than an event may be', () => {
+describe('the bytes of the calls under way in a session', () => {
+  const MIB = 1024 * 1024;
+  const TIMEOUT_MS = 5000;
+
+  /** A tool whose calls wait until they are aborted. */
+  const waiting = () =>
+    defineTool(anyone, {
+      ...facts('waiting'),
+      timeoutMs: TIMEOUT_MS,
+      input: v.strictObject({ text: v.string() }),
+      async run({ text }, { signal }) {
+        if (text !== '') await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        return ok({ content: [{ type: 'text', text: 'done' }] });
+      },
+    });
+
+  /** A call whose message has that many bytes. */
+  function callOf(id: number, bytes: number): string {
+    const ofText = (text: string) => JSON.stringify({ ...call('waiting', { text }), id });
+    return ofText('x'.repeat(bytes - ofText('').length));
+  }
+  const cancelled = (requestId: number) => ({ ...request('notifications/cancelled', { requestId }), id: undefined });
+
+  /** Posts calls of 1 MiB; returns the ids of those that were taken. */
+  async function fill(session: SseSession, ids: readonly number[]): Promise<number[]> {
+    const taken: number[] = [];
+    for (const id of ids) {
+      const { status, body, headers } = await session.post(callOf(id, MIB));
+      if (status === 202) taken.push(id);
+      else expect([status, body.code, headers.get('retry-after')]).toEqual([503, 'overloaded', '1']);
+    }
+    return taken;
+  }
+
+  test('four of 1 MiB are taken; what comes then is refused, also without a length, and counts nothing', async () => {
+    await using app = await createTestApp({ tools: () => [waiting()] });
+    const [session, other] = [await openSse(app), await openSse(app)];
+    expect(await fill(session, [1, 2, 3])).toEqual([1, 2, 3]);
+    const { socket, readUntil } = await openHttpSocket(app.url);
+    const chunk = `${(MIB - 200).toString(16)}\r\n${callOf(4, MIB - 200)}\r\n0\r\n\r\n`;
+    const headers = 'Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked';
+    socket.write(`POST ${session.endpoint} HTTP/1.1\r\n${headers}\r\n\r\n${chunk}`);
+    expect(await readUntil((text) => text.includes('\r\n\r\n'))).toStartWith('HTTP/1.1 202 ');
+    socket.destroy();
+    for (let round = 0; round < 3; round += 1) expect((await session.post(callOf(5, 201))).status).toBe(503);
+    expect((await session.post(callOf(5, 200))).status).toBe(202);
+    expect((await session.post({ ...call('waiting', { text: '' }), id: 6 })).status).toBe(503);
+    await session.post(request('ping', undefined, 'x'.repeat(1000)));
+    expect((await session.nextMessage()).result).toEqual({});
+    expect(await fill(other, [1])).toEqual([1]);
+  });
+
+  test('a call that is done, cancelled or out of time makes room for the next', async () => {
+    await using app = await createTestApp({ tools: () => [waiting()] });
+    const session = await openSse(app);
+    const done = { ...call('waiting', { text: '' }), id: 'x'.repeat(MIB / 2) };
+    for (let round = 0; round < 10; round += 1) {
+      expect((await session.post(done)).status).toBe(202);
+      expect((await session.nextMessage()).id).toBe(done.id);
+    }
+    expect(await fill(session, [1, 2, 3, 4, 5])).toEqual([1, 2, 3, 4]);
+    await session.post(cancelled(2));
+    await session.post(cancelled(3));
+    expect(await fill(session, [6, 7, 8])).toEqual([6, 7]);
+    app.clock.advance(TIMEOUT_MS);
+    for (const id of [1, 4, 6, 7]) expect((await session.nextMessage()).id).toBe(id);
+    expect(await fill(session, [1, 2, 3, 4, 5])).toEqual([1, 2, 3, 4]);
+  });
+});
+
+describe('a response that is larger than an event may be', () => {
   const TOO_LARGE = 'The result is too large for this transport; use /mcp';
 
-  test('is one in-band that says so, and the stream goes on', async () => {
-    const { tool, answer } = largeTool(1024 * 1024);
-    answer();
+  test('a response too large for an event becomes an in-band error, and the stream goes on', async () => {
+    const { tool, response } = largeTool(1024 * 1024);
+    response();
     const structured = defineTool(anyone, {
       ...facts('structured'),
       input: v.strictObject({}),
@@ -243,9 +314,9 @@ describe('an answer that is larger than an event may be', () => {
 });
 
 describe('a stream that nobody reads', () => {
-  test('is cut off once its buffer is full, and its session with it', async () => {
+  test('a stream that is not read is cut off once its buffer is full, and its session ends', async () => {
     await using app = await createTestApp();
-    const stream = await rawStream(app.url);
+    const stream = await openSseSocket(app.url);
     stream.pause();
     await postUntilCutOff(stream);
     expect(await sessionsOf(app.url)).toBe(0);
@@ -254,7 +325,7 @@ describe('a stream that nobody reads', () => {
 });
 
 describe('an orderly stop', () => {
-  test('ends idle streams at once, and others when their calls are done', async () => {
+  test('a graceful stop ends idle streams at once, and others when their calls are done', async () => {
     const steered = steeredTool();
     await using app = await createTestApp({ tools: () => [steered.tool] });
     const [idle, busy] = [await openSse(app), await openSse(app)];

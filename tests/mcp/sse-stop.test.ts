@@ -1,13 +1,13 @@
 // How the started server stops while HTTP+SSE streams are open.
 
 import { describe, expect, test } from 'bun:test';
-import { postUntilCutOff, rawStream, sessionsOf } from '../support/raw-sse.ts';
 import { type Runtime, startServer } from '../support/server-process.ts';
+import { openSseSocket, postUntilCutOff, sessionsOf } from '../support/sse-socket.ts';
 
 describe.each<Runtime>(['bun', 'deno'])('on %s', (runtime) => {
   test('SIGTERM ends open streams and then the process', async () => {
     await using server = await startServer({ runtime });
-    const streams = await Promise.all([rawStream(server.url), rawStream(server.url)]);
+    const streams = await Promise.all([openSseSocket(server.url), openSseSocket(server.url)]);
     expect(await sessionsOf(server.url)).toBe(2);
     const stopped = server.stop();
     for (const stream of streams) await stream.ended();
@@ -16,7 +16,7 @@ describe.each<Runtime>(['bun', 'deno'])('on %s', (runtime) => {
 
   test('a client that was cut off because it does not read holds nothing up', async () => {
     await using server = await startServer({ runtime });
-    const stream = await rawStream(server.url);
+    const stream = await openSseSocket(server.url);
     stream.pause();
     await postUntilCutOff(stream);
     expect(await server.stop()).toBe(0);

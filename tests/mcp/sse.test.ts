@@ -9,10 +9,10 @@ import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
-import { sessionsOf } from '../support/raw-sse.ts';
-import { answerOf, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { sessionsOf } from '../support/sse-socket.ts';
+import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 import { anyone, facts, NOT_JSON, steeredTool } from '../support/tools.ts';
-import { until } from '../support/until.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} }, 0);
@@ -49,7 +49,7 @@ describe('GET /sse', () => {
 
   test('HEAD opens no session', async () => {
     await using app = await createTestApp();
-    // Bypasses the runtime, which would end the body of an answer to HEAD, and a session with it.
+    // Bypasses the runtime, which would end the body of a response to HEAD, and a session with it.
     const { status, headers } = await app.service.app.fetch(
       new Request(`${app.url}/sse`, { method: 'HEAD' }),
       NO_CONNECTION,
@@ -57,7 +57,7 @@ describe('GET /sse', () => {
     expect([status, headers.get('content-type'), await sessionsOf(app.url)]).toEqual([200, 'text/event-stream', 0]);
   });
 
-  test('refuses a foreign origin and answers an allowed one', async () => {
+  test('refuses a foreign origin and accepts an allowed one', async () => {
     await using app = await createTestApp();
     expect((await fetch(`${app.url}/sse`, { headers: { origin: 'https://evil.example' } })).status).toBe(403);
     const response = await fetch(`${app.url}/sse`, { headers: { origin: 'http://localhost:1' } });
@@ -67,7 +67,7 @@ describe('GET /sse', () => {
 });
 
 describe('POST /messages', () => {
-  test('is 202, and the answer comes on the stream', async () => {
+  test('is 202, and the response comes on the stream', async () => {
     await using app = await createTestApp();
     const session = await openSse(app);
     const { status, body } = await session.post(initialize);
@@ -103,11 +103,11 @@ describe('POST /messages', () => {
     ['an id null', '{"jsonrpc":"2.0","id":null,"method":"ping"}', {}, 400, -32600],
     ['another media type', '{}', { 'content-type': 'text/plain' }, 415, undefined],
     ['too much', JSON.stringify(request('ping', { x: 'x'.repeat(1024 * 1024) })), {}, 413, undefined],
-  ])('%s is an error in the answer to the POST', async (_what, message, headers, status, code) => {
+  ])('%s is an error in the response to the POST', async (_what, message, headers, status, code) => {
     await using app = await createTestApp();
     const session = await openSse(app);
-    const answer = await session.post(message, headers);
-    expect([answer.status, answer.body.error?.code]).toEqual([status, code]);
+    const response = await session.post(message, headers);
+    expect([response.status, response.body.error?.code]).toEqual([status, code]);
     await session.post(request('ping', undefined, 'still here'));
     expect(await session.nextMessage()).toEqual({ jsonrpc: '2.0', id: 'still here', result: {} });
   });
@@ -236,11 +236,11 @@ describe('a session belongs to somebody', () => {
   test('whoever opened it may come back with a newer token', async () => {
     await using app = await createTestApp();
     const session = await openSse(app, await bearer(app, 'alice'));
-    app.clock.advance(2 * 3_600_000);
+    app.clock.sleep(2 * 3_600_000); // awake, it would cut off a stream of which nobody reads a comment
     expect((await session.post(request('ping'), await bearer(app, 'alice'))).status).toBe(202);
   });
 
-  test('nobody else cancels its calls', async () => {
+  test('calls of a session cannot be cancelled by another user', async () => {
     const steered = steeredTool();
     await using app = await createTestApp({ tools: () => [steered.tool] });
     const alice = await bearer(app, 'alice');
@@ -263,7 +263,7 @@ describe('a session belongs to somebody', () => {
     const byKey = await openSse(app, { 'x-api-key': key });
     const byToken = await openSse(app, alice);
     await app.call('revoke_api_key', { keyId: id }, alice);
-    app.clock.advance(2 * 3_600_000);
+    app.clock.sleep(2 * 3_600_000);
     for (const [session, tool, sentence] of [
       [byKey, 'get_data', 'Invalid or expired API key'],
       [byToken, 'list_api_keys', 'Invalid or expired user token'],
@@ -291,7 +291,7 @@ describe('while it can’t be known whose a credential is, a session takes nothi
     return { status, retryAfter: headers.get('retry-after'), code: body.code };
   }
 
-  test('the key store is out of reach', async () => {
+  test('a session takes no credential while the key store is out of reach', async () => {
     await using app = await createTestApp();
     const all = await credentialsIn(app);
     const hers = await openSse(app, all['a token of hers']);
@@ -326,12 +326,12 @@ describe('while it can’t be known whose a credential is, a session takes nothi
       }
     }
     const opening = fetch(`${app.url}/sse`, { headers: all['a key of hers'] ?? {} });
-    expect(await said(opening.then(answerOf))).toEqual(unavailable);
+    expect(await said(opening.then(readResponse))).toEqual(unavailable);
     expect((await fetch(`${app.url}/sse`, { headers: all['a token of hers'] ?? {} })).status).toBe(200);
     expect((await fetch(`${app.url}/sse`)).status).toBe(200);
   });
 
-  test('the key set is', async () => {
+  test('a session takes no credential while the key set is out of reach', async () => {
     const clock = testClock();
     await using issuer = await createAuthorizationServer({ nowMs: clock.nowMs });
     const env = { JWT_SECRET: undefined, JWT_ISSUER: issuer.url };
@@ -343,7 +343,7 @@ describe('while it can’t be known whose a credential is, a session takes nothi
     const session = await openSse(app, await tokenOf('alice'));
     expect((await session.post(request('ping'))).status).toBe(202);
     issuer.overrides.set('/jwks', () => new Response('no', { status: 500 }));
-    clock.advance(12 * 3_600_000); // longer than a key set is used without being fetched anew
+    clock.sleep(12 * 3_600_000); // longer than a key set is used without being fetched anew
     const unavailable = { ...UNAVAILABLE, code: 'auth_unavailable' };
     for (const sub of ['alice', 'mallory']) {
       expect(await said(session.post(call('list_api_keys'), await tokenOf(sub)))).toEqual(unavailable);
@@ -357,7 +357,7 @@ describe('while it can’t be known whose a credential is, a session takes nothi
 });
 
 describe('calls', () => {
-  test('progress comes on the stream before the answer, and nothing after it', async () => {
+  test('progress comes on the stream before the response, and nothing after it', async () => {
     const steered = steeredTool();
     await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app);
@@ -372,7 +372,7 @@ describe('calls', () => {
     expect((await session.nextMessage()).id).toBe('next');
   });
 
-  test('notifications/cancelled aborts the call, which then gets no answer', async () => {
+  test('notifications/cancelled aborts the call, which then gets no response', async () => {
     const steered = steeredTool();
     await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app);
@@ -387,7 +387,7 @@ describe('calls', () => {
     expect((await session.nextMessage()).id).toBe('next');
   });
 
-  test('an id that is under way is refused until it is answered', async () => {
+  test('an id that is under way is refused until its response is sent', async () => {
     const steered = steeredTool();
     await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app);
@@ -400,7 +400,7 @@ describe('calls', () => {
     expect((await session.nextMessage()).id).toBe(1);
   });
 
-  test('more than 256 under way are refused, others still answered', async () => {
+  test('more than 256 under way are refused, other requests still get a response', async () => {
     const steered = steeredTool();
     await using app = await createTestApp({ tools: () => [steered.tool] });
     const session = await openSse(app);
@@ -419,7 +419,7 @@ describe('calls', () => {
     await session.post(call('steered'));
     await steered.running;
     await session.drop();
-    await until(async () => (await sessionsOf(app.url)) === 0);
+    await waitFor(async () => (await sessionsOf(app.url)) === 0);
     expect((await session.post(request('ping'))).status).toBe(404);
     expect(steered.isAborted()).toBe(false);
     steered.finish();

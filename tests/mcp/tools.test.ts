@@ -1,4 +1,4 @@
-// Tools and resources over /mcp: lists, credentials, denials, what is answered and in which media type.
+// Tools and resources over /mcp: lists, credentials, denials, what is returned and in which media type.
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
@@ -213,7 +213,7 @@ test('the rate limit stands in the headers of limited tools', async () => {
   expect((await post(app, request('tools/list'), key)).headers.get('ratelimit')).toBeNull();
 });
 
-describe('what a tool can answer with', () => {
+describe('what a tool can return', () => {
   test.each<[string, ToolContent]>([
     ['text', { content: [{ type: 'text', text: 'a "quoted" line\nand another \u2028' }] }],
     ['an image', { content: [{ type: 'image', data: 'AAAA', mimeType: 'image/png' }] }],
@@ -257,7 +257,7 @@ describe('Accept', () => {
     'APPLICATION/JSON;q=0.5',
     'application/json;q=0',
     '',
-  ])('%s is answered with JSON', async (accept) => {
+  ])('%s gets JSON', async (accept) => {
     await using app = await createTestApp();
     const { headers } = await post(app, request('ping'), { ...(accept !== undefined && { accept }) });
     expect(headers.get('content-type')).toBe('application/json');
@@ -269,7 +269,7 @@ describe('Accept', () => {
     'text/*',
     'text/event-stream, application/json;q=0',
     'application/json; q=0.0, */*',
-  ])('%s, which excludes JSON, is answered with one event', async (accept) => {
+  ])('%s, which excludes JSON, gets one event', async (accept) => {
     await using app = await createTestApp();
     const { status, headers, body } = await post(app, request('ping'), { accept });
     expect([status, headers.get('content-type')]).toEqual([200, 'text/event-stream']);

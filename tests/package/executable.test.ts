@@ -13,7 +13,7 @@ import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { transportOf } from '../support/transports.ts';
-import { until } from '../support/until.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let built = '';
 beforeAll(async () => {
@@ -45,7 +45,7 @@ async function live(server: ServerProcess, headers: Record<string, string>): Pro
   expect((await callOver(server.url, 'list_orders', {}, { 'x-api-key': key })).body.code).toBe('invalid_api_key');
 }
 
-test('on a file of its own, with nothing configured, and a token that it mints', async () => {
+test('the executable serves a file of its own with nothing configured, and a token that it mints', async () => {
   const folder = folderWithTool();
   await using server = await start(folder);
   expect(server.stderr()).toContain('mcp-key-server token --sub alice');
@@ -56,7 +56,7 @@ test('on a file of its own, with nothing configured, and a token that it mints',
   expect(await server.stop()).toBe(0);
 });
 
-test('with its command for the operator, on a file and on a remote database, where a backup is a file', async () => {
+test('the keys command of the executable creates, lists and backs up, on a file and on a remote database', async () => {
   const folder = folderWithTool();
   await using sqld = await startSqld();
   for (const database of [{}, sqld.env]) {
@@ -72,14 +72,14 @@ test('with its command for the operator, on a file and on a remote database, whe
   }
 });
 
-test('on a remote database, and on a replica of it', async () => {
+test('the executable serves a remote database, and a replica of it', async () => {
   await using sqld = await startSqld();
   const env = { JWT_SECRET: TEST_SECRET, ...sqld.env };
   const folder = folderWithTool();
   await using remote = await start(folder, env);
   await live(remote, await userHeaders('alice'));
   await using replica = await start(folder, { ...env, DATABASE_REPLICA_FILE: './replica.db', RUST_LOG: 'off' });
-  await until(async () => (await (await fetch(`${replica.url}/mcp/health`)).json()).store.replica === 'in_use');
+  await waitFor(async () => (await (await fetch(`${replica.url}/mcp/health`)).json()).store.replica === 'in_use');
   await live(replica, await userHeaders('alice'));
   expect(existsSync(join(folder, 'replica.db'))).toBe(true);
   expect([await replica.stop(), await remote.stop()]).toEqual([0, 0]);

@@ -8,7 +8,7 @@ import { eventReader } from '../support/mcp.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
-import { until } from '../support/until.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 setDefaultTimeout(30_000); // processes are started, on machines that do other things too
 
@@ -52,7 +52,7 @@ describe.each(RECIPES)('%s', (program, recipe) => {
         body: JSON.stringify(input),
       });
 
-    /** The processes that answered, by their share of lines in the access log. */
+    /** The processes that responded, by their share of lines in the access log. */
     const handledBy = () => servers.map((server) => server.stdout().split('"event":"request"').length - 1);
 
     test('over TLS credentials are taken, by both servers', async () => {
@@ -65,12 +65,12 @@ describe.each(RECIPES)('%s', (program, recipe) => {
         expect(response.status).toBe(200);
         expect(response.headers.get('strict-transport-security')).toStartWith('max-age=');
       }
-      await until(() => handledBy().every((count, at) => count > (before[at] ?? 0)));
+      await waitFor(() => handledBy().every((count, at) => count > (before[at] ?? 0)));
     });
 
     test('the client’s address is the one that the proxy saw, whatever the client says', async () => {
       await proxy.fetch('/?the-forged-one', { headers: { 'x-forwarded-for': '192.0.2.66' } });
-      await until(() => servers.some((server) => server.stdout().includes('"address":"127.0.0.1"')));
+      await waitFor(() => servers.some((server) => server.stdout().includes('"address":"127.0.0.1"')));
       expect(servers.map((server) => server.stdout()).join('')).not.toContain('192.0.2.66');
     });
 
@@ -120,7 +120,7 @@ describe.each(RECIPES)('%s', (program, recipe) => {
     });
 
     // Reads alone: a call that may have been made must not be made again, so it is the client's to repeat.
-    test('one server is killed: what only reads is answered by the other', async () => {
+    test('one server is killed: what only reads is served by the other', async () => {
       await servers[1]?.kill();
       for (let calls = 0; calls < 8; calls += 1) expect((await proxy.fetch('/openapi.json')).status).toBe(200);
     });

@@ -51,7 +51,7 @@ export async function expectRevokedInTime(mode: StoreMode, program: Program, rec
   let untilMs = Number.POSITIVE_INFINITY;
   const callers = Array.from({ length: CALLERS }, async () => {
     const uses = [first];
-    // A busy machine may answer 503 for a while, which says nothing.
+    // A busy machine may respond 503 for a while, which says nothing.
     while (performance.now() < untilMs || uses.at(-1)?.status !== 401) uses.push(await use());
     return uses;
   });

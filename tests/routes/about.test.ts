@@ -3,6 +3,12 @@
 import { expect, test } from 'bun:test';
 import { createTestApp } from '../support/test-app.ts';
 
+test('all transports are named', async () => {
+  await using app = await createTestApp();
+  const text = await (await fetch(app.url)).text();
+  expect(text).toMatch(/\/mcp +MCP.*\n.*\/sse +MCP.*\n.*\/tools\/<tool_name> the same tools over plain HTTP/);
+});
+
 test('whoever finds a key is told where to end it', async () => {
   await using app = await createTestApp();
   const text = await (await fetch(app.url)).text();

@@ -1,13 +1,13 @@
 // RFC 9728 metadata, and the challenge that leads to it.
 
 import { describe, expect, test } from 'bun:test';
-import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
+import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 const AUTHORIZATION_SERVER = 'https://login.example/tenant';
 const WITH_SERVER = { JWT_SECRET: undefined, JWT_ISSUER: AUTHORIZATION_SERVER };
 
 const metadataAt = async (app: TestApp, path: string, init: RequestInit = {}) =>
-  answerOf(await fetch(`${new URL(app.url).origin}/.well-known/oauth-protected-resource${path}`, init));
+  readResponse(await fetch(`${new URL(app.url).origin}/.well-known/oauth-protected-resource${path}`, init));
 
 describe('with an authorization server', () => {
   test.each([
@@ -16,10 +16,10 @@ describe('with an authorization server', () => {
     ['/sse', '/sse'],
   ])('the document of "%s" names its own address', async (path, resource) => {
     await using app = await createTestApp({ env: WITH_SERVER });
-    const answer = await metadataAt(app, path);
-    expect(answer.status).toBe(200);
-    expect(answer.headers.get('content-type')).toBe('application/json');
-    expect(answer.body).toEqual({
+    const response = await metadataAt(app, path);
+    expect(response.status).toBe(200);
+    expect(response.headers.get('content-type')).toBe('application/json');
+    expect(response.body).toEqual({
       resource: `${app.url}${resource}`,
       authorization_servers: [AUTHORIZATION_SERVER],
       bearer_methods_supported: ['header'],
@@ -86,9 +86,9 @@ describe('without an authorization server', () => {
   test.each(WITHOUT)('(%s) every document is 404, for any page, and no refusal leads there', async (_, env) => {
     await using app = await createTestApp({ env });
     for (const path of ['', '/mcp', '/sse']) {
-      const answer = await metadataAt(app, path, { headers: { origin: 'https://elsewhere.example' } });
-      expect(answer.body).toMatchObject({ status: 404, code: 'not_found' });
-      expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+      const response = await metadataAt(app, path, { headers: { origin: 'https://elsewhere.example' } });
+      expect(response.body).toMatchObject({ status: 404, code: 'not_found' });
+      expect(response.headers.get('access-control-allow-origin')).toBe('*');
     }
     const refused = await app.call('list_api_keys');
     expect(refused.headers.get('www-authenticate')).toBe('Bearer realm="mcp-key-server"');

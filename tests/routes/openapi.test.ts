@@ -7,7 +7,7 @@ import { ok } from '../../src/lib/result.ts';
 import type { Call } from '../../src/tools/core/call.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import { post, request } from '../support/mcp.ts';
-import { answerOf, createTestApp, type TestApp } from '../support/test-app.ts';
+import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 let app: TestApp;
@@ -15,7 +15,7 @@ let app: TestApp;
 let document: any;
 beforeAll(async () => {
   app = await createTestApp();
-  document = (await answerOf(await fetch(`${app.url}/openapi.json`))).body;
+  document = (await readResponse(await fetch(`${app.url}/openapi.json`))).body;
 });
 afterAll(() => app.close());
 
@@ -27,7 +27,7 @@ test('it is OpenAPI 3.1 of this server', () => {
   });
 });
 
-test('every tool is there, with its credential, and answers at its path', async () => {
+test('every tool is there, with its credential, and responds at its path', async () => {
   const security = Object.fromEntries(
     Object.entries(document.paths).map(([path, item]) => [
       path,
@@ -93,7 +93,7 @@ test('what a tool asks for is what its guards ask for, in whatever order they ar
       ];
     },
   });
-  const { paths } = (await answerOf(await fetch(`${own.url}/openapi.json`))).body;
+  const { paths } = (await readResponse(await fetch(`${own.url}/openapi.json`))).body;
   const security = (name: string) => paths[`/tools/${name}`].post.security;
   expect(['anyone', 'person', 'program'].map(security)).toEqual([
     [],
@@ -124,7 +124,7 @@ test('a scope and a rate limit are a 403 and a 429 in the responses, and nothing
   expect(Object.keys(refused).filter((name) => !(name in properties))).toEqual([]);
   expect(Object.keys(document.paths['/tools/list_api_keys'].post.responses)).toEqual(['200', 'default']);
   await using unlimited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
-  const { paths } = (await answerOf(await fetch(`${unlimited.url}/openapi.json`))).body;
+  const { paths } = (await readResponse(await fetch(`${unlimited.url}/openapi.json`))).body;
   expect(Object.keys(paths['/tools/get_data'].post.responses)).toEqual(['200', '403', 'default']);
   expect(paths['/tools/get_data'].post.description).not.toContain('At most');
 });

@@ -6,8 +6,10 @@ import { ok } from '../../src/lib/result.ts';
 import { defineTool } from '../../src/tools/core/tool.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { createIssuer } from '../support/issuer.ts';
+import { request } from '../support/mcp.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
-import { answerOf, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { openSseSocket, postTo } from '../support/sse-socket.ts';
+import { createTestApp, readResponse, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const PRODUCTION = { NODE_ENV: 'production' };
@@ -60,14 +62,25 @@ describe('credentials over plain HTTP', () => {
   ];
 
   async function expectRefused(app: TestApp, headers: Record<string, string>, input: unknown = {}) {
-    const answer = await app.call('get_data', input, headers);
-    expect(answer.body).toMatchObject({ status: 403, code: 'https_required' });
-    expect(answer.headers.get('strict-transport-security')).toBeNull();
+    const response = await app.call('get_data', input, headers);
+    expect(response.body).toMatchObject({ status: 403, code: 'https_required' });
+    expect(response.headers.get('strict-transport-security')).toBeNull();
+  }
+
+  async function loggedRefusals(app: TestApp) {
+    const refusals = (await app.log()).filter(({ event }) => event === 'request refused');
+    return refusals.map(({ level, code, requestId }) => ({ level, code, requestId }));
   }
 
   test.each(CARRYING)('%s is refused, from loopback too', async (_, headers, input) => {
     await using app = await createTestApp({ env: PRODUCTION });
     await expectRefused(app, headers, input);
+  });
+
+  test.each(CARRYING)('%s that is refused is in the log', async (_, headers, input) => {
+    await using app = await createTestApp({ env: PRODUCTION });
+    const { requestId } = (await app.call('get_data', input, headers)).body;
+    expect(await loggedRefusals(app)).toEqual([{ level: 'warn', code: 'https_required', requestId }]);
   });
 
   test.each([
@@ -83,11 +96,22 @@ describe('credentials over plain HTTP', () => {
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify(sent),
       });
-      expect((await answerOf(response)).body).toMatchObject({ status: 403, code: 'https_required' });
+      const { requestId, ...problem } = (await readResponse(response)).body;
+      expect(problem).toMatchObject({ status: 403, code: 'https_required' });
+      expect((await loggedRefusals(app)).at(-1)).toEqual({ level: 'warn', code: 'https_required', requestId });
     }
   });
 
-  test('and it does not help to claim a proxy nobody trusts', async () => {
+  test('on /messages a key in a message is refused as well, and in the log', async () => {
+    await using app = await createTestApp({ env: PRODUCTION });
+    const { postUrl } = await openSseSocket(app.url);
+    const message = request('ping', { _meta: { api_key: KEY } });
+    const { requestId, ...problem } = (await readResponse(await postTo(postUrl, message))).body;
+    expect(problem).toMatchObject({ status: 403, code: 'https_required' });
+    expect(await loggedRefusals(app)).toEqual([{ level: 'warn', code: 'https_required', requestId }]);
+  });
+
+  test('forwarding headers of an untrusted client do not make plain HTTP acceptable', async () => {
     await using app = await createTestApp({ env: PRODUCTION });
     for (const [, headers, input] of CARRYING) {
       await expectRefused(app, { ...headers, ...HTTPS, forwarded: 'proto=https', 'x-forwarded-ssl': 'on' }, input);
@@ -106,13 +130,13 @@ describe('credentials over plain HTTP', () => {
   test.each(['https', 'HTTPS', ' https ', 'http, https'])('is accepted where it says "%s"', async (said) => {
     await using app = await createTestApp({ env: BEHIND_PROXY });
     for (const [, headers, input] of CARRYING) {
-      const answer = await app.call('get_data', input, { ...headers, 'x-forwarded-proto': said });
-      expect(answer.body.code).toBe('invalid_api_key');
-      expect(answer.headers.get('strict-transport-security')).toBe('max-age=31536000');
+      const response = await app.call('get_data', input, { ...headers, 'x-forwarded-proto': said });
+      expect(response.body.code).toBe('invalid_api_key');
+      expect(response.headers.get('strict-transport-security')).toBe('max-age=31536000');
     }
   });
 
-  test('a request without credential is answered; one of another scheme carries none', async () => {
+  test('a request without credential is accepted; one of another scheme carries none', async () => {
     await using app = await createTestApp({ env: PRODUCTION });
     expect((await app.call('get_data')).body.code).toBe('missing_api_key');
     expect((await app.call('get_data', {}, { authorization: 'Basic eDp5' })).body.code).toBe('missing_api_key');
@@ -124,7 +148,7 @@ describe('credentials over plain HTTP', () => {
     await using app = await createTestApp({ env: PRODUCTION });
     const headers = { 'x-api-key': KEY, 'content-type': 'text/plain' };
     const code = async (path: string, init: RequestInit) =>
-      (await answerOf(await fetch(app.url + path, init))).body.code;
+      (await readResponse(await fetch(app.url + path, init))).body.code;
     expect(await code('/tools/get_data', { headers: { ...headers, host: 'evil.example' } })).toBe('host_denied');
     expect(await code('/tools/get_data', { headers: { ...headers, origin: 'https://evil.example' } })).toBe(
       'origin_denied',
@@ -135,11 +159,11 @@ describe('credentials over plain HTTP', () => {
     expect(await code('/tools/get_data', { method: 'POST', headers, body: '{' })).toBe('https_required');
   });
 
-  test('outside production it is accepted', async () => {
+  test('outside production a credential over plain HTTP is accepted', async () => {
     await using app = await createTestApp();
-    const answer = await app.call('get_data', {}, { 'x-api-key': KEY });
-    expect(answer.body.code).toBe('invalid_api_key');
-    expect(answer.headers.get('strict-transport-security')).toBeNull();
+    const response = await app.call('get_data', {}, { 'x-api-key': KEY });
+    expect(response.body.code).toBe('invalid_api_key');
+    expect(response.headers.get('strict-transport-security')).toBeNull();
   });
 });
 
@@ -201,13 +225,13 @@ describe('own TLS', () => {
   test('serves HTTPS, accepts credentials, and tells browsers to stay with it', async () => {
     await using server = await startServer({ env: { ...PRODUCTION, ...TLS, JWT_SECRET: TEST_SECRET } });
     expect(server.url).toStartWith('https://127.0.0.1:');
-    const answer = await fetch(`${server.url}/tools/get_data`, {
+    const response = await fetch(`${server.url}/tools/get_data`, {
       method: 'POST',
       headers: { 'x-api-key': KEY, 'x-forwarded-proto': 'http' },
       tls: { ca: cert },
     });
-    expect((await answerOf(answer)).body.code).toBe('invalid_api_key');
-    expect(answer.headers.get('strict-transport-security')).toBe('max-age=31536000');
+    expect((await readResponse(response)).body.code).toBe('invalid_api_key');
+    expect(response.headers.get('strict-transport-security')).toBe('max-age=31536000');
     expect(await fetch(server.url.replace('https:', 'http:')).catch(() => 'refused')).toBe('refused');
   });
 });

@@ -6,16 +6,18 @@ import { createClient } from '@libsql/client';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { type Answer, answerOf, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, readResponse, type TestApp, type TestResponse } from '../support/test-app.ts';
 
 const FORM = 'application/x-www-form-urlencoded';
 const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
 const unknown = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
 
 const post = (app: TestApp, body: string, type = 'application/json', headers: Record<string, string> = {}) =>
-  fetch(`${app.url}/revoke`, { method: 'POST', headers: { 'content-type': type, ...headers }, body }).then(answerOf);
+  fetch(`${app.url}/revoke`, { method: 'POST', headers: { 'content-type': type, ...headers }, body }).then(
+    readResponse,
+  );
 
-const revoke = (app: TestApp, ...tokens: unknown[]): Promise<Answer> => post(app, JSON.stringify(tokens));
+const revoke = (app: TestApp, ...tokens: unknown[]): Promise<TestResponse> => post(app, JSON.stringify(tokens));
 
 const statuses = async (app: TestApp, ...keys: string[]) =>
   Promise.all(keys.map(async (key) => (await app.useKey(key)).status));
@@ -52,7 +54,7 @@ describe('understood', () => {
     expect(new Set(seen.map((each) => JSON.stringify(each))).size).toBe(1);
   });
 
-  test('100 at once', async () => {
+  test('100 keys are revoked in one request', async () => {
     await using app = await createTestApp();
     const keys = await Promise.all(Array.from({ length: 50 }, async () => (await app.createKey('alice')).key));
     const tokens = [...keys, ...Array.from({ length: 50 }, (_, n) => unknown(n))];
@@ -81,10 +83,10 @@ describe('not understood: nothing is done', () => {
   ])('%s', async (_, bodyOf, status, code) => {
     await using app = await createTestApp();
     const { key } = await app.createKey('alice');
-    const answer = await post(app, ...bodyOf(key));
-    expect(answer).toMatchObject({ status, body: { code } });
-    expect(answer.headers.get('content-type')).toBe('application/problem+json');
-    expect(JSON.stringify(answer.body)).not.toContain(key);
+    const response = await post(app, ...bodyOf(key));
+    expect(response).toMatchObject({ status, body: { code } });
+    expect(response.headers.get('content-type')).toBe('application/problem+json');
+    expect(JSON.stringify(response.body)).not.toContain(key);
     expect(await statuses(app, key)).toEqual([200]);
   });
 });
@@ -128,7 +130,7 @@ describe('during a rotation', () => {
     expect(await eventsIn(app, { limit: 1 })).toMatchObject([{ kind: 'first_used' }]);
   });
 
-  test('both together end the key', async () => {
+  test('sending both secrets of a rotation ends the key', async () => {
     await using app = await createTestApp();
     const { id, key: old } = await app.createKey('alice');
     const next = await rotate(app, id);
@@ -162,7 +164,12 @@ test('unknown keys use up the budget of their address, good ones don’t; then 4
   expect(refused).toMatchObject({ status: 429, body: { code: 'rate_limited' } });
   expect(refused.headers.get('retry-after')).toBe('1');
   const line = (await app.log()).find(({ event }) => event === 'Too many unknown keys');
-  expect(line).toMatchObject({ level: 'warn', address: '127.0.0.1', suppressed: 0 });
+  expect(line).toMatchObject({
+    level: 'warn',
+    requestId: refused.body.requestId,
+    address: '127.0.0.1',
+    suppressed: 0,
+  });
   app.clock.advance(1000);
   expect(await statuses(app, made[0] as string)).toEqual([200]);
   expect((await revoke(app, made[0])).status).toBe(200);

@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { percentEncode } from '../../src/lib/percent.ts';
 import { revokeElsewhere } from '../support/elsewhere.ts';
+import { openHttpSocket } from '../support/http-socket.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
-import { rawConnection } from '../support/raw.ts';
-import { type Answer, answerOf, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../support/test-app.ts';
 
 const IDENTITY = ['x-key-id', 'x-key-owner', 'x-key-name', 'x-key-scopes', 'x-key-expires'] as const;
 const FORGED = Object.fromEntries(IDENTITY.map((name) => [name, 'forged']));
@@ -21,30 +21,30 @@ afterAll(() => app.close());
 const ask = async (
   headers: Record<string, string> = {},
   { path = '/verify', of = app, method = 'GET' }: { path?: string; of?: TestApp; method?: string } = {},
-): Promise<Answer> => answerOf(await fetch(of.url + path, { method, headers: { ...FORGED, ...headers } }));
+): Promise<TestResponse> => readResponse(await fetch(of.url + path, { method, headers: { ...FORGED, ...headers } }));
 
-const identityOf = ({ headers }: Answer) => IDENTITY.map((name) => headers.get(name));
+const identityOf = ({ headers }: TestResponse) => IDENTITY.map((name) => headers.get(name));
 const NOBODY = ['', '', '', '', ''];
 
-function expectRefused(answer: Answer, status: number, code: string) {
-  expect({ status: answer.status, code: answer.body.code }).toEqual({ status, code });
-  expect(identityOf(answer)).toEqual(NOBODY);
-  expect(answer.headers.get('cache-control')).toBe('no-store');
-  expect(answer.headers.get('content-type')).toBe('application/problem+json');
+function expectRefused(response: TestResponse, status: number, code: string) {
+  expect({ status: response.status, code: response.body.code }).toEqual({ status, code });
+  expect(identityOf(response)).toEqual(NOBODY);
+  expect(response.headers.get('cache-control')).toBe('no-store');
+  expect(response.headers.get('content-type')).toBe('application/problem+json');
 }
 
 describe('a good key', () => {
   test('is 200 without a body, with who is behind it and what is left of its limit', async () => {
     await using fresh = await createTestApp();
     const made = await fresh.createKey('alice', { name: 'ci', scopes: ['read', 'write'], expiresInDays: 1 });
-    const answer = await ask({ 'x-api-key': made.key }, { of: fresh });
-    expect(answer.status).toBe(200);
-    expect(answer.body).toBe('');
-    expect(identityOf(answer)).toEqual([made.id, 'alice', 'ci', 'read write', '2026-01-03T03:04:05.000Z']);
-    expect(answer.headers.get('ratelimit-policy')).toBe('"key";q=1000;w=3600');
-    expect(answer.headers.get('ratelimit')).toBe('"key";r=999;t=3600');
-    expect(answer.headers.get('cache-control')).toBe('no-store');
-    expect(answer.headers.get('content-type')).toBeNull();
+    const response = await ask({ 'x-api-key': made.key }, { of: fresh });
+    expect(response.status).toBe(200);
+    expect(response.body).toBe('');
+    expect(identityOf(response)).toEqual([made.id, 'alice', 'ci', 'read write', '2026-01-03T03:04:05.000Z']);
+    expect(response.headers.get('ratelimit-policy')).toBe('"key";q=1000;w=3600');
+    expect(response.headers.get('ratelimit')).toBe('"key";r=999;t=3600');
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(response.headers.get('content-type')).toBeNull();
   });
 
   test('counts against the limit that tools have, and its use is noted', async () => {
@@ -82,16 +82,16 @@ describe('a good key', () => {
     expect(await asked()).toEqual(before);
   });
 
-  test('without an expiry or scopes leaves those headers empty, and a limit switched off adds none', async () => {
+  test('a key without expiry or scopes has those headers empty; a limit switched off adds none', async () => {
     await using unlimited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
     const made = await unlimited.createKey('alice', { scopes: [] });
-    const answer = await ask({ 'x-api-key': made.key }, { of: unlimited });
-    expect(answer.status).toBe(200);
-    expect(identityOf(answer)).toEqual([made.id, 'alice', 'test%20key', '', '']);
-    expect(answer.headers.has('ratelimit')).toBe(false);
+    const response = await ask({ 'x-api-key': made.key }, { of: unlimited });
+    expect(response.status).toBe(200);
+    expect(identityOf(response)).toEqual([made.id, 'alice', 'test%20key', '', '']);
+    expect(response.headers.has('ratelimit')).toBe(false);
   });
 
-  test('the next key’s headers are its own', async () => {
+  test('two keys in a row each get their own identity headers', async () => {
     const bob = await app.createKey('bob', { scopes: [] });
     const [first, second, third] = [
       await ask({ 'x-api-key': key }),
@@ -115,7 +115,7 @@ describe('where the key is', () => {
   test('a body or a query is not looked at', async () => {
     const body = JSON.stringify({ _meta: { api_key: key } });
     const sent = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
-    expectRefused(await answerOf(await fetch(`${app.url}/verify?api_key=${key}`, sent)), 401, 'missing_api_key');
+    expectRefused(await readResponse(await fetch(`${app.url}/verify?api_key=${key}`, sent)), 401, 'missing_api_key');
     const huge = { method: 'POST', headers: { 'content-type': 'text/plain', 'x-api-key': key }, body: 'x'.repeat(2e6) };
     expect((await fetch(`${app.url}/verify`, huge)).status).toBe(200);
   });
@@ -152,10 +152,10 @@ describe('scopes', () => {
     ['?scope=READ', undefined, 'READ'],
     ['?path=/x&scope=admin', 'read write', 'admin read write'],
   ])('%s with the header %p: refused', async (query, header, required) => {
-    const answer = await demand(query, header);
-    expectRefused(answer, 403, 'insufficient_scope');
-    expect(answer.headers.get('www-authenticate')).toContain(`scope="${required}"`);
-    expect(answer.headers.get('ratelimit')).toStartWith('"key";r=');
+    const response = await demand(query, header);
+    expectRefused(response, 403, 'insufficient_scope');
+    expect(response.headers.get('www-authenticate')).toContain(`scope="${required}"`);
+    expect(response.headers.get('ratelimit')).toStartWith('"key";r=');
   });
 
   test.each([
@@ -166,15 +166,17 @@ describe('scopes', () => {
     '?scope=ü',
     `?scope=${'x'.repeat(101)}`,
   ])('what is no scope is held by nobody, and not sent back: %s', async (query) => {
-    const answer = await demand(query);
-    expectRefused(answer, 403, 'insufficient_scope');
-    expect(answer.headers.get('www-authenticate')).toEndWith('scope=""');
+    const response = await demand(query);
+    expectRefused(response, 403, 'insufficient_scope');
+    expect(response.headers.get('www-authenticate')).toBe(
+      'Bearer error="insufficient_scope", error_description="Insufficient permissions"',
+    );
   });
 
   test('a key in the place of a scope does not come back, and is not logged', async () => {
-    const answer = await demand(`?scope=${key}`, `read ${key}`);
-    expectRefused(answer, 403, 'insufficient_scope');
-    expect(answer.headers.get('www-authenticate')).toEndWith('scope="read"');
+    const response = await demand(`?scope=${key}`, `read ${key}`);
+    expectRefused(response, 403, 'insufficient_scope');
+    expect(response.headers.get('www-authenticate')).toEndWith('scope="read"');
     expect(await app.logText()).not.toContain(key);
   });
 });
@@ -188,10 +190,10 @@ describe('every refusal has the identity headers, empty', () => {
       [{ 'x-api-key': 'nonsense' }, 'invalid_api_key'],
       [{ 'x-api-key': gone.key }, 'invalid_api_key'],
     ] as [Record<string, string>, string][]) {
-      const answer = await ask(headers);
-      expectRefused(answer, 401, code);
-      expect(answer.headers.get('www-authenticate')).toStartWith('Bearer ');
-      expect(answer.headers.get('ratelimit')).toBe('"key";r=1000;t=3600');
+      const response = await ask(headers);
+      expectRefused(response, 401, code);
+      expect(response.headers.get('www-authenticate')).toStartWith('Bearer ');
+      expect(response.headers.get('ratelimit')).toBe('"key";r=1000;t=3600');
     }
   });
 
@@ -218,7 +220,7 @@ describe('every refusal has the identity headers, empty', () => {
     expect(away.headers.get('retry-after')).toBe('1');
   });
 
-  test('a bug: 500', async () => {
+  test('a bug is 500, with empty identity headers', async () => {
     await using broken = await createTestApp();
     const { fetch } = broken.service.app;
     const connection = {
@@ -228,7 +230,7 @@ describe('every refusal has the identity headers, empty', () => {
       },
     };
     const request = new Request(`${broken.url}/verify`, { headers: { 'x-api-key': `sk_test_${'0'.repeat(64)}` } });
-    expectRefused(await answerOf(await fetch(request, connection)), 500, 'internal');
+    expectRefused(await readResponse(await fetch(request, connection)), 500, 'internal');
   });
 });
 
@@ -245,11 +247,11 @@ describe('asked for another server', () => {
   test.each(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'PURGE'])(
     '%s is verified, whatever Host and Origin say, and no page may read it',
     async (method) => {
-      const raw = (more: string) =>
+      const requestWith = (more: string) =>
         `${method} /verify HTTP/1.1\r\nHost: app.example\r\nOrigin: https://app.example\r\nConnection: close\r\n` +
         `Access-Control-Request-Method: GET\r\n${more}\r\n`;
-      const good = await statusAndNames(raw(`X-API-Key: ${key}\r\n`));
-      const bad = await statusAndNames(raw(''));
+      const good = await statusAndNames(requestWith(`X-API-Key: ${key}\r\n`));
+      const bad = await statusAndNames(requestWith(''));
       expect({ good: good.status, bad: bad.status }).toEqual({ good: 200, bad: 401 });
       for (const { names } of [good, bad]) {
         expect(names).toContain('x-key-owner');
@@ -259,9 +261,9 @@ describe('asked for another server', () => {
   );
 
   async function statusAndNames(request: string) {
-    const { socket, until } = await rawConnection(app.url);
+    const { socket, readUntil } = await openHttpSocket(app.url);
     socket.write(request);
-    const [head = ''] = (await until((received) => received.includes('\r\n\r\n'))).split('\r\n\r\n');
+    const [head = ''] = (await readUntil((received) => received.includes('\r\n\r\n'))).split('\r\n\r\n');
     socket.destroy();
     const [status = '', ...lines] = head.split('\r\n');
     return {
@@ -295,7 +297,7 @@ describe('names and owners', () => {
     expect(headers.get('x-key-name')).toMatch(/^(?:[A-Za-z0-9._~@:/-]|%[0-9A-F]{2})*$/);
   });
 
-  test('what needs no encoding has none', () => {
+  test('a name of plain ASCII is not percent-encoded', () => {
     expect(percentEncode('https://idp.example/users/a@b.example')).toBe('https://idp.example/users/a@b.example');
     expect(percentEncode("!'()*%")).toBe('%21%27%28%29%2A%25');
   });
@@ -304,8 +306,8 @@ describe('names and owners', () => {
 describe('a success that is late', () => {
   const LAG_MAX_MS = 60_000;
 
-  /** The answer to a key that was found good, after which `then` happens and the machine sleeps. */
-  async function lateAnswer(then: (folder: string) => void): Promise<Answer> {
+  /** The response to a key that was found good, after which `then` happens and the machine sleeps. */
+  async function lateResponse(then: (folder: string) => void): Promise<TestResponse> {
     const env = { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
     await using late = await createTestApp({ store: 'embedded', env });
     const made = await late.createKey('alice');
@@ -320,18 +322,18 @@ describe('a success that is late', () => {
         return 'GET';
       },
     });
-    const answer = await answerOf(await late.service.app.fetch(request, NO_CONNECTION));
+    const response = await readResponse(await late.service.app.fetch(request, NO_CONNECTION));
     expect(asked).toBe(1);
-    return answer;
+    return response;
   }
 
-  test('leaves if the key is still good', async () => {
-    expect((await lateAnswer(() => {})).status).toBe(200);
+  test('a late success is sent if the key is still good', async () => {
+    expect((await lateResponse(() => {})).status).toBe(200);
   });
 
-  test('is a refusal if it was revoked elsewhere', async () => {
-    const answer = await lateAnswer((folder) => revokeElsewhere(folder, 'alice'));
-    expectRefused(answer, 401, 'invalid_api_key');
+  test('a late success becomes a refusal if the key was revoked elsewhere', async () => {
+    const response = await lateResponse((folder) => revokeElsewhere(folder, 'alice'));
+    expectRefused(response, 401, 'invalid_api_key');
   });
 });
 
@@ -339,7 +341,7 @@ describe('X-Forwarded-For without TRUST_PROXY', () => {
   const warnings = async (of: TestApp) =>
     (await of.log()).filter(({ event }) => event === 'X-Forwarded-For not believed');
 
-  test('is a line in the log, once', async () => {
+  test('X-Forwarded-For without TRUST_PROXY is logged once', async () => {
     await using fresh = await createTestApp();
     await ask({}, { of: fresh });
     expect(await warnings(fresh)).toEqual([]);
@@ -347,7 +349,7 @@ describe('X-Forwarded-For without TRUST_PROXY', () => {
     expect(await warnings(fresh)).toMatchObject([{ level: 'warn', setting: 'TRUST_PROXY' }]);
   });
 
-  test('with it there is nothing to say', async () => {
+  test('X-Forwarded-For with TRUST_PROXY is not logged', async () => {
     await using trusting = await createTestApp({ env: { TRUST_PROXY: '1' } });
     await ask({ 'x-forwarded-for': '192.0.2.7' }, { of: trusting });
     expect(await warnings(trusting)).toEqual([]);

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createOriginOf } from '../../src/keys/origin.ts';
+import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import { createAdminStore } from '../../src/store/admin-store.ts';
 import type { Statement } from '../../src/store/database.ts';
 import { openEmbedded } from '../../src/store/embedded/open.ts';
@@ -27,5 +28,36 @@ test('the end of a block that arrives once more, late, leaves a newer block alon
   await db.write({ sql: 'UPDATE blocked_owners SET blocked_at_ms = blocked_at_ms + 1' }); // a millisecond may not have passed
   await db.write(unblocked);
   expect(await admin.blockedOwners()).toMatchObject({ value: [{ owner: 'alice' }] });
+  await close();
+});
+
+test('of two imports of the same keys at once, each counts only what it has added', async () => {
+  const { db, close } = await openEmbedded(join(temporaryFolder(), 'keys.db'));
+  const recordsOf = (import_: string, from: number, to: number): ApiKeyRecord[] =>
+    Array.from({ length: to - from }, (_, index) => ({
+      id: `${import_}${from + index}`.padStart(32, '0'),
+      userId: 'alice',
+      name: 'n',
+      keyHash: `${from + index}`.padStart(64, '0'),
+      scopes: [],
+      active: true,
+      createdAtMs: 1,
+      expiresAtMs: null,
+      second: null,
+      rotations: 0,
+    }));
+  const other = createAdminStore(db);
+  const admin = createAdminStore({
+    ...db,
+    async writeAll(statements) {
+      expect(await other.importBatch(recordsOf('b', 0, 4), 1000, origin)).toMatchObject({ value: { added: 4 } });
+      return db.writeAll(statements);
+    },
+  });
+  const mine = recordsOf('a', 0, 6);
+  const first = mine[0] as ApiKeyRecord;
+  const again = { ...first, id: 'c'.repeat(32) };
+  expect(await admin.importBatch([...mine, again], 1000, origin)).toEqual({ ok: true, value: { added: 2, known: 5 } });
+  expect(await other.importBatch(mine, 1000, origin)).toEqual({ ok: true, value: { added: 0, known: 6 } });
   await close();
 });

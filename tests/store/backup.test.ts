@@ -11,7 +11,8 @@ import { openStore } from '../../src/store/open.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 
-const silentLog = createLog({ level: 'error', clock: systemClock, write: async () => {} });
+const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
+const OPTIONS = { clock: systemClock, log, eventDays: 400 };
 
 const KEYS = 10_000;
 /** Of the time it takes, the most that others wait. It is a fifth or less; with one large transaction it was half. */
@@ -28,7 +29,7 @@ SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i, lower(hex
   client.close();
   await close();
   const file = join(folder, 'backup.db');
-  await backUp({ mode: 'embedded', path }, file);
+  await backUp({ config: { mode: 'embedded', path }, file, folder });
   return file;
 }
 
@@ -36,7 +37,7 @@ test('what is put back into a remote database keeps others from writing for a mo
   const file = await backupOf(KEYS);
   await using sqld = await startSqld();
   const config = { mode: 'remote', url: sqld.url, authToken: null, replicaFile: null } as const;
-  const store = await openStore(config, silentLog, 400);
+  const store = await openStore(config, OPTIONS);
   const client = createClient({ url: sqld.url });
   const schemaOf = async () =>
     (await client.execute("SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite%' ORDER BY name"))
@@ -52,7 +53,7 @@ test('what is put back into a remote database keeps others from writing for a mo
         longestMs = Math.max(longestMs, performance.now() - startedMs);
       }
     })();
-    const tookMs = await withBackup(file, async (backup) => {
+    const tookMs = await withBackup(file, temporaryFolder(), async (backup) => {
       const startedMs = performance.now();
       await restore(config, store.db, backup);
       return performance.now() - startedMs;
@@ -68,16 +69,16 @@ test('what is put back into a remote database keeps others from writing for a mo
   client.close();
 });
 
-test("what an interrupted one has sent ahead is in nobody's way, and gone after the next", async () => {
+test('rows sent ahead by an interrupted restore disturb nothing, and are gone after the next restore', async () => {
   const file = await backupOf(3);
   await using sqld = await startSqld();
   const config = { mode: 'remote', url: sqld.url, authToken: null, replicaFile: null } as const;
-  await (await openStore(config, silentLog, 400)).close();
+  await (await openStore(config, OPTIONS)).close();
   const client = createClient({ url: sqld.url });
   await client.execute('CREATE TABLE _restoring_api_keys (row INTEGER PRIMARY KEY, id TEXT)');
   await client.execute("INSERT INTO _restoring_api_keys VALUES (1, 'left over')");
-  const store = await openStore(config, silentLog, 400);
-  await withBackup(file, (backup) => restore(config, store.db, backup));
+  const store = await openStore(config, OPTIONS);
+  await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup));
   const count = async (sql: string) => Number((await client.execute(`SELECT count(*) AS n FROM ${sql}`)).rows[0]?.n);
   expect(await count('api_keys')).toBe(3);
   expect(await count("sqlite_master WHERE name LIKE '\\_restoring%' ESCAPE '\\'")).toBe(0);

@@ -1,11 +1,13 @@
-// The runs of faults.test.ts (seconds) and store.long.ts (minutes).
+// The runs of killed-primary.alone.test.ts and faults.test.ts (seconds), and store.long.ts (minutes).
 
-import { startFleet } from '../support/fleet.ts';
+import { startCluster } from '../support/cluster.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { startChaos, type Verdict } from './chaos.ts';
 
 const CALLERS = 8;
 const LAG_MAX_MS = 500;
-const UP_MS = 600;
+/** Uses of keys between two outages. */
+const USES_BETWEEN = 500;
 const DOWN_MS_MAX = 400;
 
 /** No server's event loop is held up longer. */
@@ -17,25 +19,31 @@ export interface Run extends Verdict {
 
 /** Three servers, one of them with a replica, on a primary that is killed and restarted. */
 export async function killedPrimary({ restarts }: { restarts: number }): Promise<Run> {
-  await using fleet = await startFleet(['remote', 'remote', 'replica'], { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) });
-  const { sqld } = fleet;
+  await using cluster = await startCluster(['remote', 'remote', 'replica'], {
+    REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),
+  });
+  const { sqld } = cluster;
   if (sqld === null) throw new Error('no primary');
-  const chaos = startChaos(fleet, CALLERS, LAG_MAX_MS);
+  const chaos = startChaos(cluster, CALLERS, LAG_MAX_MS);
+  const work = () => {
+    const before = chaos.used();
+    return waitFor(() => chaos.used() >= before + USES_BETWEEN);
+  };
   for (let restart = 0; restart < restarts; restart += 1) {
-    await Bun.sleep(UP_MS);
+    await work();
     await sqld.kill();
     await Bun.sleep(Math.random() * DOWN_MS_MAX);
     await sqld.start();
   }
-  await Bun.sleep(UP_MS);
-  return { ...(await chaos.end()), servers: await fleet.stop() };
+  await work();
+  return { ...(await chaos.end()), servers: await cluster.stop() };
 }
 
-/** Several servers on one file. */
-export async function oneFile({ servers, runMs }: { servers: number; runMs: number }): Promise<Run> {
+/** Several servers on one file, until keys were used so many times. */
+export async function oneFile({ servers, uses }: { servers: number; uses: number }): Promise<Run> {
   const modes = Array.from({ length: servers }, () => 'embedded' as const);
-  await using fleet = await startFleet(modes, { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) });
-  const chaos = startChaos(fleet, CALLERS, LAG_MAX_MS);
-  await Bun.sleep(runMs);
-  return { ...(await chaos.end()), servers: await fleet.stop() };
+  await using cluster = await startCluster(modes, { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) });
+  const chaos = startChaos(cluster, CALLERS, LAG_MAX_MS);
+  await waitFor(() => chaos.used() >= uses);
+  return { ...(await chaos.end()), servers: await cluster.stop() };
 }

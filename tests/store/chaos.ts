@@ -1,13 +1,13 @@
-// Callers that create, use and revoke keys on a fleet, remember every answer, and afterwards check the fleet against
+// Callers that create, use and revoke keys on a cluster, remember every response, and afterwards check the cluster against
 // them.
 
 import { userHeaders } from '../support/client.ts';
-import { callServer, type Fleet, useKey } from '../support/fleet.ts';
+import { type Cluster, callServer, useKey } from '../support/cluster.ts';
 
 interface KnownKey {
   readonly id: string;
   readonly key: string;
-  /** When its revocation was asked for, and when it was answered with success. */
+  /** When its revocation was asked for, and when its success was received. */
   askedToRevokeAtMs: number;
   revokedAtMs: number;
 }
@@ -29,6 +29,8 @@ export interface Verdict {
 }
 
 export interface Chaos {
+  /** Uses of keys so far that got a response, whatever it was. */
+  used(): number;
   /** Ends the callers, and looks at what is in the store. Everything must be up again. */
   end(): Promise<Verdict>;
 }
@@ -37,7 +39,7 @@ export interface Chaos {
 const KEYS_A_CALLER = 100;
 const NEVER = Number.POSITIVE_INFINITY;
 
-export function startChaos({ servers }: Fleet, callers: number, lagMaxMs: number): Chaos {
+export function startChaos({ servers }: Cluster, callers: number, lagMaxMs: number): Chaos {
   let ending = false;
   const faults: string[] = [];
   const counts: Counts = { created: 0, used: 0, revoked: 0, deleted: 0, unavailable: 0, limited: 0 };
@@ -88,7 +90,7 @@ export function startChaos({ servers }: Fleet, callers: number, lagMaxMs: number
 
     function expectUnavailable(what: string, status: number): void {
       if (status === 503) counts.unavailable += 1;
-      else faults.push(`${what} answered ${status}`);
+      else faults.push(`${what} responded ${status}`);
     }
 
     while (!ending) {
@@ -107,7 +109,7 @@ export function startChaos({ servers }: Fleet, callers: number, lagMaxMs: number
     const [server] = servers;
     if (server === undefined) return;
     const { status, body } = await callServer(server, 'list_api_keys', {}, await userHeaders(user));
-    if (status !== 200) throw new Error(`list_api_keys answered ${status}: ${JSON.stringify(body)}`);
+    if (status !== 200) throw new Error(`list_api_keys responded ${status}: ${JSON.stringify(body)}`);
     const stored = new Map<string, { active: boolean }>();
     for (const record of body.keys) {
       if (stored.has(record.id)) faults.push('a key is there twice');
@@ -125,6 +127,7 @@ export function startChaos({ servers }: Fleet, callers: number, lagMaxMs: number
   const users = Array.from({ length: callers }, (_, index) => `user-${index}`);
   const running = users.map((user) => caller(user));
   return {
+    used: () => counts.used,
     async end() {
       ending = true;
       const known = await Promise.all(running);

@@ -1,10 +1,10 @@
-// How long a secret lives on that has ended: it is used all the time on every server of a fleet while one of them ends it.
+// How long a secret lives on that has ended: it is used all the time on every server of a cluster while one of them ends it.
 
 import { userHeaders } from '../support/client.ts';
-import { callServer, type Fleet, useKey } from '../support/fleet.ts';
+import { type Cluster, callServer, useKey } from '../support/cluster.ts';
 import type { StoreMode } from '../support/store-mode.ts';
 
-export const FLEETS: Readonly<Record<string, readonly StoreMode[]>> = {
+export const CLUSTERS: Readonly<Record<string, readonly StoreMode[]>> = {
   'on one file': ['embedded', 'embedded', 'embedded'],
   'on one primary': ['remote', 'remote', 'remote'],
   'with a replica each': ['replica', 'replica', 'replica'],
@@ -13,11 +13,11 @@ export const FLEETS: Readonly<Record<string, readonly StoreMode[]>> = {
 const CALLERS_PER_SERVER = 2;
 
 export interface Round {
-  /** From the revocation's answer to the last success anywhere; negative when there was none after it. */
+  /** From the revocation's response to the last success anywhere; negative when there was none after it. */
   readonly lastSuccessMs: number;
   /** Statuses that must not be: other than 200 before, and 401 after. */
   readonly odd: readonly number[];
-  /** Uses in all, and those answered 503, which is right on a machine slower than the bound, but must stay rare. */
+  /** Uses in all, and those that got 503, which is right on a machine slower than the bound, but must stay rare. */
   readonly uses: number;
   readonly unavailable: number;
 }
@@ -39,10 +39,10 @@ interface MadeKey {
  * One key: made on one server, used on all until everybody refuses it. The next server ends its secret, from round to
  * round in another way; in every other round that secret is the previous one, or the next, of a rotation.
  */
-export async function revocationRound({ servers }: Fleet, round: number, user: string): Promise<Round> {
+export async function revocationRound({ servers }: Cluster, round: number, user: string): Promise<Round> {
   const maker = servers[round % servers.length];
   const revoker = servers[(round + 1) % servers.length];
-  if (maker === undefined || revoker === undefined) throw new Error('a fleet without servers');
+  if (maker === undefined || revoker === undefined) throw new Error('a cluster without servers');
   const headers = await userHeaders(user);
   const end = ENDS[round % ENDS.length];
   if (end === undefined) throw new Error('no way to end a secret');

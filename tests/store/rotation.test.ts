@@ -82,7 +82,7 @@ describe('a first use that is noted after', () => {
 });
 
 describe.each(STORE_MODES)('%s: two servers', (mode) => {
-  test('learn of first uses made by each other, and of ends, which both keep to the millisecond', async () => {
+  test('two servers learn of first uses on each other, and end the old secret at the same millisecond', async () => {
     await using store = await startStore(mode);
     await using here = await createTestApp({ store });
     await using there = await createTestApp({ store, clock: here.clock });
@@ -100,7 +100,7 @@ describe.each(STORE_MODES)('%s: two servers', (mode) => {
     expect((await eventsIn(here)).map(({ kind }) => kind)).toEqual(['created', 'rotated', 'first_used']);
   });
 
-  test('that rotate a key at the same time: the secrets of one are good, and the old one goes on', async () => {
+  test('two servers that rotate a key at the same time: the secret of one is good, and the old one goes on', async () => {
     await using store = await startStore(mode);
     await using here = await createTestApp({ store });
     await using there = await createTestApp({ store, clock: here.clock });
@@ -117,7 +117,7 @@ describe.each(STORE_MODES)('%s: two servers', (mode) => {
     }
   });
 
-  test('of which one uses a new secret while the other ends the key: it has ended, whoever was first', async () => {
+  test('a new secret used on one server while the other ends the key: the key has ended, whichever was first', async () => {
     await using store = await startStore(mode);
     await using here = await createTestApp({ store });
     await using there = await createTestApp({ store, clock: here.clock });
@@ -132,7 +132,7 @@ describe.each(STORE_MODES)('%s: two servers', (mode) => {
     }
   });
 
-  test('of which both use a new secret first, often at once: one first use', async () => {
+  test('a new secret first used on two servers at once has one first use', async () => {
     await using store = await startStore(mode);
     await using here = await createTestApp({ store });
     await using there = await createTestApp({ store, clock: here.clock });
@@ -158,7 +158,7 @@ describe('over a network that loses and delays', () => {
   test.each([0, 1])('a rotation (%d h) whose confirmation is lost is done once', (overlapHours) =>
     withProxy(async (app, proxy) => {
       const { id, key: old } = await app.createKey('alice');
-      proxy.loseAnswerOf(ROTATE);
+      proxy.loseResponseTo(ROTATE);
       const { status, body } = await rotate(app, id, overlapHours);
       expect(status).toBe(200);
       expect(proxy.sent(ROTATE)).toBe(2);
@@ -184,7 +184,7 @@ describe('over a network that loses and delays', () => {
     withProxy(async (app, proxy) => {
       const { id, key: old } = await app.createKey('alice');
       const next = (await rotate(app, id)).body.key;
-      proxy.loseAnswerOf(PROMOTE);
+      proxy.loseResponseTo(PROMOTE);
       expect(await statuses(app, next, old)).toEqual([200, 200]);
       expect(proxy.sent(PROMOTE)).toBe(2);
       expect((await eventsIn(app)).filter(({ kind }) => kind === 'first_used')).toHaveLength(1);

@@ -2,17 +2,17 @@
 
 import { describe, expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
-import { callServer, startFleet, useKey } from '../support/fleet.ts';
+import { callServer, startCluster, useKey } from '../support/cluster.ts';
 import { EVENT_LOOP_PAUSE_MS_MAX, killedPrimary, oneFile } from './chaos-runs.ts';
 import { killRounds } from './kill-rounds.ts';
-import { FLEETS, revocationRound } from './revocation-rounds.ts';
+import { CLUSTERS, revocationRound } from './revocation-rounds.ts';
 
-describe.each(Object.entries(FLEETS))('three servers %s', (name, modes) => {
+describe.each(Object.entries(CLUSTERS))('three servers %s', (name, modes) => {
   test('100 keys, each revoked while it is hammered, are refused within the default bound', async () => {
-    await using fleet = await startFleet(modes);
+    await using cluster = await startCluster(modes);
     const lastMs: number[] = [];
     for (let round = 0; round < 100; round += 1) {
-      const { lastSuccessMs, odd, uses, unavailable } = await revocationRound(fleet, round, 'alice');
+      const { lastSuccessMs, odd, uses, unavailable } = await revocationRound(cluster, round, 'alice');
       expect(odd).toEqual([]);
       expect(unavailable).toBeLessThan(uses / 10);
       lastMs.push(lastSuccessMs);
@@ -28,9 +28,9 @@ describe.each(Object.entries(FLEETS))('three servers %s', (name, modes) => {
 });
 
 test('1,000 keys made on one server are good on two others at once', async () => {
-  await using fleet = await startFleet(['remote', 'replica', 'replica']);
-  const [maker, ...others] = fleet.servers;
-  if (maker === undefined) throw new Error('no fleet');
+  await using cluster = await startCluster(['remote', 'replica', 'replica']);
+  const [maker, ...others] = cluster.servers;
+  if (maker === undefined) throw new Error('no cluster');
   const statuses: number[] = [];
   for (let made = 0; made < 1000; made += 1) {
     const headers = await userHeaders(`user-${made % 10}`);
@@ -56,9 +56,9 @@ test('a server that is killed 200 times while keys change: its trail is what was
   expect(run.faults).toEqual([]);
 });
 
-test.each([2, 4])('%d servers on one file for five minutes', async (servers) => {
-  const run = await oneFile({ servers, runMs: 300_000 });
-  console.log(`${servers} servers on one file, five minutes:`, JSON.stringify(run));
+test.each([2, 4])('%d servers on one file, for a quarter of a million uses', async (servers) => {
+  const run = await oneFile({ servers, uses: 250_000 });
+  console.log(`${servers} servers on one file:`, JSON.stringify(run));
   expect(run.faults).toEqual([]);
   expect(run.counts.unavailable).toBe(0);
   expect(run.counts.limited).toBeLessThan(run.counts.used / 1000);

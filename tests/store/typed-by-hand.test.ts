@@ -23,7 +23,7 @@ const BYPASSING = {
 const RECURSIVE = 'PRAGMA recursive_triggers = ON';
 const FORGET = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 
-/** What a server answers to a key that it remembers, once `statements` were typed on one connection. */
+/** What a server responds to a key that it remembers, once `statements` were typed on one connection. */
 async function useAfter(statements: readonly string[]): Promise<number> {
   await using app = await createTestApp({ store: 'embedded' });
   const { id, key } = await app.createKey('alice');

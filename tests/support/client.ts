@@ -1,7 +1,7 @@
 // A client of a server in another process: user tokens by the wall clock, and tool calls.
 
 import { SignJWT } from 'jose';
-import { type Answer, answerOf, TEST_SECRET } from './test-app.ts';
+import { readResponse, TEST_SECRET, type TestResponse } from './test-app.ts';
 
 export const userToken = (sub: string, secret = TEST_SECRET): Promise<string> =>
   new SignJWT({ sub })
@@ -19,12 +19,12 @@ export async function callOver(
   input: unknown = {},
   headers: Record<string, string> = {},
   signal?: AbortSignal,
-): Promise<Answer> {
+): Promise<TestResponse> {
   const response = await fetch(`${url}/tools/${tool}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body: JSON.stringify(input),
     ...(signal && { signal }),
   });
-  return answerOf(response);
+  return readResponse(response);
 }

@@ -1,5 +1,5 @@
 // Loaded into a server before its own code: on SIGUSR1 it gets ready to stop the process, as SIGSTOP does from outside,
-// at the next end of a turn of the event loop for which answers wait that are ready to leave (http/response-batching.ts).
+// at the next end of a turn of the event loop for which responses wait that are ready to leave (http/response-batching.ts).
 
 const runAtTurnEnd = globalThis.setImmediate;
 let ready = false;

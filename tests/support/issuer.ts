@@ -16,7 +16,7 @@ export interface Issuer extends AsyncDisposable {
   readonly jwksUrl: string;
   /** What the key set holds; tests may change it. */
   keys: IssuerKey[];
-  /** Answers that replace the usual ones, by path. */
+  /** Responses that replace the usual ones, by path. */
   readonly overrides: Map<string, (request: Request) => Response | Promise<Response>>;
   /** How often a path was asked for. */
   hits(path: string): number;

@@ -14,6 +14,23 @@ export const keysCommand = (env: Env, args: readonly string[], stdin = '') => en
 export const keysInto = (reader: string, env: Env, args: readonly string[]) =>
   ended(['bash', '-o', 'pipefail', '-c', `"$0" "$@" | ${reader}`, ...argvOf(args)], env, '');
 
+/** With its stdout where the shell puts it: `>&-`. */
+export const keysTo = (redirection: string, env: Env, args: readonly string[]) =>
+  ended(['bash', '-c', `"$0" "$@" ${redirection}`, ...argvOf(args)], env, '');
+
+/** Starts it and does not wait; what it leaves for a while is in the folder `temporary`. */
+export const startKeys = (
+  env: Env,
+  args: readonly string[],
+  temporary: string,
+  more: object = { stdio: ['ignore', 'ignore', 'ignore'] },
+) =>
+  Bun.spawn(argvOf(args), {
+    cwd: temporaryFolder(),
+    env: { PATH: process.env.PATH ?? '', HOME: temporaryFolder(), RUST_LOG: 'off', TMPDIR: temporary, ...env },
+    ...more,
+  });
+
 const argvOf = (args: readonly string[]) => [process.execPath, '--no-env-file', COMMAND, ...args];
 
 const ended = (argv: readonly string[], env: Env, stdin: string) =>

@@ -20,17 +20,17 @@ async function longestPauseMs(code: string, times: number): Promise<number> {
   return JSON.parse((await new Response(child.stderr).text()).trim()).longestPausesMs[0];
 }
 
-test('computing is a pause', async () => {
+test('the loop monitor reports computing as a pause', async () => {
   const computedMs = '(({ user, system }) => (user + system) / 1000)(process.cpuUsage(from))';
   const busy = `const from = process.cpuUsage(); while (${computedMs} < ${PAUSE_MS});`;
   expect(await longestPauseMs(busy, 3)).toBeGreaterThan(PAUSE_MS / 2);
 });
 
-test('a call that blocks is a pause', async () => {
+test('the loop monitor reports a blocking call as a pause', async () => {
   const blocked = `Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ${PAUSE_MS})`;
   expect(await longestPauseMs(blocked, 10)).toBeGreaterThan(PAUSE_MS / 2); // a busy machine hides some of them
 });
 
-test('waiting for events is none', async () => {
+test('the loop monitor does not report waiting for events', async () => {
   expect(await longestPauseMs('', 10)).toBeLessThan(PAUSE_MS / 2);
 });

@@ -1,17 +1,17 @@
 // MCP as bytes: messages of both eras, and an SSE stream read event by event.
 
-import { type Answer, answerOf, type TestApp } from './test-app.ts';
+import { readResponse, type TestApp, type TestResponse } from './test-app.ts';
 
 export type HeaderMap = Record<string, string>;
 export const ACCEPT = 'application/json, text/event-stream';
 export const MODERN = '2026-07-28';
 
 /** POST /mcp with a body: text as it is, anything else as JSON. */
-export async function post(app: Pick<TestApp, 'url'>, body: unknown, headers: HeaderMap = {}): Promise<Answer> {
-  return answerOf(await postRaw(app, body, headers));
+export async function post(app: Pick<TestApp, 'url'>, body: unknown, headers: HeaderMap = {}): Promise<TestResponse> {
+  return readResponse(await fetchMcp(app, body, headers));
 }
 
-export const postRaw = (app: Pick<TestApp, 'url'>, body: unknown, headers: HeaderMap = {}, signal?: AbortSignal) =>
+export const fetchMcp = (app: Pick<TestApp, 'url'>, body: unknown, headers: HeaderMap = {}, signal?: AbortSignal) =>
   fetch(`${app.url}/mcp`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', accept: ACCEPT, ...headers },
@@ -60,7 +60,7 @@ export function postModern(
   method: string,
   params: Record<string, unknown> = {},
   { meta, headers }: { meta?: object; headers?: HeaderMap } = {},
-): Promise<Answer> {
+): Promise<TestResponse> {
   const made = modern(method, params, meta);
   return post(app, made.body, { ...made.headers, ...headers });
 }
@@ -120,8 +120,8 @@ export function eventReader(body: ReadableStream<Uint8Array>) {
 export interface SseSession {
   /** Where to post, as the stream said it. */
   readonly endpoint: string;
-  post(message: unknown, headers?: HeaderMap): Promise<Answer>;
-  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+  post(message: unknown, headers?: HeaderMap): Promise<TestResponse>;
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
   nextMessage(): Promise<any>;
   readonly events: ReturnType<typeof eventReader>;
   drop(): Promise<void>;
@@ -130,7 +130,7 @@ export interface SseSession {
 /** Opens GET /sse and reads the endpoint event. */
 export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}): Promise<SseSession> {
   const response = await fetch(`${app.url}/sse`, { headers: { accept: 'text/event-stream', ...headers } });
-  if (response.status !== 200 || response.body === null) throw new Error(`GET /sse answered ${response.status}`);
+  if (response.status !== 200 || response.body === null) throw new Error(`GET /sse responded ${response.status}`);
   const events = eventReader(response.body);
   const first = await events.next();
   if (first?.event !== 'endpoint') throw new Error(`the first event was ${first?.event}`);
@@ -144,7 +144,7 @@ export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}
         headers: { 'content-type': 'application/json', ...headers, ...more },
         body: typeof message === 'string' ? message : JSON.stringify(message),
       });
-      return answerOf(response);
+      return readResponse(response);
     },
     async nextMessage() {
       const event = await events.next();

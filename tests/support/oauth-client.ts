@@ -46,9 +46,10 @@ export function createSignIn(): SignIn {
     authorizationUrl: () => sentTo,
     async signIn() {
       if (sentTo === null) throw new Error('the client did not ask to sign in');
-      const answer = await fetch(sentTo, { redirect: 'manual' });
-      const back = answer.headers.get('location');
-      if (back === null) throw new Error(`the authorization server answered ${answer.status}: ${await answer.text()}`);
+      const response = await fetch(sentTo, { redirect: 'manual' });
+      const back = response.headers.get('location');
+      if (back === null)
+        throw new Error(`the authorization server responded ${response.status}: ${await response.text()}`);
       return new URL(back).searchParams;
     },
   };

@@ -1,4 +1,4 @@
-// A TCP proxy in front of a libSQL server: holds back the pulls of replicas while statements pass, loses answers and
+// A TCP proxy in front of a libSQL server: holds back the pulls of replicas while statements pass, loses responses and
 // connections, counts.
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -11,10 +11,10 @@ export interface Proxy extends AsyncDisposable {
   readonly url: string;
   /** Requests with statements so far. */
   statements(): number;
-  /** From now on pulls get no answer. */
+  /** From now on pulls get no response. */
   holdPulls(): void;
-  /** The next statement with this text is carried out, and its connection dies instead of bringing the answer. */
-  loseAnswerOf(text: string): void;
+  /** The next statement with this text is carried out, and its connection dies instead of bringing the response. */
+  loseResponseTo(text: string): void;
   /**
    * The connection of the next statement with this text dies, and it arrives when the result is called, which waits for
    * that.
@@ -76,7 +76,7 @@ export async function startProxy(target: string): Promise<Proxy> {
       held = true;
       for (const server of pulls) server.pause();
     },
-    loseAnswerOf(text) {
+    loseResponseTo(text) {
       next = {
         text,
         act(client, server) {
@@ -97,9 +97,9 @@ export async function startProxy(target: string): Promise<Proxy> {
       };
       return async () => {
         const server = await corked.promise;
-        const answered = new Promise((resolve) => server.once('data', resolve));
+        const response = new Promise((resolve) => server.once('data', resolve));
         server.uncork();
-        await answered;
+        await response;
       };
     },
     silence() {

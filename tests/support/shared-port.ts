@@ -2,11 +2,11 @@
 
 import { userHeaders } from './client.ts';
 import { temporaryFolder } from './folder.ts';
-import { rawPost, sender } from './raw.ts';
+import { postText, sender } from './http-socket.ts';
 import { startServer } from './server-process.ts';
 import { freePorts } from './sqld.ts';
 import { TEST_SECRET } from './test-app.ts';
-import { until } from './until.ts';
+import { waitFor } from './wait-for.ts';
 
 /** What starts them. Whoever disposes of `started` ends them. */
 export function sharing(started: AsyncDisposableStack, more: Record<string, string> = {}) {
@@ -30,7 +30,7 @@ export async function connected(url: string) {
   };
   const { closes, body } = await ask(HEALTH);
   const call = (tool: string, input: unknown, headers: Record<string, string>) =>
-    ask(rawPost(`/tools/${tool}`, JSON.stringify(input), headers));
+    ask(postText(`/tools/${tool}`, JSON.stringify(input), headers));
   return { instance: body.instance as string, closes, call };
 }
 
@@ -48,11 +48,11 @@ export async function makeKey({ call }: Connection) {
 }
 
 export const CLIENTS = 16;
-const ANSWERS_BETWEEN = 200;
+const RESPONSES_BETWEEN = 200;
 
 /**
  * Clients that use a key: `kept` on connections that are kept alive until a response says otherwise, else each call on a
- * connection of its own. `lost` has, for each request without an answer, the process that it was sent to, or null.
+ * connection of its own. `lost` has, for each request without a response, the process that it was sent to, or null.
  */
 export async function clientsOf(url: string, kept: boolean) {
   const { headers } = await makeKey(await connected(url));
@@ -68,11 +68,11 @@ export async function clientsOf(url: string, kept: boolean) {
         const { call, ...connection } = await connected(url);
         instance = connection.instance;
         for (let { closes } = connection; !closes && !done; ) {
-          const answer = await call('get_data', {}, headers);
-          if (answer.status !== 200) throw new Error(`status ${answer.status}`);
+          const response = await call('get_data', {}, headers);
+          if (response.status !== 200) throw new Error(`status ${response.status}`);
           busy.add(client);
           answered += 1;
-          closes = answer.closes || !kept;
+          closes = response.closes || !kept;
         }
       } catch {
         lost.push(instance);
@@ -81,13 +81,13 @@ export async function clientsOf(url: string, kept: boolean) {
   }
 
   const all = Array.from({ length: CLIENTS }, (_, client) => work(client));
-  await until(() => busy.size === CLIENTS);
+  await waitFor(() => busy.size === CLIENTS);
   return {
     lost,
     /** Resolves when many more calls were answered. */
     async more() {
       const before = answered;
-      await until(() => answered >= before + ANSWERS_BETWEEN);
+      await waitFor(() => answered >= before + RESPONSES_BETWEEN);
     },
     async end() {
       done = true;

@@ -18,7 +18,7 @@ export interface Sqld extends AsyncDisposable {
   readonly pid: number;
   /** A token of this server's key. `a`: rw or ro; `exp` in seconds since the epoch. */
   token(claims: { a?: 'rw' | 'ro'; exp?: number }): Promise<string>;
-  /** Stops answering, without closing a connection, until `thaw`. */
+  /** Stops responding, without closing a connection, until `thaw`. */
   freeze(): void;
   thaw(): void;
   /** SIGKILL, then gone. */
@@ -97,12 +97,12 @@ async function startOnFreePorts(auth: boolean, folder: string, more: readonly st
     },
     wipe: () => rmSync(data, { recursive: true, force: true }),
     async blockWrites(blocked) {
-      const answer = await fetch(`http://127.0.0.1:${adminPort}/v1/namespaces/default/config`, {
+      const response = await fetch(`http://127.0.0.1:${adminPort}/v1/namespaces/default/config`, {
         method: 'POST',
         headers: { authorization: `basic ${ADMIN_KEY}`, 'content-type': 'application/json' },
         body: JSON.stringify({ block_reads: false, block_writes: blocked, block_reason: 'a test' }),
       });
-      if (!answer.ok) throw new Error(`sqld's admin interface answered ${answer.status}`);
+      if (!response.ok) throw new Error(`sqld's admin interface responded ${response.status}`);
     },
     stop: kill,
     [Symbol.asyncDispose]: kill,

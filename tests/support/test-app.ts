@@ -2,9 +2,10 @@
 
 import type { Service, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
-import type { Actor, Caller } from '../../src/keys/actor.ts';
+import type { Actor } from '../../src/keys/actor.ts';
 import type { EventQuery, KeyEvent } from '../../src/keys/events.ts';
 import type { OwnKey } from '../../src/keys/operations.ts';
+import type { Caller } from '../../src/keys/origin.ts';
 import {
   type TestApp as PublicTestApp,
   readResponse,
@@ -17,16 +18,13 @@ import { temporaryFolder } from './folder.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
 export type { LogLine } from '../../src/testing/test-app.ts';
-export { TEST_SECRET };
-
-export type Answer = TestResponse;
-export const answerOf = readResponse;
+export { readResponse, TEST_SECRET, type TestResponse };
 
 export interface TestApp extends PublicTestApp {
   readonly service: Service;
   readonly folder: string;
   /** Calls get_data with a key. */
-  useKey(key: string): Promise<Answer>;
+  useKey(key: string): Promise<TestResponse>;
 }
 
 export interface TestAppOptions

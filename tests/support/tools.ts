@@ -1,4 +1,4 @@
-// What tests make tools with, and a tool that they steer from outside: it reports and answers when it is told to.
+// What tests make tools with, and a tool that they steer from outside: it reports and returns when it is told to.
 
 import * as v from 'valibot';
 import type { Guard } from '../../src/guards/guard.ts';
@@ -36,7 +36,7 @@ export interface Steered {
   /** Resolves once the tool runs. */
   readonly running: Promise<void>;
   report(progress: number, total?: number, message?: string): void;
-  /** Has it answer `done`. */
+  /** Has it return `done`. */
   finish(): void;
   /** Resolves with the reason when the tool's signal aborts. */
   readonly aborted: Promise<unknown>;

@@ -1,44 +1,44 @@
-// One way to call a tool for each transport, with answers that can be compared.
+// One way to call a tool for each transport, with responses that can be compared.
 
 import { callOver } from './client.ts';
 import { call, openSse, post } from './mcp.ts';
 
 /** What came of a call. `refused`: the credential is no good; `later`: 503, or its equivalent in-band. */
 export type Outcome =
-  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
   { readonly kind: 'ok'; readonly output: any } | { readonly kind: 'refused' } | { readonly kind: 'later' };
 
 export type CallTool = (tool: string, input: object, headers: Record<string, string>) => Promise<Outcome>;
 
-/** An answer that no server in any state may give. */
-export class WrongAnswer extends Error {
-  override name = 'WrongAnswer';
+/** A response that no server in any state may give. */
+export class WrongResponse extends Error {
+  override name = 'WrongResponse';
 }
 
 const REFUSED = /^Invalid or expired API key$/;
 const LATER = /out of reach; try again$|at its limit; try again$/;
 
 function shed(headers: Headers): Outcome {
-  if (!headers.has('retry-after')) throw new WrongAnswer('503 without Retry-After');
+  if (!headers.has('retry-after')) throw new WrongResponse('503 without Retry-After');
   return { kind: 'later' };
 }
 
 function overRest(url: string): CallTool {
   return async (tool, input, headers) => {
-    const answer = await callOver(url, tool, input, headers);
-    if (answer.status === 200) return { kind: 'ok', output: answer.body };
-    if (answer.status === 401) return { kind: 'refused' };
-    if (answer.status === 503) return shed(answer.headers);
-    throw new WrongAnswer(`${tool} answered ${answer.status} ${JSON.stringify(answer.body)}`);
+    const response = await callOver(url, tool, input, headers);
+    if (response.status === 200) return { kind: 'ok', output: response.body };
+    if (response.status === 401) return { kind: 'refused' };
+    if (response.status === 503) return shed(response.headers);
+    throw new WrongResponse(`${tool} responded ${response.status} ${JSON.stringify(response.body)}`);
   };
 }
 
 function overMcp(url: string): CallTool {
   return async (tool, input, headers) => {
-    const answer = await post({ url }, call(tool, input), headers);
-    if (answer.status === 503) return shed(answer.headers);
-    if (answer.status !== 200) throw new WrongAnswer(`${tool} answered ${answer.status} over /mcp`);
-    return outcomeOf(tool, answer.body);
+    const response = await post({ url }, call(tool, input), headers);
+    if (response.status === 503) return shed(response.headers);
+    if (response.status !== 200) throw new WrongResponse(`${tool} responded ${response.status} over /mcp`);
+    return outcomeOf(tool, response.body);
   };
 }
 
@@ -65,26 +65,26 @@ function overSse(url: string): CallTool {
     }
     if (posted.status === 503) return shed(posted.headers);
     if (posted.status === 404) throw new Error('the stream ended');
-    if (posted.status !== 202) throw new WrongAnswer(`${tool} answered ${posted.status} over /messages`);
-    const answer = await open.nextMessage();
-    if (answer === undefined) throw new Error('the stream ended');
-    if (answer.id !== id) throw new WrongAnswer(`call ${id} was answered with ${JSON.stringify(answer)}`);
-    return outcomeOf(tool, answer);
+    if (posted.status !== 202) throw new WrongResponse(`${tool} responded ${posted.status} over /messages`);
+    const response = await open.nextMessage();
+    if (response === undefined) throw new Error('the stream ended');
+    if (response.id !== id) throw new WrongResponse(`call ${id} got the response ${JSON.stringify(response)}`);
+    return outcomeOf(tool, response);
   };
 }
 
-/** A mix of all: the transport of the person with this number. */
+/** A mix of all: the transport of the user with this number. */
 export function transportOf(index: number, url: string): CallTool {
   const transports = [overRest, overMcp, overRest, overSse] as const;
   return (transports[index % transports.length] ?? overRest)(url);
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
+// biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
 function outcomeOf(tool: string, message: any): Outcome {
   const { result } = message;
   if (result?.isError !== true && result?.structuredContent) return { kind: 'ok', output: result.structuredContent };
   const text = String(result?.content?.[0]?.text);
   if (REFUSED.test(text)) return { kind: 'refused' };
   if (LATER.test(text)) return { kind: 'later' };
-  throw new WrongAnswer(`${tool} answered ${JSON.stringify(message)}`);
+  throw new WrongResponse(`${tool} responded ${JSON.stringify(message)}`);
 }

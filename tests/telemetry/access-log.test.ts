@@ -55,7 +55,7 @@ describe('X-Request-Id', () => {
     return { echoed: headers.get('x-request-id'), requestId: body.requestId as string };
   };
 
-  test('of a trusted proxy is the request id, in the log too, and is sent back', async () => {
+  test('the X-Request-Id of a trusted proxy is the request id, in the log too, and is sent back', async () => {
     await using app = await createTestApp({ env: { TRUST_PROXY: '1' } });
     expect(await idOf(app, 'edge-7.A_1')).toEqual({ echoed: 'edge-7.A_1', requestId: 'edge-7.A_1' });
     expect((await app.log()).at(-1)).toMatchObject({ event: 'No API key provided', requestId: 'edge-7.A_1' });
@@ -72,7 +72,7 @@ describe('X-Request-Id', () => {
     },
   );
 
-  test('of anybody else is ignored', async () => {
+  test('an X-Request-Id that does not come from a trusted proxy is ignored', async () => {
     await using app = await createTestApp();
     const { echoed, requestId } = await idOf(app, 'mine');
     expect({ echoed, taken: requestId === 'mine' }).toEqual({ echoed: null, taken: false });

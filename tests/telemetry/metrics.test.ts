@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => app.close());
 
 describe('who may read it', () => {
-  test('without METRICS_TOKEN there is nothing', async () => {
+  test('without METRICS_TOKEN /metrics is not found', async () => {
     await using other = await createTestApp();
     const { status } = await fetch(`${other.url}/metrics`, { headers: { authorization: `Bearer ${TOKEN}` } });
     expect(status).toBe(404);
@@ -41,14 +41,16 @@ describe('who may read it', () => {
     ['nothing', {}, 'missing_token'],
     ['another token', { authorization: `Bearer ${TOKEN}.` }, 'invalid_token'],
     ['an API key header', { 'x-api-key': TOKEN }, 'missing_token'],
-  ])('%s is 401 with a challenge', async (_, headers, code) => {
+  ])('%s is 401 with a challenge, which says what is expected', async (_, headers, code) => {
     const response = await fetch(`${app.url}/metrics`, { headers: headers as Record<string, string> });
     expect(response.status).toBe(401);
-    expect(response.headers.get('www-authenticate')).toStartWith('Bearer ');
-    expect(await response.json()).toMatchObject({ code });
+    const challenge = response.headers.get('www-authenticate');
+    expect(challenge).toStartWith('Bearer ');
+    expect(challenge).not.toContain('user token');
+    expect(await response.json()).toMatchObject({ code, detail: expect.stringContaining('METRICS_TOKEN') });
   });
 
-  test('over plain HTTP in production too, which still refuses an API key', async () => {
+  test('in production /metrics is read over plain HTTP too, where an API key is still refused', async () => {
     await using production = await createTestApp({ env: { ...METRICS, NODE_ENV: 'production' } });
     expect((await scrape(production)).size).toBeGreaterThan(10);
     expect((await production.useKey('sk_live_x')).body).toMatchObject({ code: 'https_required' });
@@ -156,8 +158,8 @@ test('the lag beside its bound: 0 while nobody verifies, then the age of the las
   const lagOf = async () => (await scrape(lagging)).get('mcp_keys_feed_lag_seconds');
   expect(await lagOf()).toBe(0);
   await lagging.useKey((await lagging.createKey('alice')).key);
-  lagging.clock.advance(400);
-  expect(await lagOf()).toBe(0.4);
+  lagging.clock.advance(200);
+  expect(await lagOf()).toBe(0.2);
   expect((await scrape(lagging)).get('mcp_keys_feed_lag_limit_seconds')).toBe(1);
   lagging.clock.advance(61_000);
   expect(await lagOf()).toBe(0);

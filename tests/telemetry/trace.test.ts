@@ -45,6 +45,26 @@ describe('the header', () => {
     expect(lines.map(({ event }) => event)).toEqual(['API key authentication successful']);
   });
 
+  test('of a call that changes a key is in the line of the change', async () => {
+    const traced = { authorization: `Bearer ${await app.token('bob')}`, traceparent: OTHER };
+    const { id } = (await app.call('create_api_key', { name: 'traced', scopes: [] }, traced)).body;
+    for (const tool of ['rotate_api_key', 'revoke_api_key', 'delete_api_key'])
+      await app.call(tool, { keyId: id }, traced);
+    const changes = (await app.log()).filter(({ userId }) => userId === 'bob');
+    expect(changes.map(({ event, traceId }) => [event, traceId])).toEqual(
+      ['created', 'rotated', 'revoked', 'deleted'].map((done) => [`API key ${done}`, OTHER_ID]),
+    );
+  });
+
+  test('of the first use of a new secret is in the line of the rotation', async () => {
+    const user = { authorization: `Bearer ${await app.token('carol')}` };
+    const { id } = (await app.call('create_api_key', { name: 'traced', scopes: [] }, user)).body;
+    const { key } = (await app.call('rotate_api_key', { keyId: id }, user)).body;
+    await app.call('whoami', {}, { 'x-api-key': key, traceparent: OTHER });
+    const completed = (await app.log()).find(({ event }) => event === 'API key rotation completed');
+    expect(completed).toMatchObject({ keyId: id, traceId: OTHER_ID });
+  });
+
   test('of a refused call is in the log too', async () => {
     await app.call('get_data', {}, { 'x-api-key': 'no key', traceparent: OTHER });
     expect((await app.log()).at(-1)).toMatchObject({ event: 'Invalid or expired API key', traceId: OTHER_ID });
@@ -72,12 +92,12 @@ describe('the header', () => {
 describe('_meta comes before the header', () => {
   const meta = { _meta: { traceparent: OTHER } };
 
-  test('over REST', async () => {
+  test('over REST a trace in _meta comes before the header', async () => {
     expect(await traceOf(SAMPLED, meta)).toMatchObject({ traceId: OTHER_ID });
     expect(await traceOf(SAMPLED, { _meta: { traceparent: 'malformed' } })).toMatchObject({ traceId: TRACE_ID });
   });
 
-  test('over MCP, in every revision and in batches', async () => {
+  test('over MCP a trace in _meta comes before the header, in every revision and in batches', async () => {
     const both = { ...headers, traceparent: SAMPLED };
     const legacy = await post(app, call('trace', {}, meta), both);
     const modern = await postModern(

@@ -19,7 +19,7 @@ const list = (input: object = {}, headers = admin) => app.call('admin_list_keys'
 const revoke = (input: object, headers = admin) => app.call('admin_revoke_keys', input, headers);
 
 describe('who may call them', () => {
-  test('without ADMIN_CLAIM they are not there', async () => {
+  test('without ADMIN_CLAIM there are no admin tools', async () => {
     await using other = await createTestApp();
     expect((await other.call('admin_list_keys', {}, await bearer(other, 'root'))).status).toBe(404);
   });
@@ -32,13 +32,26 @@ describe('who may call them', () => {
     '%j is none',
     async (roles) => {
       const headers = await withRoles(roles);
-      for (const answer of [await list({}, headers), await revoke({ owner: 'alice' }, headers)]) {
-        expect(answer).toMatchObject({ status: 403, body: { code: 'admin_required' } });
+      for (const response of [await list({}, headers), await revoke({ owner: 'alice' }, headers)]) {
+        expect(response).toMatchObject({ status: 403, body: { code: 'admin_required' } });
       }
     },
   );
 
-  test('an API key is none, whatever its scopes and owner', async () => {
+  test('the log says who is none: the owner, and the person only if another', async () => {
+    await using other = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin', JWT_OWNER_CLAIM: 'team' } });
+    for (const team of ['eve', 'blue']) {
+      const headers = { authorization: `Bearer ${await other.token('eve', { team })}` };
+      expect((await other.call('admin_list_keys', {}, headers)).status).toBe(403);
+    }
+    const lines = (await other.log()).filter(({ event }) => event === 'Admin required');
+    expect(lines.map(({ userId, actor }) => ({ userId, actor }))).toEqual([
+      { userId: 'eve', actor: undefined },
+      { userId: 'blue', actor: 'eve' },
+    ]);
+  });
+
+  test('an API key is never an admin, whatever its scopes and owner', async () => {
     const { key } = await app.createKey('root', { scopes: ['keys-admin'] });
     expect((await list({}, { authorization: `Bearer ${key}` })).body).toMatchObject({ code: 'invalid_token' });
   });
@@ -59,6 +72,7 @@ test('lists the keys of all owners or of one, newest first, 100 a page, each onc
   expect(listed).toEqual(ids.toReversed());
   const { body } = await list({ owner: 'owner 1' });
   expect(body.keys).toHaveLength(100);
+  expect(body.nextCursor).toBeUndefined(); // nothing follows
   expect(new Set(body.keys.map(({ owner }: { owner: string }) => owner))).toEqual(new Set(['owner 1']));
   expect(body.keys[0]).toMatchObject({ id: ids[199], active: true, scopes: ['read'], fingerprint: expect.any(String) });
 });

@@ -1,4 +1,4 @@
-// What create_api_key takes, at, below and above each bound, and what it answers.
+// What create_api_key takes, at, below and above each bound, and what it returns.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
@@ -24,8 +24,8 @@ async function issuePaths(input: unknown): Promise<string[]> {
   return body.issues.map((issue: { path: string }) => issue.path);
 }
 
-test('it answers with id, key, name, scopes, expiresAt and the warning, and nothing else', async () => {
-  const { status, headers: answered, body } = await create({ name: ' my key ', scopes: ['write', 'read'] });
+test('it responds with id, key, name, scopes, expiresAt and the warning, and nothing else', async () => {
+  const { status, headers: sent, body } = await create({ name: ' my key ', scopes: ['write', 'read'] });
   expect(status).toBe(200);
   expect(body).toEqual({
     id: expect.stringMatching(/^[0-9a-f]{32}$/),
@@ -35,8 +35,8 @@ test('it answers with id, key, name, scopes, expiresAt and the warning, and noth
     expiresAt: null,
     warning: 'Save this key now - it will not be shown again',
   });
-  expect(answered.get('content-type')).toBe('application/json');
-  expect(answered.get('cache-control')).toBe('no-store');
+  expect(sent.get('content-type')).toBe('application/json');
+  expect(sent.get('cache-control')).toBe('no-store');
 });
 
 test('no two keys are alike', async () => {
@@ -138,7 +138,7 @@ describe('scopes', () => {
     expect(await wrong(300_000)).toEqual(['scopes.0']);
   });
 
-  test('a flood of wrong ones is answered with ten issues', async () => {
+  test('many wrong scopes are refused with ten issues', async () => {
     expect(await issuePaths({ name: 'n', scopes: Array.from({ length: 90 }, () => '') })).toHaveLength(10);
   });
 });
@@ -165,7 +165,7 @@ describe('expiresInDays', () => {
 
 describe('other fields', () => {
   test.each(['expiresInDay', 'userId', 'active', 'keyHash', 'constructor', 'toString', 'prototype', ''])(
-    '"%s" is refused, and the answer does not name it',
+    '"%s" is refused, and the response does not name it',
     async (field) => {
       expect(await issuePaths({ ...GOOD, [field]: 1 })).toEqual(['']);
       const { body } = await create({ ...GOOD, [field]: 1 });

@@ -1,11 +1,12 @@
 // rotate_api_key: which secret is accepted when, what owners are told, and what can't be rotated.
 
 import { describe, expect, test } from 'bun:test';
-import { type Answer, bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { post, postModern, request } from '../support/mcp.ts';
+import { bearer, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
 
 const HOUR_MS = 3_600_000;
 
-async function rotate(app: TestApp, keyId: string, input: object = {}, sub = 'alice'): Promise<Answer> {
+async function rotate(app: TestApp, keyId: string, input: object = {}, sub = 'alice'): Promise<TestResponse> {
   return app.call('rotate_api_key', { keyId, ...input }, await bearer(app, sub));
 }
 
@@ -93,6 +94,17 @@ test('while a previous secret runs out, only a rotation that ends both is done',
     status: 409,
     body: { code: 'rotation_under_way', previousUntil, detail: expect.stringContaining('2026') },
   });
+  const rotation = { name: 'rotate_api_key', arguments: { keyId: id } };
+  const alice = await bearer(app, 'alice');
+  for (const over of [
+    await post(app, request('tools/call', rotation), alice),
+    await postModern(app, 'tools/call', rotation, { headers: alice }),
+  ]) {
+    expect(over.body.result).toMatchObject({
+      isError: true,
+      _meta: { 'mcp-key-server/widget': { code: 'rotation_under_way', previousUntil } },
+    });
+  }
   expect(await statuses(app, first, second)).toEqual([200, 200]);
   const third = (await rotate(app, id, { overlapHours: 0 })).body.key;
   expect(await statuses(app, first, second, third)).toEqual([401, 401, 200]);
@@ -170,7 +182,7 @@ describe('what can’t be rotated', () => {
     expect(await statuses(app, key)).toEqual([200]);
   });
 
-  test('a revoked key', async () => {
+  test('a revoked key can’t be rotated', async () => {
     await using app = await createTestApp();
     const { id } = await app.createKey('alice');
     await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice'));
@@ -179,7 +191,7 @@ describe('what can’t be rotated', () => {
     }
   });
 
-  test('a key with scopes that the user may not give', async () => {
+  test('a key with scopes that the user may not give can’t be rotated', async () => {
     await using app = await createTestApp({ env: { JWT_SCOPE_CLAIM: 'scope' } });
     const headers = async (scope: string) => ({ authorization: `Bearer ${await app.token('alice', { scope })}` });
     const { body } = await app.call(
@@ -194,18 +206,21 @@ describe('what can’t be rotated', () => {
     expect(rotated.status).toBe(200);
   });
 
-  test('with an API key', async () => {
+  test('an API key can’t rotate a key', async () => {
     await using app = await createTestApp();
     const { id, key } = await app.createKey('alice');
-    const answer = await app.call('rotate_api_key', { keyId: id }, { authorization: `Bearer ${key}` });
-    expect(answer).toMatchObject({ status: 401, body: { code: 'invalid_token' } });
+    const response = await app.call('rotate_api_key', { keyId: id }, { authorization: `Bearer ${key}` });
+    expect(response).toMatchObject({ status: 401, body: { code: 'invalid_token' } });
   });
 
-  test.each([-1, 0.5, 721, '24', null, Number.MAX_SAFE_INTEGER])('for %p hours', async (overlapHours) => {
-    await using app = await createTestApp();
-    const { id } = await app.createKey('alice');
-    expect(await rotate(app, id, { overlapHours })).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
-  });
+  test.each([-1, 0.5, 721, '24', null, Number.MAX_SAFE_INTEGER])(
+    'an overlap of %p hours is refused',
+    async (overlapHours) => {
+      await using app = await createTestApp();
+      const { id } = await app.createKey('alice');
+      expect(await rotate(app, id, { overlapHours })).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
+    },
+  );
 });
 
 test('720 hours are allowed', async () => {

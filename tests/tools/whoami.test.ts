@@ -1,7 +1,7 @@
 // whoami: what a key is told about itself; and SAMPLE_TOOL, which takes the sample tool off.
 
 import { expect, test } from 'bun:test';
-import { answerOf, createTestApp } from '../support/test-app.ts';
+import { createTestApp, readResponse } from '../support/test-app.ts';
 
 test('says whose key it is and what is left of its limit, without a scope', async () => {
   await using app = await createTestApp();
@@ -31,7 +31,7 @@ test('without a limit and an expiry says null', async () => {
 test('SAMPLE_TOOL=0 takes get_data off, and nothing else', async () => {
   const offered = async (env: Record<string, string>) => {
     await using app = await createTestApp({ env });
-    const { body } = await answerOf(await fetch(`${app.url}/openapi.json`));
+    const { body } = await readResponse(await fetch(`${app.url}/openapi.json`));
     const { key } = await app.createKey('alice');
     return { paths: Object.keys(body.paths), status: (await app.useKey(key)).status };
   };

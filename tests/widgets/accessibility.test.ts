@@ -92,7 +92,7 @@ describeInBrowser('axe-core finds nothing serious', (browser) => {
 describeInBrowser("in colours of a person's own", (browser) => {
   const preview = withPreview(browser);
 
-  test('the state whose keys are shown still stands out', async () => {
+  test('with forced colours the chosen state filter still stands out', async () => {
     await preview('widget=api-keys-list', async ({ page, list }) => {
       await page.emulateMedia({ forcedColors: 'active' });
       const background = (name: string) =>
@@ -105,7 +105,7 @@ describeInBrowser("in colours of a person's own", (browser) => {
 describeInBrowser('a screen reader', (browser) => {
   const preview = withPreview(browser);
 
-  test('is told once what to do with a new key', async () => {
+  test('a screen reader is told once what to do with a new key', async () => {
     await preview('widget=api-key-created', async ({ created }) => {
       await created.getByRole('button', { name: 'Show key' }).waitFor();
       const spoken = await created.locator('body').ariaSnapshot();
@@ -113,14 +113,14 @@ describeInBrowser('a screen reader', (browser) => {
     });
   });
 
-  test('is told how many keys a search finds', async () => {
+  test('a screen reader is told how many keys a search finds', async () => {
     await preview('widget=api-keys-list&data=1000', async ({ list }) => {
       await list.getByRole('searchbox').fill('ADMIN:users');
       await list.getByRole('status').getByText('200 of 1,000 keys').waitFor();
     });
   });
 
-  test('is told with the first button of a question what is at stake', async () => {
+  test('a screen reader is told what is at stake with the first button of a question', async () => {
     await preview('widget=api-keys-list', async ({ page, list, frame }) => {
       await list.getByRole('button', { name: 'Delete old laptop' }).click();
       const session = await page.context().newCDPSession(await frame('api-keys-list'));

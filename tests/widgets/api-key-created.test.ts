@@ -3,9 +3,10 @@
 import { expect, test } from 'bun:test';
 import type { FrameLocator, Page } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
-import { type WithPreview, withPreview } from './preview-page.ts';
+import { stopClock, type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const button = (widget: FrameLocator, name: string) => widget.getByRole('button', { name, exact: true });
@@ -90,7 +91,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
 
   test('keeps saying so after an earlier copy was allowed', async () => {
     await preview('', async ({ page, created, frame }) => {
-      await page.clock.install();
+      await stopClock(page);
       await button(created, 'Copy').click();
       await created.locator('#copy').getByText('Copied').waitFor();
       const inside = await frame('api-key-created');
@@ -106,16 +107,16 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
-  test('holds nothing of the key once torn down, in the page or in memory, and answers no more', async () => {
+  test('holds nothing of the key once torn down, in the page or in memory, and responds no more', async () => {
     await preview('', async ({ page, created, frame }) => {
       await button(created, 'Show key').click();
       await button(created, 'Copy').click();
       const inside = await frame('api-key-created');
       const memory = await page.context().newCDPSession(inside);
-      expect(await isInMemory(memory, KEY)).toBe(true);
+      await waitFor(() => isInMemory(memory, KEY)); // the look finds what is there
       await page.getByRole('button', { name: 'Tear down' }).click();
       await created.getByText('This widget is closed.').waitFor();
-      await page.getByText('answer to #teardown-api-key-created').waitFor();
+      await page.getByText('response to #teardown-api-key-created').waitFor();
       expect(await html(created)).not.toContain(KEY.slice(-8));
       expect(await isInMemory(memory, KEY.slice(-32))).toBe(false);
       await page.evaluate((key) => {

@@ -2,7 +2,7 @@
 
 import type { Browser, BrowserContextOptions, Frame, Page } from 'playwright-core';
 import { widgetResources } from '../../src/widgets/index.ts';
-import { STEP_MS_MAX, watch } from './preview-page.ts';
+import { STEP_MS_MAX, stopClock, watch } from './preview-page.ts';
 
 export interface BareHost {
   readonly page: Page;
@@ -19,20 +19,20 @@ export interface BareHost {
 
 export const INITIALIZED = { protocolVersion: '2026-01-26', hostInfo: {}, hostCapabilities: {}, hostContext: {} };
 
-/** The message that brings a widget what its tool answered. */
+/** The message that brings a widget what its tool returned. */
 export const toolResult = (structuredContent: unknown, rest: object = {}) => ({
   jsonrpc: '2.0',
   method: 'ui/notifications/tool-result',
   params: { content: [], structuredContent, ...rest },
 });
 
-/** What list_api_keys answers: an active key of each name, none of which ever expires. */
+/** What list_api_keys returns: an active key of each name, none of which ever expires. */
 export const listOf = (...names: unknown[]) => ({
   keys: names.map((name, index) => ({ id: `${index}`, name, scopes: [], active: true, createdAt: 0, expiresAt: null })),
 });
 
-/** The answer to the widget's next tool call, to be posted. */
-export async function answerTo({ page }: BareHost, result: object) {
+/** The response to the widget's next tool call, to be posted. */
+export async function responseTo({ page }: BareHost, result: object) {
   const call = await page.waitForFunction(() => {
     const { heard } = globalThis as unknown as { heard: { id?: number; method?: string; taken?: true }[] };
     const next = heard.find(({ method, taken }) => method === 'tools/call' && !taken);
@@ -54,7 +54,7 @@ export async function withBareHost(
   context.setDefaultTimeout(STEP_MS_MAX);
   try {
     const page = await context.newPage();
-    if (movableClock) await page.clock.install();
+    if (movableClock) await stopClock(page);
     const misdeeds = watch(page);
     await page.setContent(
       '<iframe sandbox="allow-scripts" style="width: 380px; height: 600px"></iframe><iframe sandbox="allow-scripts"></iframe>',

@@ -49,7 +49,7 @@ describeInBrowser('a widget', (browser) => {
     });
   });
 
-  test('says so when its host does not answer, and goes on if it does later', async () => {
+  test('says so when its host does not respond, and goes on if it does later', async () => {
     const silent = async ({ page, frame, post, initialize, misdeeds }: BareHost) => {
       await page.clock.runFor(5100);
       await says(frame, 'The chat app around this widget does not answer.');
@@ -87,7 +87,7 @@ describeInBrowser('a widget', (browser) => {
     });
   });
 
-  test('answers ping and teardown, and refuses what it does not know', async () => {
+  test('responds to ping and teardown, and refuses what it does not know', async () => {
     await withBareHost(browser(), 'api-key-created', async ({ page, frame, heard, post, initialize, misdeeds }) => {
       await initialize();
       await post({ jsonrpc: '2.0', id: 'a', method: 'ping' });
@@ -97,8 +97,8 @@ describeInBrowser('a widget', (browser) => {
       await page.waitForFunction(() =>
         (globalThis as unknown as { heard: { id?: unknown }[] }).heard.some(({ id }) => id === 'c'),
       );
-      const answers = (await heard()).filter(({ id }) => typeof id === 'string');
-      expect(answers).toEqual([
+      const responses = (await heard()).filter(({ id }) => typeof id === 'string');
+      expect(responses).toEqual([
         { jsonrpc: '2.0', id: 'a', result: {} },
         { jsonrpc: '2.0', id: 'b', error: { code: -32601, message: 'Method not found' } },
         { jsonrpc: '2.0', id: 'c', result: {} },
@@ -118,9 +118,9 @@ describeInBrowser('a widget', (browser) => {
       await page.waitForFunction(() =>
         (globalThis as unknown as { heard: { id?: unknown }[] }).heard.some(({ id }) => id === 'c'),
       );
-      const [size, answer] = (await heard()).slice(-2);
+      const [size, response] = (await heard()).slice(-2);
       expect(size).toMatchObject({ method: 'ui/notifications/size-changed', params: { height: 0 } });
-      expect(answer).toEqual({ jsonrpc: '2.0', id: 'c', result: {} });
+      expect(response).toEqual({ jsonrpc: '2.0', id: 'c', result: {} });
     });
   });
 
@@ -188,7 +188,7 @@ describeInBrowser('a widget', (browser) => {
   ];
 
   test.each(['api-key-created', 'api-keys-list'])(
-    '%s puts a sentence in the place of an answer that is none',
+    '%s shows a sentence in place of a result that can not be read',
     async (widget) => {
       await withBareHost(browser(), widget, async ({ frame, post, initialize, misdeeds }) => {
         await initialize();
@@ -217,7 +217,7 @@ describeInBrowser('a widget', (browser) => {
     });
   });
 
-  test('reads the answer from its text if the host left the structure out', async () => {
+  test('reads the result from its text if the host left the structure out', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, post, initialize, misdeeds }) => {
       await initialize();
       const content = [{ type: 'text', text: JSON.stringify(keys('from text')) }];

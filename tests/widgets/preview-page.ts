@@ -20,6 +20,13 @@ export interface Preview {
   frame(widget: 'api-key-created' | 'api-keys-list'): Promise<Frame>;
 }
 
+/** From now on the page's time moves by `page.clock.runFor` alone: what is looked for can't be over before the look. */
+export async function stopClock({ clock }: Page): Promise<void> {
+  const nowMs = Date.now();
+  await clock.install({ time: nowMs - 60_000 }); // the clock goes until it is paused, and can't be paused in its past
+  await clock.pauseAt(nowMs);
+}
+
 /**
  * Runs `use` on the preview page of `query`; fails if a script got in, anything was fetched, or an error was logged.
  */

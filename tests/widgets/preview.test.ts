@@ -90,7 +90,7 @@ test.each([
   if (value !== '') expect(text).not.toContain(value);
 });
 
-test('the preview page stands under the base path, answers HEAD, and refuses POST', async () => {
+test('the preview page stands under the base path, responds to HEAD, and refuses POST', async () => {
   await using app = await createTestApp({ env: { BASE_PATH: '/keys' } });
   const head = await fetch(`${app.url}/widgets/preview`, { method: 'HEAD' });
   expect([head.status, await head.text()]).toEqual([200, '']);
@@ -118,7 +118,7 @@ test('the preview page is the same on Deno', async () => {
   expect(onDeno).toEqual(onBun ?? []);
 });
 
-test('the samples have the shape of the real answers', async () => {
+test('the samples have the shape of the real results', async () => {
   await using app = await createTestApp();
   const authorization = { authorization: `Bearer ${await app.token('alice')}` };
   const input = { name: 'n', scopes: ['read'], expiresInDays: 1 };
@@ -148,10 +148,10 @@ test('the samples have the shape of the real answers', async () => {
   await using widgetApp = await createTestApp({ env: { KEY_REVEAL: 'widget' } });
   const params = { name: 'create_api_key', arguments: input };
   const headers = { authorization: `Bearer ${await widgetApp.token('alice')}` };
-  const { body: answer } = await postModern(widgetApp, 'tools/call', params, { headers, meta: WITH_WIDGETS });
-  expect(Object.keys(forWidget.result.structuredContent)).toEqual(Object.keys(answer.result.structuredContent));
-  expect(forWidget.result.structuredContent.warning).toBe(answer.result.structuredContent.warning);
-  const [sent, shown] = [answer, forWidget].map(({ result }) => result._meta['mcp-key-server/widget']);
+  const { body: response } = await postModern(widgetApp, 'tools/call', params, { headers, meta: WITH_WIDGETS });
+  expect(Object.keys(forWidget.result.structuredContent)).toEqual(Object.keys(response.result.structuredContent));
+  expect(forWidget.result.structuredContent.warning).toBe(response.result.structuredContent.warning);
+  const [sent, shown] = [response, forWidget].map(({ result }) => result._meta['mcp-key-server/widget']);
   expect(Object.keys(shown)).toEqual(Object.keys(sent));
   const used = samples['api-keys-list'].result.structuredContent.keys.find((key: object) => 'lastUsedAt' in key);
   expect(Object.keys(used)).toEqual(Object.keys(listed.keys[0]));

@@ -3,7 +3,8 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import type { Frame, FrameLocator } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
-import { answerTo, type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
 import { BROWSER_TEST_MS, type WithPreview, withPreview } from './preview-page.ts';
 
@@ -23,7 +24,7 @@ const confirm = (list: FrameLocator | Frame, name: string) =>
   question(list, name).getByRole('button', { name: 'Rotate' }).click();
 const close = { jsonrpc: '2.0', id: 'close', method: 'ui/resource-teardown' };
 
-/** What rotate_api_key answers. */
+/** What rotate_api_key returns. */
 const rotated = (previous: object, rest: object = {}) => ({
   content: [],
   structuredContent: { id: '0', key: KEY, name: 'one', scopes: [], expiresAt: null, previous, ...rest },
@@ -83,7 +84,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       expect(await row(frame, 'two').locator('.rotation').isVisible()).toBe(true);
       await frame.getByRole('button', { name: 'Revoke two' }).click();
       await frame.getByRole('group', { name: 'Revoke two?' }).getByRole('button', { name: 'Revoke' }).click();
-      await post(await answerTo(host, { content: [], structuredContent: { success: true } }));
+      await post(await responseTo(host, { content: [], structuredContent: { success: true } }));
       await row(frame, 'two').locator('.rotation').waitFor({ state: 'hidden' });
       expect(await frame.getByRole('button', { name: 'Rotate two' }).count()).toBe(0);
     });
@@ -146,9 +147,9 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       ]) {
         await ask(frame, 'one');
         await confirm(frame, 'one');
-        await post(await answerTo(host, rotated(LATER)));
+        await post(await responseTo(host, rotated(LATER)));
         await newKeyOf(frame, 'one').getByRole('button', { name: 'Show key' }).click();
-        expect(await isInMemory(memory, KEY.slice(-32))).toBe(true);
+        await waitFor(() => isInMemory(memory, KEY.slice(-32))); // the look finds what is there
         await end();
         await newKeyOf(frame, 'one').waitFor({ state: 'detached' });
         expect(await html(frame)).not.toContain(KEY.slice(-8));
@@ -162,7 +163,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       const { frame, post } = host;
       await ask(frame, 'one');
       await confirm(frame, 'one');
-      await post(toolResult(listOf('one', 'two', 'three')), await answerTo(host, rotated(LATER)));
+      await post(toolResult(listOf('one', 'two', 'three')), await responseTo(host, rotated(LATER)));
       await newKeyOf(frame, 'one').waitFor();
       await post(toolResult(listOf('one')));
       await row(frame, 'two').waitFor({ state: 'detached' });
@@ -170,7 +171,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       expect(await newKeyOf(frame, 'one').locator('code').textContent()).toBe(KEY);
       await frame.getByRole('button', { name: 'Revoke one' }).click();
       await frame.getByRole('group', { name: 'Revoke one?' }).getByRole('button', { name: 'Revoke' }).click();
-      await post(await answerTo(host, { content: [], structuredContent: { success: true } }));
+      await post(await responseTo(host, { content: [], structuredContent: { success: true } }));
       await newKeyOf(frame, 'one').waitFor({ state: 'detached' });
       expect(await html(frame)).not.toContain(KEY.slice(-8));
     });
@@ -181,11 +182,11 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       const { frame, post } = host;
       await ask(frame, 'one');
       await confirm(frame, 'one');
-      await post(await answerTo(host, rotated(LATER)));
+      await post(await responseTo(host, rotated(LATER)));
       await ask(frame, 'one');
       await question(frame, 'one').getByText('The new one that was not used yet ends.').waitFor();
       await confirm(frame, 'one');
-      await post(await answerTo(host, rotated(ENDED, { key: 'sk_test_second' })));
+      await post(await responseTo(host, rotated(ENDED, { key: 'sk_test_second' })));
       await newKeyOf(frame, 'one').getByText('The old key has ended.').waitFor();
       await newKeyOf(frame, 'one').getByRole('button', { name: 'Show key' }).click();
       expect(await frame.locator('code').allTextContents()).toEqual(['sk_test_second']);
@@ -197,34 +198,43 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       const { frame, post } = host;
       await ask(frame, 'one');
       await confirm(frame, 'one');
-      await post(await answerTo(host, rotated(LATER, { key: undefined })));
+      await post(await responseTo(host, rotated(LATER, { key: undefined })));
       await frame.getByRole('alert').getByText('this chat app did not pass the new one on').waitFor();
     });
   });
 
+  const until = Date.UTC(2030, 0, 2, 3, 4, 5, 678);
+  const said = 'Still accepted until 2030-01-02T03:04:05.678Z';
   test.each([
     [
-      [
-        'The previous secret of this key is still accepted until 2030-01-02T03:04:05.678Z; with overlapHours 0 it ends now',
-      ],
+      [said],
+      { code: 'rotation_under_way', previousUntil: until },
       'The old key of the rotation before still works, until 2 Jan 2030, 03:04. Rotate after that, or choose “It leaked: end it now”.',
     ],
+    [[said], { code: 'rotation_under_way', previousUntil: '2030-01-02' }, said],
+    [[said], { code: 'another', previousUntil: until }, said],
+    [[said], undefined, said],
     [
       ['You may not give a key these scopes', 'You may give these scopes: read'],
+      undefined,
       'You may not give a key these scopes. You may give these scopes: read',
     ],
-    [['The key is revoked or has expired; create a new one'], 'The key is revoked or has expired; create a new one'],
-  ] as const)('that is refused says why: %p', async (texts, said) => {
+    [
+      ['The key is revoked or has expired; create a new one'],
+      undefined,
+      'The key is revoked or has expired; create a new one',
+    ],
+  ] as const)('that is refused says why: %j %j', async (texts, forWidget, shown) => {
     await withList(listOf('one'), async (host) => {
       const { frame, post } = host;
       await ask(frame, 'one');
       await confirm(frame, 'one');
       expect(await question(frame, 'one').getByRole('radio').first().isDisabled()).toBe(true);
-      await post(await answerTo(host, refusal(...texts)));
-      expect(await question(frame, 'one').getByRole('alert').textContent()).toBe(said);
+      await post(await responseTo(host, { ...refusal(...texts), _meta: { 'mcp-key-server/widget': forWidget } }));
+      expect(await question(frame, 'one').getByRole('alert').textContent()).toBe(shown);
       await question(frame, 'one').getByRole('radio', { name: 'It leaked: end it now' }).check();
       await question(frame, 'one').getByRole('button', { name: 'Try again' }).click();
-      await post(await answerTo(host, rotated(ENDED)));
+      await post(await responseTo(host, rotated(ENDED)));
       await newKeyOf(frame, 'one').waitFor();
     });
   });

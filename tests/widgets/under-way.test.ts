@@ -1,9 +1,9 @@
-// The list while an answer is awaited, and when it comes: whatever the person or the host does in between.
+// The list while a response is awaited, and when it comes: whatever the person or the host does in between.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import type { Browser, Frame } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
-import { answerTo, type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
+import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
 import { BROWSER_TEST_MS } from './preview-page.ts';
 
 const GONE_MS = 1000; // far above what a deleted row takes to leave
@@ -38,18 +38,18 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       true,
     );
 
-  test('leaves the focus where the person has gone while the answer was awaited', async () => {
+  test('leaves the focus where the person has gone while the response was awaited', async () => {
     await withList(['slow', 'other', 'third'], async (host) => {
       const { page, frame, post } = host;
       await confirm(frame, 'Revoke', 'slow');
       await frame.getByRole('button', { name: 'Revoke other' }).click();
       expect(await focused(frame)).toBe('Cancel');
-      await post(await answerTo(host, SUCCESS));
+      await post(await responseTo(host, SUCCESS));
       await frame.getByText('Done as asked').waitFor();
       expect(await focused(frame)).toBe('Cancel');
       await confirm(frame, 'Delete', 'slow');
       await frame.getByRole('button', { name: 'Active 2' }).focus();
-      await post(await answerTo(host, SUCCESS));
+      await post(await responseTo(host, SUCCESS));
       await frame.locator('.leaving').waitFor({ state: 'attached' });
       await page.clock.runFor(GONE_MS);
       expect(await focused(frame)).toBe('Active 2');
@@ -61,20 +61,20 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       const { frame, post } = host;
       await confirm(frame, 'Revoke', 'slow');
       await frame.getByRole('button', { name: 'Active 2' }).focus();
-      await post(await answerTo(host, SUCCESS));
+      await post(await responseTo(host, SUCCESS));
       await frame.getByRole('button', { name: 'Active 1' }).waitFor();
       expect(await focused(frame)).toBe('Active 1');
     });
   });
 
-  test('shows in a newer list what was asked in an older one', async () => {
+  test('an action asked in an older list shows its result in a newer one', async () => {
     await withList(['one', 'two'], async (host) => {
       const { page, frame, post } = host;
       await confirm(frame, 'Revoke', 'one');
-      await post(toolResult(listOf('one', 'two')), await answerTo(host, SUCCESS));
+      await post(toolResult(listOf('one', 'two')), await responseTo(host, SUCCESS));
       await frame.getByRole('button', { name: 'Revoked 1' }).waitFor();
       await confirm(frame, 'Delete', 'two');
-      await post(toolResult(listOf('one', 'two')), await answerTo(host, SUCCESS));
+      await post(toolResult(listOf('one', 'two')), await responseTo(host, SUCCESS));
       await frame.locator('.leaving').waitFor({ state: 'attached' });
       await page.clock.runFor(GONE_MS);
       expect(await frame.locator('.name').allTextContents()).toEqual(['one']);
@@ -95,7 +95,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     await withList(['last'], async (host) => {
       const { page, frame, post } = host;
       await confirm(frame, 'Delete', 'last');
-      await post(await answerTo(host, SUCCESS));
+      await post(await responseTo(host, SUCCESS));
       await frame.locator('.leaving').waitFor({ state: 'attached' });
       await page.clock.runFor(GONE_MS);
       await frame.getByRole('heading', { name: 'No API keys yet' }).waitFor();
@@ -103,11 +103,11 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('stays closed when it is closed while a deleted row leaves', async () => {
+  test('a widget closed while a deleted row fades out stays closed', async () => {
     await withList(['last'], async (host) => {
       const { page, frame, post } = host;
       await confirm(frame, 'Delete', 'last');
-      await post(await answerTo(host, SUCCESS), { jsonrpc: '2.0', id: 'close', method: 'ui/resource-teardown' });
+      await post(await responseTo(host, SUCCESS), { jsonrpc: '2.0', id: 'close', method: 'ui/resource-teardown' });
       await frame.getByText('This widget is closed.').waitFor();
       await page.clock.runFor(GONE_MS);
       expect(await frame.getByText('This widget is closed.').isVisible()).toBe(true);
@@ -115,15 +115,15 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('keeps a row in sight whose answer is awaited, whatever is searched, and says nothing of an older success', async () => {
+  test('keeps a row in sight while its response is awaited, whatever is searched, without an older success', async () => {
     await withList([...'12345678'], async (host) => {
       const { frame, post } = host;
       await confirm(frame, 'Revoke', '1');
-      await post(await answerTo(host, SUCCESS));
+      await post(await responseTo(host, SUCCESS));
       await frame.getByText('Done as asked').waitFor();
       await confirm(frame, 'Revoke', '2');
       await frame.getByRole('searchbox').fill('8');
-      await post(await answerTo(host, FAILURE));
+      await post(await responseTo(host, FAILURE));
       await frame.getByRole('alert').getByText('Out of reach').waitFor();
       expect(await frame.getByText('Done as asked').count()).toBe(0);
     });
@@ -133,7 +133,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     await withList(['one'], async (host) => {
       const { frame, post } = host;
       await confirm(frame, 'Revoke', 'one');
-      await post(await answerTo(host, FAILURE));
+      await post(await responseTo(host, FAILURE));
       await frame.getByRole('alert').getByText('Out of reach').waitFor();
       await frame.getByRole('button', { name: 'Try again' }).click();
       await frame.getByRole('button', { name: 'Revoking…' }).waitFor();

@@ -1,8 +1,38 @@
 // `keys backup`: a copy of the database, taken while servers run.
 
-import { existsSync, renameSync, rmSync, statSync } from 'node:fs';
+import { existsSync, renameSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { reasonOf } from '../../lib/text.ts';
 import { backUp } from '../../store/backup.ts';
-import { argumentsOf, CommandError, configOf, mustExist, oneOf, say, type Verb } from './verb.ts';
+import {
+  argumentsOf,
+  CommandError,
+  configOf,
+  mustExist,
+  oneOf,
+  removing,
+  say,
+  type Verb,
+  withPrivateFolder,
+} from './verb.ts';
+
+const SHOW_EVERY_MS = 2000;
+
+const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+
+/** On a terminal, always the same line; what is returned ends it. A file tells a script by itself how far it is. */
+function showProgress(bytesWritten: () => number): () => void {
+  if (!process.stderr.isTTY) return () => {};
+  let isShown = false;
+  const timer = setInterval(() => {
+    isShown = true;
+    process.stderr.write(`\r${(bytesWritten() / 1e6).toFixed(1)} MB written`);
+  }, SHOW_EVERY_MS);
+  return () => {
+    clearInterval(timer);
+    if (isShown) process.stderr.write('\n');
+  };
+}
 
 export const verb: Verb = {
   usage: '<file>',
@@ -13,14 +43,18 @@ export const verb: Verb = {
     if (existsSync(file)) throw new CommandError('the file exists already');
     const { database } = configOf(env);
     mustExist(database);
-    const unfinished = `${file}.part`; // whoever is interrupted leaves nothing that looks like a backup
-    try {
-      rmSync(unfinished, { force: true });
-      await backUp(database, unfinished);
+    // An interrupted backup does not look like a whole one, and no other process writes to it or removes it.
+    const unfinished = `${file}.${crypto.randomUUID()}.part`;
+    const write = async (folder: string) => {
+      const copies = [unfinished, join(folder, 'copy.db')];
+      const shown = showProgress(() => copies.reduce((bytes, copy) => bytes + sizeOf(copy), 0));
+      await backUp({ config: database, file: unfinished, folder }).finally(shown);
       renameSync(unfinished, file);
+    };
+    try {
+      await removing(unfinished, () => withPrivateFolder(write));
     } catch (error) {
-      rmSync(unfinished, { force: true });
-      throw new CommandError((error as Error).message);
+      throw new CommandError(reasonOf(error));
     }
     say(`${statSync(file).size} bytes written to ${file}`);
   },

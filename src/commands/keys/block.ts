@@ -1,4 +1,4 @@
-// `keys block`: whoever left can neither use keys nor make new ones, and no key is lost.
+// `keys block`: a blocked user can neither use keys nor make new ones, and no key is lost.
 
 import { blockingVerb } from './blocking.ts';
 

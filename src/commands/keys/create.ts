@@ -1,9 +1,12 @@
 // `keys create`: a key for anybody. The key alone goes to stdout.
 
+import { fstatSync, statSync } from 'node:fs';
+import { devNull } from 'node:os';
 import * as v from 'valibot';
 import { isSubject, SUBJECT_CHARS_MAX } from '../../jwt/identity.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { systemClock, systemRandom } from '../../lib/runtime.ts';
+import type { InvalidInput } from '../../problem.ts';
 import { parserOf } from '../../tools/core/schema.ts';
 import { wishFields } from '../../tools/create-api-key.ts';
 import {
@@ -38,13 +41,13 @@ export const verb: Verb = {
     if (user === undefined || name === undefined) throw usageError(verb, 'expected --user and --name');
     if (!isSubject(user))
       throw usageError(verb, `--user: expected 1 to ${SUBJECT_CHARS_MAX} characters without controls`);
+    if (isNull(1)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
     await withStore(
       env,
       async (store, { production, keyPrefix, keyCeilings: ceilings, revocationLagMaxMs: lagMaxMs }) => {
         const expiresInDays = days === undefined ? undefined : Number(days);
         const input = parserOf(v.strictObject(wishFields(ceilings)))({ name, scopes, expiresInDays });
-        if (!input.ok)
-          throw new CommandError(input.error.issues.map(({ path, message }) => `${path}: ${message}`).join('\n'), 2);
+        if (!input.ok) throw unfit(input.error);
         const domain = createKeyDomain({
           store,
           adminStore: store.admin,
@@ -68,7 +71,9 @@ export const verb: Verb = {
         };
         if (orFail(await store.isBlocked(user, WAIT_MS_MAX)))
           throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');
-        const { record, key } = orFail(await domain.keys.create(actor, input.value));
+        const created = await domain.keys.create(actor, input.value);
+        if (!created.ok && created.error.code === 'invalid_input') throw unfit(created.error); // above a ceiling
+        const { record, key } = orFail(created);
         say(`created ${record.id} for ${JSON.stringify(user)}`);
         await writeOut(`${key}\n`).catch(() => {
           throw new CommandError('the key could not be printed, and is lost: revoke it');
@@ -78,3 +83,9 @@ export const verb: Verb = {
     );
   },
 };
+
+/** The runtime opens the null device as a descriptor that is closed when it starts. */
+const isNull = (fd: number) => fstatSync(fd).rdev === statSync(devNull, { throwIfNoEntry: false })?.rdev;
+
+const unfit = ({ issues }: InvalidInput) =>
+  new CommandError(issues.map(({ path, message }) => `${path}: ${message}`).join('\n'), 2);

@@ -1,17 +1,18 @@
 // `keys doctor`: looks for what is wrong with a server of this configuration, and says it to a person.
 
-import { addressOf } from '../../banner.ts';
 import type { Config } from '../../config/config.ts';
 import { certificateEnd } from '../../config/tls.ts';
+import { MS_PER_DAY } from '../../lib/duration.ts';
 import { isLoopback } from '../../lib/ip.ts';
-import { isObject } from '../../lib/text.ts';
+import { isObject, reasonOf } from '../../lib/text.ts';
+import { addressOf } from '../../server/banner.ts';
 import type { Store } from '../../store/open.ts';
 import { argumentsOf, CommandError, configOf, localTime, orFail, type Verb, withStore, writeTable } from './verb.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;
-/** Whoever renews certificates does it a month before they end. */
-const CERTIFICATE_MS_MIN = 14 * 86_400_000;
+/** Certificates are usually renewed a month before they end. */
+const CERTIFICATE_MS_MIN = 14 * MS_PER_DAY;
 
 type Finding = readonly [state: 'ok' | 'note' | 'bad', about: string, text: string];
 
@@ -61,11 +62,11 @@ function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): F
     const state = leftMs <= 0 ? 'bad' : leftMs < CERTIFICATE_MS_MIN ? 'note' : 'ok';
     return [state, 'certificate', `it ${leftMs <= 0 ? 'ended' : 'ends'} at ${localTime(end.getTime())}`];
   } catch (error) {
-    return ['bad', 'certificate', (error as Error).message];
+    return ['bad', 'certificate', reasonOf(error)];
   }
 }
 
-/** What the running server says of itself. That there is none is no fault. */
+/** What the running server says of itself. It is not a fault if none runs. */
 async function serverFindings(config: Config): Promise<Finding[]> {
   const url = config.publicUrl ?? `${addressOf(config, config.port)}${config.basePath}`;
   const health = await get(`${url}/mcp/health`);
@@ -96,4 +97,4 @@ async function addressFinding(url: string, { trustProxy, publicUrl }: Config): P
 
 /** The response, or why there is none. */
 const get = (url: string): Promise<Response | string> =>
-  fetch(url, { signal: AbortSignal.timeout(RESPONSE_MS_MAX) }).catch((error: Error) => error.message);
+  fetch(url, { signal: AbortSignal.timeout(RESPONSE_MS_MAX) }).catch(reasonOf);

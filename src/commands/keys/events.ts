@@ -1,7 +1,7 @@
 // `keys events`: the trail of changes, oldest first.
 
-import { setTimeout as wait } from 'node:timers/promises';
 import type { EventQuery, KeyEvent } from '../../keys/events.ts';
+import { sleep } from '../../lib/timeout.ts';
 import {
   argumentsOf,
   isoTime,
@@ -44,7 +44,7 @@ export const verb: Verb = {
         heads = [];
         if (!values.follow) return;
         afterSeq = page.at(-1)?.seq ?? afterSeq ?? 0;
-        if (page.length < limit) await wait(FOLLOW_EVERY_MS);
+        if (page.length < limit) await sleep(FOLLOW_EVERY_MS);
       }
     });
   },

@@ -8,10 +8,12 @@ export const FILTER_OPTIONS = {
   scope: { type: 'string' },
   'created-after': { type: 'string' },
   'unused-for': { type: 'string' },
-  'expires-within': { type: 'string' },
 } as const;
 
-type FilterValues = { readonly [option in keyof typeof FILTER_OPTIONS]?: string | undefined };
+/** With one that is for looking alone: nobody ends keys because they end soon. */
+export const LIST_OPTIONS = { ...FILTER_OPTIONS, 'expires-within': { type: 'string' } } as const;
+
+type FilterValues = { readonly [option in keyof typeof LIST_OPTIONS]?: string | undefined };
 
 export function filterOf(values: FilterValues, nowMs: number): KeyFilter {
   const { user: owner, scope, 'created-after': after, 'unused-for': unused, 'expires-within': within } = values;

@@ -9,9 +9,21 @@ import { isIdShaped, mintId } from '../../keys/key-format.ts';
 import { KEYS_PER_USER_MAX } from '../../keys/operations.ts';
 import type { ApiKeyRecord } from '../../keys/record.ts';
 import { systemRandom } from '../../lib/runtime.ts';
+import { reasonOf } from '../../lib/text.ts';
 import { parserOf } from '../../tools/core/schema.ts';
 import { wishFields } from '../../tools/create-api-key.ts';
-import { argumentsOf, BY_COMMAND, CommandError, oneOf, orFail, progressOf, say, type Verb, withStore } from './verb.ts';
+import {
+  argumentsOf,
+  BY_COMMAND,
+  CommandError,
+  isDay,
+  oneOf,
+  orFail,
+  progressOf,
+  say,
+  type Verb,
+  withStore,
+} from './verb.ts';
 
 /** Keys of one transaction, which holds up other writers for milliseconds. */
 const BATCH_ROWS = 200;
@@ -21,7 +33,10 @@ const LINE_CHARS_MAX = 20_000;
 const time = v.pipe(
   v.string(),
   v.check(
-    (text) => /^\d{4}-\d{2}-\d{2}T.*(Z|[+-]\d{2}:\d{2})$/.test(text) && !Number.isNaN(Date.parse(text)),
+    (text) =>
+      /^\d{4}-\d{2}-\d{2}T.*(Z|[+-]\d{2}:\d{2})$/.test(text) &&
+      isDay(text.slice(0, 10)) &&
+      !Number.isNaN(Date.parse(text)),
     'Expected a time like 2026-01-31T09:30:00Z',
   ),
 );
@@ -106,7 +121,7 @@ async function* recordsOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRec
     }
   } catch (error) {
     if (error instanceof CommandError) throw error;
-    throw new CommandError(`the file can't be read: ${(error as Error).message}`);
+    throw new CommandError(`the file can't be read: ${reasonOf(error)}`);
   }
 }
 

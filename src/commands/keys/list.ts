@@ -1,7 +1,7 @@
 // `keys list`: the keys of all owners, newest first.
 
 import { LAST_ROW } from '../../keys/admin.ts';
-import { FILTER_OPTIONS, filterOf } from './filter.ts';
+import { filterOf, LIST_OPTIONS } from './filter.ts';
 import { KEY_HEADS, keyCells, keyObject } from './shown-key.ts';
 import { argumentsOf, orFail, type Verb, withStore, writeJson, writeTable } from './verb.ts';
 
@@ -11,7 +11,7 @@ export const verb: Verb = {
   usage: '[--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] [--expires-within 14d] [--json]',
   summary: 'Lists keys, newest first. The last two options leave out keys that are revoked or expired.',
   async run(args, env) {
-    const { values } = argumentsOf(args, { ...FILTER_OPTIONS, json: { type: 'boolean' } }, verb);
+    const { values } = argumentsOf(args, { ...LIST_OPTIONS, json: { type: 'boolean' } }, verb);
     const nowMs = Date.now();
     const filter = filterOf(values, nowMs);
     await withStore(env, async ({ admin }) => {

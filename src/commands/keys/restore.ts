@@ -1,7 +1,8 @@
 // `keys restore`: puts a backup back, also under running servers, which then forget all they know.
 
-import { compare, restore, withBackup } from '../../store/backup.ts';
-import { argumentsOf, CommandError, confirm, oneOf, say, type Verb, withStore } from './verb.ts';
+import { reasonOf } from '../../lib/text.ts';
+import { type Backup, compare, restore, withBackup } from '../../store/backup.ts';
+import { argumentsOf, CommandError, confirm, oneOf, say, type Verb, withPrivateFolder, withStore } from './verb.ts';
 
 export const verb: Verb = {
   usage: '<file> [--yes]',
@@ -10,7 +11,7 @@ export const verb: Verb = {
   async run(args, env) {
     const { values, positionals } = argumentsOf(args, { yes: { type: 'boolean' } }, verb, 1);
     const file = oneOf(positionals, 'file', verb);
-    await withBackup(file, (backup) =>
+    const restoreFrom = (backup: Backup) =>
       withStore(env, async (store, { database }) => {
         const { replaced, revived } = await compare(store.db, backup);
         const since =
@@ -21,9 +22,9 @@ export const verb: Verb = {
         );
         await restore(database, store.db, backup);
         say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
-      }),
-    ).catch((error) => {
-      throw error instanceof CommandError ? error : new CommandError((error as Error).message);
+      });
+    await withPrivateFolder((folder) => withBackup(file, folder, restoreFrom)).catch((error) => {
+      throw error instanceof CommandError ? error : new CommandError(reasonOf(error));
     });
   },
 };

@@ -1,7 +1,9 @@
 // What the verbs of `keys` share: arguments, the opened database, questions, and output for people and for scripts.
 
 import { hash } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { type Config, type DatabaseConfig, parseConfig } from '../../config/config.ts';
@@ -9,8 +11,9 @@ import type { Env } from '../../config/env.ts';
 import type { Origin } from '../../keys/origin.ts';
 import { parseDuration } from '../../lib/duration.ts';
 import type { Result } from '../../lib/result.ts';
+import { rfc3339 } from '../../lib/rfc3339.ts';
 import { type Sha256, systemClock } from '../../lib/runtime.ts';
-import { withoutControls } from '../../lib/text.ts';
+import { reasonOf, withoutControls } from '../../lib/text.ts';
 import { createLog } from '../../log/log.ts';
 import { redact } from '../../log/redact.ts';
 import type { Problem } from '../../problem.ts';
@@ -35,7 +38,7 @@ export class CommandError extends Error {
   }
 }
 
-/** Ends the command without a word: whoever reads what it prints (`| head`) has enough. */
+/** Ends the command without a message: the reader of its output (`| head`) has enough. */
 export class ReaderLeft extends Error {
   override name = 'ReaderLeft';
 }
@@ -52,12 +55,24 @@ export function argumentsOf<T extends NonNullable<ParseArgsConfig['options']>>(
   positionalsMax = 0,
 ) {
   try {
-    const parsed = parseArgs({ args: [...args], options, allowPositionals: true });
+    const parsed = parseArgs({ args: [...args], options, allowPositionals: true, tokens: true });
+    const twice = twiceIn(parsed.tokens, options);
+    if (twice !== undefined) throw new Error(`--${twice} is there twice`);
     if (parsed.positionals.length <= positionalsMax) return parsed;
   } catch (error) {
-    throw usageError(verb, (error as Error).message);
+    throw usageError(verb, reasonOf(error));
   }
   throw usageError(verb, 'too many arguments');
+}
+
+/** An option with a value that is given more than once; `node:util` would take the last. */
+function twiceIn(
+  tokens: readonly { readonly kind: string; readonly name?: string }[],
+  options: NonNullable<ParseArgsConfig['options']>,
+): string | undefined {
+  const names = tokens.flatMap(({ kind, name }) => (kind === 'option' && name !== undefined ? [name] : []));
+  const isOne = (name: string) => options[name]?.type === 'string' && options[name]?.multiple !== true;
+  return names.find((name, index) => names.indexOf(name) !== index && isOne(name));
 }
 
 /** The one argument of a verb that has no options but these. */
@@ -78,9 +93,15 @@ export function durationOf(name: string, text: string): number {
 /** A time in ISO 8601; without an offset it is in the zone of the machine, which by itself JavaScript does not do for a date. */
 export function timeOf(name: string, text: string): number {
   const [, date, time = 'T00:00'] = LOCAL_OR_NOT.exec(text) ?? [];
-  const ms = date === undefined ? Number.NaN : new Date(date + time).getTime();
+  const ms = date === undefined || !isDay(date) ? Number.NaN : new Date(date + time).getTime();
   if (Number.isNaN(ms)) throw new CommandError(`--${name}: expected a time like 2026-01-31 or 2026-01-31T09:30:00Z`, 2);
   return ms;
+}
+
+/** Whether the calendar has a day, like `2026-02-28`: JavaScript takes February 30 for March 2. */
+export function isDay(date: string): boolean {
+  const ms = Date.parse(`${date}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date);
 }
 
 const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
@@ -109,8 +130,8 @@ export async function withStore<T>(
   mustExist(database);
   const log = stderrLog();
   const primary = database.mode === 'remote' ? { ...database, replicaFile: null } : database;
-  const store = await openStore(primary, log, config.eventDays).catch((error) => {
-    throw new CommandError((error as Error).message);
+  const store = await openStore(primary, { clock: systemClock, log, eventDays: config.eventDays }).catch((error) => {
+    throw new CommandError(reasonOf(error));
   });
   try {
     return await use(store, config);
@@ -120,8 +141,9 @@ export async function withStore<T>(
   }
 }
 
+/** An empty file is none yet: to open it would make one. */
 export function mustExist(database: DatabaseConfig): void {
-  if (database.mode === 'remote' || existsSync(database.path)) return;
+  if (database.mode === 'remote' || (existsSync(database.path) && statSync(database.path).size > 0)) return;
   throw new CommandError(`DATABASE_URL: there is no database at ${JSON.stringify(database.path)}; a server makes it`);
 }
 
@@ -157,6 +179,32 @@ export function progressOf(total: number, what: string): (done: number) => void 
   };
 }
 
+/** Signals by which a person or a supervisor ends a command. */
+const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Removes `path`, which holds what nobody else may read, after `use`, and when a signal ends the command meanwhile. */
+export async function removing<T>(path: string, use: () => Promise<T>): Promise<T> {
+  const remove = () => rmSync(path, { recursive: true, force: true });
+  const end = (signal: NodeJS.Signals) => {
+    remove();
+    for (const ending of ENDING) process.off(ending, end);
+    process.kill(process.pid, signal); // now it ends the process, as it would have
+  };
+  for (const ending of ENDING) process.on(ending, end);
+  try {
+    return await use();
+  } finally {
+    for (const ending of ENDING) process.off(ending, end);
+    remove();
+  }
+}
+
+/** Runs `use` with a folder that its owner alone can read. */
+export function withPrivateFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'keys-')); // 0700
+  return removing(folder, () => use(folder));
+}
+
 export const writeOut = (text: string): Promise<void> =>
   new Promise((resolve, reject) => {
     process.stdout.write(text, (error) => (error ? reject(unwritten(error)) : resolve()));
@@ -181,14 +229,13 @@ export function writeTable(rows: readonly (readonly string[])[]): Promise<void> 
   return writeOut(shown.map((cells) => `${line(cells)}\n`).join(''));
 }
 
-export const isoTime = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+export const isoTime = (ms: number | null): string | null => (ms === null ? null : rfc3339(ms));
 
 /** ISO 8601 in the reader's zone, without fractions; `-` for never. */
 export function localTime(ms: number | null): string {
   if (ms === null) return '-';
-  const date = new Date(ms);
-  const offsetMin = -date.getTimezoneOffset();
-  const local = new Date(ms + offsetMin * 60_000).toISOString().slice(0, 19);
+  const offsetMin = -new Date(rfc3339(ms)).getTimezoneOffset();
+  const local = rfc3339(ms + offsetMin * 60_000).slice(0, 19);
   const [hours, minutes] = [Math.trunc(Math.abs(offsetMin) / 60), Math.abs(offsetMin) % 60];
   const two = (part: number) => String(part).padStart(2, '0');
   return offsetMin === 0 ? `${local}Z` : `${local}${offsetMin < 0 ? '-' : '+'}${two(hours)}:${two(minutes)}`;

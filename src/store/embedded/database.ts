@@ -62,10 +62,10 @@ async function guarded<T>(
 const rowsOf = (statement: Statement) => async (client: Client) =>
   (await client.execute(driverStatement(statement))).rows;
 
-const written = (statement: Statement) => async (client: Client) => ({
-  rows: await rowsOf(statement)(client),
-  repeated: false,
-});
+const written = (statement: Statement) => async (client: Client) => {
+  const { rows, rowsAffected } = await client.execute(driverStatement(statement));
+  return { rows, changed: rowsAffected, repeated: false };
+};
 
 export function embeddedDatabase(path: string): Database {
   const synced = createConnection(path, 'FULL');

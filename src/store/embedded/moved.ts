@@ -1,6 +1,7 @@
 // Checks that the database's files are still where they were opened. When they are moved, removed or replaced, SQLite
-// goes on reading and writing the opened ones, which nobody finds there again: creations would be acknowledged and lost,
-// revocations by other processes would go unseen, and two processes with different logs would damage the file.
+// goes on reading and writing the opened ones, which no other process can open any more: creations would be
+// acknowledged and lost, revocations by other processes would go unseen, and two processes with different logs would
+// damage the file.
 //
 // One connection is opened and stays idle. SQLite removes the log (-wal) and its index (-shm) when the last connection of
 // all processes is closed, which could be any of ours after an error, at some garbage collection. While this one is open,
@@ -70,7 +71,9 @@ export async function inPlace(opened: Database, path: string): Promise<PlacedDat
     return lost;
   }
 
-  /** Whether the file lacks nothing. Whoever has opened it since has made what is missing, and leaves it there. */
+  /**
+   * Whether the file lacks nothing. A process that has opened it since has made what was missing, and leaves it there.
+   */
   async function save(): Promise<boolean> {
     if (isAnother(fileAt(wal), walThen) || isAnother(fileAt(shm), shmThen)) return false;
     const startedAtMs = performance.now();

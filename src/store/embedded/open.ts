@@ -1,6 +1,7 @@
 // Opens a libSQL file: checks that it is ours and undamaged, switches to WAL, migrates. Every step waits for other
 // processes that do the same.
 
+import { expected } from '../../config/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
 import { type Database, errorReason, type Statement, UnusableDatabase, unwrap } from '../database.ts';
 import { createKeyStore } from '../key-store.ts';
@@ -42,9 +43,8 @@ export async function openEmbedded(path: string) {
     db.close();
     if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT);
     if (error instanceof UnusableDatabase) throw error;
-    throw new Error(
-      `DATABASE_URL: expected a file that can be opened and written, but ${errorReason(error)}, got ${JSON.stringify(path)}`,
-    );
+    const what = `a file that can be opened and written, but ${errorReason(error)}`;
+    throw new Error(expected('DATABASE_URL', what, path));
   }
   return {
     db: placed.db,

@@ -6,6 +6,7 @@
 
 import type { Client } from '@libsql/client/web';
 import { type RemoteConfig, shownUrl } from '../../config/config.ts';
+import { expected } from '../../config/expected.ts';
 import { err, ok } from '../../lib/result.ts';
 import { createSemaphore } from '../../lib/semaphore.ts';
 import { sleep } from '../../lib/timeout.ts';
@@ -39,6 +40,8 @@ interface Timeouts {
   readonly totalMs: number;
 }
 const READ: Timeouts = { attemptMs: 1500, totalMs: 3000 };
+// A try of several statements must end before `sqld` takes the file away from them, after 5 s: each of those that are
+// left then fails, and the driver leaves all but the first failure unhandled, which ends the process.
 const WRITE: Timeouts = { attemptMs: 4000, totalMs: 6000 };
 /**
  * The primary has one writer: one statement runs while the next is on its way. With four, one write in some thousand
@@ -53,8 +56,8 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
     createClient({ url }).close();
   } catch {
     // In our own words: the driver's message quotes the query, which may hold a token.
-    const expected = 'a URL without fragment, and in its query only authToken, or a tls that fits the rest';
-    throw new Error(`DATABASE_URL: expected ${expected}, got "${shownUrl(url)}"`);
+    const what = 'a URL without fragment, and in its query only authToken, or a tls that fits the rest';
+    throw new Error(expected('DATABASE_URL', what, shownUrl(url)));
   }
   let closed = false;
 
@@ -99,34 +102,39 @@ export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<
 
   const writer = createSemaphore(WRITES_AT_ONCE);
 
-  function write<T>(run: (client: Client) => Promise<T>): DbResult<{ value: T; repeated: boolean }> {
+  function write<T>(
+    run: (client: Client) => Promise<T>,
+    { attemptMs, totalMs }: Timeouts = WRITE,
+  ): DbResult<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
-    return withPermit(writer, WRITE.totalMs, 'the primary is behind with writes', () =>
-      call(run, { ...WRITE, totalMs: WRITE.totalMs - (performance.now() - startedAtMs) }),
+    return withPermit(writer, totalMs, 'the primary is behind with writes', () =>
+      call(run, { attemptMs, totalMs: totalMs - (performance.now() - startedAtMs) }),
     );
   }
 
-  const execute = (statement: Statement) => (client: Client) =>
-    client.execute(driverStatement(statement)).then(({ rows }) => rows);
+  const execute = (statement: Statement) => (client: Client) => client.execute(driverStatement(statement));
 
-  async function writeOne(statement: Statement): DbResult<Written> {
-    const answered = await write(execute(statement));
-    return answered.ok ? ok({ rows: answered.value.value, repeated: answered.value.repeated }) : answered;
+  async function writeOne(statement: Statement, withinMs?: number): DbResult<Written> {
+    const timeouts = withinMs === undefined ? WRITE : { attemptMs: withinMs, totalMs: withinMs };
+    const result = await write(execute(statement), timeouts);
+    if (!result.ok) return result;
+    const { value, repeated } = result.value;
+    return ok({ rows: value.rows, changed: value.rowsAffected, repeated });
   }
 
   return {
     async read(statement, withinMs) {
-      const answered = await call(
+      const result = await call(
         execute(statement),
         withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs },
       );
-      return answered.ok ? ok(answered.value.value) : answered;
+      return result.ok ? ok(result.value.value.rows) : result;
     },
     write: writeOne,
-    writeUnsynced: writeOne, // the primary decides when it waits for its disk
+    writeUnsynced: (statement) => writeOne(statement), // the primary decides when it waits for its disk
     async writeAll(statements) {
-      const answered = await write((client) => client.batch(statements.map(driverStatement), 'write'));
-      return answered.ok ? ok(undefined) : answered;
+      const result = await write((client) => client.batch(statements.map(driverStatement), 'write'));
+      return result.ok ? ok(undefined) : result;
     },
     close() {
       closed = true;
@@ -187,14 +195,14 @@ function classifyError(error: unknown, { status, failure }: Wire): Failure {
 function classifyStatus(status: number): Failure {
   if (status === 400) throw new Error('the database could not read a statement'); // text that text.ts should refuse
   if (status === 401 || status === 403) {
-    const expected = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
-    return permanent('refused', `DATABASE_AUTH_TOKEN: expected ${expected}, but it answered ${status}`);
+    const what = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
+    return permanent('refused', expected('DATABASE_AUTH_TOKEN', `${what}, but it answered ${status}`));
   }
   if (status === 429 || status >= 500) {
     const failure = unavailable('unreachable', `the database answered ${status}`);
     return { failure, again: true, outcomeUnknown: status !== 429 };
   }
-  return permanent('refused', `DATABASE_URL: expected a libSQL server, but it answered ${status}`);
+  return permanent('refused', expected('DATABASE_URL', `a libSQL server, but it answered ${status}`));
 }
 
 /** The database did nothing, and would do nothing at another try. */
@@ -211,7 +219,7 @@ const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREAC
  * ours alone is far below what a response may have.)
  */
 const BUSY = /^(SQLITE_(BUSY|LOCKED)|RESPONSE_TOO_LARGE)/;
-/** The server answers, but can't do it: blocked by its operator, full, damaged. */
+/** The server responds, but can't do it: blocked by its operator, full, damaged. */
 const OUT_OF_ORDER = /^(BLOCKED|SQLITE_(FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|AUTH|PERM))/;
 
 const codeOf = (error: unknown): string => {

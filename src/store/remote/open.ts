@@ -1,6 +1,7 @@
-// Opens a remote database: at start-up if it answers, else when it first does.
+// Opens a remote database: at start-up if it responds, else when it first does.
 
 import { type RemoteConfig, shownUrl } from '../../config/config.ts';
+import type { Clock } from '../../lib/runtime.ts';
 import type { Log } from '../../log/log.ts';
 import { type Database, unwrap } from '../database.ts';
 import { createKeyStore } from '../key-store.ts';
@@ -11,14 +12,20 @@ import { lazyDatabase } from './reopening.ts';
 /** The start waits this long for a primary that hangs, then goes on without it. */
 const START_WAIT_MS = 2000;
 
+export interface RemoteOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 /**
  * This many take 2 ms of the primary's time. Many at once, because it may be far away, and waiting holds up nothing.
  */
 const USES_PER_WRITE = 1000;
 
-export async function openRemote(config: RemoteConfig, log: Log) {
+export async function openRemote(config: RemoteConfig, options: RemoteOptions) {
+  const { log } = options;
   const remote = await remoteDatabase(config);
-  const replica = config.replicaFile === null ? null : await replicaOf(remote, config, config.replicaFile, log);
+  const replica = config.replicaFile === null ? null : await replicaOf(remote, config, config.replicaFile, options);
   const db = lazyDatabase({ db: remote, prepare, log, onOpen: () => replica?.open() });
   try {
     const opened = await db.open(START_WAIT_MS);
@@ -31,7 +38,7 @@ export async function openRemote(config: RemoteConfig, log: Log) {
   }
   return {
     db: db as Database,
-    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { replica: replica }) }),
+    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { replica }) }),
     mode: replica === null ? ('remote' as const) : ('replica' as const),
     replicaState: replica?.state,
     async close() {
@@ -42,14 +49,14 @@ export async function openRemote(config: RemoteConfig, log: Log) {
 }
 
 /**
- * The replica, not open yet: opening hangs while the primary does, so it has to wait until the primary has answered.
+ * The replica, not open yet: opening hangs while the primary does, so it has to wait until the primary has responded.
  */
-async function replicaOf(primary: Database, { url, authToken }: RemoteConfig, file: string, log: Log) {
+async function replicaOf(primary: Database, { url, authToken }: RemoteConfig, file: string, options: RemoteOptions) {
   const { createReplica } = await import('../replica/replica.ts');
   return createReplica({
     source: { file, url, authToken },
     readPrimary: (statement) => primary.read(statement).then((rows) => (rows.ok ? rows.value : null)),
-    log,
+    ...options,
   });
 }
 

@@ -2,8 +2,10 @@
 // fails with the reason.
 
 import { err, ok, type Result } from '../../lib/result.ts';
+import { singleFlight } from '../../lib/single-flight.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import type { Log } from '../../log/log.ts';
+import { createOutageLog } from '../../log/outage.ts';
 import {
   type Database,
   DatabaseOutage,
@@ -29,36 +31,30 @@ export interface LazyDatabaseOptions {
 }
 
 export function lazyDatabase({ db, prepare, onOpen, log }: LazyDatabaseOptions): LazyDatabase {
-  let opening: DbResult<void> | undefined;
   let isOpen = false;
-  let lastReason = '';
+  const outage = createOutageLog(log, { on: 'database not opened', off: 'database opened', eachReason: true });
 
-  function prepared(): DbResult<void> {
-    opening ??= prepare(db).then(
-      () => {
-        if (lastReason !== '') log.info('database opened');
-        lastReason = '';
-        isOpen = true;
-        onOpen?.();
-        return ok(undefined);
-      },
-      (error): Result<void, Unavailable> => {
-        opening = undefined;
-        if (error instanceof DatabaseOutage) return err(error.failure);
-        throw error;
-      },
-    );
-    return opening;
-  }
+  const opening = singleFlight(async (): DbResult<void> => {
+    try {
+      await prepare(db);
+    } catch (error) {
+      if (error instanceof DatabaseOutage) return err(error.failure);
+      throw error;
+    }
+    outage.ended();
+    isOpen = true;
+    onOpen?.();
+    return ok(undefined);
+  });
 
   async function open(withinMs?: number): DbResult<void> {
-    const opened = await (withinMs === undefined ? prepared() : withTimeout(prepared(), withinMs, NOT_YET));
+    if (isOpen) return ok(undefined);
+    const opened = await (withinMs === undefined ? opening.run() : withTimeout(opening.run(), withinMs, NOT_YET));
     return opened.ok ? opened : refuse(opened.error);
   }
 
   function refuse(failure: Unavailable): Result<never, Unavailable> {
-    if (failure.reason !== lastReason) log.warn('database not opened', { reason: failure.reason });
-    lastReason = failure.reason;
+    outage.began(failure.reason);
     return err(failure);
   }
 
@@ -73,12 +69,9 @@ export function lazyDatabase({ db, prepare, onOpen, log }: LazyDatabaseOptions):
       const opened = await open(withinMs).catch(unusable);
       if (!opened.ok) return opened;
     }
-    const answered = await run();
-    if (!answered.ok && answered.error.outage === 'no_schema') {
-      isOpen = false; // replaced under our feet
-      opening = undefined;
-    }
-    return answered;
+    const result = await run();
+    if (!result.ok && result.error.outage === 'no_schema') isOpen = false; // replaced under our feet
+    return result;
   }
 
   return { ...gated(db, through), open };

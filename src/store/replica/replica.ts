@@ -2,10 +2,14 @@
 // position of the change feed (store/key-store.ts). This file keeps it open and undamaged, and gives up on a slow response.
 
 import { existsSync, statSync } from 'node:fs';
+import { expected } from '../../config/expected.ts';
 import { isLost, type ReachedPosition } from '../../keys/record.ts';
 import { err, ok, type Result } from '../../lib/result.ts';
+import type { Cancel, Clock } from '../../lib/runtime.ts';
+import { singleFlight } from '../../lib/single-flight.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import type { Log } from '../../log/log.ts';
+import { createOutageLog } from '../../log/outage.ts';
 import type { Row, Statement } from '../database.ts';
 import { readPage, readPosition } from '../key-store.ts';
 import { ownerFile } from './files.ts';
@@ -21,13 +25,13 @@ const OPEN_AGAIN_AFTER_MS = 2000;
  */
 const CLOSE_MS_MAX = 3000;
 
-/** `catching_up`: it answers, but does not have yet what its process knows of. */
+/** `catching_up`: it responds, but does not have yet what its process knows of. */
 export type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
 
 export interface Replica {
-  /** Reads one statement; null when nothing here answers (in time). */
+  /** Reads one statement; null when nothing here responds (in time). */
   read(statement: Statement): Promise<readonly Row[] | null>;
-  /** Opens it, once the primary is known to answer. Does nothing while it is open or opening. */
+  /** Opens it, once the primary is known to respond. Does nothing while it is open or opening. */
   open(): void;
   /** Whether its responses count in a process that knows of everything up to `reached`. */
   state(reached: ReachedPosition): Promise<ReplicaState>;
@@ -38,31 +42,29 @@ export interface Replica {
 
 export interface ReplicaOptions {
   readonly source: ReplicaSource;
-  /** Reads from the primary; null when it doesn't answer. */
+  /** Reads from the primary; null when it doesn't respond. */
   readonly readPrimary: (statement: Statement) => Promise<readonly Row[] | null>;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Throws if the file is somebody else's. */
-export function createReplica({ source, readPrimary, log }: ReplicaOptions): Replica {
+/** Throws if the file belongs to another program. */
+export function createReplica({ source, readPrimary, clock, log }: ReplicaOptions): Replica {
   const { file } = source;
   if (isForeign(file)) {
-    throw new Error(
-      `DATABASE_REPLICA_FILE: expected a new file, or a replica made by this program, got ${JSON.stringify(file)}`,
-    );
+    throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
   }
   const thread = createThread();
+  const outage = createOutageLog(log, { on: 'replica not in use', eachReason: true });
   let state: 'closed' | 'opening' | 'open' | 'ended' = 'closed';
   let opening = 0; // counts, so that an opening that was overtaken stops
   let rebuild = false;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let lastReason = '';
+  let cancelOpening: Cancel | undefined;
   let here: ReachedPosition | null = null; // as it said last; null: nothing yet
-  let asking: Promise<ReachedPosition | null> | undefined;
 
   async function open(): Promise<void> {
     if (state !== 'closed') return;
-    clearTimeout(timer);
+    cancelOpening?.();
     state = 'opening';
     opening += 1;
     const mine = opening;
@@ -72,7 +74,7 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     state = 'open';
     here = null;
     rebuild = false;
-    lastReason = '';
+    outage.ended();
     log.info('replica opened', { kept: tried.value });
   }
 
@@ -102,10 +104,9 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
     if (state === 'ended') return;
     state = 'closed';
     rebuild ||= damaged;
-    if (reason !== lastReason) log.warn('replica not in use', { reason });
-    lastReason = reason;
-    clearTimeout(timer);
-    timer = setTimeout(openSoon, OPEN_AGAIN_AFTER_MS * (1 + Math.random()));
+    outage.began(reason);
+    cancelOpening?.();
+    cancelOpening = clock.after(OPEN_AGAIN_AFTER_MS * (1 + Math.random()), openSoon);
   }
 
   function openSoon(): void {
@@ -122,27 +123,20 @@ export function createReplica({ source, readPrimary, log }: ReplicaOptions): Rep
   }
 
   /** One question at a time, for all who want to know. Without a response in time, the last one stands. */
-  function askPosition(): Promise<ReachedPosition | null> {
-    asking ??= readPosition(read)
-      .then((position) => (here = position ?? here))
-      .finally(() => {
-        asking = undefined;
-      });
-    return asking;
-  }
+  const position = singleFlight(async () => (here = (await readPosition(read)) ?? here));
 
   return {
     open: openSoon,
     read,
     async state(reached) {
-      const position = state === 'open' ? await askPosition() : null;
+      const found = state === 'open' ? await position.run() : null;
       if (state !== 'open') return 'not_in_use';
-      return position?.databaseId === reached.databaseId && position.seq >= reached.seq ? 'in_use' : 'catching_up';
+      return found?.databaseId === reached.databaseId && found.seq >= reached.seq ? 'in_use' : 'catching_up';
     },
     discard: () => close({ reason: 'the primary was replaced', damaged: true }),
     async close() {
       state = 'ended';
-      clearTimeout(timer);
+      cancelOpening?.();
       await thread.close();
     },
   };
@@ -154,16 +148,16 @@ interface Failure {
   readonly damaged: boolean;
 }
 
-/** A file without its owner's file beside it was made by somebody else. */
+/** A file without its owner's file beside it was made by another program. */
 const isForeign = (file: string): boolean =>
   (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(ownerFile(file));
 
-/** The worker as questions and answers. It is started with the first one. */
+/** The worker as requests and replies. It is started with the first one. */
 function createThread() {
   const waiting = new Map<number, (reply: ReplicaReply) => void>();
   let worker: Worker | undefined;
   let lastId = 0;
-  let late = 0; // answers that somebody gave up on
+  let late = 0; // replies that came after their timeout
 
   function start(): Worker {
     const started = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });

@@ -1,10 +1,10 @@
 // The thread of an embedded replica. The driver's replica is native code that blocks its thread, for round trips while
-// it opens and for as long as a primary hangs; here that holds up nobody. Handles one message from replica.ts at a
+// it opens and for as long as a primary hangs; here that blocks no request. Handles one message from replica.ts at a
 // time.
 
 import { type Client, createClient, type Transaction } from '@libsql/client/sqlite3';
 import { makePrivate } from '../../lib/private-files.ts';
-import { driverStatement, errorReason, isSchemaMissing, type Statement } from '../database.ts';
+import { driverStatement, errorReason, fileUrl, isSchemaMissing, type Statement } from '../database.ts';
 import { keepOrRemove, noteClosed, ownerFile, removeReplica } from './files.ts';
 
 export interface ReplicaSource {
@@ -43,12 +43,12 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 
 port.onmessage = ({ data: { id, request } }) => {
   turn = turn.then(async () => {
-    port.postMessage({ id, reply: await answer(request) });
+    port.postMessage({ id, reply: await handle(request) });
     if ('close' in request) port.close();
   });
 };
 
-async function answer(request: ReplicaRequest): Promise<ReplicaReply> {
+async function handle(request: ReplicaRequest): Promise<ReplicaReply> {
   try {
     if ('open' in request) return { rows: [{ kept: await open(request.open, request.rebuild) }] };
     if ('close' in request) {
@@ -73,7 +73,7 @@ async function open(source: ReplicaSource, rebuild: boolean): Promise<boolean> {
   if (rebuild) removeReplica(file);
   const kept = keepOrRemove(file);
   client = createClient({
-    url: `file:${encodeURI(file)}`,
+    url: fileUrl(file),
     syncUrl: source.url,
     ...(source.authToken !== null && { authToken: source.authToken }),
   });
@@ -89,7 +89,7 @@ function pullAfter(ms: number): void {
   timer = setTimeout(() => {
     turn = turn
       .then(() => client?.sync())
-      .catch(() => {}) // the primary is away; whoever needs it finds out
+      .catch(() => {}) // the primary is away; the next statement reports it
       .then(() => client && pullAfter(PULL_EVERY_MS));
   }, ms);
 }
@@ -97,7 +97,7 @@ function pullAfter(ms: number): void {
 /** Becomes the only user of the file, until the result is closed. Throws SQLITE_BUSY while another process uses it. */
 async function own(file: string): Promise<Transaction> {
   makePrivate(ownerFile(file));
-  const client = createClient({ url: `file:${encodeURI(ownerFile(file))}`, concurrency: 1, timeout: 0 });
+  const client = createClient({ url: fileUrl(ownerFile(file)), concurrency: 1, timeout: 0 });
   try {
     return await client.transaction('write');
   } catch (error) {

@@ -6,8 +6,8 @@ import type { InputIssue, Problem } from '../../problem.ts';
 import type { InputRequest, Question } from './questions.ts';
 
 /**
- * Nobody can be asked this: the client did not declare that it can be, or speaks an older revision or REST. The tool
- * decides what to do then.
+ * This question can't be asked: the client did not declare that it can be, or speaks an older revision or REST. The
+ * tool decides what to do then.
  */
 export interface Unavailable {
   readonly action: 'unavailable';
@@ -34,23 +34,22 @@ export interface InputRequired {
  */
 export type Ask = <Q extends Questions>(questions: Q) => Result<Answers<Q>, InputRequired | Problem>;
 
-/** What a call is about, as text: a response counts for no other call. */
-export type Subject = () => string;
-
-/** What a transport lends to a call whose client can be asked. */
+/** What a transport lends to a call whose client can be asked. A `subject` says what call it is: a response counts for no other. */
 export interface Asking {
   canAsk(request: InputRequest): boolean;
   /** Undefined if there is none yet. */
   responseTo(name: string): unknown;
   /** Carries a response on to the next round, if there is one. */
   keep(name: string, response: unknown): void;
-  /** Takes up the responses of earlier rounds, if there were any. A problem if they are not of this call. */
-  resume(subject: Subject): Awaitable<Problem | undefined>;
+  /** What the client sent back of earlier rounds; undefined in the first. */
+  readonly state: string | undefined;
+  /** Takes up the responses in `state`. A problem if they are not of this call. */
+  resume(state: string, subject: string): Promise<Problem | undefined>;
   /** The members of the result that ends this round, as JSON: the requests, and all responses kept. */
-  suspend(subject: Subject, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
+  suspend(subject: string, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
 }
 
-/** Without `asking` nobody can be asked. */
+/** Without `asking` every question is unavailable. */
 export const askThrough =
   (asking: Asking | undefined): Ask =>
   <Q extends Questions>(questions: Q) => {

@@ -12,13 +12,13 @@ export type Reader = 'program' | 'model' | 'model_with_widget';
 
 /** What some transports know about a call, besides its credentials. */
 export interface CallExtras {
-  /** Tells the client how far the tool is; without it nobody is told. */
+  /** Tells the client how far the tool is; without it there is no progress to report. */
   readonly progress?: (progress: number, total?: number, message?: string) => void;
   /** What the client said it can do (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
   /** The trace that the message names; else the request's counts. */
   readonly trace?: Trace | undefined;
-  /** How its client can be asked; without it nobody can. */
+  /** How its client can be asked; without it, it can't be. */
   readonly asking?: Asking | undefined;
   readonly reader?: Reader;
 }
@@ -46,6 +46,8 @@ export class Call {
   freshAsOfMs = Number.POSITIVE_INFINITY;
   /** Whose budget of unknown keys is used up, if not that of the address. */
   lookupSource: string | undefined = undefined;
+  /** The bytes of the message that made the call, with all others in its batch. */
+  messageBytes = 0;
   #lifetime: AbortController | undefined;
   /** What to run when the response has left; null once nothing more can be held. */
   #held: (() => void) | null | undefined = undefined;
@@ -97,7 +99,7 @@ export class Call {
     else release();
   }
 
-  /** What is held, if anything, for whoever sends the response and then runs it. */
+  /** What is held, if anything, for the sender of the response, which then runs it. */
   takeHeld(): (() => void) | undefined {
     const held = this.#held;
     this.#held = null;
@@ -112,21 +114,18 @@ export class Call {
 
 /** The call that a request makes. `metaApiKey`: the key in its body, if any. */
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
-  const { headers } = context.request;
+  const { headers } = context;
   const credentials = readCredentials(headers, metaApiKey);
   const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras);
+  call.messageBytes = context.bodyBytes;
   call.trace = extras?.trace ?? parseTraceparent(headers.get('traceparent'));
   context.call = call;
   return call;
 }
 
-export interface SplitInput {
-  readonly fields: JsonObject;
-  readonly meta: unknown;
-}
-
-export function withoutMeta(input: JsonObject): SplitInput {
-  if (input._meta === undefined) return { fields: input, meta: undefined };
-  const { _meta: meta, ...fields } = input;
-  return { fields, meta };
+/** A tool's input, which may carry a `_meta` beside it. */
+export function withoutMeta(input: JsonObject): JsonObject {
+  if (input._meta === undefined) return input;
+  const { _meta: _, ...fields } = input;
+  return fields;
 }

@@ -8,12 +8,12 @@ import type { Log } from '../../log/log.ts';
 import type { Problem } from '../../problem.ts';
 
 /**
- * Undefined when the success may leave, which is nearly always known at once. Else resolves to the problem to answer
+ * Undefined when the success may leave, which is nearly always known at once. Else resolves to the problem to return
  * with instead, or to undefined when the key is still good.
  */
 export type Confirm = (call: KeyCall) => Promise<Problem | undefined> | undefined;
 
-/** A store that answers slower than the bound is asked no more often than this. */
+/** A store that responds slower than the bound is asked no more often than this. */
 const TRIES = 2;
 
 export function createConfirm(

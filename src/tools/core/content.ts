@@ -1,5 +1,5 @@
 // MCP's content blocks (schema 2025-11-25, "ContentBlock"), which a tool without an output schema returns. Written here
-// so that nobody who uses the types needs the SDK; a test keeps them equal to the SDK's.
+// so that using the types does not need the SDK; a test keeps them equal to the SDK's.
 
 interface Block {
   /** For whom the block is, and how important (0 to 1). */

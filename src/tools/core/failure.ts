@@ -9,7 +9,7 @@ export interface Failure {
   readonly status: number;
   /** In snake_case, at most 64 characters; none of the server's codes. Callers may rely on it. */
   readonly code: string;
-  /** One sentence for whoever calls the tool, program or model: 1 to 1,000 characters. It should quote no input. */
+  /** One sentence for the caller of the tool, program or model: 1 to 1,000 characters. It should quote no input. */
   readonly detail: string;
   /** Whole seconds after which trying again may help; with 429 and 503. */
   readonly retryAfterS?: number;
@@ -22,9 +22,16 @@ const ASKS_FOR_CREDENTIALS = [401, 407];
 /** Retry-After is for these (RFC 9110 §15.6.4, RFC 6585 §4). */
 const RETRIED = [429, 503];
 
+/** Whether a failure in a tool's own words may have it. */
+export const isFailureStatus = (status: unknown): boolean =>
+  Number.isInteger(status) &&
+  (status as number) >= 400 &&
+  (status as number) <= 599 &&
+  !ASKS_FOR_CREDENTIALS.includes(status as number);
+
 /** Throws an Error, a bug of the tool, for a failure that can't be reported. */
 export function failure({ status, code, detail, retryAfterS }: Failure): ToolFailure {
-  if (!Number.isInteger(status) || status < 400 || status > 599 || ASKS_FOR_CREDENTIALS.includes(status)) {
+  if (!isFailureStatus(status)) {
     throw new Error(`failure: expected a status from 400 to 599 except 401 and 407, got ${status}`);
   }
   if (typeof code !== 'string' || code.length > CODE_CHARS_MAX || !CODE.test(code)) {

@@ -1,4 +1,5 @@
-// What a tool's guards ask of its callers, in words: the end of its description, for agents and for whoever reads OpenAPI.
+// What a tool's guards ask of its callers, in words: the end of its description, for agents and for readers of the
+// OpenAPI document.
 
 import { formatDuration } from '../../lib/duration.ts';
 import type { RateLimit } from '../../lib/rate-limit.ts';

@@ -8,10 +8,11 @@ import type { KeyIdentity } from '../../keys/verify.ts';
 import type { RateLimitState } from '../../lib/rate-limit.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../../lib/result.ts';
 import { isObject } from '../../lib/text.ts';
-import { type InvalidInput, isProblemCode, type Problem } from '../../problem.ts';
-import type { InputRequired } from './ask.ts';
+import type { InvalidInput, Problem } from '../../problem.ts';
+import type { Asking, InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { mustBe } from './definition.ts';
+import { isProblem } from './reported.ts';
 
 /**
  * A successful call as JSON text, encoded once and used by every transport: the output, a ToolContent, or the members of
@@ -34,7 +35,7 @@ export interface Operation {
   readonly requiredScopes: readonly string[];
   /** Milliseconds a call may take. */
   readonly timeoutMs: number;
-  /** The rate limit as answers show it when the call was refused before it; null: there is none. */
+  /** The rate limit as responses show it when the call was refused before it; null: there is none. */
   readonly fullQuota: RateLimitState | null;
   /** Guards, then input, then run, then output check. A long output counts against `budget` while it grows. Use the runner. */
   readonly invoke: (input: unknown, call: Call, budget: SendBudget) => Awaitable<Result<Output, Problem>>;
@@ -49,12 +50,19 @@ interface Parts<Kind, Added extends object, I, O> {
   readonly encode: (output: O, call: Call) => CompleteOutput;
 }
 
+/** What `invoke` was given. */
+interface Begun {
+  readonly input: unknown;
+  readonly call: Call;
+  readonly budget: SendBudget;
+}
+
 /** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients also give up then
 
-/** Throws an Error for a `timeoutMs` that no timer can keep, and for a guard or `run` that is no function. */
+/** Throws an Error for a `timeoutMs` that no timer can keep, and for a guard or `run` that is not a function. */
 export function operationOf<Kind extends Operation['kind'], Added extends object, I, O>(
   guard: Guard<Call, Added>,
   { kind, name, timeoutMs = TOOL_TIMEOUT_MS, parse, run, encode }: Parts<Kind, Added, I, O>,
@@ -64,50 +72,47 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     throw new Error(`${name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
   }
 
-  interface Running {
-    readonly raw: unknown;
-    readonly input: I;
-    readonly context: Call & Added;
-    readonly budget: SendBudget;
-  }
-
-  function afterGuards(
-    guarded: Result<Added, Problem>,
-    { raw, call, budget }: { readonly raw: unknown; readonly call: Call; readonly budget: SendBudget },
-  ): Awaitable<Result<Output, Problem>> {
+  function afterGuards(guarded: Result<Added, Problem>, begun: Begun): Awaitable<Result<Output, Problem>> {
+    const { input, call, budget } = begun;
     if (!guarded.ok) {
+      if (!isProblem(guarded.error)) throw new Error(`${name}: expected its guard to return ok(…) or err of a problem`);
       if (guarded.error.code === 'rate_limited') call.rateLimit = guarded.error.rateLimit ?? call.rateLimit;
       return guarded;
     }
-    const parsed = parse(raw);
+    const parsed = parse(input);
     if (!parsed.ok) return parsed;
-    const running = { raw, input: parsed.value, context: addTo(call, guarded.value), budget };
-    return chain(
-      call.asking?.resume(() => subjectOf(running)),
-      start,
-      running,
+    const context = addTo(call, guarded.value);
+    const { asking } = call;
+    if (asking?.state !== undefined) return resume(parsed.value, context, begun, asking, asking.state);
+    return chain(run(parsed.value, context, budget), finish, begun);
+  }
+
+  async function resume(input: I, context: Call & Added, begun: Begun, asking: Asking, state: string) {
+    const problem = await asking.resume(state, subjectOf(begun));
+    return problem === undefined ? chain(run(input, context, begun.budget), finish, begun) : err(problem);
+  }
+
+  function finish(result: Result<O, Problem | InputRequired>, begun: Begun): Awaitable<Result<Output, Problem>> {
+    if (result?.ok) return ok(encode(result.value, begun.call));
+    const error = result?.error;
+    if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
+    if (error.code === 'input_required') return suspend(error, begun);
+    if (!isProblem(error))
+      throw new Error(`${name}: expected err(failure(…)) or err of a problem with all that it needs`);
+    return err(error);
+  }
+
+  function suspend({ requests }: InputRequired, begun: Begun): Awaitable<Result<Output, Problem>> {
+    if (!isObject(requests)) throw new Error(`${name}: expected the error of ask as it is`);
+    const { asking } = begun.call;
+    if (asking === undefined) throw new Error(`${name}: it asks, but nobody can be asked`);
+    return chain(asking.suspend(subjectOf(begun), requests), (members) =>
+      members.ok ? ok({ inputRequired: members.value }) : members,
     );
   }
 
-  const start = (problem: Problem | undefined, running: Running) =>
-    problem === undefined ? chain(run(running.input, running.context, running.budget), finish, running) : err(problem);
-
-  function finish(result: Result<O, Problem | InputRequired>, running: Running): Awaitable<Result<Output, Problem>> {
-    if (result?.ok) return ok(encode(result.value, running.context));
-    const error = result?.error;
-    if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
-    if (error.code !== 'input_required') {
-      if (!isProblemCode(error.code)) throw new Error(`${name}: expected err(failure(…)) or err of a problem`);
-      return err(error);
-    }
-    const { asking } = running.context;
-    if (asking === undefined) throw new Error(`${name}: it asks, but nobody can be asked`);
-    const suspended = asking.suspend(() => subjectOf(running), error.requests);
-    return chain(suspended, (members) => (members.ok ? ok({ inputRequired: members.value }) : members));
-  }
-
   /** Who calls what, with which input; as it was sent, because JSON can't tell apart all that a schema makes of it. */
-  const subjectOf = ({ raw, context }: Running): string => JSON.stringify([kind, name, callerOf(context), sorted(raw)]);
+  const subjectOf = ({ input, call }: Begun): string => JSON.stringify([kind, name, callerOf(call), sorted(input)]);
 
   return {
     kind,
@@ -116,7 +121,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     requiredScopes: guard.requiredScopes ?? [],
     timeoutMs,
     fullQuota: guard.fullQuota ?? null,
-    invoke: (raw, call, budget) => chain(guard(call), afterGuards, { raw, call, budget }),
+    invoke: (input, call, budget) => chain(guard(call), afterGuards, { input, call, budget }),
   };
 }
 

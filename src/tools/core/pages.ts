@@ -1,5 +1,5 @@
 // An output with one long list, checked and encoded page by page: it is never there as objects, nor as one text. What is
-// encoded counts against the send budget while the list grows; when it is complete, whoever sends it counts it.
+// encoded counts against the send budget while the list grows; when it is complete, its sender counts it.
 
 import type { SendBudget } from '../../http/send-budget.ts';
 import { ok, type Result } from '../../lib/result.ts';

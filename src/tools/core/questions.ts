@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { ok, type Result } from '../../lib/result.ts';
 import { isObject, type JsonObject } from '../../lib/text.ts';
 import type { InvalidInput } from '../../problem.ts';
-import { type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
+import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** A request as it goes to the client. */
 export interface InputRequest {
@@ -43,7 +43,7 @@ const readAction = parserOf(
  */
 export function form<S extends ObjectSchema>(schema: S): (message: string) => Question<FormAnswer<v.InferOutput<S>>> {
   const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));
-  const parse = parserOf(schema);
+  const parse = inputParserOf(schema);
   function read(response: unknown): Result<Read<FormAnswer<v.InferOutput<S>>>, InvalidInput> {
     const acted = readAction(response);
     if (!acted.ok) return acted;

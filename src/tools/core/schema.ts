@@ -14,7 +14,7 @@ export type ObjectSchema = v.GenericSchema<Record<string, unknown>>;
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Issues reported at once: enough to fix a call, not enough to make a large answer out of a hostile one. */
+/** Issues reported at once: enough to fix a call, not enough to make a large response out of a hostile one. */
 const ISSUES_MAX = 10;
 
 /**
@@ -23,6 +23,9 @@ const ISSUES_MAX = 10;
  */
 const VALUES_MAX = 1000;
 
+/** Of a field. What is nested deeper overflows the stack of a recursive schema, or of whatever walks through the input later. */
+const DEPTH_MAX = 1000;
+
 /** Takes a value of any shape; the issues say what was expected and where. */
 export type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, InvalidInput>;
 
@@ -30,8 +33,9 @@ export type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S
  * The parser of a schema. Its issues never say what was sent: a key pasted into the wrong field must not come back. For
  * the same reason an unknown field is not named.
  */
-export function parserOf<S extends Schema>(schema: S): Parse<S> {
-  const conforms = conformsTo(schema);
+export const parserOf = <S extends Schema>(schema: S): Parse<S> => parserWith(schema, conformsTo(schema));
+
+function parserWith<S extends Schema>(schema: S, conforms: Conforms | null): Parse<S> {
   return (input) => {
     if (conforms?.(input)) return ok(input as v.InferOutput<S>);
     const parsed = v.safeParse(schema, input, { message: expectation, abortEarly: !isSmall(input) });
@@ -39,6 +43,34 @@ export function parserOf<S extends Schema>(schema: S): Parse<S> {
     const issues = parsed.issues.slice(0, ISSUES_MAX).map((issue) => issueOf(schema, issue));
     return err({ code: 'invalid_input', issues });
   };
+}
+
+/** The parser of a schema that a tool's author chose, for what callers send. It may let through whatever there is. */
+export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
+  const conforms = conformsTo(schema);
+  const parse = parserWith(schema, conforms);
+  if (conforms !== null) return parse; // a schema with known parts alone has an end
+  const known = fieldsOf(schema);
+  return (input) => {
+    const fields = isObject(input) ? Object.entries(input) : [];
+    const [deep] = fields.find(([, value]) => !nestsWithin(value, DEPTH_MAX)) ?? [];
+    if (deep === undefined) return parse(input);
+    return err({ code: 'invalid_input', issues: [{ path: known.includes(deep) ? deep : '', message: TOO_DEEP }] });
+  };
+}
+
+/** Of an object, the names of its fields; none for a schema without a fixed list of them. */
+const fieldsOf = (schema: Schema): readonly string[] =>
+  'entries' in schema ? Object.keys(schema.entries as object) : [];
+
+const TOO_DEEP = `Expected values nested at most ${DEPTH_MAX} deep`;
+
+/** True when no value stands inside more than `levels` others. */
+function nestsWithin(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  if (levels === 0) return false;
+  const inside: readonly unknown[] = Array.isArray(value) ? value : Object.values(value);
+  return inside.every((one) => nestsWithin(one, levels - 1));
 }
 
 /** True when there are at most VALUES_MAX values in `input`, counting itself. However deep it is nested. */
@@ -59,10 +91,12 @@ const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
 
 function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   const keys = (issue.path ?? []).map((item) => String(item.key));
-  if (issue.type !== 'strict_object' || issue.path === undefined)
+  if (/object/.test(issue.type) && issue.expected?.startsWith('"'))
+    // the name of a field that isn't there
+    return { path: keys.join('.'), message: 'This field is required' };
+  if (issue.type !== 'strict_object' || issue.expected !== 'never')
     return { path: keys.join('.'), message: issue.message };
-  if (issue.expected !== 'never') return { path: keys.join('.'), message: 'This field is required' };
-  const known = keys.length === 1 && 'entries' in schema ? Object.keys(schema.entries as object) : [];
+  const known = keys.length === 1 ? fieldsOf(schema) : [];
   const hint = known.length > 0 ? `the fields are ${known.join(', ')}` : 'it takes no fields';
   return { path: keys.slice(0, -1).join('.'), message: `Unknown field; ${hint}` };
 }
@@ -79,12 +113,10 @@ export const text = (min: number, max: number) =>
 /** Milliseconds since the Unix epoch. */
 export const epochMs = v.pipe(v.number(), v.integer());
 
-// Checks are functions; what JSON Schema can say of them stands beside them as metadata.
-const METADATA_KEYS = ['minLength', 'maxLength', 'pattern', 'enum', 'exclusiveMinimum', 'maximum', 'x-mcp-header'];
-
 /**
  * The JSON Schema (2020-12) of what a schema of `tool` accepts, or of a little more: checks that JSON Schema can't
- * express are left out. Throws for a type that it can't express, like a date.
+ * express are left out. What it can say of a check by a function stands beside that as metadata. Throws for a type that
+ * it can't express, like a date, and for a root that is no object.
  */
 export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
   const { $schema: _, ...converted } = toJsonSchema(schema, {
@@ -95,15 +127,12 @@ export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
     },
     overrideAction: ({ valibotAction, jsonSchema, errors }) => {
       if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // its flags are lost
-      if (valibotAction.type !== 'metadata') return errors && jsonSchema;
-      const { metadata } = valibotAction as unknown as { metadata: Record<string, unknown> };
-      return {
-        ...jsonSchema,
-        ...Object.fromEntries(METADATA_KEYS.filter((key) => key in metadata).map((key) => [key, metadata[key]])),
-      };
+      return errors && jsonSchema;
     },
   });
   const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients ask for one
+  if (json.type !== 'object')
+    throw new Error(`${tool}: expected the schema of an object, got one of type ${json.type}`);
   const { properties, required, ...bare } = json;
   // What tools without arguments must say (MCP, server/tools): `{"type":"object","additionalProperties":false}`.
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
@@ -131,7 +160,8 @@ interface Part {
 
 /**
  * Null for a schema with a part that may change the value or that isn't known here. A false result decides nothing: the
- * parse does, and tells what is wrong.
+ * parse does, and tells what is wrong. To have valibot alone parse input and output would make a call of get_data a
+ * tenth slower.
  */
 export const conformsTo = (schema: GenericSchema): Conforms | null => compile(schema as unknown as Part);
 

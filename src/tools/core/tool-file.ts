@@ -3,6 +3,7 @@
 
 import { basename } from 'node:path';
 import { isObject } from '../../lib/text.ts';
+import { headerParams } from './header-params.ts';
 import type { Operation } from './operation.ts';
 import type { Prompt } from './prompt.ts';
 import type { Tool } from './tool.ts';
@@ -114,8 +115,9 @@ function attempt<T>(file: string, make: () => T): T {
   }
 }
 
-function checkSchemas({ inputSchema, outputSchema }: Tool): void {
-  inputSchema(); // throws for a type that JSON Schema can't express; later it would break the list of all tools
+/** Throws for a type that JSON Schema can't express: later it would break the list of all tools. */
+function checkSchemas({ name, inputSchema, outputSchema }: Tool): void {
+  headerParams(name, inputSchema());
   outputSchema?.();
 }
 

@@ -12,7 +12,7 @@ import { mustBe } from './definition.ts';
 import { describedWithNeeds } from './needs.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { encodePages } from './pages.ts';
-import { type JsonSchema, jsonSchemaOf, type ObjectSchema, type Parse, parserOf } from './schema.ts';
+import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, type Parse, parserOf } from './schema.ts';
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -39,7 +39,7 @@ export interface ToolFacts {
 export interface Tool extends ToolFacts, Operation {
   readonly kind: 'tool';
   readonly inputSchema: () => JsonSchema;
-  /** Null: the tool answers with content blocks. */
+  /** Null: the tool returns content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
 }
@@ -106,7 +106,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   mustBe('text', 'defineTool', { name });
   mustBe('text', name, { title, description });
   mustBe('schema', name, output === undefined ? { input } : { input, output });
-  const parse = parserOf(input);
+  const parse = inputParserOf(input);
   const check = output === undefined ? null : parserOf(output);
 
   function encode(returned: unknown, { forWidget }: Call): CompleteOutput {

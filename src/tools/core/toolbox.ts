@@ -12,6 +12,7 @@ import type { Keys } from '../../keys/operations.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
 import { parseDuration } from '../../lib/duration.ts';
 import type { Clock } from '../../lib/runtime.ts';
+import { isScope } from '../../lib/scope.ts';
 import type { Log, LogFields } from '../../log/log.ts';
 import type { Call } from './call.ts';
 import type { Prompt } from './prompt.ts';
@@ -116,6 +117,11 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
           throw new Error(`rate limit: expected a whole number of requests, 0 for no limit, got ${requests}`);
         }
         if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
+        if (typeof key !== 'function') {
+          throw new Error(
+            `rate limit: expected key to be a function that names the bucket of a call, got ${typeof key}`,
+          );
+        }
         const limit = rateLimitGuard({
           requests,
           windowMs,
@@ -147,8 +153,16 @@ export function checkOperation(
   if (requiredScopes.length > 0 && credential !== 'api_key') {
     throw new Error(`${name}: expected guards.apiKey before guards.scopes: only keys have scopes`);
   }
+  const odd: unknown = requiredScopes.find((scope: unknown) => typeof scope !== 'string' || !isScope(scope));
+  if (odd !== undefined) {
+    const got = JSON.stringify(odd);
+    throw new Error(`${name}: guards.scopes: expected scopes that a key can have, like "read", got ${got}`);
+  }
   const missing = existing && requiredScopes.find((scope) => !existing.includes(scope));
-  if (missing) throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it`);
+  if (missing) {
+    const got = JSON.stringify(existing.join(' '));
+    throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it, got ${got}`);
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
 // Users create keys: against a bare server that makes the same insert just as durably.
 
 import { buildDatabase, userName, userToken } from '../database.ts';
-import { answerTo, createKey } from '../loads.ts';
+import { createKey, responseTo } from '../loads.ts';
 import { measure, perSecond, ratio } from '../measure.ts';
 import { startOther, startOurs } from '../ours.ts';
 import { atLeast, type Section } from '../report.ts';
@@ -15,7 +15,7 @@ export const creating: Section = async (plan) => {
   const load = createKey(tokens);
   await using ours = await startOurs(forOurs.path);
   await using bare = await startOther('bare-insert', forBare.path);
-  await answerTo(ours, load);
+  await responseTo(ours, load);
   const measured = await measure({ bare: { server: bare, load }, ours: { server: ours, load } }, plan);
   return {
     rows: [

@@ -1,7 +1,7 @@
 // Floods of keys that don't work, from one address, and what callers with a valid key keep beside them.
 
 import { buildDatabase } from '../database.ts';
-import { answerTo, malformedKeys, restGetData, unknownKeys } from '../loads.ts';
+import { malformedKeys, responseTo, restGetData, unknownKeys } from '../loads.ts';
 import { measure, median, perSecond, ratio } from '../measure.ts';
 import { startBare, startOurs } from '../ours.ts';
 import type { Plan } from '../plan.ts';
@@ -12,7 +12,7 @@ import { drive } from '../wrk.ts';
 export const flood: Section = async (plan) => {
   const { path, keys } = await buildDatabase(1000);
   await using ours = await startOurs(path);
-  await using bare = await startBare(await answerTo(ours, malformedKeys, 401));
+  await using bare = await startBare(await responseTo(ours, malformedKeys, 401));
   const measured = await measure(
     {
       bareStill: { server: bare, load: malformedKeys, refused: true },

@@ -1,7 +1,7 @@
 // /verify and /introspect, beside get_data over REST, with the same key.
 
 import { buildDatabase } from '../database.ts';
-import { answerTo, introspectKey, restGetData, verifyKey } from '../loads.ts';
+import { introspectKey, responseTo, restGetData, verifyKey } from '../loads.ts';
 import { measure, perSecond, ratio } from '../measure.ts';
 import { startBare, startOurs } from '../ours.ts';
 import { atLeast, type Section } from '../report.ts';
@@ -11,9 +11,9 @@ export const forServices: Section = async (plan) => {
   const [key = '', caller = ''] = keys;
   const loads = { rest: restGetData(key), verify: verifyKey(key), introspect: introspectKey(caller, key) };
   await using ours = await startOurs(path);
-  await using bareVerify = await startBare(await answerTo(ours, loads.verify), 'nothing');
-  await using bareIntrospect = await startBare(await answerTo(ours, loads.introspect), 'text');
-  await answerTo(ours, loads.rest);
+  await using bareVerify = await startBare(await responseTo(ours, loads.verify), 'nothing');
+  await using bareIntrospect = await startBare(await responseTo(ours, loads.introspect), 'text');
+  await responseTo(ours, loads.rest);
   const measured = await measure(
     {
       rest: { server: ours, load: loads.rest },

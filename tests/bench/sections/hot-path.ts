@@ -2,32 +2,68 @@
 // the echo, and the SDK's own servers.
 
 import { buildDatabase } from '../database.ts';
-import { answerTo, mcp2025GetData, mcp2026GetData, restGetData } from '../loads.ts';
-import { type Measured, measure, p99Ms, perSecond, ratio } from '../measure.ts';
+import { mcp2025GetData, mcp2026GetData, responseTo, restGetData } from '../loads.ts';
+import { joined, type Measured, measure, p99Ms, perSecond, ratio } from '../measure.ts';
 import { startBare, startBatchedBare, startOther, startOurs } from '../ours.ts';
+import type { Plan } from '../plan.ts';
 import { atLeast, atMost, type Section, type Target } from '../report.ts';
 
+/** Two processes of each server, one after the other: two of the same kind may differ by some percent all along. */
 export const hotPath: Section = async (plan) => {
+  const measured = joined(await measureOnce(plan), await measureOnce(plan));
+  const rest = { bare: measured.bareRest, flat: measured.flatRest, echo: measured.echoRest };
+  const mcp2025 = { bare: measured.bare2025, flat: measured.flat2025, echo: measured.echo2025 };
+  const mcp2026 = { bare: measured.bare2026, flat: measured.flat2026, echo: measured.echo2026 };
+  return {
+    rows: [
+      { name: 'echo with one header, REST body', measured: measured.echoRest },
+      { name: "bare limit, get_data's REST response", measured: measured.bareRest, echo: measured.echoRest },
+      { name: 'the same with batching', bare: measured.bareRest, measured: measured.batchedRest },
+      { name: 'flat script over REST', bare: measured.bareRest, measured: measured.flatRest },
+      { name: '**get_data over REST**', ...rest, measured: measured.rest },
+      { name: "bare limit, get_data's MCP 2025-11-25 response", measured: measured.bare2025, echo: measured.echo2025 },
+      { name: 'the same with batching', bare: measured.bare2025, measured: measured.batched2025 },
+      { name: 'flat script over MCP 2025-11-25', bare: measured.bare2025, measured: measured.flat2025 },
+      { name: '**get_data over MCP 2025-11-25**', ...mcp2025, measured: measured.mcp2025 },
+      { name: 'SDK v1, stateless, the same key check', ...mcp2025, measured: measured.sdkV1 },
+      { name: "bare limit, get_data's MCP 2026-07-28 response", measured: measured.bare2026, echo: measured.echo2026 },
+      { name: 'the same with batching', bare: measured.bare2026, measured: measured.batched2026 },
+      { name: 'flat script over MCP 2026-07-28', bare: measured.bare2026, measured: measured.flat2026 },
+      { name: '**get_data over MCP 2026-07-28**', ...mcp2026, measured: measured.mcp2026 },
+      { name: 'SDK v2, stateless, the same key check', ...mcp2026, measured: measured.sdkV2 },
+    ],
+    targets: [
+      ...closeToBest('get_data over REST', measured.rest, rest, 0.85),
+      ...closeToBest('get_data over MCP 2025-11-25', measured.mcp2025, mcp2025, 0.76),
+      ...closeToBest('get_data over MCP 2026-07-28', measured.mcp2026, mcp2026, 0.76),
+      atLeast('MCP 2025-11-25, times the SDK v1', ratio(measured.mcp2025, measured.sdkV1, perSecond), 10),
+      atLeast('MCP 2026-07-28, times the SDK v2', ratio(measured.mcp2026, measured.sdkV2, perSecond), 10),
+    ],
+  };
+};
+
+async function measureOnce(plan: Plan) {
   const { path, keys } = await buildDatabase(1000);
   const [key = ''] = keys;
   const loads = { rest: restGetData(key), mcp2025: mcp2025GetData(key), mcp2026: mcp2026GetData(key) };
 
   await using ours = await startOurs(path);
   await using flat = await startOther('flat', path);
-  await using bareRest = await startBare(await answerTo(ours, loads.rest));
-  await using bare2025 = await startBare(await answerTo(ours, loads.mcp2025));
-  await using bare2026 = await startBare(await answerTo(ours, loads.mcp2026));
-  await using batchedRest = await startBatchedBare(await answerTo(ours, loads.rest));
-  await using batched2025 = await startBatchedBare(await answerTo(ours, loads.mcp2025));
-  await using batched2026 = await startBatchedBare(await answerTo(ours, loads.mcp2026));
+  await using bareRest = await startBare(await responseTo(ours, loads.rest));
+  await using bare2025 = await startBare(await responseTo(ours, loads.mcp2025));
+  await using bare2026 = await startBare(await responseTo(ours, loads.mcp2026));
+  await using batchedRest = await startBatchedBare(await responseTo(ours, loads.rest));
+  await using batched2025 = await startBatchedBare(await responseTo(ours, loads.mcp2025));
+  await using batched2026 = await startBatchedBare(await responseTo(ours, loads.mcp2026));
   await using echo = await startOther('echo');
   await using sdkV1 = await startOther('sdk-v1', path);
   await using sdkV2 = await startOther('sdk-v2', path);
-  for (const load of Object.values(loads)) await answerTo(flat, load);
-  await answerTo(sdkV1, loads.mcp2025);
-  await answerTo(sdkV2, loads.mcp2026);
+  for (const load of Object.values(loads)) await responseTo(flat, load);
+  await responseTo(sdkV1, loads.mcp2025);
+  await responseTo(sdkV2, loads.mcp2026);
 
-  const measured = await measure(
+  // Awaited here: the servers end with this function.
+  return await measure(
     {
       echoRest: { server: echo, load: loads.rest },
       bareRest: { server: bareRest, load: loads.rest },
@@ -49,43 +85,15 @@ export const hotPath: Section = async (plan) => {
     },
     plan,
   );
-  const rest = { bare: measured.bareRest, flat: measured.flatRest, echo: measured.echoRest };
-  const mcp2025 = { bare: measured.bare2025, flat: measured.flat2025, echo: measured.echo2025 };
-  const mcp2026 = { bare: measured.bare2026, flat: measured.flat2026, echo: measured.echo2026 };
-  return {
-    rows: [
-      { name: 'echo with one header, REST body', measured: measured.echoRest },
-      { name: "bare limit, get_data's REST answer", measured: measured.bareRest, echo: measured.echoRest },
-      { name: 'the same with batching', bare: measured.bareRest, measured: measured.batchedRest },
-      { name: 'flat script over REST', bare: measured.bareRest, measured: measured.flatRest },
-      { name: '**get_data over REST**', ...rest, measured: measured.rest },
-      { name: "bare limit, get_data's MCP 2025-11-25 answer", measured: measured.bare2025, echo: measured.echo2025 },
-      { name: 'the same with batching', bare: measured.bare2025, measured: measured.batched2025 },
-      { name: 'flat script over MCP 2025-11-25', bare: measured.bare2025, measured: measured.flat2025 },
-      { name: '**get_data over MCP 2025-11-25**', ...mcp2025, measured: measured.mcp2025 },
-      { name: 'SDK v1, stateless, the same key check', ...mcp2025, measured: measured.sdkV1 },
-      { name: "bare limit, get_data's MCP 2026-07-28 answer", measured: measured.bare2026, echo: measured.echo2026 },
-      { name: 'the same with batching', bare: measured.bare2026, measured: measured.batched2026 },
-      { name: 'flat script over MCP 2026-07-28', bare: measured.bare2026, measured: measured.flat2026 },
-      { name: '**get_data over MCP 2026-07-28**', ...mcp2026, measured: measured.mcp2026 },
-      { name: 'SDK v2, stateless, the same key check', ...mcp2026, measured: measured.sdkV2 },
-    ],
-    targets: [
-      ...closeToBest('get_data over REST', measured.rest, rest),
-      ...closeToBest('get_data over MCP 2025-11-25', measured.mcp2025, mcp2025),
-      ...closeToBest('get_data over MCP 2026-07-28', measured.mcp2026, mcp2026),
-      atLeast('MCP 2025-11-25, times the SDK v1', ratio(measured.mcp2025, measured.sdkV1, perSecond), 10),
-      atLeast('MCP 2026-07-28, times the SDK v2', ratio(measured.mcp2026, measured.sdkV2, perSecond), 10),
-    ],
-  };
-};
+}
 
 const closeToBest = (
   name: string,
   ours: Measured,
   { bare, flat }: Readonly<Record<'bare' | 'flat', Measured>>,
+  shareOfBare: number,
 ): Target[] => [
   atLeast(`${name}, share of the flat script`, ratio(ours, flat, perSecond), 0.95),
-  atLeast(`${name}, share of the bare limit`, ratio(ours, bare, perSecond), 0.8),
-  atMost(`${name}, p99 in bare limits`, ratio(ours, bare, p99Ms), 2),
+  atLeast(`${name}, share of the bare limit`, ratio(ours, bare, perSecond), shareOfBare),
+  atMost(`${name}, p99 in bare limits`, ratio(ours, bare, p99Ms), 1.5),
 ];

@@ -2,7 +2,7 @@
 // written meanwhile.
 
 import { buildDatabase, shuffled } from '../database.ts';
-import { answerTo, manyKeys } from '../loads.ts';
+import { manyKeys, responseTo } from '../loads.ts';
 import { measure, p99Ms, perSecond, ratio } from '../measure.ts';
 import { startBare, startOurs } from '../ours.ts';
 import { atLeast, atMost, type Section } from '../report.ts';
@@ -15,7 +15,7 @@ export const keysInUse: Section = async (plan) => {
   const all = manyKeys(keys);
   const one = manyKeys(keys.slice(0, 1)); // the same work for wrk
   await using ours = await startOurs(path);
-  await using bare = await startBare(await answerTo(ours, all));
+  await using bare = await startBare(await responseTo(ours, all));
   const measured = await measure(
     { bare: { server: bare, load: all }, one: { server: ours, load: one }, all: { server: ours, load: all } },
     { ...plan, rounds: plan.flushRounds, roundS: plan.flushRoundS },

@@ -1,7 +1,7 @@
 // Signed-in users list their ten keys, with tokens seen before: against a bare server that does the same SELECT.
 
 import { buildDatabase, KEYS_PER_USER, userName, userToken } from '../database.ts';
-import { answerTo, listKeys } from '../loads.ts';
+import { listKeys, responseTo } from '../loads.ts';
 import { measure, perSecond, ratio } from '../measure.ts';
 import { startOther, startOurs } from '../ours.ts';
 import { atLeast, type Section } from '../report.ts';
@@ -17,7 +17,7 @@ export const listing: Section = async (plan) => {
   await using ours = await startOurs(path);
   await using bare = await startOther('bare-list', path, userName(0));
   for (const server of [ours, bare]) {
-    const { keys } = JSON.parse((await answerTo(server, load)).body) as { keys: unknown[] };
+    const { keys } = JSON.parse((await responseTo(server, load)).body) as { keys: unknown[] };
     if (keys.length !== KEYS_PER_USER) throw new Error(`${server.name} listed ${keys.length} keys`);
   }
   const measured = await measure({ ours: { server: ours, load }, bare: { server: bare, load } }, plan);

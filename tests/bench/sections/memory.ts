@@ -1,7 +1,7 @@
 // Resident memory after a hundred thousand and after a million requests.
 
 import { buildDatabase } from '../database.ts';
-import { answerTo, type Load, restGetData } from '../loads.ts';
+import { type Load, responseTo, restGetData } from '../loads.ts';
 import { startBare, startOurs } from '../ours.ts';
 import type { Process } from '../process.ts';
 import { atMost, type Section } from '../report.ts';
@@ -18,14 +18,14 @@ export const memory: Section = async () => {
   const { path, keys } = await buildDatabase(1000);
   const load = restGetData(keys[0] ?? '');
   await using ours = await startOurs(path);
-  await using bare = await startBare(await answerTo(ours, load));
+  await using bare = await startBare(await responseTo(ours, load));
   const early = await residentAfter(EARLY, ours, load);
   const late = await residentAfter(LATE - EARLY, ours, load);
   const bareLate = await residentAfter(LATE, bare, load);
   return {
     rows: [],
     targets: [
-      atMost('memory after a million requests, above the bare server', late - bareLate, 40, ' MB'),
+      atMost('memory after a million requests, above the bare server', late - bareLate, 30, ' MB'),
       atMost('memory growth from 100,000 requests to a million', late - early, GROWTH_MB_MAX, ' MB'),
     ],
   };

@@ -111,7 +111,7 @@ const refused = (status: number) => new Response(null, { status });
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-async function answer(request: Request): Promise<Response> {
+async function response(request: Request): Promise<Response> {
   requests += 1;
   const requestId = `${instance}-${requests.toString(36)}`;
   const { url, headers } = request;
@@ -210,7 +210,7 @@ announce(
     async fetch(request) {
       inFlight += 1;
       try {
-        return await answer(request);
+        return await response(request);
       } finally {
         inFlight -= 1;
       }

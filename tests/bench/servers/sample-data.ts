@@ -1,4 +1,4 @@
-// What get_data answers, for the SDK's servers. They declare no schemas, so they are spared checking input and output.
+// What get_data returns, for the SDK's servers. They declare no schemas, so they are spared checking input and output.
 
 import type { CheckedKey } from './key-check.ts';
 

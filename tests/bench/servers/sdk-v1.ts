@@ -1,5 +1,5 @@
 // The SDK, version 1, stateless as it documents it (honoWebStandardStreamableHttp, simpleStatelessStreamableHttp): a
-// new server and a new transport for every request. On Bun.serve without Express, and with JSON answers: its fastest
+// new server and a new transport for every request. On Bun.serve without Express, and with JSON responses: its fastest
 // form.
 
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';

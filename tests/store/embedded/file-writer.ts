@@ -1,6 +1,6 @@
 // A process that inserts rows into a file as fast as it can, several at a time, and prints the ids that were
-// acknowledged. `bun file-writer.ts <raw|ours> <file> <ms>`: `raw` keeps one client of the driver and retries on it, as
-// a naive program would.
+// acknowledged. `bun file-writer.ts <driver|ours> <file> <ms>`: `driver` keeps one client of the driver and retries on
+// it, as a naive program would.
 
 import { createClient } from '@libsql/client';
 import { embeddedDatabase } from '../../../src/store/embedded/database.ts';
@@ -9,7 +9,7 @@ const [kind, file = '', ms = '0'] = process.argv.slice(2);
 const AT_A_TIME = 4;
 const INSERT = 'INSERT INTO written (id) VALUES (?) ON CONFLICT DO NOTHING';
 
-const insert = kind === 'raw' ? rawInsert() : ourInsert();
+const insert = kind === 'driver' ? driverInsert() : ourInsert();
 const endsAtMs = performance.now() + Number(ms);
 const acknowledged: string[] = [];
 await Promise.all(
@@ -23,7 +23,7 @@ await Promise.all(
 );
 process.stdout.write(JSON.stringify(acknowledged));
 
-function rawInsert() {
+function driverInsert() {
   const client = createClient({ url: `file:${file}`, concurrency: 1 });
   return async (id: string): Promise<boolean> => {
     for (let tries = 0; tries < 100; tries += 1) {

@@ -7,7 +7,7 @@ import { runToExit, startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { bearer, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
-import { until } from '../../support/until.ts';
+import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
@@ -32,7 +32,7 @@ test('a key is created, used, listed, revoked, refused and deleted', async () =>
   expect(await health(app.url)).toMatchObject({ status: 200, store: { mode: 'remote', ok: true } });
 });
 
-test('a list is whole and in order even if it is more than the primary puts into one answer', async () => {
+test('a list is whole and in order even if it is more than the primary puts into one response', async () => {
   await using sqld = await startSqld();
   await using app = await createTestApp({ store: storeOn(sqld.env) });
   const scopes = Array.from({ length: 100 }, (_, index) => String(index).padEnd(100, 's'));
@@ -51,7 +51,7 @@ SELECT printf('%032x', i), 'alice', ?, printf('%064x', i), ?, 1, i / 2 FROM n`,
   expect(body.keys.map(({ id }: { id: string }) => id)).toEqual(newestFirst);
 });
 
-test('many lists are whole even if the primary has no room for all its answers at the same moment', async () => {
+test('many lists are whole even if the primary has no room for all its responses at the same moment', async () => {
   await using sqld = await startSqld({ args: ['--max-total-response-size', '700KB'] });
   await using app = await createTestApp({ store: storeOn(sqld.env) });
   const scopes = Array.from({ length: 20 }, (_, index) => String(index).padEnd(100, 's'));
@@ -70,11 +70,14 @@ SELECT lower(hex(randomblob(16))), users.value, 'n', lower(hex(randomblob(32))),
 
 test('a primary that stops for most of the bound costs the first use of a key time, and nothing else', async () => {
   await using sqld = await startSqld();
-  await using app = await createTestApp({ store: storeOn(sqld.env), env: { REVOCATION_LAG_MAX_MS: '2000' } });
+  await using proxy = await startProxy(sqld.url);
+  const env = { REVOCATION_LAG_MAX_MS: '2000' };
+  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
   const { key } = await app.createKey('alice');
   sqld.freeze();
+  const before = proxy.statements();
   const asked = app.useKey(key);
-  await Bun.sleep(1200);
+  await waitFor(() => proxy.statements() === before + 2); // the second try, after nearly half the bound
   sqld.thaw();
   expect((await asked).status).toBe(200);
 });
@@ -92,7 +95,7 @@ test('connections that died silently, all that are kept open, cost a call one tr
 describe('a start is refused with one line', () => {
   const start = (env: Record<string, string>) => runToExit({ env: { JWT_SECRET: TEST_SECRET, ...env } });
 
-  test('without a token, with a wrong, an expired, or a read-only one', async () => {
+  test('a start without a token, or with a wrong, expired or read-only one, is refused with one line', async () => {
     await using sqld = await startSqld({ auth: true });
     const expired = await sqld.token({ a: 'rw', exp: Math.floor(Date.now() / 1000) - 120 });
     const readOnly = await sqld.token({ a: 'ro' });
@@ -113,7 +116,7 @@ describe('a start is refused with one line', () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining('a token that may read and write')]);
   });
 
-  test('by a database of another program, which stays as it was', async () => {
+  test('a start on a database of another program is refused, and leaves it as it was', async () => {
     await using sqld = await startSqld();
     const client = createClient({ url: sqld.url });
     await client.execute('CREATE TABLE recipes (name TEXT)');
@@ -123,7 +126,7 @@ describe('a start is refused with one line', () => {
     expect(rows.map(({ name }) => name)).toEqual(['recipes']);
   });
 
-  test('by a database of a newer version, and by one of another shape', async () => {
+  test('a start on a database of a newer version, or of another shape, is refused', async () => {
     await using sqld = await startSqld();
     await (await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } })).stop();
     const client = createClient({ url: sqld.url });
@@ -133,6 +136,9 @@ describe('a start is refused with one line', () => {
     expect(await start(sqld.env)).toMatchObject({ code: 1, stderr: expect.stringContaining('changed by hand') });
   });
 });
+
+/** In the statement of a poll. */
+const POLL = 'LEFT JOIN changes n';
 
 describe('a primary that is away', () => {
   test('at the start: what needs no store works, health says so, and the server comes to life by itself', async () => {
@@ -145,7 +151,7 @@ describe('a primary that is away', () => {
     expect(refused.body).toMatchObject({ status: 503, code: 'store_unavailable' });
     expect(refused.headers.get('retry-after')).toBe('1');
     await sqld.start();
-    expect(await until(async () => (await health(app.url)).status === 200)).toBeLessThan(BACK_MS_MAX);
+    expect(await advanceUntil(app.clock, async () => (await health(app.url)).status === 200)).toBeLessThan(BACK_MS_MAX);
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
   });
@@ -156,7 +162,7 @@ describe('a primary that is away', () => {
     await using app = await createTestApp({ store: storeOn(sqld.env) });
     for (let asked = 0; asked < 3; asked += 1) await health(app.url);
     await sqld.start();
-    await until(async () => (await health(app.url)).status === 200);
+    await advanceUntil(app.clock, async () => (await health(app.url)).status === 200);
     const lines = (await app.log()).filter(({ event }) => event.startsWith('database'));
     expect(lines).toMatchObject([
       { level: 'warn', event: 'database not opened', reason: expect.stringContaining('ECONNREFUSED') },
@@ -164,13 +170,13 @@ describe('a primary that is away', () => {
     ]);
   });
 
-  test('hanging at the start: the server starts all the same', async () => {
+  test('a server starts though its primary hangs', async () => {
     await using sqld = await startSqld();
     sqld.freeze();
     await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } });
     expect((await health(server.url)).status).toBe(503);
     sqld.thaw();
-    expect(await until(async () => (await health(server.url)).status === 200)).toBeLessThan(BACK_MS_MAX);
+    expect(await waitFor(async () => (await health(server.url)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
 
   test('later: verification says 503 within the bound, never 401, and works again when it is back', async () => {
@@ -184,10 +190,10 @@ describe('a primary that is away', () => {
     expect((await app.useKey(key)).status).toBe(503);
     expect((await app.call('list_api_keys', {}, await bearer(app, 'alice'))).status).toBe(503);
     await sqld.start();
-    expect(await until(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
+    expect(await waitFor(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
 
-  test('frozen: a call is answered 503 within the bound', async () => {
+  test('a call while the primary is frozen is 503 within the bound', async () => {
     await using sqld = await startSqld();
     await using app = await createTestApp({ store: storeOn(sqld.env) });
     const { key } = await app.createKey('alice');
@@ -198,7 +204,7 @@ describe('a primary that is away', () => {
     expect((await app.useKey(key)).status).toBe(503);
     expect(performance.now() - startedAtMs).toBeLessThan(1100); // 900 ms on a quiet machine; without the bound 3 s
     sqld.thaw();
-    expect(await until(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
+    expect(await waitFor(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
 });
 
@@ -214,18 +220,21 @@ test('with nothing to verify for a minute polling stops, and the next verificati
   });
   const { id, key } = await maker.createKey('alice');
   expect((await app.useKey(key)).status).toBe(200);
-  const polled = proxy.statements();
-  await until(() => proxy.statements() > polled + 2); // it polls
+  const { feed } = app.service.keyDomain;
+  for (let polls = 0; polls < 3; polls += 1) {
+    app.clock.advance(63); // a quarter of the bound
+    await waitFor(() => (feed.lagMs() ?? 63) < 63);
+  }
   app.clock.advance(61_000);
-  let quiet: number; // after the poll under way, and the one that finds out that nobody asks
-  do {
-    quiet = proxy.statements();
-    await Bun.sleep(300);
-  } while (proxy.statements() !== quiet);
+  await waitFor(() => (feed.lagMs() ?? 61_000) < 61_000); // the last poll, which had been due
+  const polled = proxy.sent(POLL);
+  expect(polled).toBeGreaterThan(3);
   await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
-  await Bun.sleep(400); // six polls, if there were any
-  expect(proxy.statements()).toBe(quiet);
-  app.clock.advance(251);
+  for (let second = 0; second < 10; second += 1) {
+    app.clock.advance(1000);
+    expect((await fetch(`${app.url}/`)).status).toBe(200); // a poll would have begun
+  }
+  expect(proxy.sent(POLL)).toBe(polled);
   expect((await app.useKey(key)).status).toBe(401);
 });
 
@@ -240,7 +249,7 @@ test('a primary that was wiped and replaced by an empty one is set up anew, and 
   app.clock.advance(1001);
   const first = await app.useKey(key);
   expect([401, 503]).toContain(first.status);
-  expect(await until(async () => (await app.useKey(key)).status === 401)).toBeLessThan(2000);
+  expect(await waitFor(async () => (await app.useKey(key)).status === 401)).toBeLessThan(2000);
   const { key: next } = await app.createKey('alice');
   expect((await app.useKey(next)).status).toBe(200);
 });
@@ -267,7 +276,7 @@ test('a token that expires while the server runs: 503, and a restart with a new 
   const env = { DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: dying };
   await using app = await createTestApp({ store: storeOn(env) });
   const { key } = await app.createKey('alice');
-  await until(async () => {
+  await waitFor(async () => {
     app.clock.advance(1001);
     return (await app.useKey(key)).status === 503;
   });

@@ -1,9 +1,9 @@
-// An answer that is lost on the way: the statement was carried out, and is sent again, by this program or (on Deno,
+// A response that is lost on the way: the statement was carried out, and is sent again, by this program or (on Deno,
 // whose fetch repeats a POST when a reused connection dies) behind its back.
 
 import { describe, expect, test } from 'bun:test';
 import { userHeaders } from '../../support/client.ts';
-import { callServer, useKey } from '../../support/fleet.ts';
+import { callServer, useKey } from '../../support/cluster.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -19,24 +19,24 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     const call = (tool: string, input: object) => callServer(server, tool, input, alice);
     await call('list_api_keys', {}); // opens the connections that are used again
 
-    proxy.loseAnswerOf('INSERT INTO api_keys');
+    proxy.loseResponseTo('INSERT INTO api_keys');
     const created = await call('create_api_key', { name: 'only one', scopes: ['read'] });
     expect(created.status).toBe(200);
     expect(proxy.sent('INSERT INTO api_keys')).toBeGreaterThan(1);
     expect((await call('list_api_keys', {})).body.keys).toHaveLength(1);
     expect(await useKey(server, created.body.key)).toBe(200);
 
-    proxy.loseAnswerOf('UPDATE api_keys SET active');
+    proxy.loseResponseTo('UPDATE api_keys SET active');
     expect((await call('revoke_api_key', { keyId: created.body.id })).status).toBe(200);
     expect(proxy.sent('UPDATE api_keys SET active')).toBeGreaterThan(1);
     expect(await useKey(server, created.body.key)).toBe(401);
 
-    proxy.loseAnswerOf('UPDATE api_keys SET deleting');
+    proxy.loseResponseTo('UPDATE api_keys SET deleting');
     expect((await call('delete_api_key', { keyId: created.body.id })).status).toBe(200);
     expect(proxy.sent('UPDATE api_keys SET deleting')).toBeGreaterThan(1);
     expect((await call('list_api_keys', {})).body.keys).toEqual([]);
     if (runtime === 'bun') {
-      await server.stop(); // a change made by a try whose answer was lost is not logged as no change
+      await server.stop(); // a change made by a try whose response was lost is not logged as no change
       expect(server.stdout()).not.toContain('"changed":false');
     }
   }, 30_000);

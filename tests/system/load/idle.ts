@@ -3,10 +3,10 @@
 import { join } from 'node:path';
 import { startProcess } from '../../bench/process.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { type HttpSocket, isWhole, openHttpSocket } from '../../support/http-socket.ts';
 import { request } from '../../support/mcp.ts';
 import { openFiles } from '../../support/open-files.ts';
-import { isWhole, type RawConnection, rawConnection } from '../../support/raw.ts';
-import { BEHIND_PROXY, manyStreams, postTo, sessionsOf } from '../../support/raw-sse.ts';
+import { BEHIND_PROXY, manyStreams, postTo, sessionsOf } from '../../support/sse-socket.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { createLatencies, type Latencies } from '../soak/latencies.ts';
 
@@ -37,7 +37,7 @@ export async function idleLoad(options: { connections: number; streams: number; 
   });
   const { url } = server;
   const before = openFiles(server.pid).length;
-  const connections: RawConnection[] = [];
+  const connections: HttpSocket[] = [];
   while (connections.length < options.connections) {
     const count = Math.min(AT_A_TIME, options.connections - connections.length);
     connections.push(...(await Promise.all(Array.from({ length: count }, () => sayHello(url)))));
@@ -66,16 +66,16 @@ export async function idleLoad(options: { connections: number; streams: number; 
   return { latencies, residentMb, openFiles: [before, during, openFiles(server.pid).length] };
 }
 
-async function sayHello(url: string): Promise<RawConnection> {
-  const connection = await rawConnection(url);
+async function sayHello(url: string): Promise<HttpSocket> {
+  const connection = await openHttpSocket(url);
   connection.socket.write(GET);
-  await connection.until(isWhole);
+  await connection.readUntil(isWhole);
   return connection;
 }
 
-async function sayHelloAgain(connection: RawConnection): Promise<void> {
+async function sayHelloAgain(connection: HttpSocket): Promise<void> {
   connection.socket.write(GET);
-  await connection.until((text) => text.split('HTTP/1.1 200').length === 3 && isWhole(text));
+  await connection.readUntil((text) => text.split('HTTP/1.1 200').length === 3 && isWhole(text));
 }
 
 async function busy(url: string, forMs: number): Promise<Latencies> {
@@ -85,8 +85,9 @@ async function busy(url: string, forMs: number): Promise<Latencies> {
   const client = async () => {
     while (performance.now() < untilMs) {
       const startedMs = performance.now();
-      const answer = await callOver(url, 'get_data', {}, { 'x-api-key': body.key });
-      if (answer.status !== 200 || answer.body.owner !== 'alice') throw new Error(`get_data answered ${answer.status}`);
+      const response = await callOver(url, 'get_data', {}, { 'x-api-key': body.key });
+      if (response.status !== 200 || response.body.owner !== 'alice')
+        throw new Error(`get_data responded ${response.status}`);
       latencies.add(performance.now() - startedMs);
     }
   };

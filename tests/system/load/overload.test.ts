@@ -1,11 +1,11 @@
 // More than the server can take.
 
 import { expect, test } from 'bun:test';
+import { isWhole, openHttpSocket } from '../../support/http-socket.ts';
 import { openFiles } from '../../support/open-files.ts';
-import { isWhole, rawConnection } from '../../support/raw.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
-import { until } from '../../support/until.ts';
+import { waitFor } from '../../support/wait-for.ts';
 import { overload } from './overload.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
@@ -22,23 +22,23 @@ test('sixty times the load that keeps it busy: slow or 503, never wrong, and nor
 const canLimit = Bun.which('prlimit') !== null;
 
 test.skipIf(!canLimit)(
-  'out of files: connections that stand are answered, and it heals when others close',
+  'out of files: open connections are served, and it recovers when others close',
   async () => {
     await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
-    const early = await rawConnection(server.url);
+    const early = await openHttpSocket(server.url);
     early.socket.write(GET); // the system hands a connection over once something is sent on it
-    await early.until(isWhole);
+    await early.readUntil(isWhole);
     Bun.spawnSync(['prlimit', '--pid', String(server.pid), `--nofile=${OPEN_FILES_MAX}`]);
-    const many = await Promise.all(Array.from({ length: 2 * OPEN_FILES_MAX }, () => rawConnection(server.url)));
+    const many = await Promise.all(Array.from({ length: 2 * OPEN_FILES_MAX }, () => openHttpSocket(server.url)));
     for (const { socket } of many) socket.write(GET);
-    await until(() => openFiles(server.pid).length >= OPEN_FILES_MAX - 5);
+    await waitFor(() => openFiles(server.pid).length >= OPEN_FILES_MAX - 5);
     early.socket.write(GET);
-    await early.until((text) => text.split('HTTP/1.1 200').length === 3);
+    await early.readUntil((text) => text.split('HTTP/1.1 200').length === 3);
     for (const { socket } of many) socket.destroy();
     const startedMs = performance.now();
-    const late = await rawConnection(server.url);
+    const late = await openHttpSocket(server.url);
     late.socket.write(GET);
-    expect(await late.until(isWhole)).toStartWith('HTTP/1.1 200');
+    expect(await late.readUntil(isWhole)).toStartWith('HTTP/1.1 200');
     expect(performance.now() - startedMs).toBeLessThan(5000);
   },
   30_000,

@@ -1,13 +1,13 @@
-// Many times the load the server can take, for a moment: every answer must be right or 503, and soon after it must be
+// Many times the load the server can take, for a moment: every response must be right or 503, and soon after it must be
 // as quick as before.
 
 import { join } from 'node:path';
 import { startProcess } from '../../bench/process.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
-import { type RawConnection, rawConnection, rawPost } from '../../support/raw.ts';
+import { type HttpSocket, openHttpSocket, postText } from '../../support/http-socket.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
-/** Each asks again as soon as it is answered, so this many requests wait all the time. 32 keep the server busy. */
+/** Each asks again as soon as it has a response, so this many requests wait all the time. 32 keep the server busy. */
 const CONNECTIONS = 2000;
 const CALLERS = 200;
 const FLOOD_MS = 3000;
@@ -21,9 +21,9 @@ export interface OverloadReport {
   readonly answered: number;
   /** Of those, 503. */
   readonly shed: number;
-  /** Answers that were neither right nor 503 with Retry-After. */
+  /** Responses that were neither right nor 503 with Retry-After. */
   readonly wrong: readonly string[];
-  /** From the end of the flood until a client is answered normally. */
+  /** From the end of the flood until a client is served normally. */
   readonly recoveredMs: number;
 }
 
@@ -35,7 +35,7 @@ interface Caller {
 
 interface Flooding {
   readonly caller: Caller;
-  readonly connection: RawConnection;
+  readonly connection: HttpSocket;
   sent: number;
 }
 
@@ -64,15 +64,15 @@ export async function overload(): Promise<OverloadReport> {
   };
 }
 
-/** A user with a key, so that an answer sent to the wrong client shows. */
+/** A user with a key, so that a response sent to the wrong client shows. */
 async function newCaller(url: string, index: number): Promise<Caller> {
   const user = await userHeaders(`user ${index}`);
   const { body } = await callOver(url, 'create_api_key', { name: 'first', scopes: ['read'] }, user);
   const input = JSON.stringify({ name: body.id, scopes: ['read'] });
   return {
     keyId: body.id,
-    use: rawPost('/tools/get_data', '{}', { 'X-API-Key': body.key }),
-    create: rawPost('/tools/create_api_key', input, { Authorization: user.authorization }),
+    use: postText('/tools/get_data', '{}', { 'X-API-Key': body.key }),
+    create: postText('/tools/create_api_key', input, { Authorization: user.authorization }),
   };
 }
 
@@ -81,33 +81,33 @@ const connect = (url: string, callers: readonly Caller[], count: number): Promis
     Array.from({ length: count }, async (_, index) => {
       const caller = callers[index % callers.length];
       if (caller === undefined) throw new Error('no callers');
-      return { caller, connection: await rawConnection(url), sent: 0 };
+      return { caller, connection: await openHttpSocket(url), sent: 0 };
     }),
   );
 
-const answersIn = (text: string) => text.split('HTTP/1.1 ').length - 1;
+const responsesIn = (text: string) => text.split('HTTP/1.1 ').length - 1;
 
-/** Asks, and asks again when answered. */
+/** Sends a request, and the next after each response. */
 async function askUntil(one: Flooding, isOver: () => boolean): Promise<void> {
   const { caller, connection } = one;
   while (!isOver()) {
     one.sent += 1;
     connection.socket.write(one.sent % CREATE_EVERY === 0 ? caller.create : caller.use);
-    await connection.until((text) => answersIn(text) === one.sent && isWholeAtEnd(text));
+    await connection.readUntil((text) => responsesIn(text) === one.sent && isWholeAtEnd(text));
   }
 }
 
-/** True once the body has come as well: all answers here are JSON objects. */
+/** True once the body has come as well: all responses here are JSON objects. */
 const isWholeAtEnd = (text: string) => text.endsWith('}');
 
-/** Milliseconds until a new client gets three calls in a row answered with 200, each within NORMAL_MS. */
+/** Milliseconds until a new client gets three responses of 200 in a row, each within NORMAL_MS. */
 async function recovery(url: string, use: string): Promise<number> {
   const startedMs = performance.now();
   for (let normal = 0; normal < 3; ) {
     const askedMs = performance.now();
-    const connection = await rawConnection(url);
+    const connection = await openHttpSocket(url);
     connection.socket.write(use);
-    const text = await connection.until((received) => answersIn(received) === 1);
+    const text = await connection.readUntil((received) => responsesIn(received) === 1);
     connection.socket.destroy();
     normal = text.startsWith('HTTP/1.1 200') && performance.now() - askedMs < NORMAL_MS ? normal + 1 : 0;
   }
@@ -115,11 +115,12 @@ async function recovery(url: string, use: string): Promise<number> {
 }
 
 function judge({ connection, caller: { keyId } }: Flooding) {
-  const answers = connection.received().split('HTTP/1.1 ').slice(1);
-  const shed = answers.filter((answer) => answer.startsWith('503 ') && /^retry-after: \d/im.test(answer));
-  const wrong = answers.filter((answer) => !shed.includes(answer) && !isRight(answer, keyId));
-  return { answered: answers.length, shed: shed.length, wrong };
+  const responses = connection.received().split('HTTP/1.1 ').slice(1);
+  const shed = responses.filter((response) => response.startsWith('503 ') && /^retry-after: \d/im.test(response));
+  const wrong = responses.filter((response) => !shed.includes(response) && !isRight(response, keyId));
+  return { answered: responses.length, shed: shed.length, wrong };
 }
 
-const isRight = (answer: string, keyId: string) =>
-  answer.startsWith('200 ') && (answer.includes(`"key":{"id":"${keyId}"`) || answer.includes(`"name":"${keyId}"`));
+const isRight = (response: string, keyId: string) =>
+  response.startsWith('200 ') &&
+  (response.includes(`"key":{"id":"${keyId}"`) || response.includes(`"name":"${keyId}"`));

@@ -6,11 +6,11 @@ import { createClient } from '@libsql/client/sqlite3';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
+import { postText } from '../../support/http-socket.ts';
 import { call, type HeaderMap, request } from '../../support/mcp.ts';
-import { rawPost } from '../../support/raw.ts';
-import { BEHIND_PROXY, cameFrom, postTo } from '../../support/raw-sse.ts';
 import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { copyOfSource } from '../../support/source.ts';
+import { BEHIND_PROXY, cameFrom, postTo } from '../../support/sse-socket.ts';
 import { actorFor, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 
 export interface StreamsReport {
@@ -33,7 +33,7 @@ const AT_A_TIME = 16;
 const STREAMS_PER_ADDRESS = 100;
 export const USER = 'the user with the large list';
 
-/** A tool that reports progress, which makes its answer an event stream, and then answers with 400 KB. */
+/** A tool that reports progress, which makes its response an event stream, and then responds with 400 KB. */
 const LARGE_TOOL = `
 const largeAfterProgress = () => defineTool(() => ok({}), {
   name: 'large', title: 'large', description: 'large',
@@ -64,7 +64,7 @@ const USES: Readonly<Record<string, (url: string, index: number, user: HeaderMap
   },
   async 'of progress on /mcp, with a large result'(url) {
     const body = JSON.stringify(call('large', {}, { _meta: { progressToken: 1 } }));
-    const client = deafClient(url, rawPost('/mcp', body, { Accept: 'application/json, text/event-stream' }));
+    const client = deafClient(url, postText('/mcp', body, { Accept: 'application/json, text/event-stream' }));
     readUntil(client, /"progress":1/); // the result follows, and is not read
     return client;
   },
@@ -135,7 +135,7 @@ async function watch(server: ServerProcess, attack: () => Promise<void>): Promis
     while (!over) {
       const startedMs = performance.now();
       const { status } = await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
-      if (status !== 200) throw new Error(`get_data answered ${status}`);
+      if (status !== 200) throw new Error(`get_data responded ${status}`);
       tookMs.push(performance.now() - startedMs);
       await Bun.sleep(5);
     }

@@ -1,6 +1,8 @@
 // Responses that nobody reads, from many clients, on both runtimes.
 
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
+import { memoryCgroup } from '../../support/memory-cgroup.ts';
+import { commandOf } from '../../support/server-process.ts';
 import { UNREAD, UNREAD_OF_MANY, unread } from './unread.ts';
 
 const RESIDENT_MB_MAX = 256;
@@ -15,8 +17,29 @@ const uses = [
 test.each(runtimes.flatMap((runtime) => uses.map((use) => [runtime, ...use] as const)))(
   '%s: %d clients that do not read %s',
   async (runtime, clients, _what, what) => {
-    const report = await unread(what, clients, runtime);
+    const report = await unread(what, clients, { runtime });
     expect(report.residentMb).toBeLessThan(RESIDENT_MB_MAX);
     expect(report.medianMs).toBeLessThan(MEDIAN_MS_MAX);
   },
 );
+
+const GROUP_MB = 512;
+
+/** Needs a machine on which the tests may make a control group. */
+const canBound = (() => {
+  using group = memoryCgroup(GROUP_MB);
+  return group !== null;
+})();
+
+describe.skipIf(!canBound)(`in a control group with ${GROUP_MB} MB`, () => {
+  test.each(runtimes.flatMap((runtime) => uses.map((use) => [runtime, ...use] as const)))(
+    '%s survives: %d clients that do not read %s',
+    async (runtime, clients, _what, what) => {
+      using group = memoryCgroup(GROUP_MB);
+      if (group === null) throw new Error('no control group');
+      const { medianMs } = await unread(what, clients, { runtime, command: group.command(commandOf(runtime)) });
+      expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
+      expect(group.kills()).toBe(0);
+    },
+  );
+});

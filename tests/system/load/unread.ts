@@ -2,8 +2,8 @@
 
 import { callOver, userHeaders } from '../../support/client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
-import { rawPost } from '../../support/raw.ts';
-import { peakResidentMbOf, type Runtime, startServer } from '../../support/server-process.ts';
+import { postText } from '../../support/http-socket.ts';
+import { commandOf, peakResidentMbOf, type ServerOptions, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { databaseIn, folderWithKeys, USER } from './unread-streams.ts';
 
@@ -31,7 +31,7 @@ const OTHERS = Array.from({ length: 19 }, (_, index) => `user ${index}`);
 const largestLists = () => folderWithKeys(1000, 2000, OTHERS);
 
 export const UNREAD: Readonly<Record<string, Unread>> = {
-  'a batch that reads a page a hundred times': { requests: async () => [rawPost('/mcp', pageBatch())] },
+  'a batch that reads a page a hundred times': { requests: async () => [postText('/mcp', pageBatch())] },
   'the largest list, over REST': {
     folder: largestLists,
     requests: () => restLists([USER]),
@@ -52,7 +52,7 @@ const mcpLists = (users: readonly string[]) => listsOf(users, '/mcp', JSON.strin
 
 const listsOf = (users: readonly string[], path: string, body: string): Promise<string[]> =>
   Promise.all(
-    users.map(async (user) => rawPost(path, body, { Authorization: (await userHeaders(user)).authorization })),
+    users.map(async (user) => postText(path, body, { Authorization: (await userHeaders(user)).authorization })),
   );
 
 function pageBatch(): string {
@@ -66,11 +66,16 @@ function pageBatch(): string {
   );
 }
 
-/** Throws when an honest call beside the clients is not answered as it should be. */
-export async function unread(what: Unread, clients: number, runtime: Runtime = 'bun'): Promise<UnreadReport> {
+/** Throws when an honest call beside the clients does not get the right response. */
+export async function unread(
+  what: Unread,
+  clients: number,
+  { runtime = 'bun', command = commandOf(runtime) }: Pick<ServerOptions, 'runtime' | 'command'> = {},
+): Promise<UnreadReport> {
   const folder = await what.folder?.();
   await using server = await startServer({
     runtime,
+    command,
     env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', ...(folder !== undefined && databaseIn(folder)) },
   });
   const requests = await what.requests();
@@ -90,7 +95,7 @@ export async function unread(what: Unread, clients: number, runtime: Runtime = '
     for (let call = 0; call < HONEST_CALLS; call += 1) {
       const startedMs = performance.now();
       const { status } = await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
-      if (status !== 200) throw new Error(`get_data answered ${status}`);
+      if (status !== 200) throw new Error(`get_data responded ${status}`);
       tookMs.push(performance.now() - startedMs);
     }
     const medianMs = tookMs.sort((a, b) => a - b)[HONEST_CALLS / 2] ?? Number.NaN;

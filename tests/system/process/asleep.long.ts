@@ -2,7 +2,7 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver, userHeaders } from '../../support/client.ts';
-import { useKey } from '../../support/fleet.ts';
+import { useKey } from '../../support/cluster.ts';
 import { heldClocks, noHeldClocks } from '../../support/held-clock.ts';
 import { createIssuer, createKey } from '../../support/issuer.ts';
 import { type Runtime, type ServerProcess, startServer } from '../../support/server-process.ts';

@@ -4,8 +4,8 @@ import { expect, test } from 'bun:test';
 import { crash } from './crashes.ts';
 
 const ROUNDS = 5;
-const PEOPLE = 16;
+const USERS = 16;
 
-test(`${ROUNDS} crashes under all operations of ${PEOPLE} clients: nothing acknowledged is lost, nothing is half done`, async () => {
-  expect(await crash({ rounds: ROUNDS, people: PEOPLE, seed: 1 })).toBeGreaterThan(PEOPLE);
+test(`${ROUNDS} crashes under all operations of ${USERS} clients: nothing acknowledged is lost, nothing is half done`, async () => {
+  expect(await crash({ rounds: ROUNDS, users: USERS, seed: 1 })).toBeGreaterThan(USERS);
 }, 60_000);

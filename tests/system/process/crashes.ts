@@ -1,10 +1,10 @@
-// kill -9 at random moments while people work with keys over every transport; after each restart they check that
+// kill -9 at random moments while users work with keys over every transport; after each restart they check that
 // nothing acknowledged is lost and nothing half done.
 
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { temporaryFolder } from '../../support/folder.ts';
-import { createPerson, type Person, seeded } from '../../support/person.ts';
+import { createModelUser, type ModelUser, seeded } from '../../support/model-user.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { transportOf } from '../../support/transports.ts';
@@ -14,21 +14,21 @@ const LIFE_MS_MIN = 30;
 const LIFE_MS_MAX = 300;
 
 /** How many operations were acknowledged. Throws at the first one that is lost, or wrong. */
-export async function crash(options: { rounds: number; people: number; seed: number }): Promise<number> {
+export async function crash(options: { rounds: number; users: number; seed: number }): Promise<number> {
   const folder = temporaryFolder();
   const env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' };
   const random = seeded(options.seed);
-  let people: Person[] = [];
+  let users: ModelUser[] = [];
 
   for (let round = 0; round <= options.rounds; round += 1) {
     const server = await startServer({ folder, env });
     if (round === 0) {
-      const made = Array.from({ length: options.people }, (_, index) =>
-        createPerson(`person ${index}`, transportOf(index, server.url), seeded(options.seed + index + 1)),
+      const made = Array.from({ length: options.users }, (_, index) =>
+        createModelUser(`user ${index}`, transportOf(index, server.url), seeded(options.seed + index + 1)),
       );
-      people = await Promise.all(made);
+      users = await Promise.all(made);
     } else {
-      await Promise.all(people.map((person, index) => person.moveTo(transportOf(index, server.url), 'crash')));
+      await Promise.all(users.map((user, index) => user.moveTo(transportOf(index, server.url), 'crash')));
       await expectWhole(join(folder, 'data/keys.db')); // only once the server has repaired what it had to
     }
     if (round === options.rounds) {
@@ -36,13 +36,13 @@ export async function crash(options: { rounds: number; people: number; seed: num
       break;
     }
     let dead = false;
-    const work = people.map((person) => person.workUntilGone(() => dead));
+    const work = users.map((user) => user.workUntilGone(() => dead));
     await Bun.sleep(LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN));
     dead = true;
     await server.kill();
     for (const wrong of await Promise.all(work)) if (wrong !== null) throw wrong;
   }
-  return people.reduce((sum, { answered }) => sum + answered, 0);
+  return users.reduce((sum, { answered }) => sum + answered, 0);
 }
 
 async function expectWhole(file: string): Promise<void> {

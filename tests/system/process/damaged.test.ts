@@ -125,7 +125,7 @@ SELECT lower(hex(randomblob(16))), 'filler', hex(zeroblob(500000)), lower(hex(ra
 
   test.each(FATAL)('is refused when %s', (_, damage) => expectRefusal(folderWith(damage(Buffer.from(large.bytes)))));
 
-  test('answers 503 to what meets the damage, says so in the log, and serves the rest', async () => {
+  test('responds 503 to what meets the damage, says so in the log, and serves the rest', async () => {
     const { bytes, lost, safe } = large;
     const damaged = overwrite(Buffer.from(bytes), Math.floor(bytes.indexOf('the key that is lost') / PAGE_BYTES), 0xa5);
     await using server = await startServer({ env, folder: folderWith(damaged) });

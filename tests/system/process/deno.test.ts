@@ -1,15 +1,19 @@
 // The server on Deno: the same program behind another runtime's HTTP, signals and files.
 
 import { describe, expect, test } from 'bun:test';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { connect as connectHttp2 } from 'node:http2';
+import { join } from 'node:path';
 import * as v2 from '@modelcontextprotocol/client';
 import { makeCertificate } from '../../support/certificate.ts';
 import { userHeaders } from '../../support/client.ts';
-import { isWhole, rawConnection, rawPost } from '../../support/raw.ts';
-import { runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
+import { run } from '../../support/command.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { isWhole, openHttpSocket, postText } from '../../support/http-socket.ts';
+import { commandOf, runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
-import { answerOf, TEST_SECRET } from '../../support/test-app.ts';
-import { until } from '../../support/until.ts';
+import { readResponse, TEST_SECRET } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 /** Permissions that a remote database makes unnecessary. */
 const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write', '--allow-ffi', '--allow-sys'];
@@ -22,7 +26,7 @@ const alice = () => userHeaders('alice');
 
 async function call(server: ServerProcess, tool: string, body: BodyInit, headers: Record<string, string> = {}) {
   const init = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body };
-  return answerOf(await fetch(`${server.url}/tools/${tool}`, init));
+  return readResponse(await fetch(`${server.url}/tools/${tool}`, init));
 }
 
 test('a key lives on Deno as it does on Bun, and outlives the process', async () => {
@@ -43,6 +47,20 @@ test('a key lives on Deno as it does on Bun, and outlives the process', async ()
   expect((await call(again, 'delete_api_key', JSON.stringify({ keyId: id }), await alice())).status).toBe(200);
   expect((await call(again, 'list_api_keys', '{}', await alice())).body).toEqual({ keys: [] });
   expect(again.stdout()).not.toContain(key);
+});
+
+test('its environment can be asked for symbols too', async () => {
+  const root = join(import.meta.dir, '../../..');
+  const server = join(root, 'src/main.deno.ts');
+  const folder = temporaryFolder();
+  for (const name of ['node_modules', 'package.json']) symlinkSync(join(root, name), join(folder, name));
+  const script = join(folder, 'ask.ts');
+  const text = `import { runtime } from '${server}';
+console.log(String(runtime.env), runtime.env.PORT, runtime.env.TOOL_A);`;
+  writeFileSync(script, text);
+  const command = commandOf('deno').map((word) => (word === server ? script : word));
+  const { stdout } = await run(command, { cwd: folder, env: { PORT: '1', TOOL_A: 'a' } });
+  expect(stdout).toBe('[object Object] 1 a\n');
 });
 
 test('other services ask about keys on Deno as on Bun', async () => {
@@ -96,9 +114,9 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   test('a request over HTTP/1.1 without Host, or with an empty or a second one, is refused', async () => {
     await using server = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET } });
     const statusOf = async (head: string) => {
-      const connection = await rawConnection(server.url);
+      const connection = await openHttpSocket(server.url);
       connection.socket.write(`${head}\r\n`);
-      const received = await connection.until((text) => text.includes('\r\n\r\n'));
+      const received = await connection.readUntil((text) => text.includes('\r\n\r\n'));
       connection.socket.destroy();
       return Number(/^HTTP\/1\.[01] (\d{3})/.exec(received)?.[1]); // Deno answers HTTP/1.0 with its own version
     };
@@ -110,7 +128,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     expect(await statusOf('POST /tools/get_data HTTP/1.1\r\nContent-Length: 0\r\n')).toBe(400);
     expect(await statusOf('GET / HTTP/1.1\r\nHost: localhost\r\n')).toBe(200);
     expect(await statusOf('GET / HTTP/1.0\r\nHost: localhost\r\n')).toBe(200);
-    // Old probes. Deno doesn't tell HTTP/1.0 from 1.1, so there only health answers them.
+    // Old probes. Deno doesn't tell HTTP/1.0 from 1.1, so there only health responds to them.
     expect(await statusOf('GET /mcp/health HTTP/1.0\r\n')).toBe(200);
     expect(await statusOf('GET / HTTP/1.0\r\n')).toBe(runtime === 'bun' ? 200 : 400);
   });
@@ -119,16 +137,16 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
 test('on SIGTERM a request under way is finished, then the process ends with 0', async () => {
   await using server = await start();
   const body = '{"name":"last","scopes":["read"]}';
-  const connection = await rawConnection(server.url);
-  const request = rawPost('/tools/create_api_key', body, { ...(await alice()), Expect: '100-continue' });
+  const connection = await openHttpSocket(server.url);
+  const request = postText('/tools/create_api_key', body, { ...(await alice()), Expect: '100-continue' });
   connection.socket.write(request.slice(0, -body.length));
-  await connection.until((received) => received.startsWith('HTTP/1.1 100')); // now the server waits for its body
+  await connection.readUntil((received) => received.startsWith('HTTP/1.1 100')); // now the server waits for its body
   const exit = server.stop();
-  await until(async () => (await fetch(server.url)).status === 503); // now nobody else is served
+  await waitFor(async () => (await fetch(server.url)).status === 503); // now nobody else is served
   connection.socket.write(body);
-  const answer = await connection.until(isWhole);
-  expect(answer).toContain('HTTP/1.1 200');
-  expect(answer.toLowerCase()).toContain('connection: close');
+  const response = await connection.readUntil(isWhole);
+  expect(response).toContain('HTTP/1.1 200');
+  expect(response.toLowerCase()).toContain('connection: close');
   expect(await exit).toBe(0);
   expect(server.stdout()).toContain('"event":"stopped"');
 });
@@ -139,17 +157,17 @@ test('a bad configuration stops the start with the variable’s name', async () 
   expect(stderr).toContain('PORT: expected 0-65535, got "80a"');
 });
 
-test('own TLS works', async () => {
+test('the server serves TLS itself on Deno', async () => {
   const { certFile, keyFile, cert } = makeCertificate();
   await using server = await start({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, NODE_ENV: 'production' });
   expect(server.url).toStartWith('https://');
-  const answer = await fetch(`${server.url}/tools/list_api_keys`, {
+  const response = await fetch(`${server.url}/tools/list_api_keys`, {
     method: 'POST',
     headers: await alice(),
     tls: { ca: cert },
   });
-  expect(await answer.json()).toEqual({ keys: [] });
-  expect(answer.headers.get('strict-transport-security')).toBe('max-age=31536000');
+  expect(await response.json()).toEqual({ keys: [] });
+  expect(response.headers.get('strict-transport-security')).toBe('max-age=31536000');
 });
 
 test('over HTTP/2, which has no Host, the name that the client gives counts', async () => {

@@ -3,12 +3,13 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { createModelUser, seeded } from '../../support/model-user.ts';
 import { openFiles } from '../../support/open-files.ts';
-import { createPerson, seeded } from '../../support/person.ts';
 import { runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { canMount, type SmallDisk, smallDisk } from '../../support/small-disk.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { transportOf } from '../../support/transports.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const mountable = canMount();
 if (!mountable) console.warn('disk.test.ts is skipped: mounting a tmpfs takes root');
@@ -24,7 +25,7 @@ const envOn = (disk: SmallDisk) => ({
 });
 
 /** What alice sees of a server: statuses alone. */
-async function person({ url }: ServerProcess) {
+async function clientOf({ url }: ServerProcess) {
   const headers = await userHeaders('alice');
   const call = (tool: string, input: object) => callOver(url, tool, input, headers);
   return {
@@ -35,7 +36,7 @@ async function person({ url }: ServerProcess) {
   };
 }
 
-const PEOPLE = 8;
+const USERS = 8;
 const FULL_ROUNDS = 5;
 const HEALED_MS_MAX = 5000;
 
@@ -48,10 +49,10 @@ async function heals(call: () => Promise<number>): Promise<void> {
 }
 
 describe.skipIf(!mountable)('a disk', () => {
-  test('full: writes are 503 with Retry-After, reads and known keys work, and it heals by itself', async () => {
+  test('on a full disk writes are 503 with Retry-After, reads and known keys work, and writes recover with the disk', async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
-    const alice = await person(server);
+    const alice = await clientOf(server);
     const kept = [(await alice.create()).body, (await alice.create()).body];
     disk.fill();
     let refused = await alice.create();
@@ -60,15 +61,15 @@ describe.skipIf(!mountable)('a disk', () => {
       refused = await alice.create();
     }
     const [first, second] = kept;
-    for (const answer of [
+    for (const response of [
       refused,
       await alice.create(),
       await alice.call('revoke_api_key', { keyId: first.id }),
       await alice.call('delete_api_key', { keyId: first.id }),
     ]) {
-      expect(answer.status).toBe(503);
-      expect(answer.body.code).toBe('store_unavailable');
-      expect(answer.headers.get('retry-after')).toBe('1');
+      expect(response.status).toBe(503);
+      expect(response.body.code).toBe('store_unavailable');
+      expect(response.headers.get('retry-after')).toBe('1');
     }
     expect(await alice.use(first.key)).toBe(200);
     expect(await alice.list()).toEqual(kept.map(({ id }) => id).sort());
@@ -81,7 +82,7 @@ describe.skipIf(!mountable)('a disk', () => {
     await server.kill();
 
     await using again = await startServer({ env: envOn(disk) });
-    expect(await (await person(again)).list()).toEqual(
+    expect(await (await clientOf(again)).list()).toEqual(
       kept
         .filter((key) => key !== second)
         .map(({ id }) => id)
@@ -89,37 +90,44 @@ describe.skipIf(!mountable)('a disk', () => {
     );
   });
 
-  test('full and free again and again while people work: each answer is right or 503, and what was answered stays', async () => {
+  test('full and free again and again while users work: each response is right or 503, and what was answered stays', async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
-    const people = await Promise.all(
-      Array.from({ length: PEOPLE }, (_, index) =>
-        createPerson(`person ${index}`, transportOf(index, server.url), seeded(index)),
+    const users = await Promise.all(
+      Array.from({ length: USERS }, (_, index) =>
+        createModelUser(`user ${index}`, transportOf(index, server.url), seeded(index)),
       ),
     );
     let over = false;
+    let done = 0;
     let refused = 0;
-    const work = people.map(async (person) => {
-      while (!over) if (!(await person.step())) refused += 1;
+    const work = users.map(async (user) => {
+      while (!over) {
+        if (await user.step()) done += 1;
+        else refused += 1;
+      }
     });
+    const more = (count: () => number, by: number) => {
+      const before = count();
+      return waitFor(() => count() >= before + by);
+    };
     for (let round = 0; round < FULL_ROUNDS; round += 1) {
-      await Bun.sleep(100);
+      await more(() => done, 10 * USERS);
       disk.fill();
-      await Bun.sleep(200);
+      await more(() => refused, 2 * USERS);
       disk.free();
     }
     over = true;
     await Promise.all(work);
-    expect(refused).toBeGreaterThan(PEOPLE);
     await server.kill();
     await using again = await startServer({ env: envOn(disk) });
-    await Promise.all(people.map((person, index) => person.moveTo(transportOf(index, again.url), 'crash')));
+    await Promise.all(users.map((user, index) => user.moveTo(transportOf(index, again.url), 'crash')));
   });
 
   test(`full: ${FAILED_WRITES} failed writes leave no heap of open files`, async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
-    const alice = await person(server);
+    const alice = await clientOf(server);
     disk.fill();
     for (let count = 0; count < FAILED_WRITES; count += 1) expect((await alice.create()).status).toBe(503);
     expect(openFiles(server.pid).filter((file) => file.startsWith(disk.folder)).length).toBeLessThan(OPEN_FILES_MAX);
@@ -127,17 +135,17 @@ describe.skipIf(!mountable)('a disk', () => {
     expect((await alice.create()).status).toBe(200);
   });
 
-  test('read-only: writes are 503, reads work, and it heals by itself', async () => {
+  test('on a read-only disk writes are 503, reads work, and writes recover with the disk', async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
-    const alice = await person(server);
+    const alice = await clientOf(server);
     const { id, key } = (await alice.create()).body;
     disk.fill();
     while ((await alice.create()).status === 200); // after a failure the file is opened anew
     disk.coverReadOnly();
-    for (const answer of [await alice.create(), await alice.call('revoke_api_key', { keyId: id })]) {
-      expect(answer.status).toBe(503);
-      expect(answer.headers.get('retry-after')).toBe('1');
+    for (const response of [await alice.create(), await alice.call('revoke_api_key', { keyId: id })]) {
+      expect(response.status).toBe(503);
+      expect(response.headers.get('retry-after')).toBe('1');
     }
     expect(await alice.list()).toContain(id);
     expect(await alice.use(key)).toBe(200);
@@ -149,16 +157,16 @@ describe.skipIf(!mountable)('a disk', () => {
     expect((await alice.create()).status).toBe(200);
   });
 
-  test('gone: everything that needs it is 503, never 500, and it heals by itself', async () => {
+  test('with the disk gone every use of the database is 503, never 500, and recovers with the disk', async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
-    const alice = await person(server);
+    const alice = await clientOf(server);
     const { id } = (await alice.create()).body;
     disk.fill();
     while ((await alice.create()).status === 200); // after a failure the file is opened anew
     disk.coverEmpty();
-    const answers = [await alice.create(), await alice.call('list_api_keys', {}), await alice.call('get_data', {})];
-    expect(answers.map(({ status }) => status)).toEqual([503, 503, 401]);
+    const responses = [await alice.create(), await alice.call('list_api_keys', {}), await alice.call('get_data', {})];
+    expect(responses.map(({ status }) => status)).toEqual([503, 503, 401]);
     // Health is content with a poll that is younger than the polls' interval.
     while ((await fetch(`${server.url}/mcp/health`)).status !== 503) await Bun.sleep(10);
     disk.uncover();
@@ -167,7 +175,7 @@ describe.skipIf(!mountable)('a disk', () => {
     expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
   });
 
-  test('read-only and empty: the start is refused in one line', async () => {
+  test('a start on an empty read-only disk is refused in one line', async () => {
     using disk = smallDisk();
     disk.coverReadOnly();
     const { code, stderr } = await runToExit({ env: envOn(disk) });
@@ -175,7 +183,7 @@ describe.skipIf(!mountable)('a disk', () => {
     expect(stderr).toMatch(/^mcp-key-server: DATABASE_URL: expected a file that can be opened and written, but .*\n$/);
   });
 
-  test('full: the start of a new database is refused in one line', async () => {
+  test('a start that makes a database on a full disk is refused in one line', async () => {
     using disk = smallDisk();
     disk.fill();
     const { code, stderr } = await runToExit({ env: envOn(disk) });

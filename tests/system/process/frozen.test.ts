@@ -3,12 +3,12 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../../support/client.ts';
-import { rawConnection, rawPost } from '../../support/raw.ts';
+import { openHttpSocket, postText } from '../../support/http-socket.ts';
 import { startServer } from '../../support/server-process.ts';
 import { isStopped } from '../../support/sqld.ts';
 import { startStore } from '../../support/store-mode.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
-import { until } from '../../support/until.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 setDefaultTimeout(20_000); // processes are started, on machines that do other things too
 
@@ -17,7 +17,7 @@ const CALLS = 24;
 const ROUNDS = 3;
 const FREEZER = join(import.meta.dir, '../../support/freezer.ts');
 
-test('no success leaves after the bound, and what left before was a success', async () => {
+test('a server frozen past the bound sends no success for a key that was revoked meanwhile', async () => {
   await using store = await startStore('embedded');
   const env = {
     JWT_SECRET: TEST_SECRET,
@@ -28,7 +28,7 @@ test('no success leaves after the bound, and what left before was a success', as
   await using elsewhere = await startServer({ env });
   await using here = await startServer({ env, preload: [FREEZER] });
   const alice = await userHeaders('alice');
-  const connections = await Promise.all(Array.from({ length: CALLS }, () => rawConnection(here.url)));
+  const connections = await Promise.all(Array.from({ length: CALLS }, () => openHttpSocket(here.url)));
   let late = 0;
   for (let round = 0; round < ROUNDS; round += 1) {
     const { body } = await callOver(elsewhere.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
@@ -39,25 +39,25 @@ test('no success leaves after the bound, and what left before was a success', as
     here.signal('SIGUSR1');
     await Bun.sleep(20);
     here.signal('SIGSTOP');
-    await until(() => isStopped(here.pid));
+    await waitFor(() => isStopped(here.pid));
     const startedAt = connections.map(({ received }) => received().length);
-    for (const { socket } of connections) socket.write(rawPost('/tools/get_data', '{}', { 'X-API-Key': body.key }));
+    for (const { socket } of connections) socket.write(postText('/tools/get_data', '{}', { 'X-API-Key': body.key }));
     await Bun.sleep(20);
     here.signal('SIGCONT');
-    await until(
+    await waitFor(
       () => !isStopped(here.pid) || connections.some(({ received }, at) => received().length > (startedAt[at] ?? 0)),
     );
-    await until(() => isStopped(here.pid));
+    await waitFor(() => isStopped(here.pid));
     await callOver(elsewhere.url, 'revoke_api_key', { keyId: body.id }, alice);
     await Bun.sleep(LAG_MAX_MS);
 
-    const answersOf = () => connections.map(({ received }, at) => received().slice(startedAt[at]));
-    const before = answersOf();
+    const responsesOf = () => connections.map(({ received }, at) => received().slice(startedAt[at]));
+    const before = responsesOf();
     expect(before.filter((text) => text !== '' && !text.startsWith('HTTP/1.1 200'))).toEqual([]);
     late += before.filter((text) => text === '').length;
     here.signal('SIGCONT');
-    await until(() => answersOf().every((text) => text.includes('\r\n\r\n')));
-    const after = answersOf().filter((_, at) => before[at] === '');
+    await waitFor(() => responsesOf().every((text) => text.includes('\r\n\r\n')));
+    const after = responsesOf().filter((_, at) => before[at] === '');
     expect(after.map((text) => text.slice(0, 12))).toEqual(after.map(() => 'HTTP/1.1 401'));
     expect(await use()).toBe(401);
   }

@@ -35,13 +35,13 @@ test(`kill -9, ${ROUNDS} rounds`, async () => {
         const before = keys.get(id)?.acknowledged ?? 'active';
         keys.set(id, { acknowledged: before, attempted: state });
         const { status } = await callOver(server.url, tool, { keyId: id }, headers);
-        if (status !== 200) throw new Error(`${tool} answered ${status}`);
+        if (status !== 200) throw new Error(`${tool} responded ${status}`);
         keys.set(id, { acknowledged: state, attempted: null });
         acknowledged += 1;
       };
       for (let count = 0; ; count += 1) {
         const { status, body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, headers);
-        if (status !== 200) throw new Error(`create_api_key answered ${status}`);
+        if (status !== 200) throw new Error(`create_api_key responded ${status}`);
         keys.set(body.id, { acknowledged: 'active', attempted: null });
         acknowledged += 1;
         if (count % 3 > 0) await step(body.id, 'revoked', 'revoke_api_key');
@@ -54,7 +54,7 @@ test(`kill -9, ${ROUNDS} rounds`, async () => {
     );
     await Bun.sleep(50 + ((round * 37) % 150));
     await server.kill();
-    for (const reason of await Promise.all(clients)) expect(reason).not.toContain('answered');
+    for (const reason of await Promise.all(clients)) expect(reason).not.toContain('responded');
   }
 
   expect(acknowledged).toBeGreaterThan(ROUNDS * CLIENTS);

@@ -87,7 +87,7 @@ describe('removed', () => {
     expect(await back.use(revoked.key)).toBe(401);
   });
 
-  test('and before it is noticed another process works on: its work stays, its revocations are not missed', async () => {
+  test('when the log is removed, work of another process before that is noticed stays, and its revocations are not missed', async () => {
     const folder = await usedFolder();
     await using frozen = await startServer({ env, folder });
     const alice = await aliceOn(frozen);
@@ -113,7 +113,7 @@ describe('removed', () => {
     expect(file.query('SELECT id FROM api_keys ORDER BY id').values().flat()).toEqual(made);
   }, 30_000);
 
-  test('and nobody asks before the server stops: what is in it is saved', async () => {
+  test('a log that is removed just before the server stops is saved', async () => {
     const folder = await usedFolder();
     await using server = await startServer({ env, folder });
     const alice = await aliceOn(server);

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { type Certificate, makeCertificate } from '../../support/certificate.ts';
 import { userHeaders } from '../../support/client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { isShown, isWhole, rawConnection, rawPost } from '../../support/raw.ts';
+import { isShown, isWhole, openHttpSocket, postText } from '../../support/http-socket.ts';
 import { type ServerProcess, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
-import { until } from '../../support/until.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const [FIRST, SECOND] = [makeCertificate(), makeCertificate()];
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
@@ -36,7 +36,7 @@ const timesLogged = (server: ServerProcess, line: string) => server.stdout().spl
 async function renew(server: ServerProcess, line = RENEWED): Promise<void> {
   const before = timesLogged(server, line);
   server.signal('SIGHUP');
-  await until(() => timesLogged(server, line) > before);
+  await waitFor(() => timesLogged(server, line) > before);
 }
 
 test('SIGHUP has new connections served with the new certificate, on the same port', async () => {
@@ -57,16 +57,16 @@ test('a request under way is finished on its connection, for which the old certi
   const { server, put } = await startWithTls();
   await using _server = server;
   const body = '{"name":"under way","scopes":["read"]}';
-  const connection = await rawConnection(server.url, FIRST.cert);
+  const connection = await openHttpSocket(server.url, FIRST.cert);
   const headers = { ...(await userHeaders('alice')), Expect: '100-continue' };
-  connection.socket.write(rawPost('/tools/create_api_key', body, headers).slice(0, -body.length));
-  await connection.until((received) => received.startsWith('HTTP/1.1 100')); // now the server waits for its body
+  connection.socket.write(postText('/tools/create_api_key', body, headers).slice(0, -body.length));
+  await connection.readUntil((received) => received.startsWith('HTTP/1.1 100')); // now the server waits for its body
   put(SECOND);
   if (USUAL_RUNTIME === 'bun') await renew(server);
   else server.signal('SIGHUP'); // Deno waits for the request
   connection.socket.write(body);
-  expect(await connection.until(isWhole)).toContain('HTTP/1.1 200');
-  await until(() => timesLogged(server, RENEWED) === 1);
+  expect(await connection.readUntil(isWhole)).toContain('HTTP/1.1 200');
+  await waitFor(() => timesLogged(server, RENEWED) === 1);
   expect(await shows(server, SECOND)).toBe(true);
   expect(await server.stop()).toBe(0);
 });
@@ -80,7 +80,7 @@ test('an event stream goes on, and its messages arrive over new connections', as
   const ended = (async () => {
     for await (const chunk of stream.body ?? []) received += decoder.decode(chunk, { stream: true });
   })();
-  await until(() => /^data: \S+\n/m.test(received));
+  await waitFor(() => /^data: \S+\n/m.test(received));
   const messages = new URL(/^data: (\S+)\n/m.exec(received)?.[1] ?? '', server.url);
   put(SECOND);
   await renew(server);
@@ -91,7 +91,7 @@ test('an event stream goes on, and its messages arrive over new connections', as
     tls: { ca: SECOND.cert },
   });
   expect(posted.status).toBe(202);
-  await until(() => received.includes('"id":"after"'));
+  await waitFor(() => received.includes('"id":"after"'));
   expect(await server.stop()).toBe(0);
   await ended;
 });
@@ -132,33 +132,33 @@ test('SIGTERM during a renewal stops the server in good order', async () => {
 
 const CLIENTS = 16;
 const RENEWALS = 3;
-const ANSWERS_BETWEEN = 200;
+const RESPONSES_BETWEEN = 200;
 
 // On Deno connections are refused for some milliseconds, and bodies may be broken off: see src/README.md.
-test.skipIf(USUAL_RUNTIME === 'deno')('under load every request that was sent is answered', async () => {
+test.skipIf(USUAL_RUNTIME === 'deno')('under load every request that was sent gets a response', async () => {
   const { server, put } = await startWithTls();
   await using _server = server;
   let answered = 0;
   let done = false;
   const lost: string[] = [];
 
-  /** Sends one request after the other, on a new connection whenever the last answer asked for it. */
+  /** Sends one request after the other, on a new connection whenever the last response asked for it. */
   async function work(): Promise<void> {
     for (let trusted = FIRST; !done; ) {
       // Until its handshake is over a connection may be reset, because nothing was sent yet.
-      const connection = await rawConnection(server.url, trusted.cert).catch(() => null);
+      const connection = await openHttpSocket(server.url, trusted.cert).catch(() => null);
       if (connection === null) trusted = trusted === FIRST ? SECOND : FIRST;
       else await talk(connection);
     }
   }
 
-  async function talk({ socket, received, until }: Awaited<ReturnType<typeof rawConnection>>): Promise<void> {
+  async function talk({ socket, received, readUntil }: Awaited<ReturnType<typeof openHttpSocket>>): Promise<void> {
     for (let start = 0; !done; start = received().length) {
       socket.write(GET);
-      const answer = await until((all) => isWhole(all.slice(start))).catch((error: Error) => error);
-      if (answer instanceof Error) return void lost.push(answer.message);
+      const response = await readUntil((all) => isWhole(all.slice(start))).catch((error: Error) => error);
+      if (response instanceof Error) return void lost.push(response.message);
       answered += 1;
-      if (/^connection: close/im.test(answer.slice(start))) break;
+      if (/^connection: close/im.test(response.slice(start))) break;
     }
     socket.destroy();
   }
@@ -166,13 +166,13 @@ test.skipIf(USUAL_RUNTIME === 'deno')('under load every request that was sent is
   const clients = Array.from({ length: CLIENTS }, work);
   for (const certificate of [SECOND, FIRST, SECOND].slice(0, RENEWALS)) {
     const before = answered;
-    await until(() => answered > before + ANSWERS_BETWEEN);
+    await waitFor(() => answered > before + RESPONSES_BETWEEN);
     put(certificate);
     await renew(server);
   }
   done = true;
   await Promise.all(clients);
   expect(lost).toEqual([]);
-  expect(answered).toBeGreaterThan(RENEWALS * ANSWERS_BETWEEN);
+  expect(answered).toBeGreaterThan(RENEWALS * RESPONSES_BETWEEN);
   expect(await shows(server, SECOND)).toBe(true);
 });

@@ -14,18 +14,21 @@ import { TEST_SECRET } from '../../support/test-app.ts';
 const ROOT = join(import.meta.dir, '../../..');
 const scripts: Readonly<Record<string, string>> = PACKAGE.scripts;
 
-test.each(['test', 'test:long'])(
-  'bun run %s ignores the environment, but for PATH, HOME and CI, and .env',
-  async (name) => {
+test.each([
+  ['test', ['probe.alone.test.ts', 'probe.test.ts']],
+  ['test:long', ['probe.long.ts']],
+])(
+  'bun run %s runs its own form of the tests, and ignores the environment, but for PATH, HOME and CI, and .env',
+  async (name, own) => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tests'));
-    cpSync(join(ROOT, 'tests/clean-env'), join(folder, 'tests/clean-env'));
+    for (const file of ['tests/clean-env', 'tests/run.ts']) cpSync(join(ROOT, file), join(folder, file));
     for (const file of ['.env', '.env.test', '.env.local'])
       writeFileSync(join(folder, file), 'PORT=80a\nFROM_FILE=1\n');
-    for (const file of ['tests/probe.test.ts', 'tests/probe.long.ts']) {
+    for (const file of ['probe.test.ts', 'probe.alone.test.ts', 'probe.long.ts']) {
       writeFileSync(
-        join(folder, file),
-        "import { test } from 'bun:test';\ntest('probe', () => console.log('ENV', JSON.stringify(process.env)));\n",
+        join(folder, 'tests', file),
+        `import { test } from 'bun:test';\ntest('probe', () => console.log('ENV', JSON.stringify(['${file}', process.env])));\n`,
       );
     }
     const testing = scripts[name]?.split(' && ').at(-1);
@@ -44,16 +47,58 @@ test.each(['test', 'test:long'])(
     });
     const [code, stdout] = await Promise.all([child.exited, new Response(child.stdout).text()]);
     expect(code).toBe(0);
-    const [seen, ...more] = stdout
+    const seen: [string, Record<string, string>][] = stdout
       .split('\n')
       .filter((line) => line.startsWith('ENV '))
       .map((line) => JSON.parse(line.slice(4)));
-    expect(more).toEqual([]); // each runs its own form of the tests
-    // CI decides whether a missing browser fails; the runner numbers its workers.
-    const { PATH: _path, CI: _ci, BUN_TEST_WORKER_ID: _bun, JEST_WORKER_ID: _jest, ...rest } = seen;
-    expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test', RUST_LOG: 'off' });
+    expect(seen.map(([file]) => file).sort()).toEqual(own);
+    for (const [, env] of seen) {
+      // CI decides whether a missing browser fails; the runner numbers its workers.
+      const { PATH: _path, CI: _ci, BUN_TEST_WORKER_ID: _bun, JEST_WORKER_ID: _jest, ...rest } = env;
+      expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test', RUST_LOG: 'off' });
+    }
   },
 );
+
+describe('bun run test', () => {
+  /** A folder with a test that runs beside others, and one that runs alone. */
+  async function runTests(beside: string, alone: string, args: readonly string[] = []) {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'tests'));
+    cpSync(join(ROOT, 'tests/run.ts'), join(folder, 'tests/run.ts'));
+    for (const [file, name, body] of [
+      ['probe.test.ts', 'beside', beside],
+      ['probe.alone.test.ts', 'alone', alone],
+    ] as const) {
+      const source = `import { test } from 'bun:test';\ntest('${name}', () => {${body}});\n`;
+      writeFileSync(join(folder, 'tests', file), source);
+    }
+    const { code, stderr } = await runCommand([process.execPath, 'tests/run.ts', ...args], {
+      cwd: folder,
+      env: { PATH: process.env.PATH ?? '' },
+    });
+    return { code, ran: [...stderr.matchAll(/^\((pass|fail)\) (\w+)/gm)].map(([, how, name]) => `${name}: ${how}`) };
+  }
+
+  test.each([
+    ['', '', 0],
+    ['throw 1', '', 1],
+    ['', 'throw 1', 1],
+  ])('runs what is measured alone last, and fails if either part does: %p, %p', async (beside, alone, code) => {
+    const how = (body: string) => (body === '' ? 'pass' : 'fail');
+    expect(await runTests(beside, alone)).toEqual({
+      code,
+      ran: [`beside: ${how(beside)}`, `alone: ${how(alone)}`],
+    });
+  });
+
+  test.each(['beside', 'alone'])('runs what its arguments choose: %s', async (name) => {
+    const file = name === 'alone' ? 'tests/probe.alone.test.ts' : './tests/probe.test.ts';
+    expect(await runTests('', '', [file])).toEqual({ code: 0, ran: [`${name}: pass`] });
+    expect(await runTests('throw 1', 'throw 1', [file])).toEqual({ code: 1, ran: [`${name}: fail`] });
+    expect((await runTests('', '', ['tests/nothing.test.ts'])).code).toBe(1);
+  });
+});
 
 test('start installs what the lock names for run time, and nothing that only development or a peer asks for', () => {
   const [, install, serve] = (scripts.start ?? '').split(' && ');

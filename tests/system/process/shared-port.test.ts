@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { type Certificate, makeCertificate } from '../../support/certificate.ts';
 import { userHeaders } from '../../support/client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { isShown } from '../../support/raw.ts';
+import { isShown } from '../../support/http-socket.ts';
 import { runToExit, type ServerOptions, startServer } from '../../support/server-process.ts';
 import {
   CLIENTS,
@@ -19,7 +19,7 @@ import {
   sharing,
 } from '../../support/shared-port.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
-import { until } from '../../support/until.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const BOUND_MS = 250;
 
@@ -35,7 +35,7 @@ test('a key made by one process works in the other at once, and ends there withi
     const revokedMs = performance.now();
     expect((await here.call('get_data', {}, headers)).status).toBe(401);
     let acceptedMs = 0;
-    await until(async () => {
+    await waitFor(async () => {
       const askedMs = performance.now() - revokedMs;
       if ((await there.call('get_data', {}, headers)).status === 401) return true;
       acceptedMs = askedMs;
@@ -54,7 +54,7 @@ test('the last use in one process is listed by the other', async () => {
   const beforeMs = Date.now();
   expect((await here.call('get_data', {}, headers)).status).toBe(200);
   let lastUsedAt: number | undefined;
-  await until(async () => {
+  await waitFor(async () => {
     const { body } = await there.call('list_api_keys', {}, await userHeaders('alice'));
     lastUsedAt = body.keys[0].lastUsedAt;
     return lastUsedAt !== undefined;
@@ -75,7 +75,7 @@ test('each process counts the calls of a key for itself', async () => {
   }
 });
 
-test('GET /sse says that it needs a single process', async () => {
+test('GET /sse says that it needs a single process, and GET / does not name it', async () => {
   await using started = new AsyncDisposableStack();
   const { url, start } = sharing(started);
   await start();
@@ -87,6 +87,9 @@ test('GET /sse says that it needs a single process', async () => {
     detail: 'Several processes share this port, and /sse needs a single one; use /mcp',
   });
   expect((await fetch(`${url}/messages?sessionId=1`, { method: 'POST' })).status).toBe(404);
+  const about = await (await fetch(url)).text();
+  expect(about).toMatch(/\/mcp +MCP, Streamable HTTP\n +\S+\/tools\//);
+  expect(about).not.toContain('sse');
 });
 
 test('a process that does not share finds the port in use, and so does one that wants to share with it', async () => {
@@ -127,10 +130,10 @@ test('each process reads new TLS files by itself, and listens on beside the othe
   const [first, second] = await startTwo();
   put(renewed);
   for (const server of [first, second]) {
-    await until(() => isShown(url, old));
+    await waitFor(() => isShown(url, old));
     server.signal('SIGHUP');
-    await until(() => server.stdout().includes('"event":"TLS files read anew"'));
-    await until(() => isShown(url, renewed));
+    await waitFor(() => server.stdout().includes('"event":"TLS files read anew"'));
+    await waitFor(() => isShown(url, renewed));
   }
   for (let tries = 0; tries < 20; tries += 1) expect(await isShown(url, old)).toBe(false);
 });

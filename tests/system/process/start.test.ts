@@ -23,16 +23,16 @@ import { temporaryFolder } from '../../support/folder.ts';
 import { runToExit, type ServerProcess, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
-import { until } from '../../support/until.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
-/** What it has logged so far. */
-const lines = (server: ServerProcess) =>
-  server
-    .stdout()
+const linesOf = (log: string) =>
+  log
     .split('\n')
     .filter(Boolean)
     .map((line) => JSON.parse(line));
+/** What it has logged so far. */
+const lines = (server: ServerProcess) => linesOf(server.stdout());
 
 describe('with no configuration at all', () => {
   test('it serves on loopback, keeps keys in ./data, makes its secret, and says how to sign in', async () => {
@@ -41,7 +41,7 @@ describe('with no configuration at all', () => {
     expect(server.stderr()).toContain('mcp-key-server 1.0.0 listening on ');
     expect(server.stderr()).toContain(`${server.url}/mcp`);
     expect(server.stderr()).toMatch(/\bbun(@[\d.]+)? run token --sub alice\n/);
-    await until(() => server.stdout() !== '');
+    await waitFor(() => server.stdout() !== '');
     expect(lines(server)).toEqual([
       {
         time: expect.any(String),
@@ -118,7 +118,7 @@ describe('in a folder that everybody may look into', () => {
     return folder;
   }
 
-  test('files are made for their owner alone, also by two servers at once', async () => {
+  test('the files of a server are made for their owner alone, also by two servers at once', async () => {
     const folder = openFolder();
     const servers = await Promise.all([startServer({ folder, env }), startServer({ folder, env })]);
     const made = { 'keys.db': 0o600, 'keys.db-wal': 0o600, 'keys.db-shm': 0o600, 'jwt-secret': 0o600 };
@@ -143,7 +143,7 @@ describe('in a folder that everybody may look into', () => {
     expect(readdirSync(folder).sort()).toContain('elsewhere.db-wal');
     expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
     rmSync(join(folder, 'elsewhere.db-wal'));
-    await until(async () => (await fetch(`${server.url}/mcp/health`)).status === 503);
+    await waitFor(async () => (await fetch(`${server.url}/mcp/health`)).status === 503);
   });
 });
 
@@ -218,7 +218,7 @@ describe('the first line of the log', () => {
       JWT_AUDIENCE: 'keys',
     };
     await using server = await startServer({ env });
-    await until(() => lines(server).length > 0);
+    await waitFor(() => lines(server).length > 0);
     expect(lines(server)[0]).toMatchObject({
       event: 'started',
       environment: 'staging',
@@ -240,7 +240,7 @@ describe('the first line of the log', () => {
   test('comes before what the start warns of', async () => {
     const env = { ...JWT, NODE_ENV: 'production', DATABASE_URL: 'file:./new/keys.db', DATABASE_AUTH_TOKEN: 'x' };
     await using server = await startServer({ env });
-    await until(() => lines(server).length >= 3);
+    await waitFor(() => lines(server).length >= 3);
     expect(lines(server)).toMatchObject([
       { level: 'info', event: 'started', environment: 'production' },
       { level: 'warn', event: 'variable without effect' },
@@ -252,7 +252,7 @@ describe('the first line of the log', () => {
 test('variables that change nothing are named, their values are not', async () => {
   const env = { ...JWT, MCP_AUTH: 'eager', DATABASE_AUTH_TOKEN: 'hunter2', RATE_LIMIT_REQUEST: 'hunter2' };
   await using server = await startServer({ env });
-  await until(() => lines(server).length > 2);
+  await waitFor(() => lines(server).length > 2);
   const named = lines(server).filter(({ event }) => event === 'variable without effect');
   const slips = { variable: 'RATE_LIMIT_REQUEST', reason: 'did you mean RATE_LIMIT_REQUESTS?' };
   expect(named).toMatchObject([
@@ -301,7 +301,7 @@ describe('a start that fails is one line and a non-zero exit', () => {
     expect(stderr).not.toContain('hunter2');
   });
 
-  test('a port in use', async () => {
+  test('the start is refused when its port is in use', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', () => resolve()));
     const { port } = taken.address() as { port: number };
@@ -309,6 +309,16 @@ describe('a start that fails is one line and a non-zero exit', () => {
       `mcp-key-server: HOST, PORT: expected an address to listen on, but port ${port} of 127.0.0.1 is in use`,
     );
     taken.close();
+  });
+
+  test('what it had warned of before is in the log', async () => {
+    const env = { ...JWT, NODE_ENV: 'production', DATABASE_URL: 'file:./new/keys.db', MCP_AUTH: 'eager' };
+    const { code, stdout } = await runToExit({ env: { ...env, HOST: 'no-such-host.invalid' } });
+    expect(code).toBe(1);
+    expect(linesOf(stdout)).toMatchObject([
+      { level: 'warn', event: 'variable without effect', variable: 'MCP_AUTH' },
+      { level: 'warn', event: 'database made in a new folder: no key is known yet', folder: './new' },
+    ]);
   });
 
   test('a name that does not resolve', async () => {
@@ -357,7 +367,7 @@ describe('a start that fails is one line and a non-zero exit', () => {
     );
   });
 
-  test('a folder that cannot be made', async () => {
+  test('the start is refused when its folder cannot be made', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'file'), '');
     expect(await failure({ ...JWT, DATABASE_URL: 'file:./file/keys.db' }, folder)).toMatch(
@@ -365,7 +375,7 @@ describe('a start that fails is one line and a non-zero exit', () => {
     );
   });
 
-  test('a secret that cannot be kept', async () => {
+  test('the start is refused when its secret cannot be stored', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'data/jwt-secret'), { recursive: true });
     expect(await failure({}, folder)).toStartWith('mcp-key-server: JWT_SECRET: not set, and the development secret');
@@ -430,7 +440,7 @@ describe('a start that fails is one line and a non-zero exit', () => {
     });
   });
 
-  test('a database that is a folder', async () => {
+  test('the start is refused when the database is a folder', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'keys.db'));
     expect(await failure({ ...JWT, DATABASE_URL: 'file:./keys.db' }, folder)).toStartWith(

@@ -1,30 +1,31 @@
-// Stopping while people work with keys over every transport: whatever was done was answered, and nothing of it is lost.
+// Stopping while users work with keys over every transport: whatever was done got its response, and nothing of it is
+// lost.
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { listeningAt } from '../../bench/process.ts';
-import type { RawAnswer } from '../../support/answers.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
+import type { ParsedResponse } from '../../support/http-responses.ts';
+import { postText, sender } from '../../support/http-socket.ts';
 import { call, openSse } from '../../support/mcp.ts';
-import { createPerson, seeded } from '../../support/person.ts';
+import { createModelUser, seeded } from '../../support/model-user.ts';
 import { productionEnv, productionFolder } from '../../support/production.ts';
-import { rawPost, sender } from '../../support/raw.ts';
-import { rawStream } from '../../support/raw-sse.ts';
 import { startServer } from '../../support/server-process.ts';
+import { openSseSocket } from '../../support/sse-socket.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { transportOf } from '../../support/transports.ts';
-import { until } from '../../support/until.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' };
-const PEOPLE = 16;
+const USERS = 16;
 const IDLE_STREAMS = 8;
 /** After this everybody is at work. */
-const ANSWERED_BEFORE = PEOPLE * 10;
-/** 10 s for requests under way, and a second for their answers to leave; these need far less. */
+const RESPONSES_BEFORE = USERS * 10;
+/** 10 s for requests under way, and a second for their responses to leave; these need far less. */
 const STOPPED_MS_MAX = 11_000;
 /**
- * By then a stop that does not wait for what is under way has ended it (300 ms of notice, 1 s for answers to leave).
+ * By then a stop that does not wait for what is under way has ended it (300 ms of notice, 1 s for responses to leave).
  */
 const HELD_MS = 2000;
 
@@ -84,17 +85,18 @@ async function keptAlive(url: string) {
   return send;
 }
 
-const bodyOf = ({ body }: RawAnswer) => JSON.parse(body);
+const bodyOf = ({ body }: ParsedResponse) => JSON.parse(body);
 
 async function createOverRest(url: string): Promise<Create> {
   const send = await keptAlive(url);
-  return async (input, headers) => bodyOf(await send(rawPost('/tools/create_api_key', JSON.stringify(input), headers)));
+  return async (input, headers) =>
+    bodyOf(await send(postText('/tools/create_api_key', JSON.stringify(input), headers)));
 }
 
 async function createOverMcp(url: string): Promise<Create> {
   const send = await keptAlive(url);
   return async (input, headers) =>
-    bodyOf(await send(rawPost('/mcp', JSON.stringify(call('create_api_key', input)), headers))).result
+    bodyOf(await send(postText('/mcp', JSON.stringify(call('create_api_key', input)), headers))).result
       .structuredContent;
 }
 
@@ -115,42 +117,42 @@ const TRANSPORTS: readonly [string, (url: string) => Promise<Create>][] = [
 ];
 
 describe.each(WAYS)('%s', (_, startIt) => {
-  test('people at work lose nothing', async () => {
+  test('a stop under load loses no acknowledged change of any user', async () => {
     await using servers = new AsyncDisposableStack();
     const { url, folder, stop } = await startIt(servers);
-    const people = await Promise.all(
-      Array.from({ length: PEOPLE }, (_, index) =>
-        createPerson(`person ${index}`, transportOf(index, url), seeded(index)),
+    const users = await Promise.all(
+      Array.from({ length: USERS }, (_, index) =>
+        createModelUser(`user ${index}`, transportOf(index, url), seeded(index)),
       ),
     );
-    const streams = await Promise.all(Array.from({ length: IDLE_STREAMS }, () => rawStream(url)));
+    const streams = await Promise.all(Array.from({ length: IDLE_STREAMS }, () => openSseSocket(url)));
     let stopping = false;
-    const work = people.map((person) => person.workUntilGone(() => stopping));
-    await until(() => people.reduce((sum, { answered }) => sum + answered, 0) >= ANSWERED_BEFORE);
+    const work = users.map((user) => user.workUntilGone(() => stopping));
+    await waitFor(() => users.reduce((sum, { answered }) => sum + answered, 0) >= RESPONSES_BEFORE);
     stopping = true;
     const startedMs = performance.now();
     expect(await stop()).toBe(0);
     expect(performance.now() - startedMs).toBeLessThan(STOPPED_MS_MAX);
-    expect(await Promise.all(work)).toEqual(people.map(() => null));
+    expect(await Promise.all(work)).toEqual(users.map(() => null));
     await Promise.all(streams.map((stream) => stream.ended()));
     const next = servers.use(await startServer({ env, folder }));
-    await Promise.all(people.map((person, index) => person.moveTo(transportOf(index, next.url), 'stop')));
+    await Promise.all(users.map((user, index) => user.moveTo(transportOf(index, next.url), 'stop')));
   }, 60_000);
 
-  test.each(TRANSPORTS)(
-    'a call over %s that waits for the database is answered',
+  test.concurrent.each(TRANSPORTS)(
+    'a call over %s that waits for the database gets its response',
     async (_, transport) => {
       await using servers = new AsyncDisposableStack();
       const { url, folder, stop } = await startIt(servers);
       const headers = await userHeaders('alice');
       const create = await transport(url);
       const release = await holdDatabase(folder);
-      const answer = create({ name: 'held', scopes: [] }, headers);
+      const response = create({ name: 'held', scopes: [] }, headers);
       await Bun.sleep(100); // it is under way, or will be before the notice has passed
       const stopped = stop();
       await Bun.sleep(HELD_MS);
       await release();
-      const { id } = await answer;
+      const { id } = await response;
       expect(await stopped).toBe(0);
 
       const next = servers.use(await startServer({ env, folder }));

@@ -19,7 +19,7 @@ const SETTINGS_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Settings
 const ASKING_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Asking', 'ts');
 const PROMPT_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Prompts', 'ts');
 
-/** A tool file with one tool, which anybody may call and which answers with `text`. */
+/** A tool file with one tool, which anybody may call and which responds with `text`. */
 const tool = (name: string, text = "'hello'", head = '') => `${head}
 import { defineTool, ok, v } from 'mcp-key-server';
 
@@ -178,6 +178,11 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     /:1:\d+: rate limit: expected a window like 30s, 5m, 1h or 1d, got "1x"$/,
   ],
   [
+    'a rate limit without a key',
+    'export default ({ guards }) => [guards.rateLimit({ requests: 1, window: "1m" })];',
+    /:1:\d+: rate limit: expected key to be a function that names the bucket of a call, got undefined$/,
+  ],
+  [
     'a name that MCP does not allow',
     tool('a b'),
     /: tool name: expected 1-128 letters, digits, "_", "-" or ".", got "a b"$/,
@@ -186,6 +191,14 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     'a schema that clients cannot be told',
     tool('a').replace('v.strictObject({})', 'v.strictObject({ d: v.date() })'),
     /: a: The "date" schema cannot be converted to JSON Schema/,
+  ],
+  [
+    'a header that clients would not send',
+    tool('a').replace(
+      'v.strictObject({})',
+      "v.strictObject({ n: v.pipe(v.number(), v.metadata({ 'x-mcp-header': 'N' })) })",
+    ),
+    'a: x-mcp-header of n: expected a parameter that is text, an integer or a boolean, got "number"',
   ],
   [
     'a name that the module does not have',
@@ -225,6 +238,30 @@ export default ({ guards }) => [sequence(guards.scopes('read'), guards.apiKey)];
     'scopes without a key',
     tool('a').replace('() =>', '({ guards }) =>').replace('() => ok({})', "guards.scopes('read')"),
     'a: expected guards.apiKey before guards.scopes: only keys have scopes',
+  ],
+  ...["'read data'", "''", "['read']", '5'].map((scope): [string, string, RegExp] => [
+    `a scope that no key can have: ${scope}`,
+    `import { defineTool, ok, sequence, v } from 'mcp-key-server';
+export default ({ guards }) => defineTool(sequence(guards.apiKey, guards.scopes(${scope})), { name: 'a', title: '',
+  description: '', input: v.strictObject({}), run: () => ok({ content: [] }) });`,
+    /: a: guards\.scopes: expected scopes that a key can have, like "read", got .+$/,
+  ]),
+  [
+    'input that is no object',
+    tool('a').replace('v.strictObject({})', 'v.string()'),
+    'a: expected the schema of an object, got one of type string',
+  ],
+  [
+    'output that is no object',
+    tool('a').replace("name: 'a',", "name: 'a', output: v.array(v.string()),"),
+    'a: expected the schema of an object, got one of type array',
+  ],
+  [
+    'a prompt with arguments that are no object',
+    `import { definePrompt, ok, v } from 'mcp-key-server';
+export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', description: '',
+  arguments: v.string(), run: () => ok({ messages: [] }) });`,
+    /: p: expected the schema of an object, got one of type string$/,
   ],
   [
     'a prompt without arguments',
@@ -266,7 +303,7 @@ test('a scope that KEY_SCOPES does not have stops the start, with the file that 
     env: { KEY_SCOPES: 'read write' },
   });
   expect(stderr).toBe(
-    'mcp-key-server: tools/list-orders.ts: KEY_SCOPES: expected "read:orders" in it, because list_orders needs it\n',
+    'mcp-key-server: tools/list-orders.ts: KEY_SCOPES: expected "read:orders" in it, because list_orders needs it, got "read write"\n',
   );
 });
 

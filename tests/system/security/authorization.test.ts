@@ -1,5 +1,5 @@
 // Every tool, with every kind of credential, over every transport and protocol revision: one expected outcome each,
-// worked out here from the README alone, and compared with what the server answers in every way there is to ask.
+// worked out here from the README alone, and compared with what the server responds in every way there is to ask.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
@@ -148,10 +148,10 @@ const readMessage = ({ result: { content, isError } }: ToolMessage): Asked => ({
 
 const askRest: Ask = async (tool, input, { headers = {}, meta }) => {
   const body = meta === undefined ? input : { ...input, _meta: { api_key: meta } };
-  const { status, headers: answered, body: said } = await app.call(tool, body, headers);
+  const { status, headers: sent, body: said } = await app.call(tool, body, headers);
   if (status === 200) return { ok: true, said: JSON.stringify(said) };
   expect(status).toBe(problemText(said.code).status);
-  if (status !== 404) expect(answered.get('www-authenticate')).toStartWith('Bearer ');
+  if (status !== 404) expect(sent.get('www-authenticate')).toStartWith('Bearer ');
   return { ok: false, code: said.code, said: said.detail };
 };
 
@@ -188,9 +188,9 @@ const askLegacy =
 
 const askInBatch: Ask = async (tool, input, { headers = {}, meta }) => {
   const batch = [{ jsonrpc: '2.0', id: 'before', method: 'ping' }, callMessage(tool, input, meta, 'params')];
-  const [, answer] = (await postMcp(batch, { 'mcp-protocol-version': '2025-03-26', ...headers })) as ToolMessage[];
-  if (answer === undefined) throw new Error('no answer in the batch');
-  return readMessage(answer);
+  const [, response] = (await postMcp(batch, { 'mcp-protocol-version': '2025-03-26', ...headers })) as ToolMessage[];
+  if (response === undefined) throw new Error('no response in the batch');
+  return readMessage(response);
 };
 
 const askModern =
@@ -207,9 +207,9 @@ const askSse: Ask = async (tool, input, { headers = {}, meta }) => {
   const stream = await openSse(app);
   const { status } = await stream.post(callMessage(tool, input, meta, 'params'), headers);
   expect(status).toBe(202);
-  const answer = readMessage(await stream.nextMessage());
+  const response = readMessage(await stream.nextMessage());
   await stream.drop();
-  return answer;
+  return response;
 };
 
 const TRANSPORTS: Readonly<Record<string, Ask>> = {
@@ -239,7 +239,7 @@ describe.each(Object.entries(TRANSPORTS))('over %s', (_transport, ask) => {
     }
   });
 
-  test('a foreign id, whatever the state of its key, is answered like one that never existed', async () => {
+  test('a foreign id, whatever the state of its key, gets the response of one that never existed', async () => {
     const mallory = { headers: { authorization: `Bearer ${await app.token('mallory')}` } };
     const own = await app.createKey('victim');
     const revoked = await app.createKey('victim');

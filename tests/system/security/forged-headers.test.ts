@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'bun:test';
 import { createIssuer } from '../../support/issuer.ts';
 import { openSse } from '../../support/mcp.ts';
-import { answerOf, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { createTestApp, readResponse, type TestApp } from '../../support/test-app.ts';
 
 const FORGED: Readonly<Record<string, string>> = {
   forwarded: 'for=192.0.2.1;host=evil.example;proto=https',
@@ -32,9 +32,9 @@ const FORGED: Readonly<Record<string, string>> = {
 };
 const PATHS = ['/', '/openapi.json', '/mcp/health', '/widgets/preview', '/.well-known/oauth-protected-resource/mcp'];
 
-/** All of an answer, without what differs from one to the next. */
+/** All of a response, without what differs from one to the next. */
 async function said(app: TestApp, path: string, init: RequestInit): Promise<object> {
-  const { status, headers, body } = await answerOf(await fetch(app.url + path, init));
+  const { status, headers, body } = await readResponse(await fetch(app.url + path, init));
   return {
     status,
     headers: [...headers].filter(([name]) => name !== 'date'),
@@ -50,7 +50,7 @@ describe.each([
   ],
   ['behind a trusted proxy', { NODE_ENV: 'production', TRUST_PROXY: '1' }, {}],
 ])('%s', (_, env, more) => {
-  test('no answer differs, alone or with all of them', async () => {
+  test('no response differs, alone or with all of them', async () => {
     await using issuer = await createIssuer();
     await using app = await createTestApp({ env: { ...env, JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
     const forged = { ...FORGED, ...more };
@@ -72,7 +72,7 @@ describe.each([
     await drop();
   });
 
-  test('a name that is not answered does not become one that is', async () => {
+  test('a Host that is refused is not accepted because of other headers', async () => {
     await using app = await createTestApp({ env });
     const headers = { host: 'evil.example', 'x-forwarded-host': 'localhost', forwarded: 'host=localhost' };
     expect((await app.call('get_data', {}, headers)).body.code).toBe('host_denied');

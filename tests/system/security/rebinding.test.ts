@@ -2,8 +2,8 @@
 // so nothing but the name in the request tells them apart.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { postText, sendOverSocket } from '../../support/http-socket.ts';
 import { call, modern, request } from '../../support/mcp.ts';
-import { rawPost, sendRaw } from '../../support/raw.ts';
 import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
 
 const NAMES = ['evil.example', 'evil.example:3000', 'localhost.evil.example', '127.0.0.1.evil.example', 'localhost.'];
@@ -28,26 +28,26 @@ async function requestsFrom(host: string): Promise<string[]> {
       ...['/', '/openapi.json', '/widgets/preview', '/sse', '/mcp', '/nope'].map((path) => read('GET', path)),
       read('GET', '/.well-known/oauth-protected-resource/mcp'),
       read('OPTIONS', '/tools/create_api_key'),
-      rawPost('/tools/create_api_key', '{"name":"of the page","scopes":[]}', headers),
-      rawPost('/tools/list_api_keys', '{}', headers),
-      rawPost('/mcp', JSON.stringify(request('initialize', INITIALIZE)), headers),
-      rawPost('/mcp', JSON.stringify(discover.body), { ...discover.headers, ...headers }),
-      rawPost('/mcp', JSON.stringify(call('create_api_key', { name: 'of the page', scopes: [] })), headers),
-      rawPost('/messages?sessionId=x', JSON.stringify(request('ping')), headers),
+      postText('/tools/create_api_key', '{"name":"of the page","scopes":[]}', headers),
+      postText('/tools/list_api_keys', '{}', headers),
+      postText('/mcp', JSON.stringify(request('initialize', INITIALIZE)), headers),
+      postText('/mcp', JSON.stringify(discover.body), { ...discover.headers, ...headers }),
+      postText('/mcp', JSON.stringify(call('create_api_key', { name: 'of the page', scopes: [] })), headers),
+      postText('/messages?sessionId=x', JSON.stringify(request('ping')), headers),
     ];
   });
 }
 
 test.each(NAMES)('a page of http://%s is refused whatever it asks for, and may not read why', async (name) => {
   for (const sent of await requestsFrom(name)) {
-    const { status, headers, body } = await sendRaw(app.url, sent);
+    const { status, headers, body } = await sendOverSocket(app.url, sent);
     const [asked = ''] = sent.split('\r\n', 1);
     expect({ asked, status, code: JSON.parse(body).code }).toEqual({ asked, status: 403, code: 'host_denied' });
     expect(headers.has('access-control-allow-origin')).toBe(false);
   }
 });
 
-test('and those requests changed nothing', async () => {
+test('the requests of a rebound page changed nothing', async () => {
   const { body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
   expect(body.keys).toEqual([]);
   const health = await (await fetch(`${app.url}/mcp/health`)).json();

@@ -1,11 +1,11 @@
 // A key, its hash, a user token and a database token, put into every field and header on purpose: none of them appears
-// in an answer, a log line, an error or a page. Exceptions: the id of a JSON-RPC message and a progress token, which
+// in a response, a log line, an error or a page. Exceptions: the id of a JSON-RPC message and a progress token, which
 // the protocol sends back, and the name and scopes of a key, which its owner chooses.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { userToken } from '../../support/client.ts';
+import { openHttpSocket } from '../../support/http-socket.ts';
 import { modern, openSse } from '../../support/mcp.ts';
-import { rawConnection } from '../../support/raw.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 import { SERVER_TOOLS as TOOLS } from '../../support/tools.ts';
 
@@ -44,7 +44,7 @@ async function everythingSaid({ path, method = 'POST', headers = {}, body }: Sen
     Connection: 'close',
   };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
-  const connection = await rawConnection(app.url);
+  const connection = await openHttpSocket(app.url);
   connection.socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n${text}`);
   await connection.closed;
   return connection.received();
@@ -238,7 +238,7 @@ test('over /mcp, alone and in batches, and in the headers of every revision', as
   }
 });
 
-test('over /sse, in the answers to the posts and on the stream', async () => {
+test('over /sse, in the responses to the posts and on the stream', async () => {
   const session = await openSse(app, user);
   for (const secret of secrets) {
     for (const body of messagesWith(secret))

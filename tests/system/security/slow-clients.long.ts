@@ -2,7 +2,7 @@
 // may be quiet, 75 s, however many bytes drip in.
 
 import { expect, test } from 'bun:test';
-import { rawConnection, rawPost } from '../../support/raw.ts';
+import { openHttpSocket, postText } from '../../support/http-socket.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
@@ -16,7 +16,7 @@ test('unfinished requests are hung up on', async () => {
   /** Sends `first`, then `drop` every few seconds; seconds until the server hangs up. */
   async function hungUpAfterS(first: string, drop: string): Promise<number> {
     const startedAtMs = performance.now();
-    const { socket, closed } = await rawConnection(server.url);
+    const { socket, closed } = await openHttpSocket(server.url);
     socket.write(first);
     const timer = setInterval(() => {
       if (drop !== '' && socket.writable) socket.write(drop);
@@ -27,7 +27,7 @@ test('unfinished requests are hung up on', async () => {
   }
   const heads = ['', 'GET / HT', 'GET / HTTP/1.1\r\nHost: localhost\r\n'].map((first) => hungUpAfterS(first, ''));
   heads.push(hungUpAfterS('GET / HTTP/1.1\r\nHost: localhost\r\n', 'X-Slow: 1\r\n'));
-  const body = rawPost('/mcp', '{', { 'Content-Length': '100000' });
+  const body = postText('/mcp', '{', { 'Content-Length': '100000' });
   const bodies = [hungUpAfterS(body, ''), hungUpAfterS(body, ' '), hungUpAfterS(CHUNKED_HEAD, '1\r\n \r\n')];
   for (const seconds of await Promise.all(heads)) expect(seconds).toBeLessThan(HEAD_S_MAX);
   for (const seconds of await Promise.all(bodies)) expect(seconds).toBeLessThan(BODY_S_MAX);

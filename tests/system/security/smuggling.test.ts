@@ -2,8 +2,8 @@
 // closed, so that no proxy in front of this server can be made to take part of it for somebody else's request.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { readAnswers } from '../../support/answers.ts';
-import { rawConnection } from '../../support/raw.ts';
+import { parseResponses } from '../../support/http-responses.ts';
+import { openHttpSocket } from '../../support/http-socket.ts';
 import { createTestApp, type TestApp } from '../../support/test-app.ts';
 
 let app: TestApp;
@@ -18,17 +18,17 @@ const LAST = 'GET /last HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n
 const post = (framing: string, body: string) =>
   `POST /tools/get_data HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${framing}\r\n${body}`;
 
-/** The statuses of all answers on one connection, once the server has closed it. */
+/** The statuses of all responses on one connection, once the server has closed it. */
 async function statusesOf(sent: string): Promise<number[]> {
-  const connection = await rawConnection(app.url);
+  const connection = await openHttpSocket(app.url);
   connection.socket.write(Buffer.from(sent, 'latin1'));
   await connection.closed;
-  return readAnswers(connection.received(), false).answers.map(({ status }) => status);
+  return parseResponses(connection.received(), false).responses.map(({ status }) => status);
 }
 
 const CHUNKED = `2\r\n{}\r\n0\r\n\r\n`;
 
-describe('one answer, and the end of the connection', () => {
+describe('one response, and the end of the connection', () => {
   test.each([
     ['Content-Length and Transfer-Encoding', 'Content-Length: 2\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'],
     ['Transfer-Encoding and Content-Length', 'Transfer-Encoding: chunked\r\nContent-Length: 5\r\n', '0\r\n\r\n'],

@@ -41,7 +41,7 @@ test('each kind of wrong key costs one read when first seen, none when seen agai
   }
 });
 
-test('so does a key that was good until a moment ago', async () => {
+test('a key that has just expired costs one read a second later, and none when seen again', async () => {
   await using app = await createTestApp();
   const { verifier } = app.service.keyDomain;
   const { key } = await app.createKey('alice', { expiresInDays: 1 });
@@ -63,13 +63,13 @@ test('so does a key that was good until a moment ago', async () => {
   ]);
 });
 
-test('their answers are the same but for the request id', async () => {
+test('the responses to all kinds of wrong keys are the same but for the request id', async () => {
   await using app = await createTestApp();
-  const answers = new Set<string>();
+  const responses = new Set<string>();
   for (const key of Object.values(await refusedKeys(app))) {
     const { status, headers, body } = await app.useKey(key);
     const named = [...headers].filter(([name]) => name !== 'date' && name !== 'content-length');
-    answers.add(JSON.stringify({ status, named, body: { ...body, requestId: typeof body.requestId } }));
+    responses.add(JSON.stringify({ status, named, body: { ...body, requestId: typeof body.requestId } }));
   }
-  expect(answers.size).toBe(1);
+  expect(responses.size).toBe(1);
 });

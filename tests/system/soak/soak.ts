@@ -1,4 +1,4 @@
-// A server under mixed load for a while, measured in windows of equal length: people with keys over every transport, a
+// A server under mixed load for a while, measured in windows of equal length: users with keys over every transport, a
 // hot key, guesses, clients that hang up, and connections and streams that are only open.
 
 import { join } from 'node:path';
@@ -6,16 +6,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { median } from '../../bench/measure.ts';
 import { type Process, startProcess } from '../../bench/process.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { isWhole, openHttpSocket, postText } from '../../support/http-socket.ts';
+import { createModelUser, seeded } from '../../support/model-user.ts';
 import { openFiles } from '../../support/open-files.ts';
-import { createPerson, seeded } from '../../support/person.ts';
-import { isWhole, rawConnection, rawPost } from '../../support/raw.ts';
-import { rawStream } from '../../support/raw-sse.ts';
+import { openSseSocket } from '../../support/sse-socket.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
-import { type CallTool, transportOf, WrongAnswer } from '../../support/transports.ts';
+import { type CallTool, transportOf, WrongResponse } from '../../support/transports.ts';
 import { createLatencies, type Latencies } from './latencies.ts';
 
 const MAIN = join(import.meta.dir, '../../../src/main.ts');
-const PEOPLE = 24;
+const USERS = 24;
 const HOT_CLIENTS = 8;
 const IDLE_CONNECTIONS = 200;
 const IDLE_STREAMS = 50;
@@ -94,10 +94,10 @@ function measureWindow(latencies: Latencies, server: Process) {
 type Loop = (step: () => Promise<unknown>, pauseMs?: number) => Promise<void>;
 
 async function startLoad(url: string, loop: Loop): Promise<Promise<void>[]> {
-  const people = Array.from({ length: PEOPLE }, async (_, index) => {
-    const person = await createPerson(`person ${index}`, at(index, transportOf(index, url)), seeded(index));
+  const users = Array.from({ length: USERS }, async (_, index) => {
+    const user = await createModelUser(`user ${index}`, at(index, transportOf(index, url)), seeded(index));
     return loop(async () => {
-      if (!(await person.step())) throw new WrongAnswer('503 under a load it can take');
+      if (!(await user.step())) throw new WrongResponse('503 under a load it can take');
     });
   });
   const { body: hot } = await callOver(
@@ -108,32 +108,34 @@ async function startLoad(url: string, loop: Loop): Promise<Promise<void>[]> {
   );
   const useHotKey = async () => {
     const { status } = await callOver(url, 'get_data', {}, { 'x-api-key': hot.key });
-    if (status !== 200) throw new WrongAnswer(`the hot key: ${status}`);
+    if (status !== 200) throw new WrongResponse(`the hot key: ${status}`);
   };
   const random = seeded(99);
   const guess = async () => {
     const key = `sk_test_${Array.from({ length: 64 }, () => Math.floor(random() * 16).toString(16)).join('')}`;
     const { status } = await callOver(url, 'get_data', {}, { 'x-api-key': key });
-    if (status !== 401) throw new WrongAnswer(`a guessed key: ${status}`);
+    if (status !== 401) throw new WrongResponse(`a guessed key: ${status}`);
   };
   const hangUp = async () => {
-    const { socket } = await rawConnection(url);
-    socket.write(rawPost('/tools/get_data', '{', { 'Content-Length': '100', 'X-API-Key': hot.key }));
+    const { socket } = await openHttpSocket(url);
+    socket.write(postText('/tools/get_data', '{', { 'Content-Length': '100', 'X-API-Key': hot.key }));
     await Bun.sleep(10);
     socket.resetAndDestroy();
   };
-  const idle = await Promise.all(Array.from({ length: IDLE_CONNECTIONS }, () => rawConnection(url)));
-  await Promise.all(Array.from({ length: IDLE_STREAMS }, () => rawStream(url)));
+  const idle = await Promise.all(Array.from({ length: IDLE_CONNECTIONS }, () => openHttpSocket(url)));
+  await Promise.all(Array.from({ length: IDLE_STREAMS }, () => openSseSocket(url)));
   let hellos = 0;
   const sayHello = async () => {
     hellos += 1;
     for (const connection of idle) connection.socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
     await Promise.all(
-      idle.map((connection) => connection.until((text) => isWhole(text) && text.split('HTTP/1.1 200').length > hellos)),
+      idle.map((connection) =>
+        connection.readUntil((text) => isWhole(text) && text.split('HTTP/1.1 200').length > hellos),
+      ),
     );
   };
   return [
-    ...people,
+    ...users,
     ...Array.from({ length: HOT_CLIENTS }, () => loop(useHotKey)),
     loop(guess, 2 * PAUSE_MS),
     loop(hangUp, HANG_UP_EVERY_MS),
@@ -141,7 +143,7 @@ async function startLoad(url: string, loop: Loop): Promise<Promise<void>[]> {
   ];
 }
 
-/** Calls from the person's own address, because unknown and revoked keys have a budget per address. */
+/** Calls from the user's own address, because unknown and revoked keys have a budget per address. */
 const at =
   (index: number, callTool: CallTool): CallTool =>
   (tool, input, headers) =>

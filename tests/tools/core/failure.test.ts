@@ -77,9 +77,9 @@ describe('a failure', () => {
     [599, 'Server Error'],
   ])('may have the status %d, and no credential is asked for', async (status, title) => {
     fails = { status, code: 'x', detail: 'x' };
-    const answer = await app.call('fail');
-    expect([answer.status, answer.body.title]).toEqual([status, title]);
-    expect([answer.headers.get('www-authenticate'), answer.headers.get('retry-after')]).toEqual([null, null]);
+    const response = await app.call('fail');
+    expect([response.status, response.body.title]).toEqual([status, title]);
+    expect([response.headers.get('www-authenticate'), response.headers.get('retry-after')]).toEqual([null, null]);
   });
 
   test('gives no key away, whatever its detail repeats', async () => {

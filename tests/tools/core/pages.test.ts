@@ -61,12 +61,12 @@ const TRANSPORTS: Readonly<Record<string, (app: TestApp) => Promise<unknown>>> =
 describe.each(Object.entries(PAGES))('%s', (_what, pages) => {
   const output = { items: pages.flat() };
 
-  test('over REST', async () => {
+  test('a list in pages is whole over REST', async () => {
     await using app = await createTestApp({ tools: () => [pagedTool(() => pages)] });
     expect((await app.call('paged')).body).toEqual(output);
   });
 
-  test.each(Object.entries(TRANSPORTS))('over %s', async (_transport, resultOver) => {
+  test.each(Object.entries(TRANSPORTS))('a list in pages is whole over %s', async (_transport, resultOver) => {
     await using app = await createTestApp({ tools: () => [pagedTool(() => pages)] });
     const text = JSON.stringify(output);
     expect(await resultOver(app)).toEqual({ content: [{ type: 'text', text }], structuredContent: output });

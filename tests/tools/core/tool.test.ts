@@ -4,10 +4,16 @@ import { describe, expect, test } from 'bun:test';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { ok } from '../../../src/lib/result.ts';
+import { err, ok } from '../../../src/lib/result.ts';
+import type { Problem } from '../../../src/problem.ts';
+import { form } from '../../../src/tools/core/questions.ts';
+import { parserOf } from '../../../src/tools/core/schema.ts';
 import { defineTool } from '../../../src/tools/core/tool.ts';
 import type { ToolDeps } from '../../../src/tools/core/toolbox.ts';
+import { CAPABILITIES } from '../../support/asking.ts';
+import { testClock } from '../../support/clock.ts';
 import { temporaryFolder } from '../../support/folder.ts';
+import { call, modern, openSse, post, request } from '../../support/mcp.ts';
 import { createTestApp, failureOf } from '../../support/test-app.ts';
 import { anyone, facts } from '../../support/tools.ts';
 
@@ -16,19 +22,23 @@ const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.st
 describe('time', () => {
   test('a tool that takes longer than its time is stopped with 504, and its signal says so', async () => {
     let stopped: unknown;
+    const clock = testClock();
     await using app = await createTestApp({
+      clock,
       tools: () => [
         defineTool(anyone, {
           ...facts('slow'),
           ...schemas,
           timeoutMs: 50,
-          run: (_input, { signal }) =>
-            new Promise((resolve) => {
+          run(_input, { signal }) {
+            queueMicrotask(() => clock.advance(50));
+            return new Promise((resolve) => {
               signal.addEventListener('abort', () => {
                 stopped = signal.reason;
                 resolve(ok({ said: 'too late' }));
               });
-            }),
+            });
+          },
         }),
       ],
     });
@@ -44,15 +54,18 @@ describe('time', () => {
     expect(make).toThrow(`odd: timeoutMs: expected above 0 and at most ${2 ** 31 - 1}, got ${timeoutMs}`);
   });
 
-  test('one that answers in time is not stopped', async () => {
+  test('one that returns in time is not stopped', async () => {
+    const clock = testClock();
     await using app = await createTestApp({
+      clock,
       tools: () => [
         defineTool(anyone, {
           ...facts('quick'),
           ...schemas,
           timeoutMs: 1000,
           run: async () => {
-            await Bun.sleep(20);
+            await Promise.resolve(); // its time has begun
+            clock.advance(999);
             return ok({ said: 'in time' });
           },
         }),
@@ -100,6 +113,20 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     expect(toPage.headers.get('access-control-allow-origin')).toBe('http://localhost:1');
   });
 
+  test('what JSON has no form for, thrown: it fails its own call, in a batch and on a stream too', async () => {
+    const cyclic: Record<string, unknown> = {};
+    cyclic.self = cyclic;
+    await using app = await createTestApp({ tools: broken(() => Promise.reject(cyclic)) });
+    expect((await app.call('broken')).status).toBe(500);
+    const batch = await post(app, [call('broken'), request('ping', undefined, 2)]);
+    expect(batch.body).toMatchObject([{ error: { code: -32603 } }, { id: 2, result: {} }]);
+    const session = await openSse(app);
+    await session.post(call('broken'));
+    expect(await session.nextMessage()).toMatchObject({ error: { code: -32603 } });
+    const bugs = (await app.log()).filter(({ level }) => level === 'error');
+    expect(bugs.map(({ tool }) => tool)).toEqual(['broken', 'broken', 'broken']);
+  });
+
   test.each([
     ['wrong', { said: 1 }, 'said: Expected string'],
     ['missing', {}, 'said: This field is required'],
@@ -127,9 +154,75 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
     expect(line?.error).toContain('bare: expected run to return ok(…) or err(…)');
   });
+
+  const WHOLE = { retryAfterS: 1, rateLimit: { limit: { requests: 1, windowS: 1 }, remaining: 0, resetS: 1 } };
+  const NOT_WHOLE: unknown[] = [
+    'not_found',
+    {},
+    { code: 'no_such_code' },
+    { code: 'insufficient_scope' },
+    { code: 'insufficient_scope', required: 'read' },
+    { code: 'insufficient_scope', required: ['read\n'] },
+    { code: 'scope_not_granted' },
+    { code: 'invalid_input' },
+    { code: 'invalid_input', issues: ['no'] },
+    { code: 'invalid_response', issues: [{ path: 'a' }] },
+    { code: 'not_found', issues: 1 },
+    { code: 'missing_token', sent: 'a letter' },
+    { code: 'method_not_allowed', allow: 'GET\n' },
+    { code: 'rotation_under_way', untilMs: 9e15 },
+    { code: 'rate_limited' },
+    { code: 'rate_limited', ...WHOLE, rateLimit: { remaining: 0 } },
+    { code: 'tool_failure', status: 1000, ownCode: 'x', detail: 'x' },
+    { code: 'tool_failure', status: 401, ownCode: 'x', detail: 'x' },
+    { code: 'tool_failure', status: 404, detail: 'x' },
+    { code: 'tool_failure', status: 407, ownCode: 'x', detail: 'x' },
+    { code: 'tool_failure', status: 429, ownCode: 'x', detail: 'x', retryAfterS: 'soon' },
+    { code: 'input_required' },
+  ];
+
+  test('a problem that is not whole: it fails its own call, whatever the transport, and the log names the tool', async () => {
+    let problem: unknown;
+    const said = 'said';
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(anyone, { ...facts('run'), ...schemas, run: () => err(problem as Problem) }),
+        defineTool(() => err(problem as Problem), { ...facts('guard'), ...schemas, run: () => ok({ said }) }),
+        defineTool(anyone, { ...facts('fine'), ...schemas, run: () => ok({ said }) }),
+      ],
+    });
+    for (problem of NOT_WHOLE) {
+      for (const name of ['run', 'guard']) {
+        const { status, body } = await app.call(name);
+        expect({ problem, status, code: body.code }).toEqual({ problem, status: 500, code: 'internal' });
+        const batch = await post(app, [call(name), { ...call('fine'), id: 2 }]);
+        expect({ problem, status: batch.status }).toEqual({ problem, status: 200 });
+        const [failed, fine] = batch.body;
+        expect(failed.error).toMatchObject({ code: -32603, message: 'Something went wrong on the server' });
+        expect(fine.result.structuredContent).toEqual({ said });
+      }
+      const bugs = (await app.log()).filter(({ event }) => event === 'internal error').slice(-4);
+      expect(bugs.map(({ tool }) => tool)).toEqual(['run', 'run', 'guard', 'guard']);
+    }
+  });
+
+  test.each<Problem>([
+    { code: 'insufficient_scope', required: ['read'] },
+    { code: 'scope_not_granted', grantable: [] },
+    { code: 'rate_limited', ...WHOLE },
+    { code: 'rate_limited', retryAfterS: 0 },
+    { code: 'rotation_under_way', untilMs: 0 },
+    { code: 'not_found' },
+  ])('but a problem of the server is a refusal: %j', async (problem) => {
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('refuses'), ...schemas, run: () => err(problem) })],
+    });
+    expect((await app.call('refuses')).body.code).toBe(problem.code);
+    expect((await post(app, [call('refuses')])).body[0].result.isError).toBe(true);
+  });
 });
 
-test('a tool without an output schema answers with its content blocks', async () => {
+test('a tool without an output schema returns its content blocks', async () => {
   await using app = await createTestApp({
     tools: () => [
       defineTool(anyone, {
@@ -156,7 +249,7 @@ describe('a name that cannot be used stops the start', () => {
     expect(await failureOf(named(...names))).toContain(found);
   });
 
-  test('and the database that was opened is closed again', async () => {
+  test('a start that stops at a tool’s name closes the database again', async () => {
     const folder = temporaryFolder();
     await failureOf(createTestApp({ folder, store: 'embedded', tools: () => toolsNamed(['a/b']) }));
     const bytesOf = (file: string) => statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0;
@@ -164,7 +257,7 @@ describe('a name that cannot be used stops the start', () => {
     expect(bytesOf('keys.db-wal')).toBe(0); // what closing in order leaves: everything is in the file itself
   });
 
-  test('any other is served', async () => {
+  test('a tool with any other name is served', async () => {
     await using app = await named('x'.repeat(128), 'Other.name-2');
     expect((await app.call('x'.repeat(128))).status).toBe(200);
     expect((await app.call('Other.name-2')).status).toBe(200);
@@ -172,7 +265,19 @@ describe('a name that cannot be used stops the start', () => {
 });
 
 describe('its schemas', () => {
-  test('are of objects: another root does not compile', () => {
+  const part = v.strictObject({ b: v.string() });
+  test.each([
+    ['a missing field', v.strictObject({ a: v.string() }), {}, 'a', 'This field is required'],
+    ['one of an object that drops others', v.object({ a: v.string() }), {}, 'a', 'This field is required'],
+    ['one of an object that keeps others', v.looseObject({ a: v.string() }), {}, 'a', 'This field is required'],
+    ['one of an object inside', v.strictObject({ a: part }), { a: {} }, 'a.b', 'This field is required'],
+    ['text in place of an object', v.strictObject({ a: part }), { a: 'x' }, 'a', 'Expected Object'],
+    ['the same in a list', v.strictObject({ a: v.array(part) }), { a: [5] }, 'a.0', 'Expected Object'],
+  ])('%s is told from other mistakes', (_what, schema: v.GenericSchema, input, path, message) => {
+    expect(parserOf(schema)(input)).toMatchObject({ ok: false, error: { issues: [{ path, message }] } });
+  });
+
+  test('the input schema of a tool must be of an object: another root does not compile', () => {
     // @ts-expect-error: MCP clients would refuse the whole list of tools
     defineTool(anyone, { ...facts('array'), ...schemas, output: v.array(v.string()), run: () => ok(['x']) });
     // @ts-expect-error: nor can its arguments be a string
@@ -220,7 +325,7 @@ describe('its schemas', () => {
     expect(properties).toEqual({ name: { type: 'string', minLength: 1 }, code: { type: 'string' } });
   });
 
-  test('that JSON Schema has no words for are reported with the name of the tool', async () => {
+  test('a schema that JSON Schema has no words for is reported with the name of the tool', async () => {
     const output = v.strictObject({ at: v.date() });
     await using app = await createTestApp({
       tools: () => [defineTool(anyone, { ...facts('clock'), ...schemas, output, run: () => ok({ at: new Date(0) }) })],
@@ -228,4 +333,47 @@ describe('its schemas', () => {
     expect((await fetch(`${app.url}/openapi.json`)).status).toBe(500);
     expect((await app.log()).at(-1)?.error).toContain('clock: The "date" schema cannot be converted');
   });
+
+  const tree: v.GenericSchema = v.looseObject({ inside: v.optional(v.lazy(() => tree)) });
+  const nestedTools = () => [
+    defineTool(anyone, { ...facts('walks'), input: v.strictObject({ tree }), run: () => ok({ content: [] }) }),
+    defineTool(anyone, {
+      ...facts('asks'),
+      input: v.strictObject({ tree: v.unknown() }),
+      run(_input, { ask }) {
+        const asked = ask({ who: form(v.object({ name: v.string() }))('Who?') });
+        return asked.ok ? ok({ content: [{ type: 'text', text: JSON.stringify(asked.value.who) }] }) : asked;
+      },
+    }),
+  ];
+  /** As JSON, because tests may have less of a stack than servers. */
+  const nested = (levels: number) => `${'{"inside":'.repeat(levels - 1)}{}${'}'.repeat(levels - 1)}`;
+  const TOO_DEEP = 'tree: Expected values nested at most 1000 deep';
+
+  test.each(['walks', 'asks'])(
+    'take input that is nested 1,000 deep, and say that more is too deep (%s)',
+    async (name) => {
+      await using app = await createTestApp({ tools: nestedTools });
+      const meta = { [CAPABILITIES]: { elicitation: {} } };
+      const body = (levels: number) =>
+        JSON.stringify(modern('tools/call', { name, arguments: { tree: 'TREE' } }, meta).body).replace(
+          '"TREE"',
+          nested(levels),
+        );
+      const { headers } = modern('tools/call', { name });
+      const called = async (levels: number) => (await post(app, body(levels), headers)).body.result;
+      expect((await called(1000)).resultType).toBe(name === 'asks' ? 'input_required' : 'complete');
+      for (const levels of [1001, 6000, 90_000]) {
+        const { isError, content } = await called(levels);
+        expect({ levels, isError, text: content[0].text }).toMatchObject({
+          isError: true,
+          text: expect.stringContaining(TOO_DEEP),
+        });
+      }
+      const pasted = body(1001).replace('"tree"', '"sk_live_pasted"');
+      const { content } = (await post(app, pasted, headers)).body.result;
+      expect(content[0].text).toContain('Expected values nested at most 1000 deep');
+      expect(content[0].text).not.toContain('sk_live_pasted'); // a field that is unknown is not named
+    },
+  );
 });

@@ -1,9 +1,10 @@
 // SIGHUP where the server has its own TLS: reads the files anew, and has the listener serve with them.
 
-import type { Config } from './config/config.ts';
-import type { Tls } from './config/tls.ts';
+import type { Config } from '../config/config.ts';
+import type { Tls } from '../config/tls.ts';
+import { reasonOf } from '../lib/text.ts';
+import type { Log } from '../log/log.ts';
 import type { Listener } from './listener.ts';
-import type { Log } from './log/log.ts';
 
 /** If the files can't be used, those before stay in use. What is returned rejects if nothing listens any more. */
 export function tlsRenewal(
@@ -17,9 +18,9 @@ export function tlsRenewal(
   async function renew(): Promise<void> {
     let tls: Tls;
     try {
-      tls = (await import('./config/tls.ts')).readTls(files);
+      tls = (await import('../config/tls.ts')).readTls(files);
     } catch (error) {
-      return kept((error as Error).message);
+      return kept(reasonOf(error));
     }
     const renewed = await listener.renew(tls, noticeMs);
     if (renewed.ok) log.info('TLS files read anew');

@@ -1,9 +1,9 @@
 // SSE clients on bare sockets: as many as wanted (fetch keeps to 256), and as rude as wanted.
 
+import { openHttpSocket } from './http-socket.ts';
 import { request } from './mcp.ts';
-import { rawConnection } from './raw.ts';
 
-export interface RawStream {
+export interface SseSocket {
   /** Where to post. */
   readonly postUrl: string;
   /** Everything received. */
@@ -22,11 +22,11 @@ export interface RawStream {
 }
 
 /** Opens GET /sse and returns when the endpoint is known. */
-export async function rawStream(url: string, headers: Readonly<Record<string, string>> = {}): Promise<RawStream> {
+export async function openSseSocket(url: string, headers: Readonly<Record<string, string>> = {}): Promise<SseSocket> {
   const { host, pathname } = new URL(`${url}/sse`);
-  const { socket, received, until } = await rawConnection(url);
+  const { socket, received, readUntil } = await openHttpSocket(url);
   const contains = async (what: string) => {
-    await until((text) => text.includes(what));
+    await readUntil((text) => text.includes(what));
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.write(`GET ${pathname} HTTP/1.1\r\nHost: ${host}\r\n${lines.join('')}\r\n`);
@@ -51,8 +51,8 @@ export const postTo = (url: string, message: unknown, headers: Readonly<Record<s
     body: JSON.stringify(message),
   });
 
-/** Asks for large answers, which nobody reads, until the stream is gone. */
-export async function postUntilCutOff({ postUrl }: RawStream): Promise<void> {
+/** Asks for large responses, which nobody reads, until the stream is gone. */
+export async function postUntilCutOff({ postUrl }: SseSocket): Promise<void> {
   for (let posts = 0; (await postTo(postUrl, request('tools/list'))).status === 202; posts += 1) {
     if (posts > 10_000) throw new Error('never cut off');
   }
@@ -72,14 +72,14 @@ const STREAMS_PER_ADDRESS = 100;
 export async function manyStreams(
   url: string,
   count: number,
-  use: (stream: RawStream) => Promise<void> = async () => {},
+  use: (stream: SseSocket) => Promise<void> = async () => {},
   headers: Readonly<Record<string, string>> = {},
-): Promise<RawStream[]> {
-  const streams: RawStream[] = [];
+): Promise<SseSocket[]> {
+  const streams: SseSocket[] = [];
   while (streams.length < count) {
     const some = Array.from({ length: Math.min(50, count - streams.length) }, async (_, index) => {
       const address = `192.0.2.${Math.floor((streams.length + index) / STREAMS_PER_ADDRESS)}`;
-      const stream = await rawStream(url, { ...headers, ...cameFrom(address) });
+      const stream = await openSseSocket(url, { ...headers, ...cameFrom(address) });
       await use(stream);
       return stream;
     });

@@ -1,6 +1,6 @@
-// Reads HTTP answers off a socket: as many as came, whole ones only (RFC 9112 §6, §7).
+// Reads HTTP responses off a socket: as many as came, whole ones only (RFC 9112 §6, §7).
 
-export interface RawAnswer {
+export interface ParsedResponse {
   readonly status: number;
   /** Names in lower case; a repeated one keeps its last value. */
   readonly headers: ReadonlyMap<string, string>;
@@ -9,29 +9,29 @@ export interface RawAnswer {
 }
 
 export interface Reading {
-  readonly answers: readonly RawAnswer[];
-  /** The bytes that don't make a whole answer yet. */
+  readonly responses: readonly ParsedResponse[];
+  /** The bytes that don't make a whole response yet. */
   readonly rest: string;
 }
 
-/** `isHead`: the answers have no bodies, whatever their headers say. */
-export function readAnswers(received: string, isHead: boolean): Reading {
-  const answers: RawAnswer[] = [];
+/** `isHead`: the responses have no bodies, whatever their headers say. */
+export function parseResponses(received: string, isHead: boolean): Reading {
+  const responses: ParsedResponse[] = [];
   let rest = received;
   for (;;) {
     const found = readOne(rest, isHead);
-    if (found === null) return { answers, rest };
-    if (found.answer.status >= 200) answers.push(found.answer);
+    if (found === null) return { responses, rest };
+    if (found.response.status >= 200) responses.push(found.response);
     rest = rest.slice(found.length);
   }
 }
 
-function readOne(text: string, isHead: boolean): { answer: RawAnswer; length: number } | null {
+function readOne(text: string, isHead: boolean): { response: ParsedResponse; length: number } | null {
   const headEnd = text.indexOf('\r\n\r\n');
   if (headEnd === -1) return null;
   const [statusLine = '', ...headerLines] = text.slice(0, headEnd).split('\r\n');
   const status = Number(/^HTTP\/1\.1 (\d{3})( |$)/.exec(statusLine)?.[1]);
-  if (Number.isNaN(status)) throw new Error(`not an answer: ${JSON.stringify(text.slice(0, 200))}`);
+  if (Number.isNaN(status)) throw new Error(`not a response: ${JSON.stringify(text.slice(0, 200))}`);
   const headers = new Map(
     headerLines.map((line) => {
       const colon = line.indexOf(':');
@@ -40,14 +40,14 @@ function readOne(text: string, isHead: boolean): { answer: RawAnswer; length: nu
   );
   const start = headEnd + 4;
   if (isHead || status < 200 || status === 204 || status === 304) {
-    return { answer: { status, headers, body: '' }, length: start };
+    return { response: { status, headers, body: '' }, length: start };
   }
   if (headers.get('transfer-encoding') === 'chunked') {
     const read = readChunks(text, start);
-    return read === null ? null : { answer: { status, headers, body: read.body }, length: read.end };
+    return read === null ? null : { response: { status, headers, body: read.body }, length: read.end };
   }
   const end = start + Number(headers.get('content-length') ?? 0);
-  return text.length < end ? null : { answer: { status, headers, body: text.slice(start, end) }, length: end };
+  return text.length < end ? null : { response: { status, headers, body: text.slice(start, end) }, length: end };
 }
 
 function readChunks(text: string, start: number): { body: string; end: number } | null {

@@ -2,14 +2,14 @@
 
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { type RawAnswer, readAnswers } from './answers.ts';
+import { type ParsedResponse, parseResponses } from './http-responses.ts';
 
-export interface RawConnection {
+export interface HttpSocket {
   readonly socket: Socket;
   /** Everything received so far: bytes, one character each. */
   received(): string;
   /** Resolves once what was received satisfies `condition`; rejects when the connection closes before. */
-  until(condition: (received: string) => boolean): Promise<string>;
+  readUntil(condition: (received: string) => boolean): Promise<string>;
   readonly closed: Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export async function isShown(url: string, { cert }: { readonly cert: string }):
   return socket !== null;
 }
 
-export async function rawConnection(url: string, ca?: string): Promise<RawConnection> {
+export async function openHttpSocket(url: string, ca?: string): Promise<HttpSocket> {
   const socket = await openSocket(url, ca);
   let received = '';
   let check = () => {};
@@ -49,7 +49,7 @@ export async function rawConnection(url: string, ca?: string): Promise<RawConnec
   return {
     socket,
     received: () => received,
-    until: (condition) =>
+    readUntil: (condition) =>
       new Promise((found, lost) => {
         check = () => {
           if (condition(received)) found(received);
@@ -62,39 +62,42 @@ export async function rawConnection(url: string, ca?: string): Promise<RawConnec
   };
 }
 
-/** Sends `chunks` on a connection of its own and returns the first whole answer. */
-export async function sendRaw(url: string, ...chunks: readonly (string | Uint8Array)[]): Promise<RawAnswer> {
-  const connection = await rawConnection(url);
+/** Sends `chunks` on a connection of its own and returns the first whole response. */
+export async function sendOverSocket(
+  url: string,
+  ...chunks: readonly (string | Uint8Array)[]
+): Promise<ParsedResponse> {
+  const connection = await openHttpSocket(url);
   try {
     for (const chunk of chunks) connection.socket.write(chunk);
-    return parseAnswer(await connection.until(isWhole));
+    return parseResponse(await connection.readUntil(isWhole));
   } finally {
     connection.socket.destroy();
   }
 }
 
-/** Sends one request after the other on one connection. Rejects if that closes before the answer. */
-export async function sender(url: string): Promise<(request: string) => Promise<RawAnswer>> {
-  const connection = await rawConnection(url);
+/** Sends one request after the other on one connection. Rejects if that closes before the response. */
+export async function sender(url: string): Promise<(request: string) => Promise<ParsedResponse>> {
+  const connection = await openHttpSocket(url);
   return async (request) => {
     const before = connection.received().length;
     connection.socket.write(request);
-    return parseAnswer((await connection.until((all) => isWhole(all.slice(before)))).slice(before));
+    return parseResponse((await connection.readUntil((all) => isWhole(all.slice(before)))).slice(before));
   };
 }
 
-/** True once the first answer is there. */
-export const isWhole = (received: string): boolean => readAnswers(received, false).answers.length > 0;
+/** True once the first response is there. */
+export const isWhole = (received: string): boolean => parseResponses(received, false).responses.length > 0;
 
-/** The first answer. */
-export function parseAnswer(received: string): RawAnswer {
-  const [answer] = readAnswers(received, false).answers;
-  if (answer === undefined) throw new Error(`half an answer: ${received}`);
-  return answer;
+/** The first response. */
+export function parseResponse(received: string): ParsedResponse {
+  const [response] = parseResponses(received, false).responses;
+  if (response === undefined) throw new Error(`half a response: ${received}`);
+  return response;
 }
 
 /** A POST with a JSON body, as text. */
-export function rawPost(path: string, body: string, headers: Readonly<Record<string, string>> = {}): string {
+export function postText(path: string, body: string, headers: Readonly<Record<string, string>> = {}): string {
   const all = {
     Host: 'localhost',
     'Content-Type': 'application/json',

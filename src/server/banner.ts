@@ -1,8 +1,8 @@
 // What the operator reads when the server has started.
 
-import { type Config, shownUrl } from './config/config.ts';
-import { isLoopback } from './lib/ip.ts';
-import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
+import { type Config, shownUrl } from '../config/config.ts';
+import { isLoopback } from '../lib/ip.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 
 export function addressOf({ host, tls }: Config, port: number): string {
   return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;

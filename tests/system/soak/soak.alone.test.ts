@@ -18,16 +18,16 @@ describe('what is found', () => {
   const ending = (last: Partial<Window>) =>
     findings([flat, flat, flat, flat, flat, { ...flat, ...last }, { ...flat, ...last }], SLACK_MS);
 
-  test('nothing in what is flat, whatever the first window was like', () => {
+  test('flat windows give no finding, whatever the first one was like', () => {
     expect(findings([{ ...flat, p99Ms: 500, residentMb: 500 }, flat, flat, flat, flat], SLACK_MS)).toEqual([]);
   });
 
-  test('nothing where one window of several was disturbed', () => {
+  test('one disturbed window of several gives no finding', () => {
     const disturbed = { ...flat, p99Ms: 500, residentMb: 500, openFiles: 500 };
     expect(findings([flat, flat, flat, flat, flat, flat, flat, disturbed, flat, flat], SLACK_MS)).toEqual([]);
   });
 
-  test('errors, silence, memory, files and latencies that grow', () => {
+  test('errors, silence, and growing memory, files and latencies are found', () => {
     expect(ending({ errors: ['x'] })).toEqual(['2 errors, of which the first: x']);
     expect(ending({ answered: 0 })).toEqual(['nothing was answered in 2 of 7 windows']);
     expect(ending({ residentMb: 105 })).toEqual(['resident memory (MB) went from 60.0 to 105.0']);

@@ -5,13 +5,13 @@ import { callOver } from './client.ts';
 import { type ServerProcess, startServer } from './server-process.ts';
 import { type Sqld, startSqld } from './sqld.ts';
 import { type StoreMode, startStore, storeEnvOn } from './store-mode.ts';
-import { type Answer, TEST_SECRET } from './test-app.ts';
+import { TEST_SECRET, type TestResponse } from './test-app.ts';
 
 const LOOP_MONITOR = join(import.meta.dir, 'loop-monitor.ts');
-/** A call waits this long for its answer; a server that takes longer was busy elsewhere. */
+/** A call waits this long for its response; a server that takes longer was busy elsewhere. */
 const CALL_MS_MAX = 10_000;
 
-export interface Fleet extends AsyncDisposable {
+export interface Cluster extends AsyncDisposable {
   readonly servers: readonly ServerProcess[];
   /** The primary of remote servers. */
   readonly sqld: Sqld | null;
@@ -20,7 +20,7 @@ export interface Fleet extends AsyncDisposable {
 }
 
 /** One server for each mode named. Embedded ones share a file, the others a primary. */
-export async function startFleet(modes: readonly StoreMode[], env: Record<string, string> = {}): Promise<Fleet> {
+export async function startCluster(modes: readonly StoreMode[], env: Record<string, string> = {}): Promise<Cluster> {
   const embedded = modes.includes('embedded') ? await startStore('embedded') : null;
   const sqld = embedded === null ? await startSqld() : null;
   const all = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'warn', RUST_LOG: 'off', ...env };
@@ -52,7 +52,7 @@ export const callServer = (
   tool: string,
   input: unknown,
   headers: Record<string, string>,
-): Promise<Answer> => callOver(url, tool, input, headers, AbortSignal.timeout(CALL_MS_MAX));
+): Promise<TestResponse> => callOver(url, tool, input, headers, AbortSignal.timeout(CALL_MS_MAX));
 
 /** The status that one use of a key gets. */
 export const useKey = async (server: { url: string }, key: string): Promise<number> =>

@@ -1,9 +1,10 @@
-// Listens; and with new TLS files listens anew on the same port, while requests under way go on. Reading the files, and
-// when to, is left to server.ts.
+// Listens; and with new TLS files listens anew on the same port, while requests under way go on. Reading the files is
+// left to renewal.ts, and when to, to server.ts.
 
-import type { Tls } from './config/tls.ts';
-import type { Connections } from './http/context.ts';
-import { type Awaitable, err, ok, type Result } from './lib/result.ts';
+import { expected } from '../config/expected.ts';
+import type { Tls } from '../config/tls.ts';
+import type { Connections } from '../http/context.ts';
+import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 
 export interface ServeOptions {
   readonly hostname: string;
@@ -76,10 +77,10 @@ export function openListener(serve: (options: ServeOptions) => RunningServer, op
 
 /** The line that says what is wrong with the address. */
 export async function whyNotListening(error: unknown, hostname: string, port: number): Promise<string> {
-  if (!(await resolves(hostname))) return `HOST: expected an address or a name that resolves, got "${hostname}"`;
+  if (!(await resolves(hostname))) return expected('HOST', 'an address or a name that resolves', hostname);
   const { code, message } = error as { code?: unknown; message?: unknown };
   const why = code === 'EADDRINUSE' ? 'is in use' : `can't be used (${code ?? message})`;
-  return `HOST, PORT: expected an address to listen on, but port ${port} of ${hostname} ${why}`;
+  return expected('HOST, PORT', `an address to listen on, but port ${port} of ${hostname} ${why}`);
 }
 
 /** Of a name that doesn't, Bun says that the port is in use. */

@@ -6,9 +6,9 @@ import { createClient } from '@libsql/client';
 import { buildDatabase, shuffled } from '../bench/database.ts';
 import { median } from '../bench/measure.ts';
 import { ourEnv } from '../bench/ours.ts';
-import { useKey } from '../support/fleet.ts';
+import { useKey } from '../support/cluster.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
-import { until } from '../support/until.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const KEYS = 10_000;
 const CALLERS = 32;
@@ -28,7 +28,7 @@ test('while 10,000 keys are used and their last uses written no pause of the eve
 
   async function allWritten(sinceMs: number): Promise<void> {
     const sql = 'SELECT count(*) AS written FROM key_uses WHERE last_used_at_ms >= ?';
-    await until(async () => (await reader.execute({ sql, args: [sinceMs] })).rows[0]?.written === KEYS);
+    await waitFor(async () => (await reader.execute({ sql, args: [sinceMs] })).rows[0]?.written === KEYS);
   }
 
   const longestMs: number[] = [];
@@ -62,6 +62,6 @@ async function longestPauseMs(server: ServerProcess): Promise<number> {
       .filter((line) => line.startsWith('{'));
   const before = reports().length;
   server.signal('SIGUSR2');
-  await until(async () => reports().length > before);
+  await waitFor(async () => reports().length > before);
   return JSON.parse(reports().at(-1) ?? '').longestPausesMs[0];
 }

@@ -1,8 +1,8 @@
-// A user who creates, uses, lists, revokes and deletes keys in a random order over one transport, and holds every
-// answer against what was answered before. Outlives the server: after a crash it knows what must still be true.
+// A user of a model-based test: creates, uses, lists, revokes and deletes keys in a random order over one transport, and
+// holds every response against what it remembers. Outlives the server: after a crash it knows what must still be true.
 
 import { userHeaders } from './client.ts';
-import { type CallTool, type Outcome, WrongAnswer } from './transports.ts';
+import { type CallTool, type Outcome, WrongResponse } from './transports.ts';
 
 /** What a key is. A step whose outcome is unknown (`attempted`) may have been taken or not. */
 type State = 'active' | 'revoked' | 'deleted';
@@ -24,16 +24,16 @@ interface ListedKey {
   readonly lastUsedAt?: number;
 }
 
-export interface Person {
-  /** One operation. False when the server asked to come back later. Throws WrongAnswer, and what the network throws. */
+export interface ModelUser {
+  /** One operation. False when the server asked to come back later. Throws WrongResponse, and what the network throws. */
   step(): Promise<boolean>;
   /**
    * Goes on with the server's next process, after checking that what was acknowledged is there. After a crash, steps
-   * without an answer may have been taken and last uses lost; after an orderly stop, neither.
+   * without a response may have been taken and last uses lost; after an orderly stop, neither.
    */
   moveTo(callTool: CallTool, after: 'crash' | 'stop'): Promise<void>;
   /**
-   * One step after the other until the network fails or an answer is wrong. Resolves to what was wrong; null if it was
+   * One step after the other until the network fails or a response is wrong. Resolves to what was wrong; null if it was
    * only the network, and the server was `gone`.
    */
   workUntilGone(gone: () => boolean): Promise<unknown>;
@@ -45,16 +45,20 @@ const KEYS_MAX = 12;
 const SCOPES = ['read', 'write:orders'];
 
 /** `random`: 0 to 1. */
-export async function createPerson(name: string, firstTransport: CallTool, random: () => number): Promise<Person> {
+export async function createModelUser(
+  name: string,
+  firstTransport: CallTool,
+  random: () => number,
+): Promise<ModelUser> {
   const headers = await userHeaders(name);
   const keys = new Map<string, OwnKey>();
   let callTool = firstTransport;
-  /** Creations without an answer: each may have left a key whose id nobody knows. */
+  /** Creations without a response: each may have left a key whose id nobody knows. */
   let untold = 0;
   let answered = 0;
 
   function expectOk(outcome: Outcome, what: string) {
-    if (outcome.kind === 'refused') throw new WrongAnswer(`${what} was refused`);
+    if (outcome.kind === 'refused') throw new WrongResponse(`${what} was refused`);
     if (outcome.kind === 'ok') answered += 1;
     return outcome.kind === 'ok' ? outcome.output : null;
   }
@@ -64,7 +68,7 @@ export async function createPerson(name: string, firstTransport: CallTool, rando
     const made = expectOk(await callTool('create_api_key', { name, scopes: SCOPES }, headers), 'create');
     if (made === null) return false;
     untold -= 1;
-    if (made.name !== name || keys.has(made.id)) throw new WrongAnswer(`created ${JSON.stringify(made)}`);
+    if (made.name !== name || keys.has(made.id)) throw new WrongResponse(`created ${JSON.stringify(made)}`);
     keys.set(made.id, { id: made.id, key: made.key, acknowledged: 'active', attempted: null, usedAtMs: 0 });
     return true;
   }
@@ -86,10 +90,10 @@ export async function createPerson(name: string, firstTransport: CallTool, rando
     answered += 1;
     if (own.attempted !== null) return true; // either is right
     if ((outcome.kind === 'ok') !== (own.acknowledged === 'active'))
-      throw new WrongAnswer(`a key that is ${own.acknowledged}: ${outcome.kind}`);
+      throw new WrongResponse(`a key that is ${own.acknowledged}: ${outcome.kind}`);
     if (outcome.kind === 'ok') {
       if (outcome.output.owner !== name || outcome.output.key.id !== own.id)
-        throw new WrongAnswer(`get_data answered ${JSON.stringify(outcome.output)}`);
+        throw new WrongResponse(`get_data responded ${JSON.stringify(outcome.output)}`);
       own.usedAtMs = beganMs;
     }
     return true;
@@ -105,9 +109,9 @@ export async function createPerson(name: string, firstTransport: CallTool, rando
     }
     for (const key of found.values()) {
       const whole = key.active && key.name === name && key.scopes.join() === SCOPES.join();
-      if (!whole) throw new WrongAnswer(`half a key: ${JSON.stringify(key)}`);
+      if (!whole) throw new WrongResponse(`half a key: ${JSON.stringify(key)}`);
     }
-    if (found.size > (after === 'stop' ? 0 : untold)) throw new WrongAnswer(`${found.size} keys nobody was told of`);
+    if (found.size > (after === 'stop' ? 0 : untold)) throw new WrongResponse(`${found.size} keys nobody was told of`);
     if (after === undefined) return true;
     for (const id of found.keys()) expectOk(await callTool('delete_api_key', { keyId: id }, headers), 'delete');
     untold = 0;
@@ -118,9 +122,9 @@ export async function createPerson(name: string, firstTransport: CallTool, rando
     const state: State = key === undefined ? 'deleted' : key.active ? 'active' : 'revoked';
     const maybe = after === 'stop' ? null : own.attempted;
     if (state !== own.acknowledged && state !== maybe)
-      throw new WrongAnswer(`${own.id} is ${state}, not ${own.acknowledged}`);
+      throw new WrongResponse(`${own.id} is ${state}, not ${own.acknowledged}`);
     if (key !== undefined && after !== 'crash' && (key.lastUsedAt ?? 0) < own.usedAtMs)
-      throw new WrongAnswer(`${own.id}: lastUsedAt ${key.lastUsedAt} is before ${own.usedAtMs}`);
+      throw new WrongResponse(`${own.id}: lastUsedAt ${key.lastUsedAt} is before ${own.usedAtMs}`);
     if (after === undefined) return;
     own.acknowledged = state;
     own.attempted = null;
@@ -150,7 +154,7 @@ export async function createPerson(name: string, firstTransport: CallTool, rando
       try {
         for (;;) await step();
       } catch (error) {
-        return gone() && !(error instanceof WrongAnswer) ? null : error;
+        return gone() && !(error instanceof WrongResponse) ? null : error;
       }
     },
     async moveTo(next, after) {

@@ -1,0 +1,35 @@
+// Logs an outage once, and its end once.
+
+import type { Log } from './log.ts';
+
+export interface OutageLog {
+  /** True from the first `began` to the next `ended`. */
+  readonly isOn: boolean;
+  began(reason: string): void;
+  ended(): void;
+}
+
+export interface OutageEvents {
+  readonly on: string;
+  /** Without it, the caller logs the end, with more detail. */
+  readonly off?: string;
+  /** Tells a new reason too. */
+  readonly eachReason?: boolean;
+}
+
+export function createOutageLog(log: Log, { on, off, eachReason = false }: OutageEvents): OutageLog {
+  let reason: string | null = null;
+  return {
+    get isOn() {
+      return reason !== null;
+    },
+    began(why) {
+      if (reason === null || (eachReason && why !== reason)) log.warn(on, { reason: why });
+      reason = why;
+    },
+    ended() {
+      if (reason !== null && off !== undefined) log.info(off);
+      reason = null;
+    },
+  };
+}

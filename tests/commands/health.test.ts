@@ -1,0 +1,28 @@
+// `health`: whether the server of this configuration responds.
+
+import { expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { makeCertificate } from '../support/certificate.ts';
+import { run } from '../support/command.ts';
+import { startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const HEALTH = join(import.meta.dir, '../../src/commands/health.ts');
+const { certFile: TLS_CERT_FILE, keyFile: TLS_KEY_FILE } = makeCertificate();
+
+test.each([
+  ['on an address', {}],
+  ['under a path', { BASE_PATH: '/keys' }],
+  ['on a name that is not in ALLOWED_HOSTS', { HOST: 'localhost', ALLOWED_HOSTS: 'keys.example' }],
+  ['over TLS', { TLS_CERT_FILE, TLS_KEY_FILE }],
+  ['over TLS, on a name', { HOST: 'localhost', ALLOWED_HOSTS: 'keys.example', TLS_CERT_FILE, TLS_KEY_FILE }],
+])('a server responds: %s', async (_, more: Record<string, string>) => {
+  const env = { JWT_SECRET: TEST_SECRET, ...more };
+  const server = await startServer({ env });
+  const health = () =>
+    run([process.execPath, HEALTH], { cwd: server.folder, env: { ...env, PORT: new URL(server.url).port } });
+  expect(await health()).toEqual({ code: 0, stdout: '', stderr: '' });
+  await server.kill();
+  const { code, stderr } = await health();
+  expect({ code, lines: stderr.split('\n').length }).toEqual({ code: 1, lines: 2 });
+});

@@ -1,0 +1,51 @@
+// Outages: one line when one begins, one when it ends.
+
+import { expect, test } from 'bun:test';
+import { createLog } from '../../src/log/log.ts';
+import { createOutageLog, type OutageEvents } from '../../src/log/outage.ts';
+import { testClock } from '../support/clock.ts';
+
+async function linesOf(events: OutageEvents, happens: (outage: ReturnType<typeof createOutageLog>) => void) {
+  let written = '';
+  const log = createLog({
+    level: 'info',
+    clock: testClock(),
+    write: async (chunk) => {
+      written += new TextDecoder().decode(chunk);
+    },
+  });
+  happens(createOutageLog(log, events));
+  await log.flush();
+  const lines = written.split('\n').filter(Boolean);
+  return lines
+    .map((line) => JSON.parse(line))
+    .map(({ level, event, reason }) => [level, event, reason].join(' ').trim());
+}
+
+const EVENTS = { on: 'store away', off: 'store back' };
+
+function twice(outage: ReturnType<typeof createOutageLog>): void {
+  outage.ended();
+  for (const reason of ['hangs', 'hangs', 'refuses']) outage.began(reason);
+  expect(outage.isOn).toBe(true);
+  for (let times = 0; times < 2; times += 1) outage.ended();
+  expect(outage.isOn).toBe(false);
+  outage.began('hangs');
+}
+
+test('an outage has one line, and its end another', async () => {
+  expect(await linesOf(EVENTS, twice)).toEqual(['warn store away hangs', 'info store back', 'warn store away hangs']);
+});
+
+test('where each reason counts, a new one has a line too', async () => {
+  expect(await linesOf({ ...EVENTS, eachReason: true }, twice)).toEqual([
+    'warn store away hangs',
+    'warn store away refuses',
+    'info store back',
+    'warn store away hangs',
+  ]);
+});
+
+test('without an event for its end, only the beginning of an outage is logged', async () => {
+  expect(await linesOf({ on: 'store away' }, twice)).toEqual(['warn store away hangs', 'warn store away hangs']);
+});

@@ -1,0 +1,79 @@
+// No test waits for a time where it could wait for the thing, or move a clock.
+
+import { expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Glob } from 'bun';
+
+/** From here on a sleep needs a reason. */
+const SLEEP_MS = 200;
+
+/** What `bun run test` doesn't run. */
+const NOT_TESTS = /\.long\.ts$|^bench\/|^fuzz\/settings\.ts$|^system\/security\/timing\.ts$/;
+
+/** Sleeps that are that long, or whose length is computed, each with its reason. */
+const EXCEPTIONS: Readonly<Record<string, string>> = {
+  // Of real processes, a time has to pass.
+  'store/revocation.test.ts: 260': 'a process is suspended for longer than the bound',
+  'system/process/frozen.test.ts: LAG_MAX_MS': 'a process is stopped for the bound',
+  'system/process/stop-load.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
+  'system/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
+  // The load lasts so long.
+  'system/load/overload.ts: FLOOD_MS': 'a flood',
+  'system/soak/soak.ts: (seconds / windows) * 1000': 'a window of the soak',
+  // The pace of a load.
+  'routes/health.test.ts: startedAtMs + 5 * asked - performance.now()': '200 requests a second',
+  'system/load/guesses.test.ts: aheadMs': 'an attacker does not go faster than so many a second',
+  'system/load/guesses.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
+  "system/load/guesses.test.ts: Number(headers.get('retry-after')) * 1000": 'they wait as they are told',
+  'system/soak/soak.ts: pauseMs': 'callers pause',
+  'fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',
+  'fuzz/wire.ts: quietMs': 'a response that never comes is given up',
+  // At a random or a different moment each time.
+  'mcp/cross-talk.test.ts: Math.random() * 4': 'a tool responds',
+  'store/chaos-runs.ts: Math.random() * DOWN_MS_MAX': 'the primary comes back',
+  'store/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
+  'store/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
+  'support/loop-monitor.test.ts: 15 + times % 10': 'the event loop is held up',
+  'system/process/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',
+  'system/process/kill.test.ts: 50 + ((round * 37) % 150)': 'a process is killed',
+};
+
+const CALL = /(?<![.\w])(?:Bun\.sleep(?:Sync)?|(?<=await )sleep|(setTimeout))\(/g;
+
+/** The arguments of the call whose opening parenthesis is before `start`. */
+function argumentsAt(source: string, start: number): string[] {
+  const given = [''];
+  let depth = 0;
+  for (let at = start; depth > 0 || source[at] !== ')'; at += 1) {
+    const char = source[at];
+    if (char === undefined) throw new Error('a call without an end');
+    if ('([{'.includes(char)) depth += 1;
+    if (')]}'.includes(char)) depth -= 1;
+    if (char === ',' && depth === 0) given.push('');
+    else given.push(given.pop() + char);
+  }
+  return given.map((text) => text.trim());
+}
+
+/** A number of milliseconds, also by the name of a constant; null: it is computed. */
+function msOf(time: string, source: string): number | null {
+  const constant = /^[A-Z_]+$/.test(time) ? new RegExp(`\\bconst ${time} = ([\\d_]+);`).exec(source)?.[1] : undefined;
+  const digits = constant ?? time;
+  return /^[\d_]+$/.test(digits) ? Number(digits.replaceAll('_', '')) : null;
+}
+
+test('no test sleeps for a fifth of a second or more, or for a computed time, but those that have to', () => {
+  const found = new Set<string>();
+  for (const file of new Glob('**/*.ts').scanSync(import.meta.dir)) {
+    if (NOT_TESTS.test(file)) continue;
+    const source = readFileSync(join(import.meta.dir, file), 'utf8');
+    for (const { 0: call, 1: isTimer, index } of source.matchAll(CALL)) {
+      const given = argumentsAt(source, index + call.length);
+      const time = isTimer === undefined ? given[0] : (given[1] ?? '0');
+      const ms = msOf(time ?? '', source);
+      if (ms === null || ms >= SLEEP_MS) found.add(`${file}: ${time}`);
+    }
+  }
+  expect([...found].sort()).toEqual(Object.keys(EXCEPTIONS).sort());
+});

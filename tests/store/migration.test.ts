@@ -1,0 +1,145 @@
+// Bringing a database that is in use up to date: others go on writing between the steps, and it may break off anywhere.
+
+import { expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Client, createClient } from '@libsql/client';
+import { type Database, unwrap } from '../../src/store/database.ts';
+import { embeddedDatabase } from '../../src/store/embedded/database.ts';
+import { inspect, migrate } from '../../src/store/schema.ts';
+import { temporaryFolder } from '../support/folder.ts';
+
+/** The last version without rotation and events, which migration 4 begins with seven columns for. */
+const OLD = ['0001_keys', '0002_key_uses', '0003_changes_by_key'];
+
+/** A database of that version with one key, and a connection of one of its servers. */
+async function oldDatabase(): Promise<{ path: string; old: Client }> {
+  const path = join(temporaryFolder(), 'keys.db');
+  const old = createClient({ url: `file:${path}`, timeout: 5000 });
+  await old.execute('PRAGMA journal_mode = WAL');
+  for (const name of OLD) {
+    await old.executeMultiple(readFileSync(join(import.meta.dir, `../../db/${name}.sql`), 'utf8'));
+  }
+  await old.execute(
+    'CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
+  );
+  for (const [index, name] of OLD.entries()) {
+    await old.execute({ sql: 'INSERT INTO schema_migrations VALUES (?, ?, 1)', args: [index + 1, name] });
+  }
+  await create(old, 'first');
+  return { path, old };
+}
+
+const create = (old: Client, id: string) =>
+  old.execute({
+    sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+VALUES (?1, 'alice', 'k', ?1, '[]', 1, 1)`,
+    args: [id],
+  });
+
+const announced = async (old: Client) => (await old.execute('SELECT key_hash FROM changes ORDER BY seq')).rows;
+
+test('between two steps a server of the version before creates and revokes keys, and the feed says so', async () => {
+  const { path, old } = await oldDatabase();
+  const db = embeddedDatabase(path);
+  const made: string[] = [];
+  const next = async () => {
+    const id = `made after step ${made.length}`;
+    made.push(id);
+    await create(old, id);
+    await old.execute({ sql: 'UPDATE api_keys SET active = 0 WHERE id = ?', args: [id] });
+  };
+  const beside: Database = {
+    ...db,
+    write: (statement, withinMs) => db.write(statement, withinMs).finally(next),
+    writeAll: (statements) => db.writeAll(statements).finally(next),
+  };
+  await migrate(beside);
+  expect(made.length).toBe(9); // seven columns, the rest of migration 4, migration 5
+  expect((await announced(old)).map((row) => row.key_hash)).toEqual(made);
+  const { rows } = await old.execute(
+    'SELECT count(*) AS count FROM api_keys WHERE rotations = 0 AND changed_by IS NULL',
+  );
+  expect(rows[0]?.count).toBe(10);
+  old.close();
+  db.close();
+});
+
+test('a migration that breaks off after any step is finished at the next start', async () => {
+  const { path, old } = await oldDatabase();
+  const db = embeddedDatabase(path);
+  let breaks = 0;
+  for (;;) {
+    let steps = 0;
+    const step = () => {
+      if (steps === 1) throw new Error('broken off');
+      steps += 1;
+    };
+    const breaking: Database = {
+      ...db,
+      async write(statement, withinMs) {
+        step();
+        return db.write(statement, withinMs);
+      },
+      async writeAll(statements) {
+        step();
+        return db.writeAll(statements);
+      },
+    };
+    const done = await migrate(breaking).then(
+      () => true,
+      () => false,
+    );
+    if (done) break;
+    breaks += 1;
+    await create(old, `made after break ${breaks}`);
+  }
+  expect(breaks).toBe(8);
+  expect(await inspect(db)).toBe(5);
+  expect(
+    unwrap(await db.read({ sql: 'SELECT count(*) AS count FROM api_keys WHERE deleting IS NULL' }))[0]?.count,
+  ).toBe(9);
+  old.close();
+  db.close();
+});
+
+test('several processes that migrate at once all succeed', async () => {
+  const { path, old } = await oldDatabase();
+  const databases = Array.from({ length: 4 }, () => embeddedDatabase(path));
+  await Promise.all(databases.map(migrate));
+  for (const db of databases) {
+    expect(await inspect(db)).toBe(5);
+    db.close();
+  }
+  old.close();
+});
+
+test('a process that makes an empty database goes on when another, which came a moment later, adds the columns', async () => {
+  const path = join(temporaryFolder(), 'keys.db');
+  const [first, second] = [embeddedDatabase(path), embeddedDatabase(path)];
+  let writes = 0;
+  let later: Promise<void> = Promise.resolve();
+  const overtaken: Database = {
+    ...first,
+    async writeAll(statements) {
+      writes += 1;
+      if (writes === OLD.length + 1) {
+        // The second finds a database that seems to be in use, and adds a column.
+        const added = Promise.withResolvers<void>();
+        const adding: Database = {
+          ...second,
+          write: (statement, withinMs) => second.write(statement, withinMs).finally(added.resolve),
+        };
+        later = migrate(adding);
+        await added.promise;
+      }
+      return first.writeAll(statements);
+    },
+  };
+  await migrate(overtaken);
+  await later;
+  for (const db of [first, second]) {
+    expect(await inspect(db)).toBe(5);
+    db.close();
+  }
+});
