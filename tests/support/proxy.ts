@@ -22,6 +22,8 @@ export interface Proxy extends AsyncDisposable {
   holdUp(text: string): () => Promise<void>;
   /** From now on nothing passes on the open connections, and neither end is told, as when a firewall forgets them. */
   silence(): void;
+  /** What came from clients so far, a piece of a connection each. */
+  readonly requests: readonly string[];
   /** Requests that held `text` so far. */
   sent(text: string): number;
 }
@@ -105,6 +107,7 @@ export async function startProxy(target: string): Promise<Proxy> {
     silence() {
       for (const socket of sockets) socket.unpipe().removeAllListeners('close').resume();
     },
+    requests,
     sent: (text) => requests.filter((request) => request.includes(text)).length,
     async [Symbol.asyncDispose]() {
       for (const socket of sockets) socket.destroy();

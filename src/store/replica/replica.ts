@@ -71,6 +71,7 @@ export function createReplica({ source, readPrimary, clock, log }: ReplicaOption
     const tried = await tryToOpen();
     if (mine !== opening || state !== 'opening') return;
     if (!tried.ok) return close(tried.error);
+    void thread.ask({ follow: true });
     state = 'open';
     here = null;
     rebuild = false;
@@ -78,7 +79,10 @@ export function createReplica({ source, readPrimary, clock, log }: ReplicaOption
     log.info('replica opened', { kept: tried.value });
   }
 
-  /** True when the file of an earlier run is used again. */
+  /**
+   * True when the file of an earlier run is used again. It is compared with the primary before anything is pulled into
+   * it: changes of another history, written over its pages, could make it look like this one.
+   */
   async function tryToOpen(): Promise<Result<boolean, Failure>> {
     const opened = await thread.ask({ open: source, rebuild });
     if ('refused' in opened) return err({ reason: opened.reason, damaged: opened.refused === 'broken' });

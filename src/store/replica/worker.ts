@@ -16,6 +16,8 @@ export interface ReplicaSource {
 export type ReplicaRequest =
   | { readonly open: ReplicaSource; readonly rebuild: boolean }
   | Statement
+  /** What is here belongs to this primary: from now on its changes may follow. */
+  | { readonly follow: true }
   | { readonly close: true };
 
 export type ReplicaReply =
@@ -56,6 +58,10 @@ async function handle(request: ReplicaRequest): Promise<ReplicaReply> {
       return { rows: [] };
     }
     if (client === undefined) return { refused: 'broken', reason: 'not open' };
+    if ('follow' in request) {
+      pullAfter(0);
+      return { rows: [] };
+    }
     const { rows } = await client.execute(driverStatement(request));
     return { rows: rows.map((row) => ({ ...row })) };
   } catch (error) {
@@ -65,7 +71,7 @@ async function handle(request: ReplicaRequest): Promise<ReplicaReply> {
   }
 }
 
-/** True when the file of an earlier run is used again. */
+/** True when the file of an earlier run is used again. Pulls nothing yet. */
 async function open(source: ReplicaSource, rebuild: boolean): Promise<boolean> {
   file = source.file;
   owner ??= await own(file);
@@ -77,7 +83,6 @@ async function open(source: ReplicaSource, rebuild: boolean): Promise<boolean> {
     syncUrl: source.url,
     ...(source.authToken !== null && { authToken: source.authToken }),
   });
-  pullAfter(0);
   return kept;
 }
 

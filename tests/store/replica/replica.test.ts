@@ -181,6 +181,25 @@ describe('the file', () => {
     expect((await openings(second)).map(({ kept }) => kept)).toEqual([false]);
   });
 
+  test('nothing is pulled into a replica file before it was compared with its primary', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    const file = newFile();
+    const first = await createTestApp({ store: withReplica(sqld, file) });
+    await changeOne(first);
+    await opened(first);
+    await caughtUp(file);
+    await first.close();
+    await using second = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock: first.clock });
+    await openedAgain(second, 1);
+    await waitFor(() => proxy.sent(PULL) > 0);
+    const compares = (request: string) =>
+      request.includes('c.seq >= ?1') && !request.includes(`${Number.MAX_SAFE_INTEGER}`);
+    const compared = proxy.requests.findIndex(compares);
+    expect(compared).toBeGreaterThanOrEqual(0);
+    expect(proxy.requests.findIndex((request) => request.startsWith(PULL))).toBeGreaterThan(compared);
+  });
+
   test('is made anew while it is in use, too, when the primary is seen to have lost something', async () => {
     await using sqld = await startSqld();
     await using app = await createTestApp({ store: withReplica(sqld) });
