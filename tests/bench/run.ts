@@ -87,5 +87,5 @@ function fail(line: string): number {
   return 1;
 }
 
-process.on('SIGINT', () => process.exit(130)); // so that what was started ends as well
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(130)); // what was started ends as well
 process.exit(await run(process.argv.slice(2)));

@@ -18,7 +18,7 @@ test.each([
   ['over TLS, on a name', { HOST: 'localhost', ALLOWED_HOSTS: 'keys.example', TLS_CERT_FILE, TLS_KEY_FILE }],
 ])('a server responds: %s', async (_, more: Record<string, string>) => {
   const env = { JWT_SECRET: TEST_SECRET, ...more };
-  const server = await startServer({ env });
+  await using server = await startServer({ env });
   const health = () =>
     run([process.execPath, HEALTH], { cwd: server.folder, env: { ...env, PORT: new URL(server.url).port } });
   expect(await health()).toEqual({ code: 0, stdout: '', stderr: '' });
