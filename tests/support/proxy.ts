@@ -20,6 +20,8 @@ export interface Proxy extends AsyncDisposable {
    * that.
    */
   holdUp(text: string): () => Promise<void>;
+  /** From now on the connection of each statement with this text dies; with null, no longer. */
+  refuse(text: string | null): void;
   /** From now on nothing passes on the open connections, and neither end is told, as when a firewall forgets them. */
   silence(): void;
   /** What came from clients so far, a piece of a connection each. */
@@ -33,6 +35,7 @@ export async function startProxy(target: string): Promise<Proxy> {
   const sockets = new Set<Socket>();
   const pulls = new Set<Socket>();
   let held = false;
+  let refused: string | null = null;
   let statements = 0;
   /** What to do with the connection of the next request that holds `text`. */
   let next: { readonly text: string; act(client: Socket, server: Socket): void } | null = null;
@@ -60,6 +63,7 @@ export async function startProxy(target: string): Promise<Proxy> {
         next.act(client, server);
         next = null;
       }
+      if (refused !== null && request.includes(refused)) client.destroy();
       if (request.startsWith(STATEMENT)) statements += 1;
       if (request.startsWith(PULL)) {
         pulls.add(server);
@@ -103,6 +107,9 @@ export async function startProxy(target: string): Promise<Proxy> {
         server.uncork();
         await response;
       };
+    },
+    refuse(text) {
+      refused = text;
     },
     silence() {
       for (const socket of sockets) socket.unpipe().removeAllListeners('close').resume();

@@ -39,6 +39,7 @@ interface Port {
 const port = self as unknown as Port;
 let owner: Transaction | undefined;
 let client: Client | undefined;
+let kept = false;
 let file = '';
 let turn: Promise<void> = Promise.resolve();
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -75,9 +76,10 @@ async function handle(request: ReplicaRequest): Promise<ReplicaReply> {
 async function open(source: ReplicaSource, rebuild: boolean): Promise<boolean> {
   file = source.file;
   owner ??= await own(file);
+  if (client !== undefined && !rebuild) return kept; // the primary was away; nothing was pulled meanwhile
   end();
   if (rebuild) removeReplica(file);
-  const kept = keepOrRemove(file);
+  kept = keepOrRemove(file);
   client = createClient({
     url: fileUrl(file),
     syncUrl: source.url,

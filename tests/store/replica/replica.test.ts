@@ -200,6 +200,26 @@ describe('the file', () => {
     expect(proxy.requests.findIndex((request) => request.startsWith(PULL))).toBeGreaterThan(compared);
   });
 
+  test('a replica file stays when its primary is away while they are compared', async () => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url);
+    const file = newFile();
+    const first = await createTestApp({ store: withReplica(sqld, file) });
+    await changeOne(first);
+    await opened(first);
+    await caughtUp(file);
+    await first.close();
+    proxy.refuse('c.seq >= ?1');
+    await using second = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock: first.clock });
+    const reason = 'the primary is away';
+    await waitFor(async () => (await second.log()).some((line) => line.reason === reason));
+    proxy.refuse(null);
+    await openedAgain(second, 1);
+    expect((await openings(second)).map(({ kept }) => kept)).toEqual([true]);
+    const { key } = await second.createKey('alice');
+    expect((await second.useKey(key)).status).toBe(200);
+  });
+
   test('is made anew while it is in use, too, when the primary is seen to have lost something', async () => {
     await using sqld = await startSqld();
     await using app = await createTestApp({ store: withReplica(sqld) });
