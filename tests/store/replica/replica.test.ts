@@ -26,8 +26,11 @@ const openedAgain = (app: TestApp, times: number) =>
 /** Everything that was there before the replica was opened comes with its first pull, in one piece. */
 const caughtUp = (file: string) => waitFor(() => statSync(file).size + statSync(`${file}-wal`).size > 40_000);
 
+/** A primary runs one write after the other: all at once, the last ones would wait past the store's timeout. */
 async function keysOf(app: TestApp, count: number): Promise<{ id: string; key: string }[]> {
-  return Promise.all(Array.from({ length: count }, () => app.createKey('alice')));
+  const keys: { id: string; key: string }[] = [];
+  while (keys.length < count) keys.push(await app.createKey('alice'));
+  return keys;
 }
 
 /** A change that the app has seen. */
@@ -57,8 +60,10 @@ describe('reading', () => {
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const keys = await keysOf(maker, 200);
-    await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
+    const file = newFile();
+    await using edge = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock: maker.clock });
     await opened(edge);
+    await caughtUp(file);
     await waitFor(async () => {
       const fresh = keys.splice(0, 3);
       expect(fresh).toHaveLength(3);
