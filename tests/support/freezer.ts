@@ -1,5 +1,8 @@
 // Loaded into a server before its own code: on SIGUSR1 it gets ready to stop the process, as SIGSTOP does from outside,
 // at the next end of a turn of the event loop for which responses wait that are ready to leave (http/response-batching.ts).
+// It says so on stderr.
+
+import { writeSync } from 'node:fs';
 
 const runAtTurnEnd = globalThis.setImmediate;
 let ready = false;
@@ -17,4 +20,5 @@ globalThis.setImmediate = Object.assign(freezing, runAtTurnEnd);
 
 process.on('SIGUSR1', () => {
   ready = true;
+  writeSync(2, 'ready to freeze\n');
 });

