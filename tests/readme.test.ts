@@ -75,7 +75,7 @@ test.skipIf(WITHOUT_CURL)(
     expect(deleted).toEqual({ success: true, message: 'API key deleted permanently' });
     expect(empty).toEqual({ keys: [] });
   },
-  30_000,
+  60_000,
 );
 
 test('the example tools, put where the documents say, compile and respond', async () => {
@@ -129,7 +129,7 @@ test('the example tools, put where the documents say, compile and respond', asyn
     JWT_SECRET: TEST_SECRET,
   });
   expect(pasted).toEqual([open.body]);
-}, 30_000);
+}, 60_000);
 
 test('the table of routes: each is there, and takes the method it names', async () => {
   await using app = await createTestApp({ env: { METRICS_TOKEN: 'x'.repeat(16) } });

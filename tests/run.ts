@@ -14,7 +14,7 @@ const runs = given.length > 0 ? [given] : usual;
 let stopped = false;
 let failed = false;
 for (const args of runs) {
-  const tests = spawn([process.execPath, '--no-env-file', 'test', '--timeout', '20000', ...args], {
+  const tests = spawn([process.execPath, '--no-env-file', 'test', '--timeout', '60000', ...args], {
     stdio: ['inherit', 'inherit', 'inherit'],
   });
   const stop = (signal: NodeJS.Signals) => {

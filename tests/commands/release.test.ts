@@ -118,4 +118,4 @@ test('a release has one version everywhere: files, commit, tag, tarball and exec
   served.kill();
   expect(new TextDecoder().decode(value)).toContain(`mcp-key-server ${NEXT} listening`);
   expect((await release(NEXT)).stderr).toBe(`${NEXT} is not above ${NEXT}\n`);
-}, 30_000);
+}, 60_000);

@@ -6,7 +6,7 @@ import { type Client, createClient } from '@libsql/client';
 import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
-setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
 /** With this bound no poll comes by itself while a test runs. */
 const LAG_MAX_MS = 60_000;

@@ -60,7 +60,7 @@ test('no cross-talk on /mcp before 2026-07-28', async () => {
   });
   expect(wrong).toEqual([]);
   await app.close();
-}, 60_000);
+}, 180_000);
 
 test('no cross-talk on /mcp of 2026-07-28', async () => {
   const { app, keys } = await startWhose();
@@ -71,7 +71,7 @@ test('no cross-talk on /mcp of 2026-07-28', async () => {
   });
   expect(wrong).toEqual([]);
   await app.close();
-}, 60_000);
+}, 180_000);
 
 test('no cross-talk on /sse', async () => {
   const { app, keys } = await startWhose();
@@ -94,7 +94,7 @@ test('no cross-talk on /sse', async () => {
   );
   expect(wrong).toEqual([]);
   await app.close();
-}, 60_000);
+}, 180_000);
 
 test('a new key is seen on the stream that asked for it, and on no other', async () => {
   await using app = await createTestApp();

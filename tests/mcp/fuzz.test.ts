@@ -122,7 +122,7 @@ test('any body with any headers gets one of the expected statuses, and never a 5
     { numRuns: 500 },
   );
   expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
-}, 60_000);
+}, 180_000);
 
 test('a message of the older revisions gets one response, whether alone, in a batch or over SSE', async () => {
   await using app = await serve();
@@ -140,7 +140,7 @@ test('a message of the older revisions gets one response, whether alone, in a ba
     }),
     { numRuns: 300 },
   );
-}, 60_000);
+}, 180_000);
 
 test('a call of a tool that asks gets a response, whatever its responses and its state are', async () => {
   await using app = await serve();
@@ -171,4 +171,4 @@ test('a call of a tool that asks gets a response, whatever its responses and its
     { numRuns: 500 },
   );
   expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
-}, 60_000);
+}, 180_000);

@@ -10,7 +10,7 @@ import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, readResponse, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
 test('while the store responds: 200 and ok', async () => {
   await using app = await createTestApp();

@@ -7,7 +7,7 @@ import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
 const lastUsedAt = async (app: TestApp) =>
   (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys[0].lastUsedAt as number | undefined;

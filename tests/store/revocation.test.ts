@@ -6,7 +6,7 @@ import { callServer, startCluster, useKey } from '../support/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CLUSTERS, revocationRound } from './revocation-rounds.ts';
 
-setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
 const ROUNDS = 8;
 const LAG_MAX_MS = 1000; // the default, next to which a response's way to this process is short

@@ -34,13 +34,13 @@ describe('three processes that write one file', () => {
     const { acknowledged, missing } = await threeWriters('driver');
     expect(acknowledged).toBeGreaterThan(0);
     expect(missing).toBeGreaterThan(0);
-  }, 20_000);
+  }, 60_000);
 
   test('three writing processes lose nothing if every error replaces the client', async () => {
     const { acknowledged, missing } = await threeWriters('ours');
     expect(acknowledged).toBeGreaterThan(100);
     expect(missing).toBe(0);
-  }, 20_000);
+  }, 60_000);
 });
 
 test.each(['C#', 'what?', '100%', 'a b'])('a path may hold "%s", also at its end', async (name) => {

@@ -9,7 +9,7 @@ import { storeOn } from '../../support/store-mode.ts';
 import { bearer, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
-setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
 /** A server is back this soon after its primary; much sooner on a machine that is not busy. */
 const BACK_MS_MAX = 3000;

@@ -12,7 +12,7 @@ import { storeOn } from '../../support/store-mode.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
-setDefaultTimeout(20_000); // processes are started, on machines that do other things too
+setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
 const newFile = () => join(temporaryFolder(), 'replica.db');
 const withReplica = (sqld: Sqld, file = newFile(), url = sqld.url) =>

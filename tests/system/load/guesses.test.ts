@@ -94,4 +94,4 @@ test('honest keys are told to wait once, for a second, beside a flood of guesses
   expect(attacker.end()).toBeGreaterThan(3000); // far more than the budget
   expect(Math.max(...served.map(({ tries }) => tries))).toBeLessThanOrEqual(2);
   expect(median(served.map(({ ms }) => ms))).toBeLessThan(2 * TOLD_TO_WAIT_MS); // each, on a machine that is not busy
-}, 30_000);
+}, 60_000);

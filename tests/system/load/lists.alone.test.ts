@@ -38,4 +38,4 @@ test('one user with 200 connections does not hold up the lists of others', async
   await Promise.all(greedy);
   expect(tookMs.sort((a, b) => a - b)[OTHERS_LISTS / 2]).toBeLessThan(MEDIAN_MS_MAX);
   expect(residentMb).toBeLessThan(RESIDENT_MB_MAX);
-}, 60_000);
+}, 180_000);

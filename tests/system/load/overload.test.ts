@@ -17,7 +17,7 @@ test('sixty times the load that keeps it busy: slow or 503, never wrong, and nor
   expect(report.wrong.slice(0, 3)).toEqual([]);
   expect(report.answered).toBeGreaterThan(1000);
   expect(report.recoveredMs).toBeLessThan(5000);
-}, 60_000);
+}, 180_000);
 
 const canLimit = Bun.which('prlimit') !== null;
 
@@ -41,5 +41,5 @@ test.skipIf(!canLimit)(
     expect(await late.readUntil(isWhole)).toStartWith('HTTP/1.1 200');
     expect(performance.now() - startedMs).toBeLessThan(5000);
   },
-  30_000,
+  60_000,
 );

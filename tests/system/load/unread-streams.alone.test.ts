@@ -15,7 +15,7 @@ test.skipIf(!isLinux).each(STREAM_USES)(
     expect(residentMb).toBeLessThan(RESIDENT_MB_MAX);
     expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
   },
-  60_000,
+  180_000,
 );
 
 test.skipIf(!isLinux)(
@@ -26,5 +26,5 @@ test.skipIf(!isLinux)(
     expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
     expect(read.match(/The result is too large for this transport; use \/mcp/g)).toHaveLength(8);
   },
-  60_000,
+  180_000,
 );

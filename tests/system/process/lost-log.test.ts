@@ -111,7 +111,7 @@ describe('removed', () => {
     using file = new Database(fileOf(frozen), { readonly: true });
     expect(file.query('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
     expect(file.query('SELECT id FROM api_keys ORDER BY id').values().flat()).toEqual(made);
-  }, 30_000);
+  }, 60_000);
 
   test('a log that is removed just before the server stops is saved', async () => {
     const folder = await usedFolder();

@@ -34,7 +34,7 @@ test('a start that fails names the variable, not the key or token in it', async 
       expect(said).toEqual({ index, text: expect.stringMatching(/[A-Z]+_?[A-Z_]+: /) });
     }
   }
-}, 60_000);
+}, 180_000);
 
 test('a database out of reach is named without user-info and query', async () => {
   const url = `http://user:${KEY}@127.0.0.1:9/?authToken=${KEY}`;
@@ -54,4 +54,4 @@ test('the token of a database that does not accept it is not in the refusal', as
   expect(code).toBe(1);
   expect(stderr).toContain('DATABASE_AUTH_TOKEN');
   expect(stderr + stdout).not.toContain(token.slice(-20));
-}, 30_000);
+}, 60_000);

@@ -137,7 +137,7 @@ describe.each(WAYS)('%s', (_, startIt) => {
     await Promise.all(streams.map((stream) => stream.ended()));
     const next = servers.use(await startServer({ env, folder }));
     await Promise.all(users.map((user, index) => user.moveTo(transportOf(index, next.url), 'stop')));
-  }, 60_000);
+  }, 180_000);
 
   test.concurrent.each(TRANSPORTS)(
     'a call over %s that waits for the database gets its response',
@@ -159,6 +159,6 @@ describe.each(WAYS)('%s', (_, startIt) => {
       const { body } = await callOver(next.url, 'list_api_keys', {}, headers);
       expect(body.keys).toMatchObject([{ id, name: 'held' }]);
     },
-    60_000,
+    180_000,
   );
 });

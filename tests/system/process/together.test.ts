@@ -27,7 +27,7 @@ test('ten servers started at the same moment on one new file all come up, with o
   } finally {
     expect(await Promise.all(servers.map((server) => server.stop()))).toEqual(servers.map(() => 0));
   }
-}, 30_000);
+}, 60_000);
 
 test('a thousand keys created through two servers at once are all there, and the 1,001st is refused by both', async () => {
   const env = { JWT_SECRET: TEST_SECRET };
@@ -53,7 +53,7 @@ test('a thousand keys created through two servers at once are all there, and the
     expect(new Set(body.keys.map(({ id }: { id: string }) => id))).toEqual(new Set(ids));
     expect((await callOver(url, 'create_api_key', { name: 'n', scopes: [] }, headers)).status).toBe(409);
   }
-}, 60_000);
+}, 180_000);
 
 test('a key created by one server works on the other at once; one revoked there is refused here within the bound', async () => {
   const env = { JWT_SECRET: TEST_SECRET, REVOCATION_LAG_MAX_MS: '250' };
@@ -75,4 +75,4 @@ test('a key created by one server works on the other at once; one revoked there 
     }
     expect(acceptedMs).toBeLessThan(250);
   }
-}, 20_000);
+}, 60_000);
