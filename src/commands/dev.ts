@@ -23,7 +23,6 @@ function watchTools(folder: string, changed: () => void): void {
 }
 
 function dev(): void {
-  let server = serve();
   let settling: ReturnType<typeof setTimeout> | undefined;
   let restarting = Promise.resolve();
   const restart = async () => {
@@ -39,6 +38,7 @@ function dev(): void {
   };
   for (const folder of [SRC, join(SRC, '../db')]) watch(folder, { recursive: true }, changed);
   watchTools(process.env.TOOLS_DIR || './tools', changed);
+  let server = serve(); // last: no change after it has read a file is missed
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, async () => {
       clearTimeout(settling);

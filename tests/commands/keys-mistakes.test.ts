@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, test } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
+import { clockFinding } from '../../src/commands/keys/doctor.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand, keysInto, keysTo, startKeys } from '../support/keys-command.ts';
@@ -285,6 +286,25 @@ test('restore says that the file is not there, and does nothing', async () => {
     code: 1,
     stderr: 'keys: expected a backup that can be read, got "mistyped.db" (ENOENT)\n',
   });
+});
+
+test.each([
+  [1000, 'ok'],
+  [1001, 'bad'],
+  [-1000, 'ok'],
+  [-1001, 'bad'],
+])('doctor: a clock of the database that is %d ms off is %s', (offMs, state) => {
+  const atMs = Date.UTC(2026, 0, 2);
+  expect(clockFinding(atMs + offMs, atMs, atMs)[0]).toBe(state as 'ok');
+});
+
+test('doctor does not take a slow response of the database for a wrong clock', () => {
+  const [askedAtMs, respondedAtMs] = [Date.UTC(2026, 0, 2), Date.UTC(2026, 0, 2) + 4000];
+  for (const readAtMs of [askedAtMs, askedAtMs + 2000, respondedAtMs]) {
+    expect(clockFinding(readAtMs, askedAtMs, respondedAtMs)[0]).toBe('ok');
+  }
+  expect(clockFinding(respondedAtMs + 1001, askedAtMs, respondedAtMs)[0]).toBe('bad');
+  expect(clockFinding(askedAtMs - 1001, askedAtMs, respondedAtMs)[0]).toBe('bad');
 });
 
 test('doctor finds a database that takes no writes', async () => {

@@ -4,6 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { BY_COMMAND } from '../../src/commands/keys/verb.ts';
+import { createCheckBlock } from '../../src/keys/blocks.ts';
+import type { Feed, FeedListener } from '../../src/keys/feed.ts';
+import type { KeyStore } from '../../src/keys/record.ts';
+import { err, ok, type Result } from '../../src/lib/result.ts';
 import { systemClock } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -114,4 +118,32 @@ test('many owners are blocked in one transaction, also by hand', async () => {
   client.close();
   app.clock.advance(1000);
   expect(new Set(await use())).toEqual(new Set([401]));
+});
+
+test('many calls of a user at once ask the store once whether he is blocked, but none joins what was asked before a change', async () => {
+  const asked: ((blocked: Result<boolean, never>) => void)[] = [];
+  const store = {
+    isBlocked: () => new Promise((resolve) => asked.push(resolve)),
+  } as unknown as KeyStore; // all that is needed of it
+  let tell: (changed: readonly string[]) => void = () => {};
+  const feed = {
+    current: () => true,
+    queryTimeoutMs: 1000,
+    subscribe({ onChanges }: FeedListener) {
+      tell = onChanges;
+    },
+  } as unknown as Feed;
+  const check = createCheckBlock({ store, feed });
+  const before = [check('alice'), check('alice')];
+  expect(asked).toHaveLength(1);
+  tell(['owner:alice']);
+  const after = [check('alice'), check('alice')];
+  expect(asked).toHaveLength(2);
+  asked[0]?.(ok(false));
+  expect(await Promise.all(before)).toEqual([ok(undefined), ok(undefined)]);
+  const joined = check('alice');
+  expect(asked).toHaveLength(2);
+  asked[1]?.(ok(true));
+  const refused = err({ code: 'user_blocked' } as const);
+  expect(await Promise.all([...after, joined])).toEqual([refused, refused, refused]);
 });
