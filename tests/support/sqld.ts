@@ -109,14 +109,23 @@ async function startOnFreePorts(auth: boolean, folder: string, more: readonly st
   };
 }
 
-/** A port that was free a moment ago. */
+/** Below the ports that systems give to whoever asks for any: what is closed here for a while is given to nobody else. */
+const PORT_MIN = 20_000;
+const PORT_END = 32_768;
+
+/** Ports that were free a moment ago. */
 export function freePorts(count: number): number[] {
-  const listeners = Array.from({ length: count }, () =>
-    Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } }),
-  );
-  const ports = listeners.map(({ port }) => port);
-  for (const listener of listeners) listener.stop(true);
-  return ports;
+  const listeners = new Map<number, Bun.TCPSocketListener>();
+  while (listeners.size < count) {
+    const port = PORT_MIN + Math.floor(Math.random() * (PORT_END - PORT_MIN));
+    try {
+      if (!listeners.has(port)) listeners.set(port, Bun.listen({ hostname: '127.0.0.1', port, socket: { data() {} } }));
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'EADDRINUSE') throw error;
+    }
+  }
+  for (const listener of listeners.values()) listener.stop(true);
+  return [...listeners.keys()];
 }
 
 export async function ready(url: string, child: Bun.Subprocess): Promise<void> {
