@@ -8,8 +8,10 @@ import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
 const CLIENTS = 4;
-/** A server is killed within this time after its first response. */
-const LIFE_MS_MAX = 80;
+/** A server is killed after so many changes, at any moment of the next ones. */
+const CHANGES_MIN = 6;
+const CHANGES_MAX = 16;
+const LIFE_MS_MAX = 20;
 
 export interface KillRun {
   /** Changes that were acknowledged. */
@@ -79,7 +81,8 @@ export async function killRounds(rounds: number): Promise<KillRun> {
     const server = await startServer({ env });
     const before = acknowledged.size;
     const clients = Array.from({ length: CLIENTS }, (_, n) => client(server, `r${round}-${n}`));
-    while (acknowledged.size === before) await Bun.sleep(1);
+    const changes = CHANGES_MIN + Math.floor(Math.random() * (CHANGES_MAX - CHANGES_MIN));
+    while (acknowledged.size < before + changes) await Bun.sleep(1);
     await Bun.sleep(Math.random() * LIFE_MS_MAX);
     await server.kill();
     await Promise.all(clients);
