@@ -66,6 +66,8 @@ describeInBrowser('the widget api-key-created', (browser) => {
 
   test('copies the key, and the header, without showing them', async () => {
     await preview('', async ({ page, created }) => {
+      await button(created, 'Copy').waitFor();
+      await stopClock(page); // what says that it was copied goes after a while
       await button(created, 'Copy').click();
       await created.getByText('Copied. Paste it where it is kept safe.').waitFor();
       expect(await clipboard(page)).toBe(KEY);
@@ -91,6 +93,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
 
   test('keeps saying so after an earlier copy was allowed', async () => {
     await preview('', async ({ page, created, frame }) => {
+      await button(created, 'Copy').waitFor(); // the host has answered, which takes a timer
       await stopClock(page);
       await button(created, 'Copy').click();
       await created.locator('#copy').getByText('Copied').waitFor();
@@ -110,7 +113,10 @@ describeInBrowser('the widget api-key-created', (browser) => {
   test('holds nothing of the key once torn down, in the page or in memory, and responds no more', async () => {
     await preview('', async ({ page, created, frame }) => {
       await button(created, 'Show key').click();
+      await stopClock(page);
       await button(created, 'Copy').click();
+      await created.locator('#copy').getByText('Copied').waitFor(); // until then the browser has a copy, too
+      await page.clock.resume();
       const inside = await frame('api-key-created');
       const memory = await page.context().newCDPSession(inside);
       await waitFor(() => isInMemory(memory, KEY)); // the look finds what is there
@@ -134,6 +140,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
       await created.getByText('Save this key now - it will not be shown again').waitFor();
       await button(created, 'Show key').click();
       expect(await created.locator('#key-text').textContent()).toBe(KEY);
+      await stopClock(page);
       await button(created, 'Copy header').click();
       await created.locator('#copy-header').getByText('Copied').waitFor();
       expect(await clipboard(page)).toBe(`X-API-Key: ${KEY}`);
@@ -147,6 +154,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
       expect(shown?.split('.')).toHaveLength(5);
       expect((await created.getByRole('button').allTextContents()).map((text) => text.trim())).toEqual(['Copy']);
       await created.getByText('Next: bring it to whoever holds the private key.').waitFor();
+      await stopClock(page);
       await button(created, 'Copy').click();
       await created.locator('#copy').getByText('Copied').waitFor();
       expect(await clipboard(page)).toBe(shown ?? '');
@@ -231,8 +239,10 @@ describeInBrowser('the widget api-key-created', (browser) => {
   test('is used with the keyboard alone, with a visible focus', async () => {
     await preview('', async ({ page, created, frame }) => {
       await button(created, 'Show key').waitFor();
+      await stopClock(page);
       await page.locator('nav a').last().focus();
       await page.keyboard.press('Tab');
+      await created.locator('#show:focus').waitFor(); // from the process of the page into that of the widget
       const inside = await frame('api-key-created');
       const focused = () =>
         inside.evaluate(() => [

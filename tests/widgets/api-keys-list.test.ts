@@ -6,6 +6,7 @@ import { describeInBrowser } from '../support/browser.ts';
 import { stopClock, type WithPreview, withPreview } from './preview-page.ts';
 
 const FILTER_MS_MAX = 100;
+const RESPONDED_MS = 1000; // far above what the host of the preview takes for a call
 const SORT_MS_MAX = 250; // moves every row, once a click
 
 const button = (widget: FrameLocator, name: string) => widget.getByRole('button', { name, exact: true });
@@ -125,6 +126,15 @@ describeInBrowser('the widget api-keys-list', (browser) => {
           search.dispatchEvent(new Event('input'));
           document.querySelector('footer')?.getBoundingClientRect(); // lays out what the change made
         }, text);
+      /** Makes and lays out as many rows: a machine that is slow at this is slow at the rest. */
+      const layOutAll = () =>
+        inside.evaluate(() => {
+          const copy = document.querySelector('table')?.cloneNode(true) as HTMLElement;
+          document.querySelector('table')?.after(copy);
+          document.querySelector('footer')?.getBoundingClientRect();
+          copy.remove();
+          document.querySelector('footer')?.getBoundingClientRect();
+        });
       const sort = () =>
         inside.evaluate(() => {
           document.querySelector<HTMLElement>('#expires button')?.click();
@@ -138,10 +148,11 @@ describeInBrowser('the widget api-keys-list', (browser) => {
         }
         return least;
       };
+      const [allMs = 0] = await leastMs([layOutAll]);
       const filters = await leastMs(['b', 'billing export 1', '', 'zzz', ''].map(type));
-      for (const ms of filters) expect(ms).toBeWithin(0.1, FILTER_MS_MAX);
+      for (const ms of filters) expect(ms).toBeWithin(0.1, Math.max(FILTER_MS_MAX, allMs));
       const sorts = await leastMs([sort, sort]); // ascending, descending
-      for (const ms of sorts) expect(ms).toBeWithin(0.1, SORT_MS_MAX);
+      for (const ms of sorts) expect(ms).toBeWithin(0.1, Math.max(SORT_MS_MAX, 2 * allMs));
     });
   });
 
@@ -161,7 +172,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   });
 
   test('keeps the focus in sight when the filter hides what was revoked, and deletes to the next row shown', async () => {
-    await preview('', async ({ list, frame }) => {
+    await preview('', async ({ page, list, frame }) => {
       const focused = async () =>
         (await frame('api-keys-list')).evaluate(
           () => document.activeElement?.ariaLabel ?? document.activeElement?.textContent,
@@ -175,14 +186,17 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
       const revoke = await question.getByRole('button', { name: 'Revoke' }).elementHandle();
       const remove = await button(list, 'Delete CI pipeline').elementHandle();
-      // In one turn, so that the response can't come in between: the question stays.
+      // Before the response can come: the question stays.
+      await stopClock(page);
       await revoke?.evaluate((first, second) => {
         for (const node of [first, second] as HTMLElement[]) {
           node.focus();
           node.click();
         }
       }, remove);
+      await page.getByText('tools/call #3').waitFor();
       await question.waitFor();
+      await page.clock.runFor(RESPONDED_MS);
       await list.getByText('1 of 5 keys').waitFor();
       expect(await focused()).toBe('API keys');
     });
@@ -202,13 +216,16 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   });
 
   test('shows a failure in the row it belongs to, and lets try again or leave it', async () => {
-    await preview('calls=fail', async ({ list }) => {
+    await preview('calls=fail', async ({ page, list }) => {
       await button(list, 'Delete CI pipeline').click();
       const question = list.getByRole('group', { name: 'Delete CI pipeline?' });
       await question.getByRole('button', { name: 'Delete' }).click();
       await question.getByRole('alert').getByText('The key store is out of reach; try again').waitFor();
+      await stopClock(page); // the response waits until it has been seen to be awaited
       await question.getByRole('button', { name: 'Try again' }).click();
       await question.getByRole('button', { name: 'Deleting…' }).waitFor();
+      await page.getByText('tools/call #3').waitFor();
+      await page.clock.runFor(RESPONDED_MS);
       await question.getByRole('button', { name: 'Cancel' }).click();
       expect(await stateOf(list, 'CI pipeline')).toBe('Active');
       expect(await question.count()).toBe(0);

@@ -6,6 +6,7 @@ import type { FrameLocator, Page } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { testClock } from '../support/clock.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
 import type { Hosted, HostOptions } from './app-bridge-host.ts';
 import { BROWSER_TEST_MS, STEP_MS_MAX } from './preview-page.ts';
 
@@ -176,8 +177,9 @@ describeInBrowser('a widget in the official host', (browser) => {
     expect((await app.useKey(key)).body.owner).toBe('carol');
     await page.evaluate(() => hosted.setTheme('dark'));
     await widget.locator('[data-theme=dark] #made').waitFor();
-    const { height } = (await page.evaluate(() => hosted.sizes)).at(-1) ?? {};
-    expect(await widget.locator('html').evaluate((root) => root.scrollHeight)).toBe(height ?? 0);
+    const toldPx = async () => (await page.evaluate(() => hosted.sizes)).at(-1)?.height;
+    const shownPx = () => widget.locator('html').evaluate((root) => root.scrollHeight);
+    await waitFor(async () => (await toldPx()) === (await shownPx())); // the host is told after it has been laid out
     expect(await page.evaluate(() => hosted.teardown())).toEqual({});
     await widget.getByText('This widget is closed.').waitFor();
     expect(await widget.locator('html').evaluate((root) => root.outerHTML)).not.toContain(key.slice(8));

@@ -3,6 +3,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { type BareHost, INITIALIZED, listOf as keys, toolResult as result, withBareHost } from './bare-host.ts';
 import { BROWSER_TEST_MS } from './preview-page.ts';
 
@@ -28,6 +29,7 @@ describeInBrowser('a widget', (browser) => {
       await initialize();
       await post(result(keys('number one')));
       await says(frame, 'number one');
+      await waitFor(async () => (await heard()).length > 2); // its size follows once it has been laid out
       expect((await heard())[1]).toEqual({ jsonrpc: '2.0', method: 'ui/notifications/initialized', params: {} });
       expect((await heard())[2]).toMatchObject({ method: 'ui/notifications/size-changed' });
       expect(misdeeds).toEqual([]);

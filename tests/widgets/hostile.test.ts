@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
 import { sampleOf } from '../../src/widgets/samples.ts';
 import { describeInBrowser } from '../support/browser.ts';
+import { waitFor } from '../support/wait-for.ts';
 import { withPreview } from './preview-page.ts';
 
 const hostileKeys = (
@@ -100,17 +101,16 @@ describeInBrowser('both widgets', (browser) => {
       const light = ['rgb(255, 255, 255)', 'rgb(29, 28, 26)', '-apple-system'];
       expect(await look()).toEqual([light, light]);
       await page.getByRole('link', { name: 'dark' }).click();
-      await list.locator('[data-theme=dark] body').waitFor();
+      for (const widget of [created, list]) await widget.locator('[data-theme=dark] body').waitFor();
       const dark = ['rgb(31, 31, 33)', 'rgb(243, 242, 239)', '-apple-system'];
       expect(await look()).toEqual([dark, dark]);
       expect(new URL(page.url()).searchParams.get('theme')).toBe('dark');
       await page.getByRole('link', { name: 'sepia' }).click();
-      await list.locator('[data-theme=light] body').waitFor();
+      for (const widget of [created, list]) await widget.locator('[data-theme=light] body').waitFor();
       const sepia = ['rgb(251, 243, 228)', 'rgb(59, 42, 26)', 'Georgia'];
       expect(await look()).toEqual([sepia, sepia]);
       await page.getByRole('link', { name: 'light' }).click();
-      await list.locator('html:not([style*=Georgia])').waitFor();
-      await created.locator('html:not([style*=Georgia])').waitFor();
+      for (const widget of [created, list]) await widget.locator('html:not([style*=Georgia])').waitFor();
       expect(await look()).toEqual([light, light]);
     });
   });
@@ -118,8 +118,8 @@ describeInBrowser('both widgets', (browser) => {
   test('tell the host how tall they are, and grow no taller than a screen', async () => {
     await preview('data=1000', async ({ page, list }) => {
       await list.getByText('1,000 keys', { exact: true }).waitFor();
-      const height = page.locator('iframe[name=api-keys-list]').evaluate((frame) => frame.clientHeight);
-      expect(await height).toBe(640);
+      const height = () => page.locator('iframe[name=api-keys-list]').evaluate((frame) => frame.clientHeight);
+      await waitFor(async () => (await height()) === 640); // the host is told when the list has been laid out
       expect(await list.locator('html').evaluate((root) => root.scrollHeight - root.clientHeight)).toBe(0);
     });
   });

@@ -4,7 +4,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
-import { BROWSER_TEST_MS, withPreview } from './preview-page.ts';
+import { BROWSER_TEST_MS, stopClock, withPreview } from './preview-page.ts';
 
 const DAY_MS = 86_400_000;
 /** Wider than most. */
@@ -177,7 +177,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
     ['480', 'DejaVu Sans', 'a wide font'],
   ] as const) {
     test(`moves nothing when a key is copied, at ${width} px in ${what}`, async () => {
-      await preview(`widget=api-key-created&width=${width}`, async ({ created, frame }) => {
+      await preview(`widget=api-key-created&width=${width}`, async ({ page, created, frame }) => {
         await (await frame('api-key-created')).evaluate(
           (name) => document.documentElement.style.setProperty('--font-sans', name),
           font,
@@ -194,6 +194,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
         await created
           .locator('#made')
           .evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
+        await stopClock(page); // what says that it was copied goes after a while
         const before = await places();
         for (const button of ['#copy', '#copy-header']) {
           await created.locator(button).click();

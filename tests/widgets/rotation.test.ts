@@ -6,7 +6,7 @@ import { describeInBrowser } from '../support/browser.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
-import { BROWSER_TEST_MS, type WithPreview, withPreview } from './preview-page.ts';
+import { BROWSER_TEST_MS, stopClock, type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const HOUR_MS = 3_600_000;
@@ -111,6 +111,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
         await list.getByRole('status').getByText('API key rotated').waitFor();
         await row(list, 'CI pipeline').getByText(UNTIL_FIRST_USE).waitFor();
         expect(await html(list)).not.toContain(KEY.slice(-8));
+        await stopClock(page); // what says that it was copied goes after a while
         await shown.getByRole('button', { name: 'Copy' }).click();
         await shown.getByText('Copied', { exact: true }).waitFor();
         expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(KEY);
@@ -260,6 +261,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       await page.keyboard.press('Enter');
       await newKeyOf(list, 'CI pipeline').getByText('The old key has ended.').waitFor();
       expect(await focused()).toEqual(['Copy', 'solid']);
+      await stopClock(page);
       await page.keyboard.press('Enter');
       await newKeyOf(list, 'CI pipeline').getByText('Copied', { exact: true }).waitFor();
       await page.keyboard.press('Tab');
