@@ -8,9 +8,9 @@ import { notReached, type SettingName } from './settings.ts';
 test.each<SettingName>(['production', 'issuer', 'limited', 'remote', 'away', 'replica'])(
   '3,000 hostile inputs: no 5xx except 503, no crash, no hang, no secret let out, %s',
   async (setting) => {
-    const { inputs, statuses } = await fuzz({ setting, seed: 7, inputs: 3000, seconds: 90 });
+    const { inputs, statuses } = await fuzz({ setting, seed: 7, inputs: 3000, seconds: 240 });
     expect(inputs).toBeGreaterThanOrEqual(3000);
     expect(notReached(setting, statuses)).toEqual([]);
   },
-  120_000,
+  300_000, // on a machine that is ten times slower, too
 );

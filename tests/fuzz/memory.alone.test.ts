@@ -9,9 +9,9 @@ import { notReached } from './settings.ts';
 const SETTLING_MB = 40;
 
 test('20,000 hostile inputs: no 5xx except 503, no crash, no hang, no secret let out, memory flat', async () => {
-  const { inputs, statuses, rssMb } = await fuzz({ setting: 'plain', seed: 7, inputs: 20_000, seconds: 150 });
+  const { inputs, statuses, rssMb } = await fuzz({ setting: 'plain', seed: 7, inputs: 20_000, seconds: 300 });
   expect(inputs).toBeGreaterThanOrEqual(20_000);
   expect(notReached('plain', statuses)).toEqual([]);
   const settled = rssMb[Math.floor(rssMb.length / 4)] ?? 0;
   expect(Math.max(...rssMb)).toBeLessThan(settled + SETTLING_MB);
-}, 180_000);
+}, 360_000); // on a machine that is ten times slower, too

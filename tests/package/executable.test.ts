@@ -18,7 +18,7 @@ import { waitFor } from '../support/wait-for.ts';
 let built = '';
 beforeAll(async () => {
   built = await executable();
-}, 60_000);
+}, 180_000);
 
 /** A folder with the executable, moved from where it was built, and the README's tool. */
 function folderWithTool(): string {
@@ -83,7 +83,7 @@ test('the executable serves a remote database, and a replica of it', async () =>
   await live(replica, await userHeaders('alice'));
   expect(existsSync(join(folder, 'replica.db'))).toBe(true);
   expect([await replica.stop(), await remote.stop()]).toEqual([0, 0]);
-}, 60_000);
+});
 
 test('a tool file uses a package beside it and brings a page, and .env is read', async () => {
   const folder = temporaryFolder();

@@ -33,7 +33,7 @@ beforeAll(async () => {
   tarball = await packPackage();
   project = projectFolder();
   await output([process.execPath, 'install'], { cwd: project, env: productionEnv(project) });
-}, 60_000);
+}, 180_000);
 
 function projectFolder(): string {
   const folder = temporaryFolder();
@@ -101,7 +101,7 @@ test('a project checks against its types: tsc, strict, with no other package, an
   writeFileSync(join(project, 'wrong.ts'), "import { start } from 'mcp-key-server';\nawait start({ tools: [1] });\n");
   const wrong = await run([TSC, '-p', '.'], { cwd: project });
   expect(wrong.stdout).toContain('wrong.ts(2,23): error TS2322');
-}, 60_000); // compilers, on whatever else runs
+}, 180_000); // compilers, on whatever else runs
 
 test("a project's own test runs against an app of the package", async () => {
   const { code, stderr } = await run([process.execPath, 'test'], { cwd: project });
@@ -177,4 +177,4 @@ test('npm installs it, and its command then runs', async () => {
     env: productionEnv(folder),
   });
   expect(token.split('.')).toHaveLength(3);
-}, 60_000);
+}, 180_000);

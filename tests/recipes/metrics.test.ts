@@ -86,7 +86,7 @@ describe.skipIf(WITHOUT_PROMETHEUS)('Prometheus', () => {
       prometheus.kill();
       await prometheus.exited;
     }
-  }, 60_000);
+  }, 180_000);
 });
 
 test('the dashboard asks only for metrics that there are', async () => {

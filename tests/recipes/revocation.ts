@@ -46,16 +46,17 @@ export async function expectRevokedInTime(mode: StoreMode, program: Program, rec
     const { status } = await proxy.fetch('/', { headers: { 'x-api-key': body.key } });
     return { begunAtMs, status };
   };
-  const first = await use();
+  // A busy machine may respond 503 for a while, which says nothing.
+  let first = await use();
+  while (first.status === 503) first = await use();
   expect(first.status).toBe(200);
   let untilMs = Number.POSITIVE_INFINITY;
   const callers = Array.from({ length: CALLERS }, async () => {
     const uses = [first];
-    // A busy machine may respond 503 for a while, which says nothing.
     while (performance.now() < untilMs || uses.at(-1)?.status !== 401) uses.push(await use());
     return uses;
   });
-  await callOver(here.url, 'revoke_api_key', { keyId: body.id }, alice);
+  expect((await callOver(here.url, 'revoke_api_key', { keyId: body.id }, alice)).status).toBe(200);
   const revokedAtMs = performance.now();
   untilMs = revokedAtMs + 3 * LAG_MAX_MS;
   const uses = (await Promise.all(callers)).flat();

@@ -6,7 +6,7 @@ import { testClock } from '../support/clock.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 /** A page, its frames and a browser, on a machine that may be busy: slower than plain HTTP. */
-export const BROWSER_TEST_MS = 60_000;
+export const BROWSER_TEST_MS = 180_000;
 
 /** One step of a test; far above what a widget takes. */
 export const STEP_MS_MAX = 15_000;
