@@ -12,7 +12,11 @@ import { waitFor } from '../support/wait-for.ts';
 /** A service whose tool `slow` may take two minutes, and returns from its calls one after the other, when told to. */
 async function startSlow() {
   const running: (() => void)[] = [];
-  const finish = () => running.shift()?.();
+  /** Has the next call return, once it runs. */
+  async function finish(): Promise<void> {
+    await waitFor(() => running.length > 0);
+    running.shift()?.();
+  }
   const app = await createTestApp({
     tools: () => [
       defineTool(anyone, {
@@ -49,7 +53,7 @@ test.each([
   const response = slow.fetch(path, json(body));
   await waitFor(() => slow.held.length > 0);
   expect(slow.held).toEqual([`POST ${path} held`]);
-  slow.finish();
+  await slow.finish();
   expect((await response).status).toBe(200);
   expect(slow.held).toEqual([`POST ${path} held`, `POST ${path} let go`]);
 });
@@ -58,10 +62,10 @@ test('a batch holds its connection open until the last of its calls is done', as
   await using slow = await startSlow();
   const response = slow.fetch('/mcp', json([callSlow(1), callSlow(2)]));
   await waitFor(() => slow.held.length > 0);
-  slow.finish();
+  await slow.finish();
   await Bun.sleep(5);
   expect(slow.held).not.toContain('POST /mcp let go');
-  slow.finish();
+  await slow.finish();
   expect(await (await response).json()).toHaveLength(2);
   expect(slow.held.at(-1)).toBe('POST /mcp let go');
 });
@@ -72,7 +76,7 @@ test('POST /messages gets its response at once: only the stream that the respons
   const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
   const [, endpoint = ''] = /data: (\S+)/.exec((await reader?.read())?.value ?? '') ?? [];
   expect((await slow.fetch(endpoint, json(callSlow(1)))).status).toBe(202);
-  slow.finish();
+  await slow.finish();
   expect((await reader?.read())?.value).toContain('"id":1');
   expect(slow.held).toEqual(['GET /sse held']);
   await reader?.cancel();
