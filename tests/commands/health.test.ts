@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { run } from '../support/command.ts';
 import { startServer } from '../support/server-process.ts';
+import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
 const HEALTH = join(import.meta.dir, '../../src/commands/health.ts');
@@ -17,10 +18,10 @@ test.each([
   ['over TLS', { TLS_CERT_FILE, TLS_KEY_FILE }],
   ['over TLS, on a name', { HOST: 'localhost', ALLOWED_HOSTS: 'keys.example', TLS_CERT_FILE, TLS_KEY_FILE }],
 ])('a server responds: %s', async (_, more: Record<string, string>) => {
-  const env = { JWT_SECRET: TEST_SECRET, ...more };
+  const [port] = freePorts(1); // nobody else gets it when the server has gone
+  const env = { JWT_SECRET: TEST_SECRET, PORT: String(port), ...more };
   await using server = await startServer({ env });
-  const health = () =>
-    run([process.execPath, HEALTH], { cwd: server.folder, env: { ...env, PORT: new URL(server.url).port } });
+  const health = () => run([process.execPath, HEALTH], { cwd: server.folder, env });
   expect(await health()).toEqual({ code: 0, stdout: '', stderr: '' });
   await server.kill();
   const { code, stderr } = await health();

@@ -14,6 +14,10 @@ export const keysCommand = (env: Env, args: readonly string[], stdin = '') => en
 export const keysInto = (reader: string, env: Env, args: readonly string[]) =>
   ended(['bash', '-o', 'pipefail', '-c', `"$0" "$@" | ${reader}`, ...argvOf(args)], env, '');
 
+/** With its stdout read by nobody any more. */
+export const keysIntoNothing = (env: Env, args: readonly string[]) =>
+  ended(['bash', '-c', 'exec 3> >(:); wait $!; "$0" "$@" >&3', ...argvOf(args)], env, '');
+
 /** With its stdout where the shell puts it: `>&-`. */
 export const keysTo = (redirection: string, env: Env, args: readonly string[]) =>
   ended(['bash', '-c', `"$0" "$@" ${redirection}`, ...argvOf(args)], env, '');
