@@ -57,8 +57,11 @@ export async function withBareHost(
     if (movableClock) await stopClock(page);
     const misdeeds = watch(page);
     await page.setContent(
-      '<iframe sandbox="allow-scripts" style="width: 380px; height: 600px"></iframe><iframe sandbox="allow-scripts"></iframe>',
+      '<iframe sandbox="allow-scripts" style="width: 380px; height: 600px" srcdoc="<p>"></iframe><iframe sandbox="allow-scripts"></iframe>',
     );
+    const frame = await (await page.waitForSelector('iframe')).contentFrame();
+    if (frame === null) throw new Error('the widget has no window');
+    await frame.locator('p').waitFor({ state: 'attached' }); // its process is there, and has the clock, before the widget
     await page.evaluate((srcdoc) => {
       const heard: unknown[] = [];
       Object.assign(globalThis, { heard });
@@ -70,8 +73,6 @@ export async function withBareHost(
     }, html);
     const heard = () => page.evaluate(() => (globalThis as unknown as { heard: Record<string, unknown>[] }).heard);
     await page.waitForFunction(() => (globalThis as unknown as { heard: unknown[] }).heard.length > 0);
-    const frame = await (await page.waitForSelector('iframe')).contentFrame();
-    if (frame === null) throw new Error('the widget has no window');
     const post = (...messages: unknown[]) =>
       page.evaluate(async (all) => {
         for (const message of all) document.querySelector('iframe')?.contentWindow?.postMessage(message, '*');
