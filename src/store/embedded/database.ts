@@ -14,7 +14,10 @@ import {
 } from '../database.ts';
 import { type Connection, createConnection } from './connection.ts';
 
-/** While another process holds the file, a statement is retried for this long, each time with a new client (0.6 ms). */
+/**
+ * While another process holds the file, a statement is retried until this long after it was asked for, each time with a
+ * new client (0.6 ms). What it waited for its turn counts.
+ */
 const RETRY_MS_MAX = 5000;
 /** The random pause between two tries is up to this long. */
 const RETRY_PAUSE_MS_MAX = 20;
