@@ -40,6 +40,17 @@ const replicaState = async (app: TestApp) =>
 const changeOne = async (app: TestApp) =>
   app.call('delete_api_key', { keyId: (await app.createKey('alice')).id }, await bearer(app, 'alice'));
 
+/** The file of an app that has seen a change and was closed in order, and the clock that it had. */
+async function closedReplica(sqld: Sqld) {
+  const file = newFile();
+  const app = await createTestApp({ store: withReplica(sqld, file) });
+  await changeOne(app);
+  await opened(app);
+  await caughtUp(file);
+  await app.close();
+  return { file, clock: app.clock };
+}
+
 /** The primary loses its newest change, and another one follows. */
 async function loseChange(sqld: Sqld): Promise<void> {
   const db = createClient({ url: sqld.url });
@@ -175,14 +186,9 @@ describe('the file', () => {
 
   test('a replica file that holds what the primary has lost is rebuilt', async () => {
     await using sqld = await startSqld();
-    const file = newFile();
-    const first = await createTestApp({ store: withReplica(sqld, file) });
-    await changeOne(first);
-    await opened(first);
-    await caughtUp(file);
-    await first.close();
+    const { file, clock } = await closedReplica(sqld);
     await loseChange(sqld);
-    await using second = await createTestApp({ store: withReplica(sqld, file), clock: first.clock });
+    await using second = await createTestApp({ store: withReplica(sqld, file), clock });
     await openedAgain(second, 1);
     const reason = 'it is of another database, or holds what its primary has lost';
     expect(await second.log()).toContainEqual(expect.objectContaining({ event: 'replica not in use', reason }));
@@ -192,13 +198,8 @@ describe('the file', () => {
   test('nothing is pulled into a replica file before it was compared with its primary', async () => {
     await using sqld = await startSqld();
     await using proxy = await startProxy(sqld.url);
-    const file = newFile();
-    const first = await createTestApp({ store: withReplica(sqld, file) });
-    await changeOne(first);
-    await opened(first);
-    await caughtUp(file);
-    await first.close();
-    await using second = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock: first.clock });
+    const { file, clock } = await closedReplica(sqld);
+    await using second = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock });
     await openedAgain(second, 1);
     await waitFor(() => proxy.sent(PULL) > 0);
     const compares = (request: string) =>
@@ -211,14 +212,9 @@ describe('the file', () => {
   test('a replica file stays when its primary is away while they are compared', async () => {
     await using sqld = await startSqld();
     await using proxy = await startProxy(sqld.url);
-    const file = newFile();
-    const first = await createTestApp({ store: withReplica(sqld, file) });
-    await changeOne(first);
-    await opened(first);
-    await caughtUp(file);
-    await first.close();
+    const { file, clock } = await closedReplica(sqld);
     proxy.refuse('c.seq >= ?1');
-    await using second = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock: first.clock });
+    await using second = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock });
     const reason = 'the primary is away';
     await waitFor(async () => (await second.log()).some((line) => line.reason === reason));
     proxy.refuse(null);
