@@ -4,12 +4,23 @@
 
 import type { Clock } from '../lib/runtime.ts';
 import { SECURITY_HEADERS } from './headers.ts';
-import { bytesInMemory, filled, type Part, partsOf, readerOf, type Text, type TextReader } from './parts.ts';
+import {
+  bytesInMemory,
+  filled,
+  free,
+  type Part,
+  partsOf,
+  readerOf,
+  type Text,
+  type TextReader,
+  type Utf8,
+} from './parts.ts';
 import type { SendBudget } from './send-budget.ts';
 
 export interface ServerEvent {
   /** `message` unless given. */
   readonly event?: string;
+  /** Belongs to the stream that it is given to, which frees it when it has been read or is dropped. */
   readonly data: Text;
 }
 
@@ -77,8 +88,8 @@ const FOR_THE_LAST: Limits = {
 };
 /** What an event takes beside its data. */
 const EVENT_OVERHEAD_BYTES = 256;
-/** Handed to the runtime at a time. */
-const PIECE_BYTES = 16 * 1024;
+/** Handed to the runtime at a time. Of larger pieces, Deno takes more bytes than a client reads. */
+const PIECE_BYTES = 8 * 1024;
 
 export const EVENT_STREAM_HEADERS = {
   'Content-Type': 'text/event-stream',
@@ -101,7 +112,8 @@ export function eventParts({ event = '', data }: ServerEvent): readonly Part[] {
 
 /** What waits to be sent. */
 interface Waiting {
-  readonly text: TextReader;
+  readonly parts: readonly Part[];
+  readonly reader: TextReader;
   readonly bytes: number;
 }
 
@@ -112,10 +124,10 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   let wanted = false; // the runtime has sent what it was given, and waits for more
   let isOpen = true; // takes events
   let lastMovedMs = clock.monotonicMs();
-  let controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
+  let controller: ReadableStreamDefaultController<Utf8> | undefined;
   const holding = budget.open(end);
 
-  const body = new ReadableStream<Uint8Array<ArrayBuffer>>(
+  const body = new ReadableStream<Utf8>(
     {
       start(opened) {
         controller = opened;
@@ -143,13 +155,14 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   }
 
   /** Encodes what fits into a piece, and takes out of the queue what is sent to its end. */
-  function nextPiece(): Uint8Array<ArrayBuffer> {
+  function nextPiece(): Utf8 {
     const piece = new Uint8Array(Math.min(PIECE_BYTES, 3 * queuedBytes)); // a character has at most three bytes
     let length = 0;
     for (let [first] = queue; first !== undefined; [first] = queue) {
-      length += first.text.readInto(piece.subarray(length));
-      if (!first.text.isAtEnd) break; // the piece is full
+      length += first.reader.readInto(piece.subarray(length));
+      if (!first.reader.isAtEnd) break; // the piece is full
       queue.shift();
+      free(first.parts);
       queuedBytes -= first.bytes;
     }
     return filled(piece, length);
@@ -173,7 +186,7 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   }
 
   function put(parts: readonly Part[], bytes: number): void {
-    queue.push({ text: readerOf(parts), bytes });
+    queue.push({ parts, reader: readerOf(parts), bytes });
     queuedBytes += bytes;
     lastMovedMs = clock.monotonicMs();
     handOver();
@@ -191,7 +204,10 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
     const event = make();
     const bytes = bytesOf(event.data);
     room = look(bytes, limits);
-    if (room !== 'sent') return room;
+    if (room !== 'sent') {
+      free(event.data);
+      return room;
+    }
     const parts = eventParts(event);
     beforePut();
     put(parts, bytes);
@@ -215,6 +231,7 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   function leave(): void {
     if (controller === undefined) return;
     controller = undefined;
+    for (const { parts } of queue) free(parts);
     queue = [];
     queuedBytes = 0;
     holding.release();

@@ -1,12 +1,15 @@
 // Text to send, whole or in parts, of which some may be UTF-8 already: a long list is encoded while it is read. Hands it
 // out piece by piece, so that there is never a second copy of it.
 
-/** JSON text as UTF-8, for the inside of a JSON string: it is escaped when it is sent. */
+/** Text as UTF-8. */
+export type Utf8 = Uint8Array<ArrayBuffer>;
+
+/** JSON text, for the inside of a JSON string: it is escaped when it is sent. */
 export class Quoted {
-  constructor(readonly json: Uint8Array) {}
+  constructor(readonly json: Utf8) {}
 }
 
-export type Part = string | Uint8Array | Quoted;
+export type Part = string | Utf8 | Quoted;
 export type Text = string | readonly Part[];
 
 export const partsOf = (text: Text): readonly Part[] => (typeof text === 'string' ? [text] : text);
@@ -38,11 +41,19 @@ const bytesHeld = (text: Text, bytesOf: (string: string) => number): number =>
     return part instanceof Quoted ? sum : sum + part.length;
   }, 0);
 
-const sourceOf = (part: Part): string | Uint8Array => (part instanceof Quoted ? part.json : part);
+/**
+ * Gives back the memory of the parts that are UTF-8: the collector would leave it for long, once it is old. The text must
+ * not be read any more.
+ */
+export function free(text: Text): void {
+  for (const part of partsOf(text)) if (part instanceof Uint8Array) part.buffer.transfer(0);
+}
+
+const sourceOf = (part: Part): string | Utf8 => (part instanceof Quoted ? part.json : part);
 
 export interface TextReader {
   /** Writes what comes next, as UTF-8, and returns how many bytes. Less than there is room for only at a character. */
-  readInto(piece: Uint8Array): number;
+  readInto(piece: Utf8): number;
   readonly isAtEnd: boolean;
 }
 
@@ -76,7 +87,7 @@ interface Copied {
 
 const utf8 = new TextEncoder();
 
-function copy(part: Part, from: number, into: Uint8Array): Copied {
+function copy(part: Part, from: number, into: Utf8): Copied {
   if (part instanceof Quoted) return escapeInto(part.json, from, into);
   // Half a character at the end of the slice finds no room, after all others.
   if (typeof part === 'string') return utf8.encodeInto(part.slice(from, from + into.length), into);
@@ -89,7 +100,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 /** In JSON text nothing else needs it: what does was escaped before, and begins with a backslash. */
-function escapeInto(json: Uint8Array, from: number, into: Uint8Array): Copied {
+function escapeInto(json: Utf8, from: number, into: Utf8): Copied {
   let at = from;
   let written = 0;
   for (let byte = json[at]; byte !== undefined; byte = json[at]) {
@@ -103,5 +114,5 @@ function escapeInto(json: Uint8Array, from: number, into: Uint8Array): Copied {
 }
 
 /** A piece as large as what is in it, unless that is nearly all of it. */
-export const filled = (piece: Uint8Array<ArrayBuffer>, bytes: number): Uint8Array<ArrayBuffer> =>
+export const filled = (piece: Utf8, bytes: number): Utf8 =>
   bytes > piece.length / 2 ? piece.subarray(0, bytes) : piece.slice(0, bytes);

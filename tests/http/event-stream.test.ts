@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { RequestContext } from '../../src/http/context.ts';
 import { EVENT_BYTES_MAX, eventParts, type ServerEvent } from '../../src/http/event-stream.ts';
 import { createEventStreams } from '../../src/http/keep-alive.ts';
+import { Quoted } from '../../src/http/parts.ts';
 import { createSendBudget } from '../../src/http/send-budget.ts';
 import { createLog } from '../../src/log/log.ts';
 import { testClock } from '../support/clock.ts';
@@ -67,7 +68,7 @@ const texts = (count: number, chars: number) => Array.from({ length: count }, ()
 
 test.each([
   ['nothing', ''],
-  ...[-1, 0, 1].map((more) => [`16 KiB and ${more}`, 'x'.repeat(16 * 1024 - 'data: '.length + more)] as const),
+  ...[-1, 0, 1].map((more) => [`a piece and ${more}`, 'x'.repeat(8 * 1024 - 'data: '.length + more)] as const),
   ['characters of two bytes', 'ü'.repeat(50_000)],
   ['of three', `x${'€'.repeat(50_000)}`],
   ['of four, which are two in JavaScript', '🔑'.repeat(50_000)],
@@ -80,6 +81,40 @@ test.each([
   stream.close();
   expect(await readToEnd()).toBe(sent.map((data) => `data: ${data}\n\n`).join(''));
   expect(budget.heldBytes).toBe(0);
+});
+
+/** An encoded event of so many bytes, as a long list is. */
+function encoded(bytes: number) {
+  const json = new Uint8Array(bytes).fill(0x78);
+  return { json, event: { data: ['{"text":"', new Quoted(json), '","list":', json, '}'] } };
+}
+
+describe('the bytes of an encoded event are given back', () => {
+  test('once the event has been read', async () => {
+    const { stream, readToEnd } = openStream();
+    const { json, event } = encoded(100_000);
+    expect(stream.send(() => event)).toBe('sent');
+    expect(json.length).toBe(100_000);
+    stream.close();
+    const text = 'x'.repeat(100_000);
+    expect(await readToEnd()).toBe(`data: {"text":"${text}","list":${text}}\n\n`);
+    expect(json.length).toBe(0);
+  });
+
+  test('when the stream is cut off', () => {
+    const { stream } = openStream();
+    const { json, event } = encoded(100_000);
+    stream.send(() => event);
+    stream.cut();
+    expect(json.length).toBe(0);
+  });
+
+  test('when the stream does not take it', () => {
+    const { stream } = openStream();
+    const { json, event } = encoded(EVENT_BYTES_MAX);
+    expect(stream.send(() => event)).toBe('too_large');
+    expect(json.length).toBe(0);
+  });
 });
 
 describe('a stream takes', () => {
@@ -247,7 +282,7 @@ test('a keep-alive comment is due when nothing was sent or read for 15 seconds; 
   slow.send('x'.repeat(15_000));
   slow.send('x'.repeat(15_000));
   clock.advance(8_000);
-  await slow.read(1);
+  await slow.read(16_000);
   clock.advance(7_500);
   expect([quiet.seen.ended, unread.seen.ended, slow.seen.ended]).toEqual([0, 1, 0]);
   expect(new TextDecoder().decode((await quiet.reader.read()).value)).toBe(': keepalive\n\n');

@@ -3,6 +3,7 @@
 
 import { addTo, type Credential, type Guard } from '../../guards/guard.ts';
 import type { UserIdentity } from '../../guards/user-jwt.ts';
+import type { Utf8 } from '../../http/parts.ts';
 import type { SendBudget } from '../../http/send-budget.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
 import type { RateLimitState } from '../../lib/rate-limit.ts';
@@ -23,7 +24,7 @@ export type Output = CompleteOutput | { readonly inputRequired: string };
 export type CompleteOutput =
   | { readonly json: string; readonly widgetJson?: string } // with what is for the widget alone
   /** A long output, as UTF-8. */
-  | { readonly parts: readonly Uint8Array[] }
+  | { readonly parts: readonly Utf8[] }
   | { readonly contentJson: string; readonly isError: boolean };
 
 export interface Operation {

@@ -1,6 +1,7 @@
 // An output with one long list, checked and encoded page by page: it is never there as objects, nor as one text. What is
 // encoded counts against the send budget while the list grows; when it is complete, its sender counts it.
 
+import type { Utf8 } from '../../http/parts.ts';
 import type { SendBudget } from '../../http/send-budget.ts';
 import { ok, type Result } from '../../lib/result.ts';
 import type { Problem } from '../../problem.ts';
@@ -21,11 +22,11 @@ export async function encodePages<Page>(
   budget: SendBudget,
 ): Promise<Result<CompleteOutput, Problem>> {
   let first = '';
-  const parts: Uint8Array[] = [];
+  const parts: Utf8[] = [];
   let bytes = 0;
   const room = budget.open(() => {}); // a list that is cut off looks for room again with its next page
 
-  function put(part: Uint8Array): boolean {
+  function put(part: Utf8): boolean {
     parts.push(part);
     bytes += part.length;
     return room.set(bytes);
