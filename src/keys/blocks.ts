@@ -3,6 +3,7 @@
 
 import { createLruCache } from '../lib/lru-cache.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import { singleFlights } from '../lib/single-flight.ts';
 import type { Problem } from '../problem.ts';
 import type { Feed } from './feed.ts';
 import { type KeyStore, ownerIn } from './record.ts';
@@ -15,7 +16,7 @@ const OWNERS_MAX = 10_000; // about 2 MB
 export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed }): CheckBlock {
   const known = createLruCache<boolean>({ entries: OWNERS_MAX });
   let changes = 0; // a read that began before a change must not be kept after it
-  const reading = new Map<string, Promise<Result<boolean, Problem>>>(); // nor be joined
+  const reads = singleFlights<Result<boolean, Problem>>(); // nor be joined
 
   feed.subscribe({
     onChanges(changed) {
@@ -24,13 +25,13 @@ export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed 
         if (owner === null) continue;
         changes += 1;
         known.delete(owner);
-        reading.delete(owner);
+        reads.forget(owner);
       }
     },
     onReset() {
       changes += 1;
       known.clear();
-      reading.clear();
+      reads.forgetAll();
     },
   });
 
@@ -41,17 +42,6 @@ export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed 
     return blocked;
   }
 
-  /** Calls of one owner at the same time share one read. */
-  function readOnce(owner: string): Promise<Result<boolean, Problem>> {
-    const underWay = reading.get(owner);
-    if (underWay !== undefined) return underWay;
-    const started = read(owner).finally(() => {
-      if (reading.get(owner) === started) reading.delete(owner);
-    });
-    reading.set(owner, started);
-    return started;
-  }
-
   const decide = (blocked: Result<boolean, Problem>): Result<void, Problem> => {
     if (!blocked.ok) return blocked;
     return blocked.value ? err({ code: 'user_blocked' }) : ok(undefined);
@@ -59,7 +49,7 @@ export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed 
 
   function decideNow(owner: string): Awaitable<Result<void, Problem>> {
     const blocked = known.get(owner);
-    return chain(blocked === undefined ? readOnce(owner) : ok(blocked), decide);
+    return chain(blocked === undefined ? reads.run(owner, () => read(owner)) : ok(blocked), decide);
   }
 
   return (owner) =>

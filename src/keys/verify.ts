@@ -4,6 +4,7 @@ import { networkOf } from '../lib/ip.ts';
 import { createLruCache } from '../lib/lru-cache.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
+import { singleFlights } from '../lib/single-flight.ts';
 import type { Log } from '../log/log.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
 import type { Feed } from './feed.ts';
@@ -115,7 +116,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     bytesOf: estimateBytes,
   });
   const negativeCache = createLruCache<Refused>({ entries: REFUSED_MAX });
-  const pendingReads = new Map<string, Promise<Result<FoundKey, Problem>>>();
+  const pendingReads = singleFlights<Result<FoundKey, Problem>>();
   let reads = 0;
 
   feed.subscribe({
@@ -126,14 +127,14 @@ export function createVerifier(options: VerifierOptions): Verifier {
         if (owner !== null) owners.add(owner);
         cache.delete(keyHash);
         negativeCache.delete(keyHash);
-        pendingReads.delete(keyHash); // a read under way may predate the change: later callers read again
+        pendingReads.forget(keyHash); // a read under way may predate the change: later callers read again
       }
       if (owners.size > 0) forgetOwners(owners);
     },
     onReset() {
       cache.clear();
       negativeCache.clear();
-      pendingReads.clear();
+      pendingReads.forgetAll();
     },
   });
 
@@ -141,7 +142,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
   function forgetOwners(owners: ReadonlySet<string>): void {
     cache.deleteWhere(({ record }) => owners.has(record.userId));
     negativeCache.deleteWhere(({ key }) => key !== null && owners.has(key.record.userId));
-    pendingReads.clear();
+    pendingReads.forgetAll();
   }
 
   function decide(token: string, caller: Caller, isUse: boolean): Awaitable<Verified> {
@@ -178,7 +179,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
       return evaluated;
     }
     // A key that was good a moment ago is read again without taking from a budget.
-    const found = cached === undefined ? lookUp(keyHash, caller) : shared(keyHash, () => readRecord(keyHash));
+    const found = cached === undefined ? lookUp(keyHash, caller) : pendingReads.run(keyHash, () => readRecord(keyHash));
     return chain(found, evaluateFound, { token, keyHash, caller, isUse, freshAsOfMs });
   }
 
@@ -191,7 +192,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
 
   /** Puts a next secret in force before it is accepted. Of those who use it at the same time one does it for all. */
   async function useFirst(key: KnownKey, { token, keyHash, caller, isUse }: Asked): Promise<Verified> {
-    const promoted = await shared(`first use ${keyHash}`, () => promote(key, keyHash, caller));
+    const promoted = await pendingReads.run(`first use ${keyHash}`, () => promote(key, keyHash, caller));
     if (!promoted.ok) return promoted;
     const found = promoted.value;
     if (found?.record.presented === 'next' && isUsable(found)) return FIRST_USE_UNKNOWN;
@@ -239,7 +240,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
       negativeCache.delete(keyHash);
     }
     return (
-      pendingReads.get(keyHash) ??
+      pendingReads.underWay(keyHash) ??
       readWithinBudget(keyHash, {
         source: caller.lookupSource ?? networkOf(caller.clientAddress()),
         requestId: caller.requestId,
@@ -261,22 +262,10 @@ export function createVerifier(options: VerifierOptions): Verifier {
 
   function readAdmitted(admission: Admission, keyHash: string, asker: Asker): Awaitable<Result<FoundKey, Problem>> {
     if (admission === 'refused') return tooManyUnknown(log, asker, 1);
-    if (admission === 'alone' && pendingReads.has(keyHash)) budget.refund(asker.source);
-    return shared(keyHash, () => (admission === 'alone' ? readAlone(keyHash, asker) : readTogether(keyHash, asker)));
-  }
-
-  /** Concurrent look-ups of one hash share one read, and get its result in the order they came. */
-  function shared(
-    keyHash: string,
-    start: () => Promise<Result<FoundKey, Problem>>,
-  ): Promise<Result<FoundKey, Problem>> {
-    const underWay = pendingReads.get(keyHash);
-    if (underWay !== undefined) return underWay;
-    const read = start().finally(() => {
-      if (pendingReads.get(keyHash) === read) pendingReads.delete(keyHash);
-    });
-    pendingReads.set(keyHash, read);
-    return read;
+    if (admission === 'alone' && pendingReads.underWay(keyHash) !== undefined) budget.refund(asker.source);
+    return pendingReads.run(keyHash, () =>
+      admission === 'alone' ? readAlone(keyHash, asker) : readTogether(keyHash, asker),
+    );
   }
 
   async function readRecord(keyHash: string): Promise<Result<FoundKey, Problem>> {
