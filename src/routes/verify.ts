@@ -106,7 +106,8 @@ function scopesIn(demand: string): readonly string[] {
 
 /** All five headers for the identity behind the request; null: none. */
 function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
-  headers.set('X-Key-Id', auth?.keyId ?? '');
+  // An id that was typed into the database may have what no header takes.
+  headers.set('X-Key-Id', percentEncode(auth?.keyId ?? ''));
   headers.set('X-Key-Owner', percentEncode(auth?.subject ?? ''));
   headers.set('X-Key-Name', percentEncode(auth?.keyName ?? ''));
   headers.set('X-Key-Scopes', joinScopes(auth?.scopes ?? []));

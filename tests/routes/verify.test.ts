@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { percentEncode } from '../../src/lib/percent.ts';
-import { revokeElsewhere } from '../support/elsewhere.ts';
+import { revokeElsewhere, runElsewhere } from '../support/elsewhere.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../support/test-app.ts';
@@ -100,6 +100,23 @@ describe('a good key', () => {
     ];
     expect(identityOf(second)).toEqual([bob.id, 'bob', 'test%20key', '', '']);
     expect(identityOf(third)).toEqual(identityOf(first));
+  });
+});
+
+describe('a key with an id that was typed into the database', () => {
+  test.each([
+    ['from\nthe shell', 'from%0Athe%20shell'],
+    ['a\rb', 'a%0Db'],
+    [' ', '%20'],
+    ['schlüssel-1', 'schl%C3%BCssel-1'],
+    ['key-1', 'key-1'],
+  ])('has it percent-encoded: %j', async (id, encoded) => {
+    await using file = await createTestApp({ store: 'embedded' });
+    const made = await file.createKey('alice', { scopes: ['read'] });
+    runElsewhere(file.folder, 'UPDATE api_keys SET id = ? WHERE id = ?', [id, made.id]);
+    const response = await ask({ 'x-api-key': made.key }, { of: file });
+    expect(response.status).toBe(200);
+    expect(identityOf(response)).toEqual([encoded, 'alice', 'test%20key', 'read', '']);
   });
 });
 
