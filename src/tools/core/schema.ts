@@ -85,9 +85,16 @@ export function isSmall(input: unknown): boolean {
   return true;
 }
 
-// For a format, like `email` or `integer`, valibot tells only the name; for a check by a function, nothing of use.
+// For a format, like `email` or `integer`, or a conversion, like `to_number` or `parse_json`, valibot tells only the name;
+// for a check by a function, nothing of use.
 const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
-  `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : type.replaceAll('_', ' '))}`;
+  `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : wordsOf(type))}`;
+
+const wordsOf = (type: string) =>
+  type
+    .replace(/^to_/, 'a ')
+    .replace(/^parse_/, '')
+    .replaceAll('_', ' ');
 
 function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   const keys = (issue.path ?? []).map((item) => String(item.key));

@@ -24,7 +24,7 @@ export const settingsIn =
       const value = env[name];
       if (value) values[name] = value;
     }
-    const parsed = parserOf(schema)(values);
+    const parsed = readable(schema, values);
     if (parsed.ok) return parsed.value;
     const faults = parsed.error.issues.map(({ path, message }) => {
       const isMissing = Object.hasOwn(schema.entries, path) && !Object.hasOwn(values, path);
@@ -33,3 +33,22 @@ export const settingsIn =
     });
     throw new Error(faults.join('; '));
   };
+
+/** What the schema makes of the values. What a function in it throws may quote one, as JSON.parse does, so it isn't told. */
+function readable<S extends SettingsSchema>(schema: S, values: Readonly<Record<string, string>>) {
+  try {
+    return parserOf(schema)(values);
+  } catch {
+    const unreadable = Object.keys(schema.entries).filter((name) => throws(schema.entries[name], values[name]));
+    throw new Error(`${unreadable.join(', ') || 'settings'}: expected another value`);
+  }
+}
+
+function throws(schema: Schema | undefined, value: string | undefined): boolean {
+  try {
+    if (schema !== undefined) parserOf(schema)(value);
+    return false;
+  } catch {
+    return true;
+  }
+}

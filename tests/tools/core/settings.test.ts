@@ -42,6 +42,11 @@ test('have defaults, also where a variable is set to nothing', async () => {
 });
 
 describe('the start stops, and shows no value,', () => {
+  const json = v.pipe(v.string(), v.parseJson());
+  const asUrl = v.pipe(
+    v.string(),
+    v.transform((text) => new URL(text)),
+  );
   const strict = v.strictObject({ TOOL_KEY: v.pipe(v.string(), v.minLength(8)) });
   test.each<[string, SettingsSchema, Env, string]>([
     ['for one that is missing', SHOP, {}, 'TOOL_SHOP_URL: expected a value, but it is not set'],
@@ -53,7 +58,29 @@ describe('the start stops, and shows no value,', () => {
       'for all of them at once',
       SHOP,
       { TOOL_SHOP_TIMEOUT_MS: 'soon' },
-      'TOOL_SHOP_URL: expected a value, but it is not set; TOOL_SHOP_TIMEOUT_MS: expected ',
+      'TOOL_SHOP_URL: expected a value, but it is not set; TOOL_SHOP_TIMEOUT_MS: expected a number',
+    ],
+    ['for one that is no JSON', v.object({ TOOL_A: json }), { TOOL_A: 'hunter2' }, 'TOOL_A: expected json'],
+    [
+      'for one at which a function of the schema throws',
+      v.object({ TOOL_NAME: v.string(), TOOL_A: v.pipe(v.string(), v.transform(JSON.parse)) }),
+      { TOOL_NAME: 'shop', TOOL_A: 'hunter2' },
+      'TOOL_A: expected another value',
+    ],
+    [
+      'for all at which a function throws',
+      v.object({ TOOL_A: asUrl, TOOL_B: v.optional(asUrl), TOOL_C: asUrl }),
+      { TOOL_A: 'hunter2', TOOL_C: 'hunter3' },
+      'TOOL_A, TOOL_C: expected another value',
+    ],
+    [
+      'when a function throws at all of them together',
+      v.pipe(
+        v.object({ TOOL_A: v.string() }),
+        v.check(({ TOOL_A }) => JSON.parse(TOOL_A)),
+      ) as unknown as SettingsSchema,
+      { TOOL_A: 'hunter2' },
+      'settings: expected another value',
     ],
     [
       'for a name that does not begin with TOOL_',

@@ -296,6 +296,7 @@ describe('its schemas', () => {
   test.each([
     ['a format', v.pipe(v.number(), v.integer()), 1.5, 'Expected integer'],
     ['another', v.pipe(v.string(), v.isoDate()), 'soon', 'Expected iso date'],
+    ['a conversion', v.pipe(v.string(), v.toNumber()), 'ten', 'Expected a number'],
     [
       'a function',
       v.pipe(
