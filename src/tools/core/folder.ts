@@ -14,9 +14,12 @@ const DEFAULT_FOLDER = './tools';
 /** A file that waits for something while it is loaded must not hold up the start without a word. */
 const LOAD_MS_MAX = 30_000;
 
-/** The files that hold tools. `_*` and `*.test.*` are for what tools share, and for their tests. */
+/**
+ * The files that hold tools. `_*` and `*.test.*` are for what tools share, and for their tests; hidden ones are left beside
+ * a file by an editor that has it open (`.#a.ts`), or by macOS (`._a.ts`).
+ */
 export const toolFileNames = (names: readonly string[]): readonly string[] =>
-  names.filter((name) => /^(?!_).*\.(ts|js|mjs)$/.test(name) && !/\.test\.\w+$|\.d\.ts$/.test(name)).sort();
+  names.filter((name) => /^[^._].*\.(ts|js|mjs)$/.test(name) && !/\.test\.\w+$|\.d\.ts$/.test(name)).sort();
 
 /** The tool files of a folder; null is ./tools, where it exists. Throws an Error whose message is the line to show. */
 export async function readToolFolder(

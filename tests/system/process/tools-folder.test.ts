@@ -366,7 +366,7 @@ describe('TOOLS_DIR', () => {
   );
 });
 
-test('files are read by name, without those for sharing and testing; one may make several tools, and bring pages', async () => {
+test('files are read by name, without hidden ones and those for sharing and testing; one may make several tools, and bring pages', async () => {
   const shared = "import { text } from './_shared.ts';";
   const page = { uri: 'ui://widget/own.html', name: 'own', title: 'Own', description: 'Own.', mimeType: 'text/html' };
   await using server = await start('bun', {
@@ -379,6 +379,8 @@ export const several = 1;`
       .concat('export default () => [one, two];\n'),
     'tools/_shared.ts': "export const text = 'shared';",
     'tools/a.test.ts': "throw new Error('a test is not a tool');",
+    'tools/._b.js': 'what macOS keeps beside a file on other disks',
+    'tools/.#a.ts': 'somebody has a.ts open',
     'tools/notes.md': 'no tool',
     'tools/deeper/c.ts': "throw new Error('not directly in the folder');",
     'tools/page.ts': `export default () => [];\nexport const resources = [{ ...${JSON.stringify(page)}, read: () => ({ text: '<p>' }) }];`,
