@@ -92,7 +92,7 @@ async function readUnmeasured(format: BodyFormat, context: RequestContext, isTak
     }
     context.bodyBytes = bytes;
     text += decoder.decode();
-    return ok(text === '' ? undefined : format.parse(text));
+    return ok(bytes === 0 ? undefined : format.parse(text));
   } catch {
     return INVALID_BODY;
   }

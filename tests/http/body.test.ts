@@ -104,6 +104,17 @@ describe('JSON', () => {
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_json' });
   });
 
+  test('a byte order mark alone is no empty body, with a length and in chunks', async () => {
+    const mark = '\u{feff}';
+    const head = `POST ${LIST} HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${alice.authorization}\r\nContent-Type: application/json\r\n`;
+    const chunked = await sendOverSocket(app.url, `${head}Transfer-Encoding: chunked\r\n\r\n3\r\n${mark}\r\n0\r\n\r\n`);
+    expect((await post(mark, JSON_TYPE)).body.code).toBe('invalid_json');
+    expect({ status: chunked.status, code: JSON.parse(chunked.body).code }).toEqual({
+      status: 400,
+      code: 'invalid_json',
+    });
+  });
+
   test('deep nesting is refused like any unknown field', async () => {
     const { status, body } = await post(`{"x":${'['.repeat(10_000)}${']'.repeat(10_000)}}`, JSON_TYPE);
     expect({ status, code: body.code }).toEqual({ status: 400, code: expect.stringMatching(/^invalid_(json|input)$/) });
