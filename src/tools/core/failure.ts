@@ -22,30 +22,33 @@ const ASKS_FOR_CREDENTIALS = [401, 407];
 /** Retry-After is for these (RFC 9110 §15.6.4, RFC 6585 §4). */
 const RETRIED = [429, 503];
 
-/** Whether a failure in a tool's own words may have it. */
-export const isFailureStatus = (status: unknown): boolean =>
+const isStatus = (status: unknown): status is number =>
   Number.isInteger(status) &&
   (status as number) >= 400 &&
   (status as number) <= 599 &&
   !ASKS_FOR_CREDENTIALS.includes(status as number);
 
-/** Throws an Error, a bug of the tool, for a failure that can't be reported. */
-export function failure({ status, code, detail, retryAfterS }: Failure): ToolFailure {
-  if (!isFailureStatus(status)) {
-    throw new Error(`failure: expected a status from 400 to 599 except 401 and 407, got ${status}`);
-  }
+/** What was expected of a failure that can't be reported; null if it can be. Not all tools are checked by a compiler. */
+export function failureFault({ status, code, detail, retryAfterS }: { readonly [Name in keyof Failure]?: unknown }) {
+  if (!isStatus(status)) return `expected a status from 400 to 599 except 401 and 407, got ${status}`;
   if (typeof code !== 'string' || code.length > CODE_CHARS_MAX || !CODE.test(code)) {
-    throw new Error(`failure: expected a code in snake_case of at most ${CODE_CHARS_MAX} characters`);
+    return `expected a code in snake_case of at most ${CODE_CHARS_MAX} characters`;
   }
-  if (isProblemCode(code)) throw new Error(`failure: expected a code of the tool's own, ${code} is the server's`);
+  if (isProblemCode(code)) return `expected a code of the tool's own, ${code} is the server's`;
   if (typeof detail !== 'string' || !hasLength(detail, 1, DETAIL_CHARS_MAX)) {
-    throw new Error(`failure: expected a detail of 1 to ${DETAIL_CHARS_MAX} characters`);
+    return `expected a detail of 1 to ${DETAIL_CHARS_MAX} characters`;
   }
+  if (retryAfterS === undefined) return null;
+  if (!RETRIED.includes(status)) return `expected retryAfterS only with 429 or 503, got ${status}`;
+  if (Number.isSafeInteger(retryAfterS) && (retryAfterS as number) >= 0) return null;
+  return `expected retryAfterS to be a whole number of seconds, got ${retryAfterS}`;
+}
+
+/** Throws an Error, a bug of the tool, for a failure that can't be reported. */
+export function failure(made: Failure): ToolFailure {
+  const fault = failureFault(made);
+  if (fault !== null) throw new Error(`failure: ${fault}`);
+  const { status, code, detail, retryAfterS } = made;
   const base = { code: 'tool_failure', status, ownCode: code, detail: redactKeys(detail) } as const;
-  if (retryAfterS === undefined) return base;
-  if (!RETRIED.includes(status)) throw new Error(`failure: expected retryAfterS only with 429 or 503, got ${status}`);
-  if (!Number.isSafeInteger(retryAfterS) || retryAfterS < 0) {
-    throw new Error(`failure: expected retryAfterS to be a whole number of seconds, got ${retryAfterS}`);
-  }
-  return { ...base, retryAfterS };
+  return retryAfterS === undefined ? base : { ...base, retryAfterS };
 }

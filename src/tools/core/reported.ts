@@ -3,7 +3,7 @@
 
 import { isObject, type JsonObject } from '../../lib/text.ts';
 import { isProblemCode, type Problem, type ProblemCode } from '../../problem.ts';
-import { isFailureStatus } from './failure.ts';
+import { failureFault } from './failure.ts';
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -31,7 +31,7 @@ const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean
   rate_limited: ({ retryAfterS, rateLimit }) =>
     isCount(retryAfterS) && (rateLimit === undefined || isRateLimit(rateLimit)),
   tool_failure: ({ status, ownCode, detail, retryAfterS }) =>
-    isFailureStatus(status) && isText(ownCode) && isText(detail) && (retryAfterS === undefined || isCount(retryAfterS)),
+    failureFault({ status, code: ownCode, detail, retryAfterS }) === null,
 };
 
 export function isProblem(value: unknown): value is Problem {
