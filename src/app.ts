@@ -1,18 +1,21 @@
 // The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests. Does
 // not listen.
 
+import type { Prompt } from './authoring/prompt.ts';
+import type { Tool } from './authoring/tool.ts';
+import { createConfirm } from './calls/confirm.ts';
+import { createToolRunner } from './calls/run.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import type { VerifyKey } from './guards/api-key.ts';
-import { createResolveSubjects, type ResolveSubjects } from './guards/subjects.ts';
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch } from './http/dispatch.ts';
 import { createHttpsCheck } from './http/forwarded.ts';
 import { createHostCheck, createOriginCheck } from './http/host-origin.ts';
-import { createEventStreams } from './http/keep-alive.ts';
-import { createSendBudget } from './http/send-budget.ts';
-import { createSendText } from './http/send-text.ts';
+import { createEventStreams } from './http/sending/keep-alive.ts';
+import { createSendBudget } from './http/sending/send-budget.ts';
+import { createSendText } from './http/sending/send-text.ts';
 import { userJwtVerifier } from './jwt/index.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createInFlight } from './lib/in-flight.ts';
@@ -22,17 +25,14 @@ import { createMethods } from './mcp/methods.ts';
 import { createRequestStates } from './mcp/request-state.ts';
 import { checkUris, type Resource, type ResourceTemplate, resourcesOf } from './mcp/resource.ts';
 import { createSessions } from './mcp/sessions.ts';
+import { createResolveSubjects, type ResolveSubjects } from './mcp/subjects.ts';
 import { createRoutes } from './routes/index.ts';
 import { openStore, prepareDataFolder, type Store } from './store/open.ts';
 import { createAccessLog } from './telemetry/access-log.ts';
 import { createExpiring } from './telemetry/expiring.ts';
 import { createMetrics, type Metrics, type ProcessUsage } from './telemetry/metrics.ts';
-import { createConfirm } from './tools/core/confirm.ts';
-import type { Prompt } from './tools/core/prompt.ts';
-import { createToolRunner } from './tools/core/run.ts';
-import type { Tool } from './tools/core/tool.ts';
-import { makePrompts, makeTools, type ToolFile } from './tools/core/tool-file.ts';
-import { byName, createToolDeps, type ToolDeps } from './tools/core/toolbox.ts';
+import { makePrompts, makeTools, type ToolFile } from './tools/folder/tool-file.ts';
+import { byName, createToolDeps, type ToolDeps } from './tools/folder/toolbox.ts';
 import { createTools, RESERVED_NAMES } from './tools/index.ts';
 import { widgetResources } from './widgets/index.ts';
 

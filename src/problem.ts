@@ -68,7 +68,7 @@ export type Problem =
   | { readonly code: 'sse_unavailable' }
   | ToolFailure;
 
-/** A failure in a tool's own words, made and checked by tools/core/failure.ts. Callers see `ownCode` as its code. */
+/** A failure in a tool's own words, made and checked by calls/failure.ts. Callers see `ownCode` as its code. */
 export interface ToolFailure {
   readonly code: 'tool_failure';
   readonly status: number;

@@ -23,8 +23,8 @@ import {
 } from './server/listener.ts';
 import { tlsRenewal } from './server/renewal.ts';
 import type { ProcessUsage } from './telemetry/metrics.ts';
-import { type ImportModule, readToolFolder } from './tools/core/folder.ts';
-import { type Own, toolFilesOf } from './tools/core/tool-file.ts';
+import { type ImportModule, readToolFolder } from './tools/folder/folder.ts';
+import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
 
 /** What a runtime provides. */
 export interface Runtime {

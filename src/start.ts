@@ -4,8 +4,14 @@
 import { SERVER_NAME } from './lib/server-info.ts';
 import type { Resource } from './mcp/resource.ts';
 import { start as startOn } from './server.ts';
-import { thisRuntime } from './this-runtime.ts';
-import type { MakePrompts, MakeTools } from './tools/core/tool-file.ts';
+import type { MakePrompts, MakeTools } from './tools/folder/tool-file.ts';
+
+/** What belongs to the runtime that runs this, Bun or Deno. */
+export function thisRuntime() {
+  if ('Deno' in globalThis) return import('./main.deno.ts');
+  if ('Bun' in globalThis) return import('./main.ts');
+  throw new Error('mcp-key-server runs on Bun and on Deno, and this is neither');
+}
 
 export interface StartOptions {
   /** What tool files export by default. Unless given, the folder ./tools is read; TOOLS_DIR always is. */

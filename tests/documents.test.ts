@@ -99,17 +99,6 @@ test('the table of the log names the events that are logged, all of them and no 
   expect(named.sort()).toEqual([...events].sort());
 });
 
-test('the list of every file in src/README.md is complete', () => {
-  const listed: string[] = [];
-  let folder = '';
-  for (const line of readDocument('src/README.md').codeBlock('Every file', '').split('\n')) {
-    const [, room, indent = '', file] = /^(?:(\S+\/)$|( {2})?(\S+\.ts)\b)/.exec(line) ?? [];
-    if (room !== undefined) folder = room;
-    if (file !== undefined) listed.push((indent === '' ? '' : folder) + file);
-  }
-  expect(listed.sort()).toEqual([...new Glob('**/*.ts').scanSync(join(ROOT, 'src'))].sort());
-});
-
 describe('on Deno', () => {
   const deno = readDocument('src/README.md');
 

@@ -4,13 +4,13 @@
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { TOOL_TIMEOUT_MS } from '../src/calls/operation.ts';
 import { parseConfig } from '../src/config/config.ts';
 import type { Env } from '../src/config/env.ts';
 import { BODY_BYTES_MAX } from '../src/http/body.ts';
 import { SUBJECT_CHARS_MAX } from '../src/jwt/identity.ts';
 import { KEYS_PER_USER_MAX } from '../src/keys/operations.ts';
 import { problemText, type ServerCode } from '../src/problem.ts';
-import { TOOL_TIMEOUT_MS } from '../src/tools/core/operation.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { run } from './support/command.ts';
 import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';

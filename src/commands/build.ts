@@ -17,7 +17,7 @@ const DIST = join(ROOT, 'dist');
 /** Threads. Each is a file of its own, which the bundler doesn't see in the URL that names it. */
 const THREADS = [
   { file: 'store/replica/worker.ts', startedBy: /\/store\/replica\/replica\.ts$/ },
-  { file: 'store/copier.ts', startedBy: /\/store\/backup\.ts$/ },
+  { file: 'store/backup/copier.ts', startedBy: /\/store\/backup\/backup\.ts$/ },
 ] as const;
 const THREAD_FILES = THREADS.map(({ file }) => join(SRC, file));
 

@@ -1,7 +1,7 @@
 // The API key guard: finds the presented key, has it verified, adds the identity behind it.
 
 import type { Credentials } from '../http/credentials.ts';
-import type { Caller } from '../keys/origin.ts';
+import type { Caller } from '../keys/actor.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { quoted } from '../lib/text.ts';

@@ -1,9 +1,8 @@
 // The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is.
 
 import type { Credentials } from '../http/credentials.ts';
-import type { Actor } from '../keys/actor.ts';
+import type { Actor, Caller } from '../keys/actor.ts';
 import type { CheckBlock } from '../keys/blocks.ts';
-import type { Caller } from '../keys/origin.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';

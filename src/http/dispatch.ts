@@ -1,5 +1,5 @@
 // Takes each request through the server: finds its route, checks it, has it handled, and finishes the response. What its
-// handler throws is caught here; what a tool throws, in tools/core/run.ts.
+// handler throws is caught here; what a tool throws, in calls/run.ts.
 
 import type { InFlight } from '../lib/in-flight.ts';
 import { type Awaitable, isPromise, ok } from '../lib/result.ts';

@@ -6,10 +6,9 @@ import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { StoreUnavailable } from '../problem.ts';
-import { type Actor, actorFields } from './actor.ts';
+import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import type { LastUsed } from './last-used.ts';
 import type { OwnKey } from './operations.ts';
-import type { Origin, OriginOf } from './origin.ts';
 import type { ApiKeyRecord, ListedKey, StoreResult } from './record.ts';
 import { rotationAt } from './rotation.ts';
 

@@ -1,6 +1,6 @@
 // The trail of changes: what was done to which key, by whom, and how. The store writes it (db/README.md, key_events).
 
-import type { Origin } from './origin.ts';
+import type { Origin } from './actor.ts';
 
 export interface KeyEvent {
   readonly seq: number;

@@ -2,6 +2,7 @@
 
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
+import { createOriginOf } from './actor.ts';
 import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
 import { type CheckBlock, createCheckBlock } from './blocks.ts';
 import { createFeed, type Feed } from './feed.ts';
@@ -9,7 +10,6 @@ import type { KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
 import { createLookupLimit } from './lookup-limit.ts';
 import { createKeys, type Keys } from './operations.ts';
-import { createOriginOf } from './origin.ts';
 import { createRevokeSecrets, type RevokeSecrets } from './possession.ts';
 import type { KeyStore } from './record.ts';
 import { createVerifier, type Verifier } from './verify.ts';

@@ -5,13 +5,12 @@ import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
-import { type Actor, actorFields, personOf } from './actor.ts';
+import { type Actor, actorFields, type Origin, type OriginOf, personOf } from './actor.ts';
 import { createCreationBudget } from './creation-budget.ts';
 import { grantOf, type KeyCeilings, type Wish } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
 import { createListGate } from './list-gate.ts';
-import type { Origin, OriginOf } from './origin.ts';
 import { type ApiKeyRecord, type Changed, fingerprintOf, type KeyStore, type ListedKey } from './record.ts';
 import { type Rotation, rotationAt, rotationRefusal } from './rotation.ts';
 

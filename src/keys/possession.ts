@@ -6,10 +6,10 @@ import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
+import type { Caller, OriginOf } from './actor.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
-import type { Caller, OriginOf } from './origin.ts';
 import { type Found, fingerprintOf, type KeyStore, type PresentedKey } from './record.ts';
 
 export interface PossessionOptions {

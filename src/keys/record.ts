@@ -2,8 +2,8 @@
 
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { KeyRefusal, StoreUnavailable } from '../problem.ts';
+import type { Origin } from './actor.ts';
 import type { EventQuery, KeyEvent } from './events.ts';
-import type { Origin } from './origin.ts';
 
 /** The second secret of a key that is being rotated. */
 export type SecondSecret = {

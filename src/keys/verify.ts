@@ -7,12 +7,12 @@ import type { Clock, Sha256 } from '../lib/runtime.ts';
 import { singleFlights } from '../lib/single-flight.ts';
 import type { Log } from '../log/log.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
+import type { Caller, OriginOf } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { type LastUsed, type TrackedKey, track } from './last-used.ts';
 import { type Admission, type Asker, type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
-import type { Caller, OriginOf } from './origin.ts';
 import { type Found, fingerprintOf, type KeyStore, ownerIn, type PresentedKey, refusalAt } from './record.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */

@@ -1,10 +1,10 @@
 // Asks a client of 2026-07-28: which requests it can take, the responses that it sent, and the result that asks for more.
 
+import type { Asking, InputRequired } from '../calls/ask.ts';
+import type { InputRequest } from '../calls/questions.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
-import type { Asking, InputRequired } from '../tools/core/ask.ts';
-import type { InputRequest } from '../tools/core/questions.ts';
 import type { Params } from './message.ts';
 import type { RequestStates } from './request-state.ts';
 

@@ -1,8 +1,8 @@
 // What the lists say: tools and resources as clients see them, and the server's own description.
 
+import type { Prompt } from '../authoring/prompt.ts';
+import type { Tool } from '../authoring/tool.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
-import type { Prompt } from '../tools/core/prompt.ts';
-import type { Tool } from '../tools/core/tool.ts';
 import { UI_EXTENSION } from './apps.ts';
 import type { Resource, ResourceFacts, ResourceTemplate } from './resource.ts';
 

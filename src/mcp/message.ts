@@ -2,7 +2,7 @@
 // every call, and a schema library would cost more than the call.
 
 import { metaApiKey } from '../http/credentials.ts';
-import { type Text, wrapped } from '../http/parts.ts';
+import { type Text, wrapped } from '../http/sending/parts.ts';
 import { isObject, type JsonObject, quoted } from '../lib/text.ts';
 
 export type Id = string | number;

@@ -1,13 +1,13 @@
 // What the server does for each method, as a pure plan: a result, an error, or the call to make. Making the call, and
 // everything about HTTP, is left to the transports.
 
-import { type Text, wrapped } from '../http/parts.ts';
+import { type HeaderParam, headerParams } from '../authoring/header-params.ts';
+import type { Prompt } from '../authoring/prompt.ts';
+import type { Tool } from '../authoring/tool.ts';
+import { type Text, wrapped } from '../http/sending/parts.ts';
 import { once } from '../lib/memoize.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
-import { type HeaderParam, headerParams } from '../tools/core/header-params.ts';
-import type { Prompt } from '../tools/core/prompt.ts';
-import type { Tool } from '../tools/core/tool.ts';
 import {
   capabilitiesOf,
   describePrompt,

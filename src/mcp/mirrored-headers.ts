@@ -1,8 +1,8 @@
 // Headers that repeat what the body says (2026-07-28, Streamable HTTP, "Request Metadata"), so that proxies can route
 // without reading bodies. A server must refuse a request in which the two differ.
 
+import type { HeaderParam } from '../authoring/header-params.ts';
 import { isObject } from '../lib/text.ts';
-import type { HeaderParam } from '../tools/core/header-params.ts';
 
 export type HeaderReader = Pick<Headers, 'get'>;
 

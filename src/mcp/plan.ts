@@ -1,12 +1,12 @@
 // What a message asks for, as a pure plan: a result, an error, or a call to make.
 
+import type { Asking } from '../calls/ask.ts';
+import { type Reader, withoutMeta } from '../calls/call.ts';
+import type { Operation } from '../calls/operation.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import { ok } from '../lib/result.ts';
 import type { JsonObject } from '../lib/text.ts';
 import { metaTrace, type Trace } from '../lib/trace.ts';
-import type { Asking } from '../tools/core/ask.ts';
-import { type Reader, withoutMeta } from '../tools/core/call.ts';
-import type { Operation } from '../tools/core/operation.ts';
 import { showsWidgets } from './apps.ts';
 import { askingOf } from './asking.ts';
 import type { MessageContext } from './era.ts';

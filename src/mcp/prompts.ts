@@ -1,7 +1,7 @@
 // prompts/get and completion/complete. A server without prompts has neither.
 
+import type { Prompt } from '../authoring/prompt.ts';
 import { isObject } from '../lib/text.ts';
-import type { Prompt } from '../tools/core/prompt.ts';
 import { callPlan, invalidParams, type Method, type Plan } from './plan.ts';
 import type { RequestStates } from './request-state.ts';
 import type { ResourceTemplate } from './resource.ts';

@@ -1,14 +1,14 @@
 // The sessions of HTTP+SSE: each is one open event stream, and ends with it. In memory, bounded in all and for each
 // address. A session belongs to the first valid credential that it sees.
 
-import type { Callers } from '../guards/subjects.ts';
-import type { EventStream } from '../http/event-stream.ts';
+import type { Reader } from '../calls/call.ts';
+import type { EventStream } from '../http/sending/event-stream.ts';
 import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { RandomBytes } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
-import type { Reader } from '../tools/core/call.ts';
 import type { Id } from './message.ts';
+import type { Callers } from './subjects.ts';
 
 /** At about 10 KB a quiet stream, 10 MB in all: far below what a small machine has. */
 const SESSIONS_MAX = 1000;

@@ -1,11 +1,11 @@
 // The result of a call as JSON text, and what each problem becomes over MCP.
 
+import type { Operation } from '../calls/operation.ts';
+import type { ToolResult } from '../calls/run.ts';
 import { challengeFor } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
-import { lengthOf, Quoted, type Text } from '../http/parts.ts';
+import { lengthOf, Quoted, type Text } from '../http/sending/parts.ts';
 import { type InputIssue, type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
-import type { Operation } from '../tools/core/operation.ts';
-import type { ToolResult } from '../tools/core/run.ts';
 import { WIDGET_DATA } from './apps.ts';
 import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';

@@ -1,20 +1,20 @@
 // The route table: each path, what handles it, and who may read it.
 
+import type { Tool } from '../authoring/tool.ts';
+import type { Confirm } from '../calls/confirm.ts';
+import type { RunTool } from '../calls/run.ts';
 import type { Config } from '../config/config.ts';
 import type { VerifyKey } from '../guards/api-key.ts';
-import type { ResolveSubjects } from '../guards/subjects.ts';
-import type { EventStreams } from '../http/keep-alive.ts';
 import type { Route } from '../http/router.ts';
-import type { SendText } from '../http/send-text.ts';
+import type { EventStreams } from '../http/sending/keep-alive.ts';
+import type { SendText } from '../http/sending/send-text.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Methods } from '../mcp/methods.ts';
 import type { Sessions } from '../mcp/sessions.ts';
+import type { ResolveSubjects } from '../mcp/subjects.ts';
 import type { Metrics, Transport } from '../telemetry/metrics.ts';
-import type { Confirm } from '../tools/core/confirm.ts';
-import type { RunTool } from '../tools/core/run.ts';
-import type { Tool } from '../tools/core/tool.ts';
-import type { ToolDeps } from '../tools/core/toolbox.ts';
+import type { ToolDeps } from '../tools/folder/toolbox.ts';
 import { aboutRoute } from './about.ts';
 import { type HealthOptions, healthRoute } from './health.ts';
 import { introspectRoute } from './introspect.ts';

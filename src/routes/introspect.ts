@@ -1,6 +1,8 @@
 // POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's keys.
 // The caller has a key with the scope `introspect`. Neither key's rate limit is touched.
 
+import { Call, callOf } from '../calls/call.ts';
+import type { Confirm } from '../calls/confirm.ts';
 import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../guards/api-key.ts';
 import { type Guard, PASS, sequence } from '../guards/guard.ts';
 import type { Body } from '../http/body.ts';
@@ -15,9 +17,7 @@ import { joinScopes } from '../lib/scope.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import { Call, callOf } from '../tools/core/call.ts';
-import type { Confirm } from '../tools/core/confirm.ts';
-import type { ToolDeps } from '../tools/core/toolbox.ts';
+import type { ToolDeps } from '../tools/folder/toolbox.ts';
 
 export interface IntrospectRouteOptions {
   readonly verifyKey: VerifyKey;

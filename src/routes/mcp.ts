@@ -1,5 +1,8 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can handle any request.
 
+import { type Call, callOf } from '../calls/call.ts';
+import type { Confirm } from '../calls/confirm.ts';
+import type { RunTool, ToolResult } from '../calls/run.ts';
 import { accepts } from '../http/accept.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
@@ -7,13 +10,13 @@ import { refuseInClear } from '../http/checks.ts';
 import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
-import { EVENT_STREAM_HEADERS, eventParts } from '../http/event-stream.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
-import type { EventStreams } from '../http/keep-alive.ts';
-import { lengthOf, partsOf, type Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { BodyHandler } from '../http/router.ts';
-import type { SendText } from '../http/send-text.ts';
+import { EVENT_STREAM_HEADERS, eventParts } from '../http/sending/event-stream.ts';
+import type { EventStreams } from '../http/sending/keep-alive.ts';
+import { lengthOf, partsOf, type Text } from '../http/sending/parts.ts';
+import type { SendText } from '../http/sending/send-text.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
@@ -32,9 +35,6 @@ import type { CallPlan } from '../mcp/plan.ts';
 import { type ProgressResponse, progressResponse } from '../mcp/progress.ts';
 import { accepted, type CallInfo, callResultText, deniedError, oauthChallenge } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
-import { type Call, callOf } from '../tools/core/call.ts';
-import type { Confirm } from '../tools/core/confirm.ts';
-import type { RunTool, ToolResult } from '../tools/core/run.ts';
 
 export interface McpRouteOptions {
   readonly methods: Methods;

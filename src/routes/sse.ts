@@ -1,18 +1,20 @@
 // GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the responses to what is posted.
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
-import type { ResolveSubjects } from '../guards/subjects.ts';
+import { type Call, callOf } from '../calls/call.ts';
+import type { Operation } from '../calls/operation.ts';
+import type { RunTool, ToolResult } from '../calls/run.ts';
 import { BODY_BYTES_MAX, type Body } from '../http/body.ts';
 import { refuseInClear } from '../http/checks.ts';
 import type { RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
-import { EVENT_STREAM_HEADERS, type Sent } from '../http/event-stream.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
-import type { EventStreams } from '../http/keep-alive.ts';
-import type { Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
+import { EVENT_STREAM_HEADERS, type Sent } from '../http/sending/event-stream.ts';
+import type { EventStreams } from '../http/sending/keep-alive.ts';
+import type { Text } from '../http/sending/parts.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import { legacyContext } from '../mcp/era.ts';
@@ -33,6 +35,7 @@ import type { Methods } from '../mcp/methods.ts';
 import { type CallPlan, readerOf } from '../mcp/plan.ts';
 import { progressReporter } from '../mcp/progress.ts';
 import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
+import type { ResolveSubjects } from '../mcp/subjects.ts';
 import {
   accepted,
   type CallInfo,
@@ -43,9 +46,6 @@ import {
   resultCharsMin,
 } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
-import { type Call, callOf } from '../tools/core/call.ts';
-import type { Operation } from '../tools/core/operation.ts';
-import type { RunTool, ToolResult } from '../tools/core/run.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;

@@ -1,5 +1,10 @@
 // POST /tools/<name>: calls a tool over plain HTTP, from the request's body to the response.
 
+import type { Tool } from '../authoring/tool.ts';
+import { type Call, callOf, withoutMeta } from '../calls/call.ts';
+import type { Confirm } from '../calls/confirm.ts';
+import type { Output } from '../calls/operation.ts';
+import type { RunTool } from '../calls/run.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
@@ -7,20 +12,15 @@ import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
-import type { Text } from '../http/parts.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
-import type { SendText } from '../http/send-text.ts';
+import type { Text } from '../http/sending/parts.ts';
+import type { SendText } from '../http/sending/send-text.ts';
 import { type Awaitable, chain, type Result } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
 import { metaTrace } from '../lib/trace.ts';
 import type { Log } from '../log/log.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
-import { type Call, callOf, withoutMeta } from '../tools/core/call.ts';
-import type { Confirm } from '../tools/core/confirm.ts';
-import type { Output } from '../tools/core/operation.ts';
-import type { RunTool } from '../tools/core/run.ts';
-import type { Tool } from '../tools/core/tool.ts';
 
 export interface ToolRouteOptions {
   readonly runTool: RunTool;

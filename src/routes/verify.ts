@@ -1,6 +1,8 @@
 // /verify: says whether the key of a request is good, to a proxy that asks before it passes the request on
 // (forward_auth, auth_request, ext_authz). Guarded like a tool; status and headers are the whole response.
 
+import { type Call, callOf } from '../calls/call.ts';
+import type { Confirm } from '../calls/confirm.ts';
 import type { KeyAuth } from '../guards/api-key.ts';
 import { type Guard, sequence } from '../guards/guard.ts';
 import { challengeFor } from '../http/challenge.ts';
@@ -16,9 +18,7 @@ import { isScope, joinScopes, splitScopes } from '../lib/scope.ts';
 import type { Log } from '../log/log.ts';
 import { redact } from '../log/redact.ts';
 import type { Problem } from '../problem.ts';
-import { type Call, callOf } from '../tools/core/call.ts';
-import type { Confirm } from '../tools/core/confirm.ts';
-import type { ToolDeps } from '../tools/core/toolbox.ts';
+import type { ToolDeps } from '../tools/folder/toolbox.ts';
 
 export interface VerifyRouteOptions {
   readonly guards: Pick<ToolDeps['guards'], 'apiKey' | 'scopes'>;

@@ -3,6 +3,8 @@
 //
 // Names follow Prometheus' rules, and OpenTelemetry's conventions for MCP servers where there are some.
 
+import type { Operation } from '../calls/operation.ts';
+import type { RunTool, ToolResult } from '../calls/run.ts';
 import type { Guard } from '../guards/guard.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { Feed } from '../keys/feed.ts';
@@ -14,8 +16,6 @@ import { SERVER_VERSION } from '../lib/server-info.ts';
 import { CODES } from '../mcp/message.ts';
 import type { Methods } from '../mcp/methods.ts';
 import type { Plan } from '../mcp/plan.ts';
-import type { Operation } from '../tools/core/operation.ts';
-import type { RunTool, ToolResult } from '../tools/core/run.ts';
 import { type Counter, createRegistry, type Histogram } from './prometheus.ts';
 
 /** How a call came. */

@@ -11,8 +11,8 @@ import { systemRandom } from '../lib/runtime.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import { createLog } from '../log/log.ts';
 import type { StartOptions } from '../start.ts';
-import { thisRuntime } from '../this-runtime.ts';
-import { toolFilesOf } from '../tools/core/tool-file.ts';
+import { thisRuntime } from '../start.ts';
+import { toolFilesOf } from '../tools/folder/tool-file.ts';
 import { type TestClock, testClock } from './clock.ts';
 
 /** Signs the user tokens of test apps. */

@@ -1,12 +1,12 @@
 // The tool by which an admin sees the keys of all owners.
 
 import * as v from 'valibot';
+import { defineTool } from '../authoring/tool.ts';
+import { text } from '../calls/schema.ts';
 import { sequence } from '../guards/guard.ts';
 import { type AdminKeys, LAST_ROW } from '../keys/admin.ts';
 import { err, ok } from '../lib/result.ts';
-import { text } from './core/schema.ts';
-import { defineTool } from './core/tool.ts';
-import type { ToolDeps } from './core/toolbox.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 import { listedKey, listedKeyFields } from './listed-key.ts';
 
 const CURSOR = /^[1-9]\d{0,15}$/;

@@ -1,13 +1,13 @@
 // The tool by which an admin ends keys of anybody.
 
 import * as v from 'valibot';
+import { defineTool } from '../authoring/tool.ts';
+import { text } from '../calls/schema.ts';
 import { sequence } from '../guards/guard.ts';
 import { actorOf } from '../guards/user-jwt.ts';
 import type { AdminKeys } from '../keys/admin.ts';
 import { err, ok } from '../lib/result.ts';
-import { text } from './core/schema.ts';
-import { defineTool } from './core/tool.ts';
-import type { ToolDeps } from './core/toolbox.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 
 const KEY_IDS_MAX = 100;
 

@@ -1,13 +1,13 @@
 // The tool that creates a key and gives it out, once.
 
 import * as v from 'valibot';
+import { defineTool } from '../authoring/tool.ts';
+import { text } from '../calls/schema.ts';
 import { actorOf } from '../guards/user-jwt.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import { ok } from '../lib/result.ts';
 import { isScope, SCOPE_PATTERN } from '../lib/scope.ts';
-import { text } from './core/schema.ts';
-import { defineTool } from './core/tool.ts';
-import type { ToolDeps } from './core/toolbox.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 
 const SCOPES_MAX = 100;

@@ -1,9 +1,9 @@
 // The tool that deletes one of the caller's keys permanently.
 
+import { defineTool } from '../authoring/tool.ts';
 import { actorOf } from '../guards/user-jwt.ts';
 import { ok } from '../lib/result.ts';
-import { defineTool } from './core/tool.ts';
-import type { ToolDeps } from './core/toolbox.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 import { endAnnotations, endOutput, keyIdInput } from './key-id.ts';
 
 export const deleteApiKey = ({ guards, keys }: ToolDeps) =>

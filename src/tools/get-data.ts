@@ -1,10 +1,10 @@
 // The sample tool for programs: an API key, the rate limit, the scope `read`. A model for your own tools.
 
 import * as v from 'valibot';
+import { defineTool } from '../authoring/tool.ts';
 import { sequence } from '../guards/guard.ts';
 import { ok } from '../lib/result.ts';
-import { defineTool } from './core/tool.ts';
-import type { ToolDeps } from './core/toolbox.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 
 const row = v.strictObject({ id: v.string(), title: v.string(), amount: v.number() });
 

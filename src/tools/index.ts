@@ -1,12 +1,12 @@
 // The tools this server offers, in the order clients see them.
 
+import type { Tool } from '../authoring/tool.ts';
 import type { AdminKeys } from '../keys/admin.ts';
 import { adminListKeys } from './admin-list-keys.ts';
 import { adminRevokeKeys } from './admin-revoke-keys.ts';
-import type { Tool } from './core/tool.ts';
-import type { ToolDeps } from './core/toolbox.ts';
 import { createApiKey } from './create-api-key.ts';
 import { deleteApiKey } from './delete-api-key.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 import { getData } from './get-data.ts';
 import { listApiKeys } from './list-api-keys.ts';
 import { revokeApiKey } from './revoke-api-key.ts';

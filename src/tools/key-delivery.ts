@@ -2,13 +2,13 @@
 // encrypted to a public key. Decided before the key is made.
 
 import * as v from 'valibot';
-import { COORDINATE_PATTERN, canEncryptTo, encryptKey, isSecretJwk, type PublicJwk } from '../keys/encrypted-key.ts';
+import type { Call } from '../calls/call.ts';
+import { epochMs, isSmall } from '../calls/schema.ts';
 import type { MadeKey } from '../keys/operations.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
-import type { Call } from './core/call.ts';
-import { epochMs, isSmall } from './core/schema.ts';
-import type { ToolDeps } from './core/toolbox.ts';
+import { COORDINATE_PATTERN, canEncryptTo, encryptKey, isSecretJwk, type PublicJwk } from './encrypted-key.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 
 const JWK_CHARS_MAX = 4096;
 const COORDINATE = new RegExp(COORDINATE_PATTERN);

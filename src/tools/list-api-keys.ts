@@ -1,9 +1,9 @@
 // The tool that lists the caller's keys, without the keys themselves.
 
 import * as v from 'valibot';
+import { defineTool } from '../authoring/tool.ts';
 import { actorOf } from '../guards/user-jwt.ts';
-import { defineTool } from './core/tool.ts';
-import type { ToolDeps } from './core/toolbox.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 import { listedKey, listedKeyFields } from './listed-key.ts';
 
 const item = v.strictObject(listedKeyFields);

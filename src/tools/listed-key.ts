@@ -1,10 +1,10 @@
 // A key as lists show it: never the key itself.
 
 import * as v from 'valibot';
+import { epochMs } from '../calls/schema.ts';
 import type { OwnKey } from '../keys/operations.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { Rotation } from '../keys/rotation.ts';
-import { epochMs } from './core/schema.ts';
 
 export const listedKeyFields = {
   id: v.string(),

@@ -1,10 +1,10 @@
 // The tool that gives one of the caller's keys a new secret, once.
 
 import * as v from 'valibot';
+import { defineTool } from '../authoring/tool.ts';
 import { actorOf } from '../guards/user-jwt.ts';
 import { ok } from '../lib/result.ts';
-import { defineTool } from './core/tool.ts';
-import type { ToolDeps } from './core/toolbox.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 import { keyIdInput } from './key-id.ts';
 

@@ -2,10 +2,10 @@
 // another call was refused, or that a new key works.
 
 import * as v from 'valibot';
+import { defineTool } from '../authoring/tool.ts';
+import { epochMs } from '../calls/schema.ts';
 import { ok } from '../lib/result.ts';
-import { epochMs } from './core/schema.ts';
-import { defineTool } from './core/tool.ts';
-import type { ToolDeps } from './core/toolbox.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
 
 const count = v.pipe(v.number(), v.integer());
 

@@ -3,9 +3,9 @@
 
 import { statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { createOriginOf } from '../../src/keys/actor.ts';
 import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
 import { type TrackedKey, track } from '../../src/keys/last-used.ts';
-import { createOriginOf } from '../../src/keys/origin.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import { createLruCache } from '../../src/lib/lru-cache.ts';
 import { systemClock, systemRandom } from '../../src/lib/runtime.ts';

@@ -1,18 +1,18 @@
 // `bun tests/bench/micro.ts`: what each step of one call costs, in this process, without a network.
 
 import { createService } from '../../src/app.ts';
+import { Call } from '../../src/calls/call.ts';
+import { runOperation } from '../../src/calls/run.ts';
 import { parseConfig } from '../../src/config/config.ts';
 import { readCredentials } from '../../src/http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../../src/http/headers.ts';
-import { createSendBudget } from '../../src/http/send-budget.ts';
+import { createSendBudget } from '../../src/http/sending/send-budget.ts';
 import { hashKey } from '../../src/keys/key-format.ts';
 import { isPromise } from '../../src/lib/result.ts';
 import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
 import { toolResultMembers } from '../../src/mcp/tool-result.ts';
-import { Call } from '../../src/tools/core/call.ts';
-import { runOperation } from '../../src/tools/core/run.ts';
-import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { getData } from '../../src/tools/get-data.ts';
 import { createTools } from '../../src/tools/index.ts';
 import { buildDatabase } from './database.ts';

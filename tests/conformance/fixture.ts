@@ -2,13 +2,13 @@
 // Their names, texts and values are the suite's.
 
 import * as v from 'valibot';
+import type { ToolContent } from '../../src/authoring/content.ts';
+import { definePrompt, type Prompt, type PromptMessages } from '../../src/authoring/prompt.ts';
+import { defineTool, type Tool, type ToolFacts } from '../../src/authoring/tool.ts';
+import type { Questions } from '../../src/calls/ask.ts';
+import { form, roots, sample } from '../../src/calls/questions.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { Resource, ResourceTemplate } from '../../src/mcp/resource.ts';
-import type { Questions } from '../../src/tools/core/ask.ts';
-import type { ToolContent } from '../../src/tools/core/content.ts';
-import { definePrompt, type Prompt, type PromptMessages } from '../../src/tools/core/prompt.ts';
-import { form, roots, sample } from '../../src/tools/core/questions.ts';
-import { defineTool, type Tool, type ToolFacts } from '../../src/tools/core/tool.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 // One red pixel, and 16 bytes of silence.

@@ -2,13 +2,13 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { type Guard, PASS, sequence } from '../../src/guards/guard.ts';
 import { scopesGuard } from '../../src/guards/scopes.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { systemClock } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
-import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 

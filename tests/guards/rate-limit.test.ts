@@ -2,11 +2,11 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { sequence } from '../../src/guards/guard.ts';
 import { rateLimitGuard } from '../../src/guards/rate-limit.ts';
 import { ok } from '../../src/lib/result.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
-import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { testClock } from '../support/clock.ts';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { bearer, createTestApp, failureOf, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';

@@ -2,10 +2,10 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
+import type { Call } from '../../src/calls/call.ts';
 import type { Guard } from '../../src/guards/guard.ts';
 import { err, ok } from '../../src/lib/result.ts';
-import type { Call } from '../../src/tools/core/call.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 

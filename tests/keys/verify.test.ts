@@ -3,10 +3,10 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
+import { createOriginOf } from '../../src/keys/actor.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import { createLastUsed } from '../../src/keys/last-used.ts';
 import { createLookupLimit } from '../../src/keys/lookup-limit.ts';
-import { createOriginOf } from '../../src/keys/origin.ts';
 import type { FeedPage, Found, KeyStore, PresentedKey } from '../../src/keys/record.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
 import { ok, type Result } from '../../src/lib/result.ts';

@@ -3,9 +3,9 @@
 import { describe, expect, test } from 'bun:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import * as v from 'valibot';
+import { definePrompt } from '../../src/authoring/prompt.ts';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { ok } from '../../src/lib/result.ts';
-import { definePrompt } from '../../src/tools/core/prompt.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
 import {
   ALICE,
   ALL,

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { ok } from '../../src/lib/result.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
 import { call, META, post, request } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';

@@ -3,10 +3,10 @@
 import { expect, test } from 'bun:test';
 import * as fc from 'fast-check';
 import * as v from 'valibot';
+import { definePrompt } from '../../src/authoring/prompt.ts';
+import { defineTool } from '../../src/authoring/tool.ts';
+import { form, roots } from '../../src/calls/questions.ts';
 import { ok } from '../../src/lib/result.ts';
-import { definePrompt } from '../../src/tools/core/prompt.ts';
-import { form, roots } from '../../src/tools/core/questions.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
 import { createTools } from '../../src/tools/index.ts';
 import { META, openSse, post, postModern } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';

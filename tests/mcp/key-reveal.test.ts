@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { exportJWK, generateKeyPair } from 'jose';
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { ok } from '../../src/lib/result.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
 import { call, fetchMcp, MODERN, modern, openSse, post, postModern, request, WITH_WIDGETS } from '../support/mcp.ts';
 import { openByHand } from '../support/open-jwe.ts';
 import { bearer, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';

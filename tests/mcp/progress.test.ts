@@ -2,14 +2,14 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
+import { Call } from '../../src/calls/call.ts';
+import { runOperation } from '../../src/calls/run.ts';
 import { RequestContext } from '../../src/http/context.ts';
-import { createEventStreams } from '../../src/http/keep-alive.ts';
-import { createSendBudget } from '../../src/http/send-budget.ts';
+import { createEventStreams } from '../../src/http/sending/keep-alive.ts';
+import { createSendBudget } from '../../src/http/sending/send-budget.ts';
 import { createLog } from '../../src/log/log.ts';
 import { progressResponse } from '../../src/mcp/progress.ts';
-import { Call } from '../../src/tools/core/call.ts';
-import { runOperation } from '../../src/tools/core/run.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
 import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, eventReader, fetchMcp, type HeaderMap, modern, post, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';

@@ -2,11 +2,11 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { definePrompt, type Prompt } from '../../src/authoring/prompt.ts';
 import { sequence } from '../../src/guards/guard.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { createTestApp as createOwnTestApp } from '../../src/testing.ts';
-import { definePrompt, type Prompt } from '../../src/tools/core/prompt.ts';
-import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { modern, openSse, post, postModern, request } from '../support/mcp.ts';

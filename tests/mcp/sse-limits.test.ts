@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { ok } from '../../src/lib/result.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
 import { openHttpSocket, postText } from '../support/http-socket.ts';
 import { call, openSse, post, request, type SseSession } from '../support/mcp.ts';
 import {

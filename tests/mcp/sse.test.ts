@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import type { Problem } from '../../src/problem.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';

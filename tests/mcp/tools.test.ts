@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import type { ToolContent } from '../../src/authoring/content.ts';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { err, ok } from '../../src/lib/result.ts';
-import type { ToolContent } from '../../src/tools/core/content.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
 import { call, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts, NOT_JSON } from '../support/tools.ts';

@@ -13,6 +13,9 @@ import type {
   Tool,
   ToolAnnotations,
 } from '@modelcontextprotocol/sdk/types.js';
+import type { ContentBlock, ToolContent } from '../../src/authoring/content.ts';
+import type { PromptMessages } from '../../src/authoring/prompt.ts';
+import type { ToolFacts } from '../../src/authoring/tool.ts';
 import type {
   capabilitiesOf,
   describePrompt,
@@ -21,9 +24,6 @@ import type {
   describeTool,
   SERVER_INFO,
 } from '../../src/mcp/descriptions.ts';
-import type { ContentBlock, ToolContent } from '../../src/tools/core/content.ts';
-import type { PromptMessages } from '../../src/tools/core/prompt.ts';
-import type { ToolFacts } from '../../src/tools/core/tool.ts';
 
 type Fits<A, B> = [A] extends [B] ? true : false;
 type Same<A, B> = [Fits<A, B>, Fits<B, A>];

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createOriginOf } from '../../src/keys/origin.ts';
+import { createOriginOf } from '../../src/keys/actor.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import { createAdminStore } from '../../src/store/admin-store.ts';
 import type { Statement } from '../../src/store/database.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { systemClock } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
-import { backUp, restore, withBackup } from '../../src/store/backup.ts';
+import { backUp, restore, withBackup } from '../../src/store/backup/backup.ts';
 import { openEmbedded } from '../../src/store/embedded/open.ts';
 import { openStore } from '../../src/store/open.ts';
 import { median } from '../bench/measure.ts';

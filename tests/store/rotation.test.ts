@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
-import { createOriginOf } from '../../src/keys/origin.ts';
+import { createOriginOf } from '../../src/keys/actor.ts';
 import type { ApiKeyRecord, PresentedKey } from '../../src/keys/record.ts';
 import { openEmbedded } from '../../src/store/embedded/open.ts';
 import { temporaryFolder } from '../support/folder.ts';

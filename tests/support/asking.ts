@@ -1,10 +1,10 @@
 // Tools that ask, and rounds of calls to them, in 2026-07-28.
 
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
+import { form, roots, sample } from '../../src/calls/questions.ts';
 import { ok } from '../../src/lib/result.ts';
-import { form, roots, sample } from '../../src/tools/core/questions.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
-import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { postModern } from './mcp.ts';
 import { createTestApp, insertKey, type TestApp } from './test-app.ts';
 import { anyone, facts } from './tools.ts';

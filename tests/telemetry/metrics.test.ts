@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { definePrompt } from '../../src/authoring/prompt.ts';
 import { ok } from '../../src/lib/result.ts';
-import { definePrompt } from '../../src/tools/core/prompt.ts';
-import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { call, openSse, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { ok } from '../../src/lib/result.ts';
-import { defineTool } from '../../src/tools/core/tool.ts';
-import type { ToolDeps } from '../../src/tools/core/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { createTools } from '../../src/tools/index.ts';
 import { call, openSse, post, postModern } from '../support/mcp.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';

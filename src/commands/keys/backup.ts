@@ -3,7 +3,7 @@
 import { existsSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { reasonOf } from '../../lib/text.ts';
-import { backUp } from '../../store/backup.ts';
+import { backUp } from '../../store/backup/backup.ts';
 import {
   argumentsOf,
   CommandError,

@@ -1,7 +1,7 @@
 // What `keys block` and `keys unblock` share.
 
+import type { Origin } from '../../keys/actor.ts';
 import type { AdminStore } from '../../keys/admin.ts';
-import type { Origin } from '../../keys/origin.ts';
 import type { StoreResult } from '../../keys/record.ts';
 import { isStorable } from '../../lib/text.ts';
 import {

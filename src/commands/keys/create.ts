@@ -3,11 +3,11 @@
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
 import * as v from 'valibot';
+import { parserOf } from '../../calls/schema.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../../jwt/identity.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { systemClock, systemRandom } from '../../lib/runtime.ts';
 import type { InvalidInput } from '../../problem.ts';
-import { parserOf } from '../../tools/core/schema.ts';
 import { wishFields } from '../../tools/create-api-key.ts';
 import {
   argumentsOf,

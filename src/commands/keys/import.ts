@@ -4,13 +4,13 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import * as v from 'valibot';
+import { parserOf } from '../../calls/schema.ts';
 import { isSubject } from '../../jwt/identity.ts';
 import { isIdShaped, mintId } from '../../keys/key-format.ts';
 import { KEYS_PER_USER_MAX } from '../../keys/operations.ts';
 import type { ApiKeyRecord } from '../../keys/record.ts';
 import { systemRandom } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';
-import { parserOf } from '../../tools/core/schema.ts';
 import { wishFields } from '../../tools/create-api-key.ts';
 import {
   argumentsOf,

@@ -1,7 +1,7 @@
 // `keys restore`: puts a backup back, also under running servers, which then forget all they know.
 
 import { reasonOf } from '../../lib/text.ts';
-import { type Backup, compare, restore, withBackup } from '../../store/backup.ts';
+import { type Backup, compare, restore, withBackup } from '../../store/backup/backup.ts';
 import { argumentsOf, CommandError, confirm, oneOf, say, type Verb, withPrivateFolder, withStore } from './verb.ts';
 
 export const verb: Verb = {

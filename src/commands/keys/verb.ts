@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline/promises';
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { type Config, type DatabaseConfig, parseConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
-import type { Origin } from '../../keys/origin.ts';
+import type { Origin } from '../../keys/actor.ts';
 import { parseDuration } from '../../lib/duration.ts';
 import type { Result } from '../../lib/result.ts';
 import { rfc3339 } from '../../lib/rfc3339.ts';

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { readToolFolder } from '../../../src/tools/core/folder.ts';
+import { readToolFolder } from '../../../src/tools/folder/folder.ts';
 import { RESERVED_NAMES } from '../../../src/tools/index.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { ROOT, readDocument } from '../../support/documents.ts';

@@ -1,0 +1,133 @@
+// What a prompt is: data plus a function that makes its messages, and functions that complete its arguments.
+
+import * as v from 'valibot';
+import type { InputRequired } from '../calls/ask.ts';
+import type { Call } from '../calls/call.ts';
+import { mustBe } from '../calls/definition.ts';
+import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
+import { jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
+import type { Guard } from '../guards/guard.ts';
+import { type Awaitable, ok, type Result } from '../lib/result.ts';
+import { isObject } from '../lib/text.ts';
+import type { Problem } from '../problem.ts';
+import type { ContentBlock } from './content.ts';
+
+/** What a prompt returns: the messages that its user's client puts into the conversation. */
+export interface PromptMessages {
+  readonly description?: string;
+  readonly messages: readonly { readonly role: 'user' | 'assistant'; readonly content: ContentBlock }[];
+}
+
+/** An argument, as clients see it. */
+export interface PromptArgument {
+  readonly name: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly required: boolean;
+}
+
+export interface PromptFacts {
+  readonly name: string;
+  readonly title: string;
+  /** Written for a person: what the prompt is for. */
+  readonly description: string;
+  /** Milliseconds a call may take; TOOL_TIMEOUT_MS unless given. */
+  readonly timeoutMs?: number;
+}
+
+export interface Prompt extends PromptFacts, Operation {
+  readonly kind: 'prompt';
+  readonly arguments: readonly PromptArgument[];
+  readonly timeoutMs: number;
+  /** Completes an argument, behind the same guard. */
+  readonly complete: Operation;
+  /** False: nothing is ever suggested. */
+  readonly completes: boolean;
+}
+
+/** Suggestions for an argument of which `value` has been typed; `given` are those that are filled in already. */
+type Complete<Added extends object> = (
+  value: string,
+  context: Call & Added & { readonly given: Readonly<Record<string, string>> },
+) => Awaitable<Result<readonly string[], Problem>>;
+
+interface Definition<Added extends object, A extends ObjectSchema> extends PromptFacts {
+  /** An object of strings: clients send nothing else. */
+  readonly arguments: A;
+  readonly run: (
+    given: v.InferOutput<A>,
+    context: Call & Added,
+  ) => Awaitable<Result<PromptMessages, Problem | InputRequired>>;
+  readonly complete?: { readonly [Name in keyof v.InferInput<A>]?: Complete<Added> };
+}
+
+/** What a response may hold (server/utilities/completion). */
+const COMPLETIONS_MAX = 100;
+
+/** Makes a prompt behind `guard`. Throws an Error for a definition that can't work, like an argument that isn't a string. */
+export function definePrompt<Added extends object, A extends ObjectSchema>(
+  guard: Guard<Call, Added>,
+  { name, title, description, timeoutMs, arguments: schema, run, complete = {} }: Definition<Added, A>,
+): Prompt {
+  mustBe('text', 'definePrompt', { name });
+  mustBe('text', name, { title, description });
+  mustBe('schema', name, { arguments: schema });
+  const listed = argumentsOf(name, schema);
+  function encode({ description, messages }: PromptMessages): CompleteOutput {
+    if (!Array.isArray(messages)) throw new Error(`${name}: expected an object with a list of messages`);
+    return { json: JSON.stringify({ description, messages }) };
+  }
+  return {
+    title,
+    description,
+    arguments: listed,
+    ...operationOf(guard, { kind: 'prompt', name, timeoutMs, parse: parserOf(schema), run, encode }),
+    complete: completion(guard, { name, timeoutMs }, listed, complete),
+    completes: Object.keys(complete).length > 0,
+  };
+}
+
+/** The operation that completes arguments; its input is the one to complete, and those that are filled in already. */
+function completion<Added extends object>(
+  guard: Guard<Call, Added>,
+  facts: { readonly name: string; readonly timeoutMs: number | undefined },
+  listed: readonly PromptArgument[],
+  complete: Readonly<Record<string, Complete<Added> | undefined>>,
+): Operation {
+  const completers = new Map(Object.entries(complete));
+  const given = v.optional(v.record(v.string(), v.string()), {});
+  const input = v.object({
+    argument: v.object({ name: v.picklist(listed.map(({ name }) => name)), value: v.string() }),
+    context: v.optional(v.object({ arguments: given }), {}),
+  });
+  return operationOf(guard, {
+    ...facts,
+    kind: 'completion',
+    parse: parserOf(input),
+    run: ({ argument, context: { arguments: given } }: v.InferOutput<typeof input>, call) =>
+      completers.get(argument.name)?.(argument.value, Object.assign(call, { given })) ?? ok(NONE),
+    encode: (found) => ({ json: completionJson(found) }),
+  });
+}
+
+const NONE: readonly string[] = [];
+
+const completionJson = (found: readonly string[]): string => {
+  const values = found.slice(0, COMPLETIONS_MAX);
+  return JSON.stringify({ completion: { values, total: found.length, hasMore: found.length > values.length } });
+};
+
+/** The arguments of a schema, as clients see them. */
+function argumentsOf(prompt: string, schema: ObjectSchema): PromptArgument[] {
+  const { properties = {}, required = [] } = jsonSchemaOf(prompt, schema);
+  return Object.entries(properties as Record<string, unknown>).map(([name, property]) => {
+    const { type, title, description } = isObject(property) ? property : {};
+    if (type !== 'string') throw new Error(`${prompt}: arguments: expected strings, got another type for "${name}"`);
+    return {
+      name,
+      ...(typeof title === 'string' && { title }),
+      ...(typeof description === 'string' && { description }),
+      required: (required as readonly string[]).includes(name),
+    };
+  });
+}

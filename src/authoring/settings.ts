@@ -1,0 +1,54 @@
+// Settings of tools: the environment variables that a tool reads, checked when the tool is made.
+
+import type * as v from 'valibot';
+import { type ObjectSchema, parserOf, type Schema } from '../calls/schema.ts';
+
+/** By name; an empty value counts as not set. */
+export type ToolEnv = Readonly<Record<`TOOL_${string}`, string | undefined>>;
+
+/** `v.object({ TOOL_SHOP_URL: v.pipe(v.string(), v.url('Expected a URL')) })`: every name begins with `TOOL_`. */
+export type SettingsSchema = ObjectSchema & { readonly entries: Readonly<Record<string, Schema>> };
+
+/** Throws an Error that says which variables are missing or wrong, and never what their values are. */
+export type Settings = <S extends SettingsSchema>(schema: S) => v.InferOutput<S>;
+
+const NAME = /^TOOL_[A-Z0-9_]+$/;
+const isName = (name: string): name is `TOOL_${string}` => NAME.test(name);
+
+export const settingsIn =
+  (env: ToolEnv): Settings =>
+  (schema) => {
+    const values: Record<string, string> = {};
+    for (const name of Object.keys(schema.entries)) {
+      if (!isName(name)) throw new Error(`settings: expected names like TOOL_SHOP_URL, got ${JSON.stringify(name)}`);
+      const value = env[name];
+      if (value) values[name] = value;
+    }
+    const parsed = readable(schema, values);
+    if (parsed.ok) return parsed.value;
+    const faults = parsed.error.issues.map(({ path, message }) => {
+      const isMissing = Object.hasOwn(schema.entries, path) && !Object.hasOwn(values, path);
+      const expected = `${message.charAt(0).toLowerCase()}${message.slice(1)}`;
+      return `${path || 'settings'}: ${isMissing ? 'expected a value, but it is not set' : expected}`;
+    });
+    throw new Error(faults.join('; '));
+  };
+
+/** What the schema makes of the values. What a function in it throws may quote one, as JSON.parse does, so it isn't told. */
+function readable<S extends SettingsSchema>(schema: S, values: Readonly<Record<string, string>>) {
+  try {
+    return parserOf(schema)(values);
+  } catch {
+    const unreadable = Object.keys(schema.entries).filter((name) => throws(schema.entries[name], values[name]));
+    throw new Error(`${unreadable.join(', ') || 'settings'}: expected another value`);
+  }
+}
+
+function throws(schema: Schema | undefined, value: string | undefined): boolean {
+  try {
+    if (schema !== undefined) parserOf(schema)(value);
+    return false;
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,160 @@
+// What a tool is: data plus one function.
+
+import type * as v from 'valibot';
+import type { InputRequired } from '../calls/ask.ts';
+import type { Call } from '../calls/call.ts';
+import { mustBe } from '../calls/definition.ts';
+import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
+import {
+  inputParserOf,
+  type JsonSchema,
+  jsonSchemaOf,
+  type ObjectSchema,
+  type Parse,
+  parserOf,
+} from '../calls/schema.ts';
+import type { Guard } from '../guards/guard.ts';
+import { once } from '../lib/memoize.ts';
+import type { Awaitable, Result } from '../lib/result.ts';
+import type { InvalidInput, Problem } from '../problem.ts';
+import type { ToolContent } from './content.ts';
+import { describedWithNeeds } from './needs.ts';
+import { encodePages } from './pages.ts';
+
+/** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
+export interface ToolHints {
+  readonly readOnlyHint: boolean;
+  readonly destructiveHint: boolean;
+  readonly idempotentHint: boolean;
+  readonly openWorldHint: boolean;
+}
+
+export interface ToolFacts {
+  readonly name: string;
+  readonly title: string;
+  /** Written for an agent: what it does and when to use it. What its guards ask for is added. */
+  readonly description: string;
+  readonly annotations: ToolHints;
+  /** The resource (`ui://…`) of the widget that shows the output. */
+  readonly widget?: string;
+  /** Capabilities the client must have declared (MCP 2026-07-28). */
+  readonly requiresClient?: Readonly<Record<string, object>>;
+  /** Milliseconds a call may take; TOOL_TIMEOUT_MS unless given. */
+  readonly timeoutMs?: number;
+}
+
+export interface Tool extends ToolFacts, Operation {
+  readonly kind: 'tool';
+  readonly inputSchema: () => JsonSchema;
+  /** Null: the tool returns content blocks. */
+  readonly outputSchema: (() => JsonSchema) | null;
+  readonly timeoutMs: number;
+}
+
+interface WithOutput<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
+  readonly input: I;
+  readonly output: O;
+  readonly run: (
+    input: v.InferOutput<I>,
+    context: Call & Added,
+  ) => Awaitable<Result<v.InferInput<O>, Problem | InputRequired>>;
+}
+
+interface InPages<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
+  readonly input: I;
+  /** An object whose one field is a list. */
+  readonly output: O;
+  /**
+   * Hands out the list in one or more pages, each of them an output of its own. When `add` is false there is no room for
+   * the list, and it fails as `overloaded`.
+   */
+  readonly runInPages: (
+    input: v.InferOutput<I>,
+    context: Call & Added,
+    add: (page: v.InferInput<O>) => boolean,
+  ) => Promise<Result<void, Problem>>;
+}
+
+interface WithContent<Added extends object, I extends ObjectSchema> extends ToolFacts {
+  readonly input: I;
+  readonly output?: undefined;
+  readonly run: (
+    input: v.InferOutput<I>,
+    context: Call & Added,
+  ) => Awaitable<Result<ToolContent, Problem | InputRequired>>;
+}
+
+/**
+ * Makes a tool behind `guard`. With `output`, `run` returns that object, or `runInPages` hands it out; without, `run`
+ * returns content blocks. Throws an Error for a definition that can't work.
+ *
+ * The guard is a separate argument because TypeScript infers from left to right: `run` then knows what the guard adds.
+ * When no overload fits, the compiler explains why the last one doesn't, so the last is the one that most tools use.
+ */
+export function defineTool<Added extends object, I extends ObjectSchema>(
+  guard: Guard<Call, Added>,
+  definition: WithContent<Added, I>,
+): Tool;
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
+  guard: Guard<Call, Added>,
+  definition: InPages<Added, I, O>,
+): Tool;
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
+  guard: Guard<Call, Added>,
+  definition: WithOutput<Added, I, O>,
+): Tool;
+export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
+  guard: Guard<Call, Added>,
+  definition: WithOutput<Added, I, O> | InPages<Added, I, O> | WithContent<Added, I>,
+): Tool {
+  const any = definition as WithOutput<Added, I, O> & Partial<InPages<Added, I, O>>;
+  const { input, output, run, runInPages, timeoutMs, ...facts } = any;
+  const { name, title, description } = facts;
+  mustBe('text', 'defineTool', { name });
+  mustBe('text', name, { title, description });
+  mustBe('schema', name, output === undefined ? { input } : { input, output });
+  const parse = inputParserOf(input);
+  const check = output === undefined ? null : parserOf(output);
+
+  function encode(returned: unknown, { forWidget }: Call): CompleteOutput {
+    if (check === null) return encodedContent(returned as ToolContent);
+    const json = encodeOutput(returned, check);
+    return forWidget === undefined ? { json } : { json, widgetJson: JSON.stringify(forWidget) };
+  }
+
+  function encodeOutput(value: unknown, parseOutput: Parse<O>): string {
+    const checked = parseOutput(value);
+    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
+    return JSON.stringify(checked.value);
+  }
+
+  const about = { kind: 'tool', name, timeoutMs, parse } as const;
+  const operation =
+    runInPages === undefined || check === null
+      ? operationOf(guard, { ...about, run, encode })
+      : operationOf(guard, {
+          ...about,
+          run(value, context, budget) {
+            const encodePage = (page: v.InferInput<O>) => encodeOutput(page, check);
+            return encodePages((add) => runInPages(value, context, add), encodePage, budget);
+          },
+          encode: (encoded) => encoded,
+        });
+
+  return {
+    ...facts,
+    ...operation,
+    description: describedWithNeeds(description, operation),
+    inputSchema: once(() => jsonSchemaOf(name, input)),
+    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
+  };
+}
+
+function encodedContent({ content, isError = false }: ToolContent): CompleteOutput {
+  if (!Array.isArray(content)) throw new Error('expected an object with a list of content blocks');
+  return { contentJson: JSON.stringify(isError ? { content, isError } : { content }), isError };
+}
+
+/** What is wrong with an output, for its author. The issues quote none of it. */
+const listed = ({ issues }: InvalidInput): string =>
+  issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');

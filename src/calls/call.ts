@@ -1,0 +1,131 @@
+// One call of a tool or prompt: what it carries, and how it is made from a request.
+
+import type { RequestContext } from '../http/context.ts';
+import { type Credentials, readCredentials } from '../http/credentials.ts';
+import type { RateLimitState } from '../lib/rate-limit.ts';
+import type { JsonObject } from '../lib/text.ts';
+import { parseTraceparent, type Trace } from '../lib/trace.ts';
+import { type Ask, type Asking, askThrough } from './ask.ts';
+
+/** Who gets the result: a program, or over MCP a model, beside which the client may show the tool's widget. */
+export type Reader = 'program' | 'model' | 'model_with_widget';
+
+/** What some transports know about a call, besides its credentials. */
+export interface CallExtras {
+  /** Tells the client how far the tool is; without it there is no progress to report. */
+  readonly progress?: (progress: number, total?: number, message?: string) => void;
+  /** What the client said it can do (MCP 2026-07-28). */
+  readonly clientCapabilities?: JsonObject;
+  /** The trace that the message names; else the request's counts. */
+  readonly trace?: Trace | undefined;
+  /** How its client can be asked; without it, it can't be. */
+  readonly asking?: Asking | undefined;
+  readonly reader?: Reader;
+}
+
+const NO_PROGRESS = () => {};
+
+const NO_CAPABILITIES = {};
+
+/** One call of a tool: made by a transport, extended by guards with what they add, given to the tool as its context. */
+export class Call {
+  /** The name of the tool or prompt, once it is called. */
+  tool = '';
+  progress: (progress: number, total?: number, message?: string) => void;
+  readonly clientCapabilities: JsonObject;
+  /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
+  trace: Trace | undefined = undefined;
+  readonly asking: Asking | undefined;
+  /** A model unless the transport says otherwise, so that one which says nothing gives no secret to one. */
+  reader: Reader;
+  /** What the tool's widget gets beside the result, and no model does. For a `model_with_widget` alone. */
+  forWidget: JsonObject | undefined = undefined;
+  /** The state of its rate limit, for the response's headers: first the full quota, then what the guard decided. */
+  rateLimit: RateLimitState | undefined = undefined;
+  /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
+  freshAsOfMs = Number.POSITIVE_INFINITY;
+  /** Whose budget of unknown keys is used up, if not that of the address. */
+  lookupSource: string | undefined = undefined;
+  /** The bytes of the message that made the call, with all others in its batch. */
+  messageBytes = 0;
+  #lifetime: AbortController | undefined;
+  /** What to run when the response has left; null once nothing more can be held. */
+  #held: (() => void) | null | undefined = undefined;
+
+  constructor(
+    readonly requestId: string,
+    readonly credentials: Credentials,
+    /** Where the call comes from, for budgets. Costs a system call. */
+    readonly clientAddress: () => string,
+    extras?: CallExtras,
+  ) {
+    this.progress = extras?.progress ?? NO_PROGRESS;
+    this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
+    this.reader = extras?.reader ?? 'model';
+    this.asking = extras?.asking;
+  }
+
+  /** Asks the person, the model or the client behind this call. Made when first asked for, which most tools never do. */
+  get ask(): Ask {
+    return askThrough(this.asking);
+  }
+
+  /** For the log. */
+  get traceId(): string | undefined {
+    return this.trace?.traceId;
+  }
+
+  /** Aborted when the call is cancelled or out of time. Made when first asked for, which most tools never do. */
+  get signal(): AbortSignal {
+    this.#lifetime ??= new AbortController();
+    return this.#lifetime.signal;
+  }
+
+  get isAborted(): boolean {
+    return this.#lifetime?.signal.aborted ?? false;
+  }
+
+  abort(reason: unknown): void {
+    this.#lifetime ??= new AbortController();
+    this.#lifetime.abort(reason);
+  }
+
+  /**
+   * Has `release` run once: when the response has left or the client is gone, or at once if there is no response that
+   * could still leave. For what a large response takes up. One at a time.
+   */
+  holdUntilSent(release: () => void): void {
+    if (this.#held === undefined) this.#held = release;
+    else release();
+  }
+
+  /** What is held, if anything, for the sender of the response, which then runs it. */
+  takeHeld(): (() => void) | undefined {
+    const held = this.#held;
+    this.#held = null;
+    return held ?? undefined;
+  }
+
+  /** Releases what is held: no response is on its way. */
+  release(): void {
+    this.takeHeld()?.();
+  }
+}
+
+/** The call that a request makes. `metaApiKey`: the key in its body, if any. */
+export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
+  const { headers } = context;
+  const credentials = readCredentials(headers, metaApiKey);
+  const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras);
+  call.messageBytes = context.bodyBytes;
+  call.trace = extras?.trace ?? parseTraceparent(headers.get('traceparent'));
+  context.call = call;
+  return call;
+}
+
+/** A tool's input, which may carry a `_meta` beside it. */
+export function withoutMeta(input: JsonObject): JsonObject {
+  if (input._meta === undefined) return input;
+  const { _meta: _, ...fields } = input;
+  return fields;
+}

@@ -1,0 +1,21 @@
+// What the compiler demands of a tool or prompt, once more when it is made: a server starts without the compiler, and a
+// mistake should stop the start, not the first call.
+
+import { isObject } from '../lib/text.ts';
+
+const CHECKS = {
+  text: { expected: 'text', fits: (value: unknown) => typeof value === 'string' },
+  function: { expected: 'a function', fits: (value: unknown) => typeof value === 'function' },
+  schema: {
+    expected: 'a schema, like v.strictObject({})',
+    fits: (value: unknown) => isObject(value) && value.kind === 'schema',
+  },
+} as const;
+
+/** Throws an Error that names the field which is not of this kind. */
+export function mustBe(kind: keyof typeof CHECKS, definer: string, fields: Readonly<Record<string, unknown>>): void {
+  const { expected, fits } = CHECKS[kind];
+  for (const [field, value] of Object.entries(fields)) {
+    if (!fits(value)) throw new Error(`${definer}: ${field}: expected ${expected}, got ${typeof value}`);
+  }
+}

@@ -1,0 +1,54 @@
+// Failures in a tool's own words: `err(failure({ status: 502, code: 'orders_down', detail: 'The shop is closed' }))`.
+
+import { hasLength } from '../lib/text.ts';
+import { redactKeys } from '../log/redact.ts';
+import { isProblemCode, type ToolFailure } from '../problem.ts';
+
+export interface Failure {
+  /** An HTTP status from 400 to 599. Not 401 and 407: they ask for credentials, which guards do. */
+  readonly status: number;
+  /** In snake_case, at most 64 characters; none of the server's codes. Callers may rely on it. */
+  readonly code: string;
+  /** One sentence for the caller of the tool, program or model: 1 to 1,000 characters. It should quote no input. */
+  readonly detail: string;
+  /** Whole seconds after which trying again may help; with 429 and 503. */
+  readonly retryAfterS?: number;
+}
+
+const CODE = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/;
+const CODE_CHARS_MAX = 64;
+const DETAIL_CHARS_MAX = 1000;
+const ASKS_FOR_CREDENTIALS = [401, 407];
+/** Retry-After is for these (RFC 9110 §15.6.4, RFC 6585 §4). */
+const RETRIED = [429, 503];
+
+const isStatus = (status: unknown): status is number =>
+  Number.isInteger(status) &&
+  (status as number) >= 400 &&
+  (status as number) <= 599 &&
+  !ASKS_FOR_CREDENTIALS.includes(status as number);
+
+/** What was expected of a failure that can't be reported; null if it can be. Not all tools are checked by a compiler. */
+export function failureFault({ status, code, detail, retryAfterS }: { readonly [Name in keyof Failure]?: unknown }) {
+  if (!isStatus(status)) return `expected a status from 400 to 599 except 401 and 407, got ${status}`;
+  if (typeof code !== 'string' || code.length > CODE_CHARS_MAX || !CODE.test(code)) {
+    return `expected a code in snake_case of at most ${CODE_CHARS_MAX} characters`;
+  }
+  if (isProblemCode(code)) return `expected a code of the tool's own, ${code} is the server's`;
+  if (typeof detail !== 'string' || !hasLength(detail, 1, DETAIL_CHARS_MAX)) {
+    return `expected a detail of 1 to ${DETAIL_CHARS_MAX} characters`;
+  }
+  if (retryAfterS === undefined) return null;
+  if (!RETRIED.includes(status)) return `expected retryAfterS only with 429 or 503, got ${status}`;
+  if (Number.isSafeInteger(retryAfterS) && (retryAfterS as number) >= 0) return null;
+  return `expected retryAfterS to be a whole number of seconds, got ${retryAfterS}`;
+}
+
+/** Throws an Error, a bug of the tool, for a failure that can't be reported. */
+export function failure(made: Failure): ToolFailure {
+  const fault = failureFault(made);
+  if (fault !== null) throw new Error(`failure: ${fault}`);
+  const { status, code, detail, retryAfterS } = made;
+  const base = { code: 'tool_failure', status, ownCode: code, detail: redactKeys(detail) } as const;
+  return retryAfterS === undefined ? base : { ...base, retryAfterS };
+}

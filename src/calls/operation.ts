@@ -1,0 +1,144 @@
+// What a call runs, whether a tool or a prompt is called: guards, then input, then one function, then the check of its
+// output. run.ts runs it.
+
+import { addTo, type Credential, type Guard } from '../guards/guard.ts';
+import type { UserIdentity } from '../guards/user-jwt.ts';
+import type { Utf8 } from '../http/sending/parts.ts';
+import type { SendBudget } from '../http/sending/send-budget.ts';
+import type { KeyIdentity } from '../keys/verify.ts';
+import type { RateLimitState } from '../lib/rate-limit.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
+import { isObject } from '../lib/text.ts';
+import type { InvalidInput, Problem } from '../problem.ts';
+import type { Asking, InputRequired } from './ask.ts';
+import type { Call } from './call.ts';
+import { mustBe } from './definition.ts';
+import { isProblem } from './reported.ts';
+
+/**
+ * A successful call as JSON text, encoded once and used by every transport: the output, a ToolContent, or the members of
+ * the result that asks for more before there is either (MCP 2026-07-28).
+ */
+export type Output = CompleteOutput | { readonly inputRequired: string };
+
+export type CompleteOutput =
+  | { readonly json: string; readonly widgetJson?: string } // with what is for the widget alone
+  /** A long output, as UTF-8. */
+  | { readonly parts: readonly Utf8[] }
+  | { readonly contentJson: string; readonly isError: boolean };
+
+export interface Operation {
+  readonly kind: 'tool' | 'prompt' | 'completion';
+  readonly name: string;
+  /** What its guards ask for; null: no credential. */
+  readonly credential: Credential | null;
+  /** The scopes its guards demand. */
+  readonly requiredScopes: readonly string[];
+  /** Milliseconds a call may take. */
+  readonly timeoutMs: number;
+  /** The rate limit as responses show it when the call was refused before it; null: there is none. */
+  readonly fullQuota: RateLimitState | null;
+  /** Guards, then input, then run, then output check. A long output counts against `budget` while it grows. Use the runner. */
+  readonly invoke: (input: unknown, call: Call, budget: SendBudget) => Awaitable<Result<Output, Problem>>;
+}
+
+interface Parts<Kind, Added extends object, I, O> {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly timeoutMs: number | undefined;
+  readonly parse: (input: unknown) => Result<I, InvalidInput>;
+  readonly run: (input: I, context: Call & Added, budget: SendBudget) => Awaitable<Result<O, Problem | InputRequired>>;
+  readonly encode: (output: O, call: Call) => CompleteOutput;
+}
+
+/** What `invoke` was given. */
+interface Begun {
+  readonly input: unknown;
+  readonly call: Call;
+  readonly budget: SendBudget;
+}
+
+/** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
+const TIMEOUT_MS_MAX = 2 ** 31 - 1;
+
+export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients also give up then
+
+/** Throws an Error for a `timeoutMs` that no timer can keep, and for a guard or `run` that is not a function. */
+export function operationOf<Kind extends Operation['kind'], Added extends object, I, O>(
+  guard: Guard<Call, Added>,
+  { kind, name, timeoutMs = TOOL_TIMEOUT_MS, parse, run, encode }: Parts<Kind, Added, I, O>,
+): Operation & { readonly kind: Kind } {
+  mustBe('function', name, { guard, run });
+  if (!(timeoutMs > 0 && timeoutMs <= TIMEOUT_MS_MAX)) {
+    throw new Error(`${name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
+  }
+
+  function afterGuards(guarded: Result<Added, Problem>, begun: Begun): Awaitable<Result<Output, Problem>> {
+    const { input, call, budget } = begun;
+    if (!guarded.ok) {
+      if (!isProblem(guarded.error)) throw new Error(`${name}: expected its guard to return ok(…) or err of a problem`);
+      if (guarded.error.code === 'rate_limited') call.rateLimit = guarded.error.rateLimit ?? call.rateLimit;
+      return guarded;
+    }
+    const parsed = parse(input);
+    if (!parsed.ok) return parsed;
+    const context = addTo(call, guarded.value);
+    const { asking } = call;
+    if (asking?.state !== undefined) return resume(parsed.value, context, begun, asking, asking.state);
+    return chain(run(parsed.value, context, budget), finish, begun);
+  }
+
+  async function resume(input: I, context: Call & Added, begun: Begun, asking: Asking, state: string) {
+    const problem = await asking.resume(state, subjectOf(begun));
+    return problem === undefined ? chain(run(input, context, begun.budget), finish, begun) : err(problem);
+  }
+
+  function finish(result: Result<O, Problem | InputRequired>, begun: Begun): Awaitable<Result<Output, Problem>> {
+    if (result?.ok) return ok(encode(result.value, begun.call));
+    const error = result?.error;
+    if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
+    if (error.code === 'input_required') return suspend(error, begun);
+    if (!isProblem(error))
+      throw new Error(`${name}: expected err(failure(…)) or err of a problem with all that it needs`);
+    return err(error);
+  }
+
+  function suspend({ requests }: InputRequired, begun: Begun): Awaitable<Result<Output, Problem>> {
+    if (!isObject(requests)) throw new Error(`${name}: expected the error of ask as it is`);
+    const { asking } = begun.call;
+    if (asking === undefined) throw new Error(`${name}: it asks, but nobody can be asked`);
+    return chain(asking.suspend(subjectOf(begun), requests), (members) =>
+      members.ok ? ok({ inputRequired: members.value }) : members,
+    );
+  }
+
+  /** Who calls what, with which input; as it was sent, because JSON can't tell apart all that a schema makes of it. */
+  const subjectOf = ({ input, call }: Begun): string => JSON.stringify([kind, name, callerOf(call), sorted(input)]);
+
+  return {
+    kind,
+    name,
+    credential: guard.credential ?? null,
+    requiredScopes: guard.requiredScopes ?? [],
+    timeoutMs,
+    fullQuota: guard.fullQuota ?? null,
+    invoke: (input, call, budget) => chain(guard(call), afterGuards, { input, call, budget }),
+  };
+}
+
+/** What the guard for keys or users has added, if there is one. */
+function callerOf(context: Call): readonly unknown[] {
+  const { auth = {} } = context as { readonly auth?: Partial<KeyIdentity & UserIdentity> };
+  return [auth.keyId, auth.subject, auth.actor];
+}
+
+/** The same value with its fields in one order, whichever a client sends them in. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.keys(value)
+      .sort()
+      .map((name) => [name, sorted(value[name])]),
+  );
+}

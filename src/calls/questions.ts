@@ -1,0 +1,159 @@
+// What a tool can ask through its caller's client (MCP 2026-07-28): forms for the person, a message of the client's model
+// (sampling), the client's folders (roots). Each question knows how its response is read.
+
+import * as v from 'valibot';
+import { ok, type Result } from '../lib/result.ts';
+import { isObject, type JsonObject } from '../lib/text.ts';
+import type { InvalidInput } from '../problem.ts';
+import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
+
+/** A request as it goes to the client. */
+export interface InputRequest {
+  readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
+  readonly params: JsonObject;
+}
+
+export interface Question<A> {
+  readonly request: InputRequest;
+  readonly read: (response: unknown) => Result<Read<A>, InvalidInput>;
+}
+
+interface Read<A> {
+  readonly answer: A;
+  /** The response without what the answer doesn't need; it can be read again. */
+  readonly response: unknown;
+}
+
+interface Accepted<T> {
+  readonly action: 'accept';
+  readonly content: T;
+}
+
+/** What the person did with a form. */
+export type FormAnswer<T> = Accepted<T> | { readonly action: 'decline' | 'cancel' };
+
+const readAction = parserOf(
+  v.object({ action: v.picklist(['accept', 'decline', 'cancel']), content: v.optional(v.unknown(), {}) }),
+);
+
+/**
+ * A form: `form(schema)(message)` is the question. Fields are strings, numbers, booleans, picklists, and arrays of
+ * picklists, because clients show no others; throws an Error for any other, so make it where the tool is defined. Not
+ * for secrets: whatever shows the form can read the response.
+ */
+export function form<S extends ObjectSchema>(schema: S): (message: string) => Question<FormAnswer<v.InferOutput<S>>> {
+  const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));
+  const parse = inputParserOf(schema);
+  function read(response: unknown): Result<Read<FormAnswer<v.InferOutput<S>>>, InvalidInput> {
+    const acted = readAction(response);
+    if (!acted.ok) return acted;
+    const { action, content } = acted.value;
+    if (action !== 'accept') return ok({ answer: { action }, response: { action } });
+    const parsed = parse(content);
+    return parsed.ok ? ok({ answer: accepted(parsed.value), response: acted.value }) : parsed;
+  }
+  return (message) => ({
+    request: { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } },
+    read,
+  });
+}
+
+/** A message to the client's model, or of it. Media are base64. */
+export type SampledBlock =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string };
+
+export interface Sampling {
+  readonly messages: readonly { readonly role: 'user' | 'assistant'; readonly content: SampledBlock }[];
+  readonly maxTokens: number;
+  readonly systemPrompt?: string;
+  readonly temperature?: number;
+  readonly stopSequences?: readonly string[];
+}
+
+export interface Sampled {
+  readonly role: 'user' | 'assistant';
+  readonly content: readonly SampledBlock[];
+  readonly model: string;
+  readonly stopReason?: string | undefined;
+}
+
+const block = v.variant('type', [
+  v.object({ type: v.literal('text'), text: v.string() }),
+  v.object({ type: v.picklist(['image', 'audio']), data: v.string(), mimeType: v.string() }),
+]);
+const readSampled = parserOf(
+  v.object({
+    role: v.picklist(['user', 'assistant']),
+    content: v.union([
+      v.array(block),
+      v.pipe(
+        block,
+        v.transform((one) => [one]),
+      ),
+    ]),
+    model: v.string(),
+    stopReason: v.optional(v.string()),
+  }),
+);
+
+/** Asks the client's model. */
+export const sample = (sampling: Sampling): Question<Accepted<Sampled>> => ({
+  request: { method: 'sampling/createMessage', params: { ...sampling } },
+  read: (response) => readAs(readSampled(response)),
+});
+
+export interface Root {
+  readonly uri: string;
+  readonly name?: string | undefined;
+}
+
+const readRoots = parserOf(
+  v.object({
+    roots: v.array(v.object({ uri: v.pipe(v.string(), v.startsWith('file://')), name: v.optional(v.string()) })),
+  }),
+);
+
+/** Asks for the folders that the client works in. */
+export const roots: Question<Accepted<{ readonly roots: readonly Root[] }>> = {
+  request: { method: 'roots/list', params: {} },
+  read: (response) => readAs(readRoots(response)),
+};
+
+const accepted = <T>(content: T): Accepted<T> => ({ action: 'accept', content });
+
+const readAs = <T>(parsed: Result<T, InvalidInput>): Result<Read<Accepted<T>>, InvalidInput> =>
+  parsed.ok ? ok({ answer: accepted(parsed.value), response: parsed.value }) : parsed;
+
+/** Keywords that forms may have (2026-07-28, client/elicitation, "Requested Schema"), by type. */
+const SHOWN = ['type', 'title', 'description', 'default'];
+const KEYWORDS: ReadonlyMap<unknown, readonly string[]> = new Map([
+  ['string', [...SHOWN, 'minLength', 'maxLength', 'format', 'enum']],
+  ['number', [...SHOWN, 'minimum', 'maximum']],
+  ['integer', [...SHOWN, 'minimum', 'maximum']],
+  ['boolean', SHOWN],
+  ['array', [...SHOWN, 'minItems', 'maxItems', 'items']],
+]);
+
+/** Formats that clients know; of another they would not know what to check. */
+const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time'];
+
+/** Leaves out what clients do not know; a response is checked against the whole schema anyway. */
+function flatSchemaOf({ properties = {}, required }: JsonSchema): JsonObject {
+  const shown = Object.entries(properties as JsonObject).map(([name, property]) => {
+    const keywords = isObject(property) ? KEYWORDS.get(property.type) : undefined;
+    if (!isObject(property) || keywords === undefined || (property.type === 'array' && !isPicklist(property.items))) {
+      throw new Error(
+        `form: expected strings, numbers, booleans, picklists and arrays of picklists, got another type for "${name}"`,
+      );
+    }
+    const known = Object.entries(property).filter(([keyword]) => keywords.includes(keyword));
+    return [
+      name,
+      Object.fromEntries(known.filter(([keyword, value]) => keyword !== 'format' || FORMATS.includes(value))),
+    ];
+  });
+  return { type: 'object', properties: Object.fromEntries(shown), ...(required !== undefined && { required }) };
+}
+
+const isPicklist = (items: unknown): boolean => isObject(items) && items.type === 'string' && 'enum' in items;

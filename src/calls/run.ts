@@ -1,0 +1,161 @@
+// The one way to run a tool or a prompt, for REST and every MCP era: within its time, with bugs caught.
+
+import type { SendBudget } from '../http/sending/send-budget.ts';
+import type { InFlight } from '../lib/in-flight.ts';
+import { networkOf } from '../lib/ip.ts';
+import { type Awaitable, err, isPromise, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
+import type { Call } from './call.ts';
+import type { Confirm } from './confirm.ts';
+import { createHeldMessages } from './held-messages.ts';
+import type { Operation, Output } from './operation.ts';
+
+/**
+ * Something whose signal cancels a call: a request, or an AbortController. Only read when the tool doesn't return at
+ * once.
+ */
+export type AbortSource = Pick<Request, 'signal'>;
+
+export interface RunOptions {
+  readonly budget: SendBudget;
+  readonly clock: Clock;
+}
+
+/**
+ * Runs an operation within its time. A long output counts against `budget` while it grows. `canceller` aborts it early,
+ * when its response is not awaited any more.
+ */
+export function runOperation(
+  operation: Operation,
+  input: unknown,
+  call: Call,
+  { budget, clock }: RunOptions,
+  canceller?: AbortSource,
+): Awaitable<ToolResult> {
+  begin(operation, call);
+  const result = operation.invoke(input, call, budget);
+  return isPromise(result) ? runWithTimeout(operation, call, result, clock, canceller?.signal) : result;
+}
+
+/** What is known of a call before any guard: for the log, and the headers of whatever is refused. */
+function begin({ name, fullQuota }: Operation, call: Call): void {
+  call.tool = name;
+  if (fullQuota !== null) call.rateLimit = fullQuota;
+}
+
+function runWithTimeout(
+  { timeoutMs }: Operation,
+  call: Call,
+  pending: Promise<Result<Output, Problem>>,
+  clock: Clock,
+  cancelled: AbortSignal | undefined,
+): Promise<Result<Output, Problem>> {
+  return new Promise((resolve, reject) => {
+    const cancel = () => call.abort(cancelled?.reason);
+    const giveUp = () => resolve(err({ code: 'tool_timeout' }));
+    const cancelTimeout = clock.after(timeoutMs, () => {
+      call.abort(new Error('tool timeout'));
+      giveUp();
+    });
+    if (cancelled?.aborted) cancel();
+    cancelled?.addEventListener('abort', cancel, { once: true });
+    // What a tool throws after it was told to stop is its way of stopping, not a bug.
+    pending
+      .then(resolve, (bug) => (call.isAborted ? giveUp() : reject(bug)))
+      .finally(() => {
+        cancelTimeout();
+        cancelled?.removeEventListener('abort', cancel);
+      });
+  });
+}
+
+export type ToolResult = Result<Output, Problem>;
+
+export type RunTool = (
+  operation: Operation,
+  input: unknown,
+  call: Call,
+  canceller?: AbortSource,
+) => Awaitable<ToolResult>;
+
+export interface ToolRunnerOptions extends RunOptions {
+  readonly log: Log;
+  readonly inFlight: InFlight;
+  readonly confirm: Confirm;
+}
+
+/** A shorter message isn't counted: it is no more than the head of its request may be. */
+const MESSAGE_BYTES_COUNTED = 16 * 1024;
+
+/**
+ * Runs tools and prompts. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that
+ * it is in, and counts against the rate limit like any other response. A call counts as under way until it is done or
+ * out of time, even if its response was sent before (202, or an event stream). While calls of long messages hold too
+ * many bytes, another one is `overloaded`. A success that took a while is confirmed. What a call holds until its
+ * response has left is released here if it fails; if it succeeds, the sender of the response takes it over.
+ */
+export function createToolRunner(options: ToolRunnerOptions): RunTool {
+  const { log, inFlight, confirm } = options;
+  const messages = createHeldMessages();
+
+  function failed(error: unknown, operation: Operation, call: Call): ToolResult {
+    const { kind, name } = operation;
+    log.error('internal error', { requestId: call.requestId, traceId: call.traceId, [kind]: name, error });
+    return over(err({ code: 'internal' }), operation, call);
+  }
+
+  function over(result: ToolResult, { kind, name }: Operation, call: Call): ToolResult {
+    if (result.ok) return result;
+    const { requestId, traceId } = call;
+    const { error: problem } = result;
+    if (problem.code === 'tool_failure')
+      log.warn('tool failed', { requestId, traceId, [kind]: name, code: problem.ownCode });
+    call.release();
+    return result;
+  }
+
+  async function finished(pending: Promise<ToolResult>, operation: Operation, call: Call): Promise<ToolResult> {
+    inFlight.enter();
+    try {
+      const result = await pending;
+      if (!result.ok && result.error.code === 'tool_timeout') {
+        const { requestId, traceId } = call;
+        log.warn('tool out of time', { requestId, traceId, [operation.kind]: operation.name });
+      }
+      const problem = result.ok ? await confirm(call) : undefined;
+      return over(problem === undefined ? result : err(problem), operation, call);
+    } catch (error) {
+      return failed(error, operation, call);
+    } finally {
+      inFlight.leave();
+    }
+  }
+
+  const run: RunTool = (operation, input, call, canceller) => {
+    try {
+      const result = runOperation(operation, input, call, options, canceller);
+      return isPromise(result) ? finished(result, operation, call) : over(result, operation, call);
+    } catch (error) {
+      return failed(error, operation, call);
+    }
+  };
+
+  const runLong: RunTool = (operation, input, call, canceller) => {
+    const { messageBytes } = call;
+    const network = networkOf(call.clientAddress());
+    if (!messages.take(network, messageBytes)) {
+      begin(operation, call);
+      return over(err({ code: 'overloaded' }), operation, call);
+    }
+    const result = run(operation, input, call, canceller);
+    const give = () => messages.give(network, messageBytes);
+    if (isPromise(result)) return result.finally(give);
+    give();
+    return result;
+  };
+
+  return (operation, input, call, canceller) =>
+    (call.messageBytes > MESSAGE_BYTES_COUNTED ? runLong : run)(operation, input, call, canceller);
+}

@@ -1,0 +1,52 @@
+// Finds who a request comes from, by the valid credentials it carries, to bind a session to them. Never denies.
+
+import { presentedKey, type VerifyKey } from '../guards/api-key.ts';
+import type { VerifyUserJwt } from '../guards/user-jwt.ts';
+import type { Credentials } from '../http/credentials.ts';
+import type { Caller } from '../keys/actor.ts';
+import type { Sha256 } from '../lib/runtime.ts';
+import type { Problem } from '../problem.ts';
+
+/** Whom the credentials of a request stand for. */
+export interface Callers {
+  /** The subjects behind the valid ones. */
+  readonly subjects: readonly string[];
+  /** Why it can't be known now whom one of them stands for; null: the subjects are all. */
+  readonly unknown: Problem | null;
+  /** The credentials themselves, as hashes, to be recognized by. */
+  readonly valid: readonly string[];
+  readonly wrong: readonly string[];
+}
+
+export type ResolveSubjects = (credentials: Credentials, caller: Caller) => Promise<Callers>;
+
+/** Problems that say that a credential is wrong. Any other says nothing about it. */
+const WRONG: readonly string[] = ['invalid_token', 'invalid_api_key'];
+
+export function createResolveSubjects(
+  verifyUserJwt: VerifyUserJwt,
+  verifyKey: VerifyKey,
+  sha256: Sha256,
+): ResolveSubjects {
+  return async (credentials, caller) => {
+    const { bearer } = credentials;
+    const key = presentedKey(credentials);
+    const subjects: string[] = [];
+    const valid: string[] = [];
+    const wrong: string[] = [];
+    let unknown: Problem | null = null;
+    for (const [credential, verify] of [
+      [bearer, verifyUserJwt],
+      [key, verifyKey],
+    ] as const) {
+      if (credential === null) continue;
+      const verified = await verify(credential, caller);
+      if (verified.ok) {
+        subjects.push(verified.value.subject);
+        valid.push(sha256(credential, 'base64url'));
+      } else if (WRONG.includes(verified.error.code)) wrong.push(sha256(credential, 'base64url'));
+      else unknown ??= verified.error;
+    }
+    return { subjects, unknown, valid, wrong };
+  };
+}

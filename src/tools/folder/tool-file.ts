@@ -1,0 +1,147 @@
+// What tool files hold, and making tools and prompts of it. One that can't be used is one line, which says file, place and
+// what was expected.
+
+import { basename } from 'node:path';
+import { headerParams } from '../../authoring/header-params.ts';
+import type { Prompt } from '../../authoring/prompt.ts';
+import type { Tool } from '../../authoring/tool.ts';
+import type { Operation } from '../../calls/operation.ts';
+import { isObject } from '../../lib/text.ts';
+import { checkOperation, type ToolDeps } from './toolbox.ts';
+
+/** What a tool file exports by default. */
+export type MakeTools = (deps: ToolDeps) => Tool | readonly Tool[];
+
+/** What a tool file may export as `prompts`. */
+export type MakePrompts = (deps: ToolDeps) => Prompt | readonly Prompt[];
+
+export interface ToolFile {
+  /** As messages name it: `tools/list-orders.ts`. */
+  readonly file: string;
+  readonly make: MakeTools;
+  readonly makePrompts?: MakePrompts;
+  /** Its export `resources`, if any, unchecked: mcp/resource.ts knows what a resource is. */
+  readonly resources?: unknown;
+}
+
+/** What a program brings that starts the server itself. */
+export interface Own {
+  /** What tool files export by default. */
+  readonly tools?: readonly MakeTools[] | undefined;
+  /** What tool files export as `prompts`. */
+  readonly prompts?: readonly MakePrompts[] | undefined;
+  /** Pages and other resources, in addition to those of the server. */
+  readonly resources?: readonly unknown[] | undefined;
+}
+
+export const toolFilesOf = ({ tools = [], prompts = [], resources }: Own): readonly ToolFile[] => [
+  ...tools.map((make, index) => ({ file: `tools[${index}]`, make })),
+  ...prompts.map((makePrompts, index) => ({ file: `prompts[${index}]`, make: () => [], makePrompts })),
+  { file: 'resources', make: () => [], resources },
+];
+
+export interface ToolSurroundings {
+  /** Names that the server keeps for its own tools. */
+  readonly reserved: readonly string[];
+  /** Of all resources: what a widget may be. */
+  readonly uris: readonly string[];
+}
+
+/**
+ * Makes the tools of all files. Throws an Error whose message is the line to show.
+ */
+export function makeTools(
+  files: readonly ToolFile[],
+  deps: ToolDeps,
+  { reserved, uris }: ToolSurroundings,
+): readonly Tool[] {
+  const tools = makeAll('tool', files, deps, ({ make }) => {
+    const made = [make(deps)].flat();
+    made.filter(isOf('tool')).forEach(checkSchemas);
+    return made;
+  });
+  for (const { file, made } of tools) {
+    const { name, widget } = made;
+    if (widget !== undefined && !uris.includes(widget)) {
+      const got = JSON.stringify(widget);
+      throw new Error(`${file}: expected the widget of ${name} to be the uri of a resource, got ${got}`);
+    }
+    if (reserved.includes(name)) throw new Error(`${file}: expected another tool name, ${name} is the server's own`);
+  }
+  return tools.map(({ made }) => made);
+}
+
+/** Makes the prompts of all files, likewise. */
+export const makePrompts = (files: readonly ToolFile[], deps: ToolDeps): readonly Prompt[] =>
+  makeAll('prompt', files, deps, ({ makePrompts: make }) => (make === undefined ? [] : [make(deps)].flat())).map(
+    ({ made }) => made,
+  );
+
+const EXPECTED = {
+  tool: 'its default export to return what defineTool makes',
+  prompt: 'its export prompts to return what definePrompt makes',
+} as const;
+
+/** Makes what all files offer of one kind, each with its file; no two may have the same name. */
+function makeAll<T extends Tool | Prompt>(
+  kind: T['kind'],
+  files: readonly ToolFile[],
+  { ceilings }: ToolDeps,
+  make: (file: ToolFile) => readonly T[],
+): readonly { readonly file: string; readonly made: T }[] {
+  const fileOf = new Map<string, string>();
+  return files.flatMap((toolFile) => {
+    const { file } = toolFile;
+    const all = attempt(file, () => make(toolFile));
+    if (!all.every(isOf(kind))) throw new Error(`${file}: expected ${EXPECTED[kind]}, or an array of that`);
+    return all.map((made) => {
+      const { name } = made;
+      const other = fileOf.get(name);
+      attempt(file, () => checkOperation(made, ceilings.scopes));
+      if (other !== undefined) {
+        throw new Error(`${file}: expected another ${kind} name, ${name} is in ${other} already`);
+      }
+      fileOf.set(name, file);
+      return { file, made };
+    });
+  });
+}
+
+function attempt<T>(file: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    throw unusable(file, error);
+  }
+}
+
+/** Throws for a type that JSON Schema can't express: later it would break the list of all tools. */
+function checkSchemas({ name, inputSchema, outputSchema }: Tool): void {
+  headerParams(name, inputSchema());
+  outputSchema?.();
+}
+
+const isOf = (kind: Operation['kind']) => (value: unknown) => isObject(value) && value.kind === kind;
+
+/** The line for a file that threw, or that the runtime could not load. */
+export function unusable(file: string, error: unknown, remedy = ''): Error {
+  const first = error instanceof AggregateError ? error.errors[0] : error; // several errors of syntax
+  const { message = String(first) }: { message?: string } = Object(first); // anything can be thrown
+  const [reason = ''] = message.trim().split('\n');
+  return new Error(`${file}${placeOf(file, first)}: ${reason}${remedy}`);
+}
+
+interface Thrown {
+  readonly position?: { readonly line: number; readonly column: number } | null;
+  readonly message?: string;
+  readonly stack?: string;
+}
+
+/** `:line:column` in the file, from where the runtime says it: Bun beside a syntax error, else message or stack. */
+function placeOf(file: string, error: unknown): string {
+  const { position, message, stack }: Thrown = Object(error);
+  if (position) return `:${position.line}:${position.column}`;
+  const text = `${message}\n${stack}`;
+  const start = text.indexOf(`/${basename(file)}:`);
+  return start === -1 ? '' : (/^[^:]*(:\d+:\d+)/.exec(text.slice(start))?.[1] ?? '');
+}

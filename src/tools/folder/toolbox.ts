@@ -1,0 +1,187 @@
+// What tools are made with: the guards, ready to use, and the key domain.
+
+import type { Prompt } from '../../authoring/prompt.ts';
+import { type Settings, settingsIn, type ToolEnv } from '../../authoring/settings.ts';
+import type { Tool } from '../../authoring/tool.ts';
+import type { Call } from '../../calls/call.ts';
+import { adminGuard } from '../../guards/admin.ts';
+import { apiKeyGuard, type CallIds, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
+import { type Guard, sequence } from '../../guards/guard.ts';
+import { type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
+import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
+import { type UserAuth, type UserIdentity, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
+import type { CheckBlock } from '../../keys/blocks.ts';
+import type { KeyCeilings } from '../../keys/grants.ts';
+import type { Keys } from '../../keys/operations.ts';
+import type { KeyIdentity } from '../../keys/verify.ts';
+import { parseDuration } from '../../lib/duration.ts';
+import type { Clock } from '../../lib/runtime.ts';
+import { isScope } from '../../lib/scope.ts';
+import type { Log, LogFields } from '../../log/log.ts';
+
+export interface ToolDeps {
+  readonly guards: {
+    /** A signed-in person: adds `auth`, with the owner of the keys, the person, and what the person may grant. */
+    readonly userJwt: Guard<Call, UserAuth>;
+    /** Only admins (ADMIN_CLAIM); comes after `userJwt`. */
+    readonly admin: Guard<CallIds & UserAuth>;
+    /** A program with an API key, within the configured rate limit: adds `auth` with the key's identity and scopes. */
+    readonly apiKey: Guard<Call, KeyAuth>;
+    /** Every scope named must be held; comes after `apiKey`. */
+    readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
+    /** A tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`). */
+    readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
+  };
+  readonly keys: Keys;
+  /** The environment variables that a tool reads, each beginning with `TOOL_`, as a schema. */
+  readonly settings: Settings;
+  /** What any key may have, for the schemas that say so. */
+  readonly ceilings: KeyCeilings;
+  /** Where a new key is shown over MCP: in the result, or in the tool's widget alone. */
+  readonly keyReveal: 'result' | 'widget';
+}
+
+export interface ToolLimit<In> {
+  /** A whole number; 0: no limit. */
+  readonly requests: number;
+  readonly window: string;
+  /** Picks the bucket; calls without one share the bucket `unknown`. */
+  readonly key: (call: In) => string | undefined;
+}
+
+export interface ToolDepsOptions {
+  readonly verifyKey: VerifyKey;
+  readonly verifyUserJwt: VerifyUserJwt;
+  readonly checkBlock: CheckBlock;
+  readonly keys: Keys;
+  readonly ceilings: KeyCeilings;
+  readonly keyReveal: ToolDeps['keyReveal'];
+  readonly rateLimit: { readonly requests: number; readonly windowMs: number };
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly env: ToolEnv;
+  /** Wraps each guard, to count what it refuses. */
+  readonly observeGuard?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
+}
+
+const asItIs = <G>(guard: G): G => guard;
+
+export function createToolDeps(options: ToolDepsOptions): ToolDeps {
+  const {
+    verifyKey,
+    verifyUserJwt,
+    checkBlock,
+    keys,
+    ceilings,
+    keyReveal,
+    rateLimit,
+    clock,
+    log,
+    env,
+    observeGuard = asItIs,
+  } = options;
+  const scopes = scopesGuard(log);
+
+  function logRefused(
+    call: Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> },
+    bucket: string,
+    fields?: LogFields,
+  ): void {
+    const { keyId, subject: userId, actor } = call.auth ?? {};
+    log.warnThrottled('Rate limit exceeded', bucket, {
+      requestId: call.requestId,
+      traceId: call.traceId,
+      keyId,
+      userId,
+      ...(actor !== userId && { actor }),
+      ...fields,
+    });
+  }
+
+  // One limiter for all tools: the limit is per key, not per key and tool.
+  const perKey = rateLimitGuard<Call & KeyAuth>({
+    ...rateLimit,
+    clock,
+    key: ({ auth }) => auth.keyId,
+    onRefused: (call, keyId) => logRefused(call, `key ${keyId}`),
+  });
+  return {
+    guards: {
+      userJwt: observeGuard(userJwtGuard(verifyUserJwt, checkBlock, log)),
+      admin: observeGuard(adminGuard(log)),
+      apiKey: observeGuard(sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey)),
+      scopes: (...required) => observeGuard(scopes(...required)),
+      rateLimit({ requests, window, key }) {
+        const windowMs = parseDuration(window);
+        if (!Number.isSafeInteger(requests) || requests < 0) {
+          throw new Error(`rate limit: expected a whole number of requests, 0 for no limit, got ${requests}`);
+        }
+        if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
+        if (typeof key !== 'function') {
+          throw new Error(
+            `rate limit: expected key to be a function that names the bucket of a call, got ${typeof key}`,
+          );
+        }
+        const limit = rateLimitGuard({
+          requests,
+          windowMs,
+          key,
+          clock,
+          onRefused: (call, bucket) => logRefused(call, `${call.tool} ${bucket}`, { tool: call.tool }),
+        });
+        return observeGuard(limit);
+      },
+    },
+    keys,
+    settings: settingsIn(env),
+    ceilings,
+    keyReveal,
+  };
+}
+
+/** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
+const NAME = /^[\w.-]{1,128}$/;
+
+/** Throws an Error that shows the name if it can't be one, or says which scopes no caller can have. */
+export function checkOperation(
+  { kind, name, credential, requiredScopes }: Tool | Prompt,
+  existing: KeyCeilings['scopes'],
+): void {
+  if (!NAME.test(name)) {
+    throw new Error(`${kind} name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
+  }
+  if (requiredScopes.length > 0 && credential !== 'api_key') {
+    throw new Error(`${name}: expected guards.apiKey before guards.scopes: only keys have scopes`);
+  }
+  const odd: unknown = requiredScopes.find((scope: unknown) => typeof scope !== 'string' || !isScope(scope));
+  if (odd !== undefined) {
+    const got = JSON.stringify(odd);
+    throw new Error(`${name}: guards.scopes: expected scopes that a key can have, like "read", got ${got}`);
+  }
+  const missing = existing && requiredScopes.find((scope) => !existing.includes(scope));
+  if (missing) {
+    const got = JSON.stringify(existing.join(' '));
+    throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it, got ${got}`);
+  }
+}
+
+/**
+ * Keeps the given order. Throws an Error that shows the name that can't be used, or the scope that no key can have
+ * (`existing`: all scopes there are; null: any).
+ */
+export function byName<T extends Tool | Prompt>(
+  kind: T['kind'],
+  operations: readonly T[],
+  existing: KeyCeilings['scopes'],
+): ReadonlyMap<string, T> {
+  const named = new Map<string, T>();
+  for (const operation of operations) {
+    const { name } = operation;
+    checkOperation(operation, existing);
+    if (named.has(name)) {
+      throw new Error(`${kind} name: expected a different one for each ${kind}, got "${name}" twice`);
+    }
+    named.set(name, operation);
+  }
+  return named;
+}

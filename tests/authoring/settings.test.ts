@@ -1,0 +1,96 @@
+// Settings of tools: which variables they get, and what stops the start.
+
+import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import type { SettingsSchema } from '../../src/authoring/settings.ts';
+import { defineTool } from '../../src/authoring/tool.ts';
+import type { Env } from '../../src/config/env.ts';
+import { ok } from '../../src/lib/result.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
+import { createTestApp, failureOf } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
+
+/** An app with a tool that returns its settings. */
+function appWith(schema: SettingsSchema, env: Env) {
+  const tools = ({ settings }: ToolDeps) => {
+    const found = settings(schema);
+    const content = [{ type: 'text' as const, text: JSON.stringify(found) }];
+    return [defineTool(anyone, { ...facts('show'), input: v.strictObject({}), run: () => ok({ content }) })];
+  };
+  return createTestApp({ tools, env });
+}
+
+const SHOP = v.object({
+  TOOL_SHOP_URL: v.pipe(v.string(), v.url('Expected the URL of the shop')),
+  TOOL_SHOP_TIMEOUT_MS: v.optional(v.pipe(v.string(), v.toNumber(), v.integer()), '1000'),
+});
+
+test('are those that the tool declares, made what its schema makes of them', async () => {
+  const env = { TOOL_SHOP_URL: 'https://shop.example', TOOL_SHOP_TIMEOUT_MS: '250', TOOL_OTHER: 'x' };
+  await using app = await appWith(SHOP, env);
+  const { body } = await app.call('show');
+  expect(JSON.parse(body.content[0].text)).toEqual({
+    TOOL_SHOP_URL: 'https://shop.example',
+    TOOL_SHOP_TIMEOUT_MS: 250,
+  });
+});
+
+test('have defaults, also where a variable is set to nothing', async () => {
+  await using app = await appWith(SHOP, { TOOL_SHOP_URL: 'https://shop.example', TOOL_SHOP_TIMEOUT_MS: '' });
+  const { body } = await app.call('show');
+  expect(JSON.parse(body.content[0].text).TOOL_SHOP_TIMEOUT_MS).toBe(1000);
+});
+
+describe('the start stops, and shows no value,', () => {
+  const json = v.pipe(v.string(), v.parseJson());
+  const asUrl = v.pipe(
+    v.string(),
+    v.transform((text) => new URL(text)),
+  );
+  const strict = v.strictObject({ TOOL_KEY: v.pipe(v.string(), v.minLength(8)) });
+  test.each<[string, SettingsSchema, Env, string]>([
+    ['for one that is missing', SHOP, {}, 'TOOL_SHOP_URL: expected a value, but it is not set'],
+    ['for one that is empty', SHOP, { TOOL_SHOP_URL: '' }, 'TOOL_SHOP_URL: expected a value, but it is not set'],
+    ['for a missing one of a strict schema', strict, {}, 'TOOL_KEY: expected a value, but it is not set'],
+    ['for one that is wrong', SHOP, { TOOL_SHOP_URL: 'secret value' }, 'TOOL_SHOP_URL: expected the URL of the shop'],
+    ['in words of its own where the schema has none', strict, { TOOL_KEY: 'hunter2' }, 'TOOL_KEY: expected >=8'],
+    [
+      'for all of them at once',
+      SHOP,
+      { TOOL_SHOP_TIMEOUT_MS: 'soon' },
+      'TOOL_SHOP_URL: expected a value, but it is not set; TOOL_SHOP_TIMEOUT_MS: expected a number',
+    ],
+    ['for one that is no JSON', v.object({ TOOL_A: json }), { TOOL_A: 'hunter2' }, 'TOOL_A: expected json'],
+    [
+      'for one at which a function of the schema throws',
+      v.object({ TOOL_NAME: v.string(), TOOL_A: v.pipe(v.string(), v.transform(JSON.parse)) }),
+      { TOOL_NAME: 'shop', TOOL_A: 'hunter2' },
+      'TOOL_A: expected another value',
+    ],
+    [
+      'for all at which a function throws',
+      v.object({ TOOL_A: asUrl, TOOL_B: v.optional(asUrl), TOOL_C: asUrl }),
+      { TOOL_A: 'hunter2', TOOL_C: 'hunter3' },
+      'TOOL_A, TOOL_C: expected another value',
+    ],
+    [
+      'when a function throws at all of them together',
+      v.pipe(
+        v.object({ TOOL_A: v.string() }),
+        v.check(({ TOOL_A }) => JSON.parse(TOOL_A)),
+      ) as unknown as SettingsSchema,
+      { TOOL_A: 'hunter2' },
+      'settings: expected another value',
+    ],
+    [
+      'for a name that does not begin with TOOL_',
+      v.object({ JWT_SECRET: v.string() }),
+      { JWT_SECRET: 'a secret of more than thirty-two bytes' },
+      'settings: expected names like TOOL_SHOP_URL, got "JWT_SECRET"',
+    ],
+  ])('%s', async (_what, schema, env, message) => {
+    const failure = await failureOf(appWith(schema, env));
+    expect(failure).toContain(message);
+    for (const value of Object.values(env)) if (value) expect(failure).not.toContain(value);
+  });
+});

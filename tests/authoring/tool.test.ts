@@ -1,0 +1,384 @@
+// A tool as its author defines it: time, cancellation, output that fits its schema, bugs.
+
+import { describe, expect, test } from 'bun:test';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
+import { form } from '../../src/calls/questions.ts';
+import { parserOf } from '../../src/calls/schema.ts';
+import { err, ok } from '../../src/lib/result.ts';
+import type { Problem } from '../../src/problem.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
+import { CAPABILITIES } from '../support/asking.ts';
+import { testClock } from '../support/clock.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { call, modern, openSse, post, request } from '../support/mcp.ts';
+import { createTestApp, failureOf } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
+
+const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.string() }) };
+
+describe('time', () => {
+  test('a tool that takes longer than its time is stopped with 504, and its signal says so', async () => {
+    let stopped: unknown;
+    const clock = testClock();
+    await using app = await createTestApp({
+      clock,
+      tools: () => [
+        defineTool(anyone, {
+          ...facts('slow'),
+          ...schemas,
+          timeoutMs: 50,
+          run(_input, { signal }) {
+            queueMicrotask(() => clock.advance(50));
+            return new Promise((resolve) => {
+              signal.addEventListener('abort', () => {
+                stopped = signal.reason;
+                resolve(ok({ said: 'too late' }));
+              });
+            });
+          },
+        }),
+      ],
+    });
+    const { status, body } = await app.call('slow');
+    expect({ status, code: body.code }).toEqual({ status: 504, code: 'tool_timeout' });
+    expect(stopped).toBeInstanceOf(Error);
+    const told = { level: 'warn', event: 'tool out of time', tool: 'slow', requestId: body.requestId };
+    expect(await app.log()).toContainEqual(expect.objectContaining(told));
+  });
+
+  test.each([0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY])('a time of %d ms is refused', (timeoutMs) => {
+    const make = () => defineTool(anyone, { ...facts('odd'), ...schemas, timeoutMs, run: () => ok({ said: '' }) });
+    expect(make).toThrow(`odd: timeoutMs: expected above 0 and at most ${2 ** 31 - 1}, got ${timeoutMs}`);
+  });
+
+  test('one that returns in time is not stopped', async () => {
+    const clock = testClock();
+    await using app = await createTestApp({
+      clock,
+      tools: () => [
+        defineTool(anyone, {
+          ...facts('quick'),
+          ...schemas,
+          timeoutMs: 1000,
+          run: async () => {
+            await Promise.resolve(); // its time has begun
+            clock.advance(999);
+            return ok({ said: 'in time' });
+          },
+        }),
+      ],
+    });
+    expect((await app.call('quick')).body).toEqual({ said: 'in time' });
+  });
+});
+
+describe('a bug in a tool is 500 with nothing but a requestId, and the log has the rest', () => {
+  const broken = (run: () => never | Promise<never>) => (deps: ToolDeps) => [
+    defineTool(deps.guards.rateLimit({ requests: 5, window: '1m', key: () => undefined }), {
+      ...facts('broken'),
+      ...schemas,
+      run,
+    }),
+  ];
+
+  test.each([
+    [
+      'a throw',
+      () => {
+        throw new Error('the inside story');
+      },
+    ],
+    ['a rejection', () => Promise.reject(new Error('the inside story'))],
+  ])('%s', async (_what, run) => {
+    await using app = await createTestApp({ tools: broken(run) });
+    const { status, headers, body } = await app.call('broken');
+    expect(status).toBe(500);
+    expect(body).toEqual({
+      type: 'about:blank',
+      title: 'Internal Server Error',
+      status: 500,
+      detail: 'Something went wrong on the server',
+      code: 'internal',
+      requestId: expect.any(String),
+    });
+    expect(headers.get('ratelimit-policy')).toBe('"key";q=5;w=60');
+    expect(headers.get('ratelimit')).toBe('"key";r=4;t=60'); // the call counted
+    const line = (await app.log()).find(({ requestId }) => requestId === body.requestId);
+    expect(line).toMatchObject({ level: 'error', tool: 'broken', error: expect.stringContaining('the inside story') });
+    expect((await app.call('broken')).status).toBe(500);
+    const toPage = await app.call('broken', {}, { origin: 'http://localhost:1' });
+    expect(toPage.headers.get('access-control-allow-origin')).toBe('http://localhost:1');
+  });
+
+  test('what JSON has no form for, thrown: it fails its own call, in a batch and on a stream too', async () => {
+    const cyclic: Record<string, unknown> = {};
+    cyclic.self = cyclic;
+    await using app = await createTestApp({ tools: broken(() => Promise.reject(cyclic)) });
+    expect((await app.call('broken')).status).toBe(500);
+    const batch = await post(app, [call('broken'), request('ping', undefined, 2)]);
+    expect(batch.body).toMatchObject([{ error: { code: -32603 } }, { id: 2, result: {} }]);
+    const session = await openSse(app);
+    await session.post(call('broken'));
+    expect(await session.nextMessage()).toMatchObject({ error: { code: -32603 } });
+    const bugs = (await app.log()).filter(({ level }) => level === 'error');
+    expect(bugs.map(({ tool }) => tool)).toEqual(['broken', 'broken', 'broken']);
+  });
+
+  test.each([
+    ['wrong', { said: 1 }, 'said: Expected string'],
+    ['missing', {}, 'said: This field is required'],
+    ['too much', { said: 'x', more: 'secret' }, 'Unknown field; the fields are said'],
+  ])('output that does not fit its schema, of which only the log says why: %s', async (_what, output, why) => {
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('odd'), ...schemas, run: () => ok(output as { said: string }) })],
+    });
+    const { status, body } = await app.call('odd');
+    expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal' });
+    expect(JSON.stringify(body)).not.toContain('said');
+    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
+    expect(line?.error).toContain(`odd: the output does not fit its schema: ${why}`);
+    expect(line?.error).not.toContain('secret');
+  });
+
+  test.each([
+    ['a bare object', { said: 'x' }],
+    ['nothing', undefined],
+  ])('%s returned instead of a result', async (_what, returned) => {
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('bare'), ...schemas, run: () => returned as never })],
+    });
+    expect((await app.call('bare')).status).toBe(500);
+    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
+    expect(line?.error).toContain('bare: expected run to return ok(…) or err(…)');
+  });
+
+  const WHOLE = { retryAfterS: 1, rateLimit: { limit: { requests: 1, windowS: 1 }, remaining: 0, resetS: 1 } };
+  const NOT_WHOLE: unknown[] = [
+    'not_found',
+    {},
+    { code: 'no_such_code' },
+    { code: 'insufficient_scope' },
+    { code: 'insufficient_scope', required: 'read' },
+    { code: 'insufficient_scope', required: ['read\n'] },
+    { code: 'scope_not_granted' },
+    { code: 'invalid_input' },
+    { code: 'invalid_input', issues: ['no'] },
+    { code: 'invalid_response', issues: [{ path: 'a' }] },
+    { code: 'not_found', issues: 1 },
+    { code: 'missing_token', sent: 'a letter' },
+    { code: 'method_not_allowed', allow: 'GET\n' },
+    { code: 'rotation_under_way', untilMs: 9e15 },
+    { code: 'rate_limited' },
+    { code: 'rate_limited', ...WHOLE, rateLimit: { remaining: 0 } },
+    { code: 'tool_failure', status: 1000, ownCode: 'x', detail: 'x' },
+    { code: 'tool_failure', status: 401, ownCode: 'x', detail: 'x' },
+    { code: 'tool_failure', status: 404, detail: 'x' },
+    { code: 'tool_failure', status: 404, ownCode: 'not_found', detail: 'x' },
+    { code: 'tool_failure', status: 404, ownCode: 'No-Order', detail: 'x' },
+    { code: 'tool_failure', status: 404, ownCode: 'x', detail: '' },
+    { code: 'tool_failure', status: 404, ownCode: 'x', detail: 'x', retryAfterS: 1 },
+    { code: 'tool_failure', status: 407, ownCode: 'x', detail: 'x' },
+    { code: 'tool_failure', status: 429, ownCode: 'x', detail: 'x', retryAfterS: 'soon' },
+    { code: 'input_required' },
+  ];
+
+  test('a problem that is not whole: it fails its own call, whatever the transport, and the log names the tool', async () => {
+    let problem: unknown;
+    const said = 'said';
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(anyone, { ...facts('run'), ...schemas, run: () => err(problem as Problem) }),
+        defineTool(() => err(problem as Problem), { ...facts('guard'), ...schemas, run: () => ok({ said }) }),
+        defineTool(anyone, { ...facts('fine'), ...schemas, run: () => ok({ said }) }),
+      ],
+    });
+    for (problem of NOT_WHOLE) {
+      for (const name of ['run', 'guard']) {
+        const { status, body } = await app.call(name);
+        expect({ problem, status, code: body.code }).toEqual({ problem, status: 500, code: 'internal' });
+        const batch = await post(app, [call(name), { ...call('fine'), id: 2 }]);
+        expect({ problem, status: batch.status }).toEqual({ problem, status: 200 });
+        const [failed, fine] = batch.body;
+        expect(failed.error).toMatchObject({ code: -32603, message: 'Something went wrong on the server' });
+        expect(fine.result.structuredContent).toEqual({ said });
+      }
+      const bugs = (await app.log()).filter(({ event }) => event === 'internal error').slice(-4);
+      expect(bugs.map(({ tool }) => tool)).toEqual(['run', 'run', 'guard', 'guard']);
+    }
+  });
+
+  test.each<Problem>([
+    { code: 'insufficient_scope', required: ['read'] },
+    { code: 'scope_not_granted', grantable: [] },
+    { code: 'rate_limited', ...WHOLE },
+    { code: 'rate_limited', retryAfterS: 0 },
+    { code: 'rotation_under_way', untilMs: 0 },
+    { code: 'not_found' },
+  ])('but a problem of the server is a refusal: %j', async (problem) => {
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('refuses'), ...schemas, run: () => err(problem) })],
+    });
+    expect((await app.call('refuses')).body.code).toBe(problem.code);
+    expect((await post(app, [call('refuses')])).body[0].result.isError).toBe(true);
+  });
+});
+
+test('a tool without an output schema returns its content blocks', async () => {
+  await using app = await createTestApp({
+    tools: () => [
+      defineTool(anyone, {
+        ...facts('blocks'),
+        input: v.strictObject({}),
+        run: () => ok({ content: [{ type: 'text' as const, text: 'hello' }] }),
+      }),
+    ],
+  });
+  expect((await app.call('blocks')).body).toEqual({ content: [{ type: 'text', text: 'hello' }] });
+});
+
+describe('a name that cannot be used stops the start', () => {
+  const toolsNamed = (names: readonly string[]) =>
+    names.map((name) => defineTool(anyone, { ...facts(name), ...schemas, run: () => ok({ said: name }) }));
+  const named = (...names: string[]) => createTestApp({ tools: () => toolsNamed(names) });
+
+  test.each([
+    ['none', [''], 'got ""'],
+    ['one with a slash', ['a/b'], 'got "a/b"'],
+    ['one that is too long', ['x'.repeat(129)], `got "${'x'.repeat(129)}"`],
+    ['one that two tools have', ['echo', 'other', 'echo'], 'got "echo" twice'],
+  ])('%s', async (_what, names, found) => {
+    expect(await failureOf(named(...names))).toContain(found);
+  });
+
+  test('a start that stops at a tool’s name closes the database again', async () => {
+    const folder = temporaryFolder();
+    await failureOf(createTestApp({ folder, store: 'embedded', tools: () => toolsNamed(['a/b']) }));
+    const bytesOf = (file: string) => statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0;
+    expect(bytesOf('keys.db')).toBeGreaterThan(0);
+    expect(bytesOf('keys.db-wal')).toBe(0); // what closing in order leaves: everything is in the file itself
+  });
+
+  test('a tool with any other name is served', async () => {
+    await using app = await named('x'.repeat(128), 'Other.name-2');
+    expect((await app.call('x'.repeat(128))).status).toBe(200);
+    expect((await app.call('Other.name-2')).status).toBe(200);
+  });
+});
+
+describe('its schemas', () => {
+  const part = v.strictObject({ b: v.string() });
+  test.each([
+    ['a missing field', v.strictObject({ a: v.string() }), {}, 'a', 'This field is required'],
+    ['one of an object that drops others', v.object({ a: v.string() }), {}, 'a', 'This field is required'],
+    ['one of an object that keeps others', v.looseObject({ a: v.string() }), {}, 'a', 'This field is required'],
+    ['one of an object inside', v.strictObject({ a: part }), { a: {} }, 'a.b', 'This field is required'],
+    ['text in place of an object', v.strictObject({ a: part }), { a: 'x' }, 'a', 'Expected Object'],
+    ['the same in a list', v.strictObject({ a: v.array(part) }), { a: [5] }, 'a.0', 'Expected Object'],
+  ])('%s is told from other mistakes', (_what, schema: v.GenericSchema, input, path, message) => {
+    expect(parserOf(schema)(input)).toMatchObject({ ok: false, error: { issues: [{ path, message }] } });
+  });
+
+  test('the input schema of a tool must be of an object: another root does not compile', () => {
+    // @ts-expect-error: MCP clients would refuse the whole list of tools
+    defineTool(anyone, { ...facts('array'), ...schemas, output: v.array(v.string()), run: () => ok(['x']) });
+    // @ts-expect-error: nor can its arguments be a string
+    defineTool(anyone, { ...facts('text'), ...schemas, input: v.string(), run: () => ok({ said: 'x' }) });
+  });
+
+  test('may have alternatives at their root, which say that they are objects', () => {
+    const input = v.variant('by', [
+      v.strictObject({ by: v.literal('id'), id: v.string() }),
+      v.strictObject({ by: v.literal('name'), name: v.string() }),
+    ]);
+    const tool = defineTool(anyone, { ...facts('find'), ...schemas, input, run: ({ by }) => ok({ said: by }) });
+    expect(tool.inputSchema()).toMatchObject({ type: 'object', oneOf: [{ type: 'object' }, { type: 'object' }] });
+  });
+
+  test.each([
+    ['a format', v.pipe(v.number(), v.integer()), 1.5, 'Expected integer'],
+    ['another', v.pipe(v.string(), v.isoDate()), 'soon', 'Expected iso date'],
+    ['a conversion', v.pipe(v.string(), v.toNumber()), 'ten', 'Expected a number'],
+    [
+      'a function',
+      v.pipe(
+        v.string(),
+        v.check(() => false),
+      ),
+      'x',
+      'Expected another value',
+    ],
+    ['one with a message of its own', v.pipe(v.string(), v.email('Expected an address')), 'x', 'Expected an address'],
+  ])('say of a value what was expected: %s', async (_what, value, given, message) => {
+    const input = v.strictObject({ value });
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('take'), ...schemas, input, run: () => ok({ said: 'x' }) })],
+    });
+    expect((await app.call('take', { value: given })).body.issues).toEqual([{ path: 'value', message }]);
+  });
+
+  test('have checks that JSON Schema has no words for, which are left out of what clients are told', () => {
+    const code = v.pipe(v.string(), v.regex(/^[a-z]{3}$/i));
+    const input = v.pipe(
+      v.strictObject({ name: v.pipe(v.string(), v.trim(), v.minLength(1), v.brand('Name')), code }),
+      v.check(({ name, code }) => name !== code),
+    );
+    const tool = defineTool(anyone, { ...facts('find'), ...schemas, input, run: ({ name }) => ok({ said: name }) });
+    const { properties } = JSON.parse(JSON.stringify(tool.inputSchema()));
+    expect(properties).toEqual({ name: { type: 'string', minLength: 1 }, code: { type: 'string' } });
+  });
+
+  test('a schema that JSON Schema has no words for is reported with the name of the tool', async () => {
+    const output = v.strictObject({ at: v.date() });
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('clock'), ...schemas, output, run: () => ok({ at: new Date(0) }) })],
+    });
+    expect((await fetch(`${app.url}/openapi.json`)).status).toBe(500);
+    expect((await app.log()).at(-1)?.error).toContain('clock: The "date" schema cannot be converted');
+  });
+
+  const tree: v.GenericSchema = v.looseObject({ inside: v.optional(v.lazy(() => tree)) });
+  const nestedTools = () => [
+    defineTool(anyone, { ...facts('walks'), input: v.strictObject({ tree }), run: () => ok({ content: [] }) }),
+    defineTool(anyone, {
+      ...facts('asks'),
+      input: v.strictObject({ tree: v.unknown() }),
+      run(_input, { ask }) {
+        const asked = ask({ who: form(v.object({ name: v.string() }))('Who?') });
+        return asked.ok ? ok({ content: [{ type: 'text', text: JSON.stringify(asked.value.who) }] }) : asked;
+      },
+    }),
+  ];
+  /** As JSON, because tests may have less of a stack than servers. */
+  const nested = (levels: number) => `${'{"inside":'.repeat(levels - 1)}{}${'}'.repeat(levels - 1)}`;
+  const TOO_DEEP = 'tree: Expected values nested at most 1000 deep';
+
+  test.each(['walks', 'asks'])(
+    'take input that is nested 1,000 deep, and say that more is too deep (%s)',
+    async (name) => {
+      await using app = await createTestApp({ tools: nestedTools });
+      const meta = { [CAPABILITIES]: { elicitation: {} } };
+      const body = (levels: number) =>
+        JSON.stringify(modern('tools/call', { name, arguments: { tree: 'TREE' } }, meta).body).replace(
+          '"TREE"',
+          nested(levels),
+        );
+      const { headers } = modern('tools/call', { name });
+      const called = async (levels: number) => (await post(app, body(levels), headers)).body.result;
+      expect((await called(1000)).resultType).toBe(name === 'asks' ? 'input_required' : 'complete');
+      for (const levels of [1001, 6000, 90_000]) {
+        const { isError, content } = await called(levels);
+        expect({ levels, isError, text: content[0].text }).toMatchObject({
+          isError: true,
+          text: expect.stringContaining(TOO_DEEP),
+        });
+      }
+      const pasted = body(1001).replace('"tree"', '"sk_live_pasted"');
+      const { content } = (await post(app, pasted, headers)).body.result;
+      expect(content[0].text).toContain('Expected values nested at most 1000 deep');
+      expect(content[0].text).not.toContain('sk_live_pasted'); // a field that is unknown is not named
+    },
+  );
+});

@@ -1,0 +1,132 @@
+// Failures in a tool's own words: what callers and the log see of them, and which are bugs.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { defineTool } from '../../src/authoring/tool.ts';
+import { type Failure, failure } from '../../src/calls/failure.ts';
+import { err } from '../../src/lib/result.ts';
+import { call, openSse, post } from '../support/mcp.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
+
+let fails: Failure = { status: 500, code: 'x', detail: 'x' };
+const failing = [
+  defineTool(anyone, { ...facts('fail'), input: v.strictObject({}), run: () => err(failure(fails)) }),
+  defineTool(anyone, { ...facts('fail_later'), input: v.strictObject({}), run: async () => err(failure(fails)) }),
+];
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await createTestApp({ tools: () => failing });
+});
+afterAll(() => app.close());
+
+const SHOP_CLOSED: Failure = { status: 503, code: 'shop_closed', detail: 'The shop is closed', retryAfterS: 90 };
+
+describe('a failure', () => {
+  test.each(['fail', 'fail_later'])('is a problem over REST, and a line in the log (%s)', async (tool) => {
+    fails = SHOP_CLOSED;
+    const { status, headers, body } = await app.call(tool);
+    expect([status, headers.get('content-type'), headers.get('retry-after')]).toEqual([
+      503,
+      'application/problem+json',
+      '90',
+    ]);
+    const { requestId } = body;
+    expect(body).toEqual({
+      type: 'about:blank',
+      title: 'Service Unavailable',
+      status: 503,
+      detail: 'The shop is closed',
+      code: 'shop_closed',
+      requestId,
+    });
+    const { time: _, ...line } = (await app.log()).at(-1) ?? { time: '' };
+    expect(line).toEqual({ level: 'warn', event: 'tool failed', requestId, tool, code: 'shop_closed' });
+  });
+
+  test('is a result over MCP, with the seconds in a second text', async () => {
+    fails = SHOP_CLOSED;
+    const result = {
+      content: [
+        { type: 'text', text: 'The shop is closed' },
+        { type: 'text', text: 'Try again in 90 s' },
+      ],
+      isError: true,
+    };
+    expect((await post(app, call('fail'))).body.result).toEqual(result);
+    expect((await post(app, [call('fail')])).body[0].result).toEqual(result);
+    const session = await openSse(app);
+    await session.post(call('fail'));
+    expect((await session.nextMessage()).result).toEqual(result);
+    fails = { status: 404, code: 'no_such_order', detail: 'There is no such order' };
+    expect((await post(app, call('fail'))).body.result).toEqual({
+      content: [{ type: 'text', text: 'There is no such order' }],
+      isError: true,
+    });
+  });
+
+  test.each<[number, string]>([
+    [400, 'Bad Request'],
+    [402, 'Payment Required'],
+    [408, 'Client Error'],
+    [418, 'Client Error'],
+    [499, 'Client Error'],
+    [500, 'Internal Server Error'],
+    [502, 'Bad Gateway'],
+    [599, 'Server Error'],
+  ])('may have the status %d, and no credential is asked for', async (status, title) => {
+    fails = { status, code: 'x', detail: 'x' };
+    const response = await app.call('fail');
+    expect([response.status, response.body.title]).toEqual([status, title]);
+    expect([response.headers.get('www-authenticate'), response.headers.get('retry-after')]).toEqual([null, null]);
+  });
+
+  test('gives no key away, whatever its detail repeats', async () => {
+    const key = `sk_test_${'0'.repeat(64)}`;
+    fails = { status: 400, code: 'odd_id', detail: `There is no order ${key}` };
+    expect((await app.call('fail')).body.detail).toBe('There is no order [redacted]');
+    expect(JSON.stringify((await post(app, call('fail'))).body)).not.toContain(key);
+    expect(await app.logText()).not.toContain(key);
+  });
+});
+
+describe('a failure that cannot be reported is a bug of the tool', () => {
+  const good: Failure = { status: 503, code: 'x', detail: 'x' };
+  test.each<[string, Partial<Record<keyof Failure, unknown>>, string]>([
+    ['a status below 400', { status: 399 }, 'expected a status from 400 to 599 except 401 and 407, got 399'],
+    ['a status above 599', { status: 600 }, 'got 600'],
+    ['no whole status', { status: 400.5 }, 'got 400.5'],
+    ['401', { status: 401 }, 'got 401'],
+    ['407', { status: 407 }, 'got 407'],
+    ['a code of the server', { code: 'rate_limited' }, "a code of the tool's own, rate_limited is the server's"],
+    ['the name of a builtin as a code, which is fine', { code: 'constructor' }, ''],
+    ['a code in capitals', { code: 'ShopClosed' }, 'expected a code in snake_case of at most 64 characters'],
+    ['an empty code', { code: '' }, 'snake_case'],
+    ['a code that ends early', { code: 'shop_' }, 'snake_case'],
+    ['a code of 64 characters, which is fine', { code: 'x'.repeat(64) }, ''],
+    ['a code of 65 characters', { code: 'x'.repeat(65) }, 'snake_case'],
+    ['no code', { code: undefined }, 'snake_case'],
+    ['no detail', { detail: undefined }, 'expected a detail of 1 to 1000 characters'],
+    ['an empty detail', { detail: '' }, 'detail'],
+    ['a detail of 1,000 characters, which is fine', { detail: 'x'.repeat(1000) }, ''],
+    ['a detail of 1,001 characters', { detail: 'x'.repeat(1001) }, 'detail'],
+    [
+      'seconds with another status',
+      { status: 502, retryAfterS: 1 },
+      'expected retryAfterS only with 429 or 503, got 502',
+    ],
+    ['seconds with 429, which is fine', { status: 429, retryAfterS: 0 }, ''],
+    ['a part of a second', { retryAfterS: 0.5 }, 'expected retryAfterS to be a whole number of seconds, got 0.5'],
+    ['seconds below zero', { retryAfterS: -1 }, 'got -1'],
+    ['seconds without end', { retryAfterS: Number.POSITIVE_INFINITY }, 'got Infinity'],
+  ])('%s', async (_what, part, message) => {
+    fails = { ...good, ...part } as Failure;
+    const { status, body } = await app.call('fail');
+    const line = (await app.log()).findLast(({ requestId }) => requestId === body.requestId);
+    if (message === '') return expect([status, line?.event]).toEqual([fails.status, 'tool failed']);
+    expect([status, body.code, line?.level, line?.event]).toEqual([500, 'internal', 'error', 'internal error']);
+    expect(line?.error).toContain(`failure: `);
+    expect(line?.error).toContain(message);
+  });
+});

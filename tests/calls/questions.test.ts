@@ -1,0 +1,47 @@
+// Forms: which fields clients can show, and what they are sent of a schema.
+
+import { describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { form } from '../../src/calls/questions.ts';
+
+describe('a form that clients can not show is refused where it is made', () => {
+  test.each([
+    ['an object', v.strictObject({ a: v.string() })],
+    ['an array of strings', v.array(v.string())],
+    ['an array of objects', v.array(v.strictObject({}))],
+    ['a nullable', v.nullable(v.string())],
+    ['a union', v.union([v.string(), v.number()])],
+    ['a literal', v.literal('a')],
+  ])('%s', (_what, field) => {
+    expect(() => form(v.strictObject({ name: v.string(), field }))).toThrow(
+      'form: expected strings, numbers, booleans, picklists and arrays of picklists, got another type for "field"',
+    );
+  });
+
+  test('what they can show is what they are sent, without the keywords they do not know', () => {
+    const { params } = form(
+      v.strictObject({
+        name: v.pipe(v.string(), v.title('Name'), v.minLength(1), v.maxLength(9), v.regex(/^a/)),
+        mail: v.pipe(v.string(), v.email()),
+        id: v.optional(v.pipe(v.string(), v.uuid())),
+        count: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(5)), 2),
+        sure: v.boolean(),
+        size: v.picklist(['s', 'm']),
+        colors: v.pipe(v.array(v.picklist(['red', 'blue'])), v.minLength(1)),
+      }),
+    )('Fill in').request;
+    expect(params.requestedSchema).toEqual({
+      type: 'object',
+      properties: {
+        name: { type: 'string', title: 'Name', minLength: 1, maxLength: 9 },
+        mail: { type: 'string', format: 'email' },
+        id: { type: 'string' },
+        count: { type: 'integer', minimum: 1, maximum: 5, default: 2 },
+        sure: { type: 'boolean' },
+        size: { type: 'string', enum: ['s', 'm'] },
+        colors: { type: 'array', minItems: 1, items: { type: 'string', enum: ['red', 'blue'] } },
+      },
+      required: ['name', 'mail', 'sure', 'size', 'colors'],
+    });
+  });
+});
