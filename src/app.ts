@@ -7,7 +7,6 @@ import { createConfirm } from './calls/confirm.ts';
 import { createToolRunner } from './calls/run.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
-import type { VerifyKey } from './guards/api-key.ts';
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch } from './http/dispatch.ts';
@@ -17,6 +16,7 @@ import { createEventStreams } from './http/sending/keep-alive.ts';
 import { createSendBudget } from './http/sending/send-budget.ts';
 import { createSendText } from './http/sending/send-text.ts';
 import { userJwtVerifier } from './jwt/index.ts';
+import type { Feed } from './keys/feed.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createInFlight } from './lib/in-flight.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/runtime.ts';
@@ -24,13 +24,14 @@ import type { Log } from './log/log.ts';
 import { createMethods } from './mcp/methods.ts';
 import { createRequestStates } from './mcp/request-state.ts';
 import { checkUris, type Resource, type ResourceTemplate, resourcesOf } from './mcp/resource.ts';
-import { createSessions } from './mcp/sessions.ts';
-import { createResolveSubjects, type ResolveSubjects } from './mcp/subjects.ts';
+import { createSessions, type Sessions } from './mcp/sessions.ts';
+import { createResolveSubjects } from './mcp/subjects.ts';
+import type { HealthOptions } from './routes/health.ts';
 import { createRoutes } from './routes/index.ts';
 import { openStore, prepareDataFolder, type Store } from './store/open.ts';
 import { createAccessLog } from './telemetry/access-log.ts';
 import { createExpiring } from './telemetry/expiring.ts';
-import { createMetrics, type Metrics, type ProcessUsage } from './telemetry/metrics.ts';
+import { createMetrics, type ProcessUsage } from './telemetry/metrics.ts';
 import { makePrompts, makeTools, type ToolFile } from './tools/folder/tool-file.ts';
 import { byName, createToolDeps, type ToolDeps } from './tools/folder/toolbox.ts';
 import { createTools, RESERVED_NAMES } from './tools/index.ts';
@@ -82,161 +83,86 @@ export async function createService(config: Config, options: ServiceOptions): Pr
   const verifyUserJwt = await userJwtVerifier(config, { ...options, clock: ageClock });
   const store = await openStore(config.database, { ...options, eventDays: config.eventDays });
   try {
-    return serviceOn(store, verifyUserJwt, config, { ...options, ageClock });
+    return serviceOn(store, verifyUserJwt, ageClock, config, options);
   } catch (error) {
     await store.close();
     throw error;
   }
 }
 
+/** No two processes have the same, and it is short enough for every request id to begin with it. */
+const INSTANCE_BYTES = 6;
+
 function serviceOn(
   store: Store,
   verifyUserJwt: VerifyUserJwt,
+  ageClock: Clock,
   config: Config,
-  options: ServiceOptions & { readonly ageClock: Clock },
+  options: ServiceOptions,
 ): Service {
-  const { clock, ageClock, random, sha256, log, publicUrl } = options;
-  const { toolFiles = [], resourceTemplates = [], prompts: offeredPrompts = () => [] } = options;
-  const { resources: offeredResources = widgetResources } = options;
-  const { env = {} } = options;
-  const { production, revocationLagMaxMs: lagMaxMs, keyCeilings: ceilings, keyReveal, rateLimit } = config;
+  const { clock, random, sha256, log, publicUrl, resourceTemplates = [], env = {} } = options;
+  const { keyCeilings: ceilings, revocationLagMaxMs: lagMaxMs, trustProxy, production } = config;
+  const startedAtMs = ageClock.monotonicMs();
+  const instance = random(INSTANCE_BYTES).toHex();
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
   const keyDomain = createKeyDomain({
+    ...config,
     store: metrics?.store(store) ?? store,
     adminStore: metrics?.store(store.admin) ?? store.admin,
     clock: ageClock,
     random,
     sha256,
     log,
-    production,
     ceilings,
     lagMaxMs,
-    keyPrefix: config.keyPrefix,
-    eventAddresses: config.eventAddresses,
   });
-  const { keys, verifier, checkBlock } = keyDomain;
+  const { verifier, feed } = keyDomain;
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
-  const observeGuard = metrics?.guard;
+
   const deps = createToolDeps({
+    ...config,
+    ...keyDomain,
     verifyKey,
     verifyUserJwt,
-    checkBlock,
-    keys,
     ceilings,
-    keyReveal,
-    rateLimit,
     clock,
     log,
     env,
-    observeGuard,
+    observeGuard: metrics?.guard,
   });
-  const offered =
-    options.tools?.(deps) ??
-    createTools(deps, { sample: config.sampleTool, admin: config.jwtClaims.admin && keyDomain.admin });
-  const prompts = [...offeredPrompts(deps), ...makePrompts(toolFiles, deps)];
-  const ownResources = toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources));
-  const resources = [...offeredResources, ...ownResources];
-  checkUris(resources);
-  const uris = resources.map(({ uri }) => uri);
-  const tools = [...offered, ...makeTools(toolFiles, deps, { reserved: RESERVED_NAMES, uris })];
-  const app = createApp({
-    config,
-    publicUrl,
-    keyDomain,
-    store,
-    verifyKey,
-    guards: deps.guards,
-    tools,
-    prompts,
-    resources,
-    resourceTemplates,
-    resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.verify, sha256),
-    clock,
-    ageClock,
-    random,
-    sha256,
-    log,
-    metrics,
-    usage: options.usage,
-  });
-  return {
-    app,
-    storeMode: store.mode,
-    keyDomain,
-    async close() {
-      try {
-        await keyDomain.stop();
-      } finally {
-        await store.close();
-      }
-    },
-  };
-}
+  const { resources, ...offered } = offer(deps, keyDomain, config, options);
+  const tools = byName('tool', offered.tools, ceilings.scopes);
+  const prompts = byName('prompt', offered.prompts, ceilings.scopes);
 
-/** No two processes have the same, and it is short enough for every request id to begin with it. */
-const INSTANCE_BYTES = 6;
-
-interface AppParts {
-  readonly config: Config;
-  readonly publicUrl: () => string;
-  readonly keyDomain: KeyDomain;
-  readonly store: Store;
-  readonly verifyKey: VerifyKey;
-  readonly guards: ToolDeps['guards'];
-  readonly tools: readonly Tool[];
-  readonly prompts: readonly Prompt[];
-  readonly resources: readonly Resource[];
-  readonly resourceTemplates: readonly ResourceTemplate[];
-  readonly resolveSubjects: ResolveSubjects;
-  readonly clock: Clock;
-  readonly ageClock: Clock;
-  readonly random: RandomBytes;
-  readonly sha256: Sha256;
-  readonly log: Log;
-  readonly metrics: Metrics | null;
-  readonly usage: ServiceOptions['usage'];
-}
-
-function createApp(parts: AppParts): App {
-  const { config, publicUrl, keyDomain, store, tools, prompts, clock, ageClock, random, log, metrics } = parts;
-  const { production, trustProxy } = config;
-  const { feed } = keyDomain;
-  const { replicaState } = store;
-  const startedAtMs = ageClock.monotonicMs();
-  const instance = random(INSTANCE_BYTES).toHex();
   const inFlight = createInFlight();
   const confirm = createConfirm(keyDomain, log);
   const sendBudget = createSendBudget(clock, log);
   const sessions = createSessions(random);
-  const expiring = createExpiring(parts.store.admin, clock);
-  metrics?.addGauges({ ...parts, feed, lagMaxMs: config.revocationLagMaxMs, sessions: () => sessions.count, expiring });
+  const expiring = createExpiring(store.admin, clock);
+  metrics?.addGauges({ feed, lagMaxMs, sessions: () => sessions.count, expiring, usage: options.usage });
+  const requestStates = createRequestStates({
+    readSecret: () => store.serverSecret('request_state'),
+    databaseId: () => feed.position.databaseId,
+    clock,
+  });
   const routes = createRoutes({
-    ...parts,
+    config,
+    publicUrl,
+    verifyKey,
     revokeTokens: keyDomain.revokeSecrets,
-    methods: createMethods({
-      ...parts,
-      tools: byName('tool', tools, config.keyCeilings.scopes),
-      prompts: byName('prompt', prompts, config.keyCeilings.scopes),
-      requestStates: createRequestStates({
-        readSecret: () => store.serverSecret('request_state'),
-        databaseId: () => feed.position.databaseId,
-        clock,
-      }),
-    }),
+    guards: deps.guards,
+    tools: offered.tools,
+    methods: createMethods({ tools, prompts, resources, resourceTemplates, requestStates }),
     runTool: createToolRunner({ log, inFlight, confirm, budget: sendBudget, clock }),
     confirm,
     sendText: createSendText(sendBudget),
     streams: createEventStreams(clock, sendBudget),
     sessions,
-    health: {
-      instance,
-      storeMode: store.mode,
-      storeOk: feed.probe,
-      lagMs: feed.lagMs,
-      replicaState: replicaState && (() => replicaState(feed.position)),
-      sessions: () => sessions.count,
-      uptimeMs: () => ageClock.monotonicMs() - startedAtMs,
-    },
+    resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.verify, sha256),
+    health: createHealth(store, feed, { instance, sessions, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
+    metrics,
+    sha256,
+    log,
   });
   const ofPublicUrl = (part: 'origin' | 'hostname') => () => new URL(publicUrl())[part];
   const check = createRequestChecks({
@@ -253,5 +179,53 @@ function createApp(parts: AppParts): App {
     log,
     observe: config.accessLog ? createAccessLog(clock, log) : undefined,
   });
-  return { ...dispatch, endStreams: sessions.drain, idle: inFlight.idle };
+  return {
+    app: { ...dispatch, endStreams: sessions.drain, idle: inFlight.idle },
+    storeMode: store.mode,
+    keyDomain,
+    async close() {
+      try {
+        await keyDomain.stop();
+      } finally {
+        await store.close();
+      }
+    },
+  };
+}
+
+interface Offered {
+  readonly tools: readonly Tool[];
+  readonly prompts: readonly Prompt[];
+  readonly resources: readonly Resource[];
+}
+
+/** The server's own tools and resources, and those of tool files. */
+function offer(deps: ToolDeps, keyDomain: KeyDomain, config: Config, options: ServiceOptions): Offered {
+  const { toolFiles = [], tools: makeOwnTools, prompts: makeOwnPrompts, resources: own = widgetResources } = options;
+  const resources = [...own, ...toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources))];
+  checkUris(resources);
+  const uris = resources.map(({ uri }) => uri);
+  const admin = config.jwtClaims.admin && keyDomain.admin;
+  const tools = makeOwnTools?.(deps) ?? createTools(deps, { sample: config.sampleTool, admin });
+  return {
+    tools: [...tools, ...makeTools(toolFiles, deps, { reserved: RESERVED_NAMES, uris })],
+    prompts: [...(makeOwnPrompts?.(deps) ?? []), ...makePrompts(toolFiles, deps)],
+    resources,
+  };
+}
+
+/** What /mcp/health asks. */
+function createHealth(
+  { mode, replicaState }: Store,
+  feed: Feed,
+  facts: { instance: string; sessions: Sessions; uptimeMs: () => number },
+): HealthOptions {
+  return {
+    ...facts,
+    sessions: () => facts.sessions.count,
+    storeMode: mode,
+    storeOk: feed.probe,
+    lagMs: feed.lagMs,
+    replicaState: replicaState && (() => replicaState(feed.position)),
+  };
 }
