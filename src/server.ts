@@ -22,7 +22,7 @@ import {
   whyNotListening,
 } from './server/listener.ts';
 import { tlsRenewal } from './server/renewal.ts';
-import type { ProcessUsage } from './telemetry/metrics.ts';
+import type { ProcessUsage } from './telemetry/gauges.ts';
 import { type ImportModule, readToolFolder } from './tools/folder/folder.ts';
 import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
 

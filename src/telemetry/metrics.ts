@@ -7,15 +7,14 @@ import type { Operation } from '../calls/operation.ts';
 import type { RunTool, ToolResult } from '../calls/run.ts';
 import type { Guard } from '../guards/guard.ts';
 import type { AdminStore } from '../keys/admin.ts';
-import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/record.ts';
 import type { Verifier } from '../keys/verify.ts';
 import { type Awaitable, chain, isPromise } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
-import { SERVER_VERSION } from '../lib/server-info.ts';
 import { CODES } from '../mcp/message.ts';
 import type { Methods } from '../mcp/methods.ts';
 import type { Plan } from '../mcp/plan.ts';
+import { addGauges, type GaugeOptions } from './gauges.ts';
 import { type Counter, createRegistry, type Histogram } from './prometheus.ts';
 
 /** How a call came. */
@@ -24,8 +23,6 @@ export type Transport = 'rest' | 'http' | 'sse';
 /** Seconds. Calls that memory decides take some 20 µs; a tool may take a minute. */
 const OPERATION_BUCKETS_S = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60];
 const STORE_BUCKETS_S = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
-
-const EXPIRING_DAYS = [1, 7, 30];
 
 /** Any tool or method that the server doesn't have. */
 const OTHER = 'other';
@@ -36,21 +33,6 @@ const METHODS: Readonly<Record<Operation['kind'], string>> = {
   prompt: 'prompts/get',
   completion: 'completion/complete',
 };
-
-/** What only the runtime knows of the process. */
-export interface ProcessUsage {
-  readonly residentBytes: number;
-  readonly cpuSeconds: number;
-}
-
-export interface GaugeOptions {
-  /** How many keys expire within so many days; undefined while that is not known. */
-  readonly expiring: (days: number) => Awaitable<number | undefined>;
-  readonly feed: Feed;
-  readonly lagMaxMs: number;
-  readonly sessions: () => number;
-  readonly usage: (() => ProcessUsage) | undefined;
-}
 
 export interface Metrics {
   runTool(transport: Transport, runTool: RunTool): RunTool;
@@ -161,38 +143,7 @@ export function createMetrics(clock: Clock): Metrics {
       return Object.fromEntries(timed) as typeof store;
     },
 
-    addGauges({ feed, lagMaxMs, sessions, expiring, usage }) {
-      registry.gauge(
-        'mcp_keys_feed_lag_seconds',
-        'Age of what this process knows of revocations elsewhere; 0 while it is idle, and verifies nothing from memory.',
-        [],
-        () => [[[], feed.idle ? 0 : (feed.lagMs() ?? Number.POSITIVE_INFINITY) / 1000]],
-      );
-      registry.gauge('mcp_keys_feed_lag_limit_seconds', 'REVOCATION_LAG_MAX_MS: above it keys are refused.', [], () => [
-        [[], lagMaxMs / 1000],
-      ]);
-      registry.gauge('mcp_server_sessions', 'Open sessions of /sse.', [], () => [[[], sessions()]]);
-      registry.gauge(
-        'mcp_keys_expiring',
-        'Usable keys that expire within a time, 100000 at most.',
-        ['within'],
-        async () => {
-          const counts = await Promise.all(EXPIRING_DAYS.map(async (days) => [days, await expiring(days)] as const));
-          return counts.flatMap(([days, count]) => (count === undefined ? [] : [[[`${days}d`], count] as const]));
-        },
-      );
-      registry.gauge('mcp_server_build_info', 'Always 1; its label is the version.', ['version'], () => [
-        [[SERVER_VERSION], 1],
-      ]);
-      const startedAtS = clock.nowMs() / 1000;
-      registry.gauge('process_start_time_seconds', 'When the process started, since the Unix epoch.', [], () => [
-        [[], startedAtS],
-      ]);
-      if (usage === undefined) return;
-      registry.gauge('process_resident_memory_bytes', 'Resident memory.', [], () => [[[], usage().residentBytes]]);
-      registry.total('process_cpu_seconds_total', 'Processor time, of user and system.', () => usage().cpuSeconds);
-    },
-
+    addGauges: (options) => addGauges(registry, clock, options),
     text: registry.text,
   };
 
