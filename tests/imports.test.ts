@@ -33,11 +33,12 @@ const imports: Import[] = files.flatMap((file) =>
 const partOf = (file: string) => (file.includes('/') ? `${file.split('/')[0]}/` : file);
 
 /** For all rooms. */
-const BASE = ['lib/', 'log/', 'problem.ts'];
+const BASE = ['lib/', 'limits/', 'log/', 'problem.ts'];
 /** What may be imported from each room, beside itself. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'lib/': [],
-  'log/': ['lib/'],
+  'limits/': ['lib/'],
+  'log/': ['lib/', 'limits/'],
   'problem.ts': ['lib/'],
   'config/': BASE,
   'keys/': BASE,

@@ -5,11 +5,12 @@ import type { InFlight } from '../lib/in-flight.ts';
 import { networkOf } from '../lib/ip.ts';
 import { type Awaitable, err, isPromise, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
+import { LIMITS } from '../limits/index.ts';
+import { createShare } from '../limits/share.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import type { Call } from './call.ts';
 import type { Confirm } from './confirm.ts';
-import { createHeldMessages } from './held-messages.ts';
 import type { Operation, Output } from './operation.ts';
 
 /**
@@ -98,7 +99,7 @@ const MESSAGE_BYTES_COUNTED = 16 * 1024;
  */
 export function createToolRunner(options: ToolRunnerOptions): RunTool {
   const { log, inFlight, confirm } = options;
-  const messages = createHeldMessages();
+  const messages = createShare(LIMITS.messages);
 
   function failed(error: unknown, operation: Operation, call: Call): ToolResult {
     const { kind, name } = operation;
@@ -144,15 +145,14 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
 
   const runLong: RunTool = (operation, input, call, canceller) => {
     const { messageBytes } = call;
-    const network = networkOf(call.clientAddress());
-    if (!messages.take(network, messageBytes)) {
+    const release = messages.take(networkOf(call.clientAddress()), messageBytes);
+    if (release === null) {
       begin(operation, call);
       return over(err({ code: 'overloaded' }), operation, call);
     }
     const result = run(operation, input, call, canceller);
-    const give = () => messages.give(network, messageBytes);
-    if (isPromise(result)) return result.finally(give);
-    give();
+    if (isPromise(result)) return result.finally(release);
+    release();
     return result;
   };
 

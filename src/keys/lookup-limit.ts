@@ -8,7 +8,8 @@
 import { type Awaitable, err, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { sleep } from '../lib/timeout.ts';
-import { type Allowance, createTokenBuckets, tryTake } from '../lib/token-bucket.ts';
+import type { Rate } from '../limits/index.ts';
+import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import { createRefusalTimes } from './refusal-times.ts';
@@ -17,7 +18,7 @@ import { createRefusalTimes } from './refusal-times.ts';
  * Unknown keys a source may have read one by one: at 40 µs each, under 1 % of a core. The burst is for a cold start, when
  * many honest callers behind one proxy present many keys at once.
  */
-const MISSES: Allowance = { perS: 200, burst: 1000 };
+const MISSES: Rate = { perS: 200, burst: 1000 };
 
 /** A refused key that comes back sooner than this did not wait as it was told. */
 const RETURN_AFTER_MS = 900;
@@ -70,7 +71,7 @@ export interface LookupLimit {
 }
 
 export function createLookupLimit(clock: Clock): LookupLimit {
-  const budgets = createTokenBuckets(MISSES, SOURCES_MAX);
+  const budgets = createTokenBuckets(MISSES, clock, SOURCES_MAX);
   const refusedAtMs = createRefusalTimes();
   const waiting = new Map<string, number>(); // by source
   let waitingInAll = 0;
@@ -87,7 +88,7 @@ export function createLookupLimit(clock: Clock): LookupLimit {
     await sleep(Math.random() * WAIT_MS_MAX);
     countWaiting(source, -1);
     const nowMs = clock.monotonicMs();
-    return tryTake(budgets(source, nowMs)) ? 'alone' : refuse(keyHash, nowMs);
+    return budgets.take(source) === 0 ? 'alone' : refuse(keyHash, nowMs);
   }
 
   function hasWaited(keyHash: string, nowMs: number): boolean {
@@ -104,7 +105,7 @@ export function createLookupLimit(clock: Clock): LookupLimit {
   return {
     admit(source, keyHash) {
       const nowMs = clock.monotonicMs();
-      if (tryTake(budgets(source, nowMs))) return 'alone';
+      if (budgets.take(source) === 0) return 'alone';
       if (hasWaited(keyHash, nowMs)) {
         refusedAtMs.delete(keyHash);
         return 'together';
@@ -112,13 +113,7 @@ export function createLookupLimit(clock: Clock): LookupLimit {
       const mayWait = (waiting.get(source) ?? 0) < WAITING_PER_SOURCE && waitingInAll < WAITING_MAX;
       return mayWait ? wait(source, keyHash) : refuse(keyHash, nowMs);
     },
-    takeAll(source, count) {
-      const budget = budgets(source, clock.monotonicMs());
-      const missing = count - budget.tokens;
-      if (missing > 0) return Math.ceil(missing / MISSES.perS);
-      budget.tokens -= count;
-      return 0;
-    },
+    takeAll: (source, count) => Math.ceil(budgets.take(source, count)),
     cameBack(keyHashes) {
       const nowMs = clock.monotonicMs();
       const waited = keyHashes.every((hash) => hasWaited(hash, nowMs));
@@ -128,9 +123,7 @@ export function createLookupLimit(clock: Clock): LookupLimit {
       }
       return waited;
     },
-    refund(source, count = 1) {
-      budgets(source, clock.monotonicMs()).tokens += count;
-    },
+    refund: (source, count = 1) => budgets.give(source, count),
     refuse(keyHash) {
       refusedAtMs.set(keyHash, clock.monotonicMs());
     },

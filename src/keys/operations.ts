@@ -3,14 +3,15 @@
 import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
+import { LIMITS } from '../limits/index.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf, personOf } from './actor.ts';
-import { createCreationBudget } from './creation-budget.ts';
 import { grantOf, type KeyCeilings, type Wish } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
 import { createListGate } from './list-gate.ts';
+import { createPersonBudget } from './person-budget.ts';
 import { type ApiKeyRecord, type Changed, fingerprintOf, type KeyStore, type ListedKey } from './record.ts';
 import { type Rotation, rotationAt, rotationRefusal } from './rotation.ts';
 
@@ -89,7 +90,9 @@ export interface KeysOptions {
 
 export function createKeys(options: KeysOptions): Keys {
   const { store, lastUsed, refresh, clock, random, sha256, log, originOf, keyPrefix, production, ceilings } = options;
-  const creations = createCreationBudget(clock, log);
+  // Nothing else that changes keys: each key is revoked and deleted at most once, and each new secret first used once, so
+  // this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
+  const creations = createPersonBudget(LIMITS.creations, clock, log);
   const lists = createListGate(clock);
 
   /** Logs why the store gave no response: the caller is told only that it gave none. */

@@ -3,11 +3,12 @@
 
 import { createLruCache } from '../lib/lru-cache.ts';
 import type { Clock } from '../lib/runtime.ts';
-import { type Allowance, fullBucket, refill, tryTake } from '../lib/token-bucket.ts';
+import type { Rate } from '../limits/index.ts';
+import { createTokenBuckets } from '../limits/token-bucket.ts';
 
 const EVERY_MS = 1000;
 /** Of all buckets together: a flood from many addresses must not bury what else the log says. */
-const LINES: Allowance = { perS: 100, burst: 100 };
+const LINES: Rate = { perS: 100, burst: 100 };
 /** Buckets remembered, about 2 MB. Of one that is forgotten, the next line counts from zero. */
 const BUCKETS_MAX = 10_000;
 
@@ -22,12 +23,11 @@ export type Throttle = (bucket: string) => number | null;
 
 export function createThrottle(clock: Clock): Throttle {
   const buckets = createLruCache<Bucket>({ entries: BUCKETS_MAX });
-  const lines = fullBucket(LINES, clock.monotonicMs());
+  const lines = createTokenBuckets(LINES, clock, 1);
   return (name) => {
     const nowMs = clock.monotonicMs();
     const { loggedAtMs, suppressed } = buckets.get(name) ?? { loggedAtMs: Number.NEGATIVE_INFINITY, suppressed: 0 };
-    refill(lines, LINES, nowMs);
-    if (nowMs - loggedAtMs < EVERY_MS || !tryTake(lines)) {
+    if (nowMs - loggedAtMs < EVERY_MS || lines.take('all') > 0) {
       buckets.set(name, { loggedAtMs, suppressed: suppressed + 1 });
       return null;
     }

@@ -1,0 +1,27 @@
+// Limits how fast one person may do something with keys, counted in this process.
+
+import { err, ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Rate } from '../limits/index.ts';
+import { createTokenBuckets } from '../limits/token-bucket.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
+import { type Actor, actorFields, personOf } from './actor.ts';
+
+export interface PersonBudget {
+  /** Takes one out of the person's budget, or refuses it. */
+  take(actor: Actor): Result<void, Problem>;
+}
+
+export function createPersonBudget(rate: Rate, clock: Clock, log: Log): PersonBudget {
+  const budgets = createTokenBuckets(rate, clock);
+  return {
+    take(actor) {
+      const person = personOf(actor);
+      const seconds = budgets.take(person);
+      if (seconds === 0) return ok(undefined);
+      log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
+      return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
+    },
+  };
+}

@@ -1,0 +1,52 @@
+// The table of limits: each one with a meaning outside its file, with its amount, for whom it is, and what callers beyond
+// it get. The tables in the documents are checked against it. Limits that only one file knows stay in that file.
+
+interface Facts {
+  /** What is limited, as the documents name it. */
+  readonly what: string;
+  /** For whom the smaller number is. */
+  readonly whose: string;
+  /** What those beyond it get. */
+  readonly beyond: string;
+}
+
+/** So many at once, then so many a second (token-bucket.ts). */
+export interface Rate {
+  /** No more than this is saved up; who comes for the first time has it. */
+  readonly burst: number;
+  readonly perS: number;
+}
+
+/** So much at the same time, of all together and of each (share.ts). */
+export interface Bounds {
+  readonly total: number;
+  readonly each: number;
+}
+
+export interface RateLimit extends Rate, Facts {}
+
+export interface ShareLimit extends Bounds, Facts {
+  readonly unit: 'bytes' | 'streams';
+}
+
+const MIB = 1024 * 1024;
+
+export const LIMITS = {
+  /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */
+  creations: {
+    what: 'creating and rotating keys',
+    burst: 2000,
+    perS: 20,
+    whose: 'person and process',
+    beyond: '429 `rate_limited`',
+  },
+  /** A tool that waits holds its input, also when its client hung up, so that the number of connections bounds nothing. */
+  messages: {
+    what: 'requests above 16 KiB whose calls are under way, also when the client has hung up',
+    unit: 'bytes',
+    total: 64 * MIB,
+    each: 16 * MIB, // so four networks at least are needed before others are refused
+    whose: 'address (IPv4, or IPv6 /64)',
+    beyond: '503 `overloaded`',
+  },
+} as const satisfies Readonly<Record<string, RateLimit | ShareLimit>>;

@@ -1,0 +1,143 @@
+// What many use at the same time: a total, and of it a part for each, so that nobody can have all. Who finds nothing left
+// is refused, or waits in a queue of his own; the queues are served in turn (round robin), so that however many one owner
+// has waiting, another waits for one of them at most.
+
+import type { Clock } from '../lib/runtime.ts';
+import type { Bounds } from './index.ts';
+
+/** Gives back what was taken. May be called again. */
+export type Release = () => void;
+
+export interface Share {
+  /** Null, with nothing taken, when there is not so much left for this owner. */
+  take(owner: string, amount: number): Release | null;
+  /** Taken by all. */
+  readonly taken: number;
+}
+
+export interface WaitingShare extends Share {
+  /** Takes one, and waits up to `withinMs` for its turn. Null then, or at once when too many wait. */
+  wait(owner: string, withinMs: number): Promise<Release | null>;
+}
+
+/** How many may wait, of each owner and in all. */
+export type WaitingBounds = Bounds;
+
+/** Tells one that waits what it has got: null, if nothing. */
+type Settle = (release: Release | null) => void;
+
+export function createShare(bounds: Bounds): Share {
+  const takenBy = new Map<string, number>(); // of owners that have any
+  let taken = 0;
+
+  function give(owner: string, amount: number): void {
+    const own = (takenBy.get(owner) ?? 0) - amount;
+    if (own > 0) takenBy.set(owner, own);
+    else takenBy.delete(owner);
+    taken -= amount;
+  }
+
+  return {
+    take(owner, amount) {
+      const own = (takenBy.get(owner) ?? 0) + amount;
+      if (own > bounds.each || taken + amount > bounds.total) return null;
+      takenBy.set(owner, own);
+      taken += amount;
+      return once(() => give(owner, amount));
+    },
+    get taken() {
+      return taken;
+    },
+  };
+}
+
+/** `clock`: what the waiting is measured by. */
+export function createWaitingShare(
+  bounds: Bounds,
+  waitingBounds: WaitingBounds,
+  clock: Pick<Clock, 'after'>,
+): WaitingShare {
+  const share = createShare(bounds);
+  const queues = new Map<string, Settle[]>(); // of owners with somebody waiting, in the order of their turns
+  let waiting = 0;
+
+  function take(owner: string, amount: number): Release | null {
+    const release = share.take(owner, amount);
+    if (release === null) return null;
+    return once(() => {
+      release();
+      serve();
+    });
+  }
+
+  function leave(owner: string, queue: Settle[], settle: Settle): void {
+    queue.splice(queue.indexOf(settle), 1);
+    if (queue.length === 0) queues.delete(owner);
+    waiting -= 1;
+  }
+
+  /** One of each owner, in turn, as long as there is something left. */
+  function serve(): void {
+    for (const [owner, queue] of queues) {
+      const [first] = queue;
+      const release = first === undefined ? null : take(owner, 1);
+      if (first === undefined || release === null) continue; // this owner has its part
+      leave(owner, queue, first);
+      if (queue.length > 0) {
+        queues.delete(owner);
+        queues.set(owner, queue); // at the end of the turns, where the loop comes by again
+      }
+      first(release);
+    }
+  }
+
+  /** Whoever finds no place takes that of the last in the longest queue, unless its own would become as long. */
+  function makePlace(ownLength: number): boolean {
+    if (waiting < waitingBounds.total) return true;
+    const [owner, longest] = [...queues].reduce((a, b) => (b[1].length > a[1].length ? b : a));
+    const last = longest.at(-1);
+    if (last === undefined || longest.length <= ownLength + 1) return false;
+    leave(owner, longest, last);
+    last(null);
+    return true;
+  }
+
+  function queue(owner: string, withinMs: number): Promise<Release | null> {
+    return new Promise((resolve) => {
+      const own = queues.get(owner) ?? [];
+      const cancel = clock.after(withinMs, () => {
+        leave(owner, own, settle);
+        resolve(null);
+      });
+      const settle: Settle = (release) => {
+        cancel();
+        resolve(release);
+      };
+      own.push(settle);
+      queues.set(owner, own);
+      waiting += 1;
+    });
+  }
+
+  return {
+    take: (owner, amount) => (queues.has(owner) ? null : take(owner, amount)),
+    async wait(owner, withinMs) {
+      const ownLength = queues.get(owner)?.length ?? 0;
+      const now = ownLength === 0 ? take(owner, 1) : null;
+      if (now !== null) return now;
+      return ownLength < waitingBounds.each && makePlace(ownLength) ? queue(owner, withinMs) : null;
+    },
+    get taken() {
+      return share.taken;
+    },
+  };
+}
+
+function once(run: () => void): Release {
+  let ran = false;
+  return () => {
+    if (ran) return;
+    ran = true;
+    run();
+  };
+}

@@ -1,0 +1,57 @@
+// Token buckets: what each may use up at once, and how fast it comes back.
+
+import { createLruCache } from '../lib/lru-cache.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Rate } from './index.ts';
+
+export interface TokenBuckets {
+  /** Takes `count` tokens and returns 0; or takes none, and returns the seconds until this one has them. */
+  take(who: string, count?: number): number;
+  /** Gives tokens back that were taken for nothing. */
+  give(who: string, count: number): void;
+}
+
+/** Buckets remembered, about 2 MB. */
+const BUCKETS_MAX = 10_000;
+
+interface Bucket {
+  tokens: number;
+  /** Monotonic. */
+  filledAtMs: number;
+}
+
+/**
+ * One bucket for each name. Beyond `bucketsMax`, those that were quiet the longest are forgotten, and start again full.
+ * Time that the machine sleeps counts if it counts on the clock.
+ */
+export function createTokenBuckets({ perS, burst }: Rate, clock: Clock, bucketsMax = BUCKETS_MAX): TokenBuckets {
+  const buckets = createLruCache<Bucket>({ entries: bucketsMax });
+
+  /** With what it has now. */
+  function bucketOf(who: string): Bucket {
+    const nowMs = clock.monotonicMs();
+    const known = buckets.get(who);
+    if (known === undefined) {
+      const full: Bucket = { tokens: burst, filledAtMs: nowMs };
+      buckets.set(who, full);
+      return full;
+    }
+    known.tokens = Math.min(burst, known.tokens + ((nowMs - known.filledAtMs) / 1000) * perS);
+    known.filledAtMs = nowMs;
+    return known;
+  }
+
+  return {
+    take(who, count = 1) {
+      const bucket = bucketOf(who);
+      const missing = count - bucket.tokens;
+      if (missing > 0) return missing / perS;
+      bucket.tokens -= count;
+      return 0;
+    },
+    give(who, count) {
+      const bucket = bucketOf(who);
+      bucket.tokens = Math.min(burst, bucket.tokens + count);
+    },
+  };
+}
