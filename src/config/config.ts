@@ -26,6 +26,14 @@ export interface RemoteConfig {
 
 export type DatabaseConfig = { readonly mode: 'embedded'; readonly path: string } | RemoteConfig;
 
+/** The page as a client of the issuer: a public one, because nothing in a page is secret. */
+export interface KeysPageSignIn {
+  readonly issuer: string;
+  readonly clientId: string;
+  /** What it asks for, with spaces between. */
+  readonly scope: string;
+}
+
 export interface Config extends Environment {
   readonly host: string;
   readonly port: number;
@@ -51,6 +59,11 @@ export interface Config extends Environment {
   };
   /** The issuer that OAuth clients are sent to. Null: they are never challenged. */
   readonly authorizationServer: string | null;
+  /** The page where people manage their keys. Null: there is none. */
+  readonly keysPage: {
+    /** Where its visitors sign in. Null: with a link, or a token that they paste. */
+    readonly signIn: KeysPageSignIn | null;
+  } | null;
   /** `eager` has an effect only with an authorization server. */
   readonly mcpAuth: 'lazy' | 'eager';
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
@@ -99,6 +112,7 @@ export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Con
   const reusePort = oneOf('REUSE_PORT', ['0', '1']) === '1';
   // The system would pick another one for each process.
   if (reusePort && port === 0) read.fault('PORT', '1-65535, because REUSE_PORT is set', '0');
+  const users = userTokens(read, verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null);
   const config: Config = {
     ...runsAs,
     host: parsed('HOST', 'an address or host name', hostName) ?? '127.0.0.1',
@@ -113,12 +127,13 @@ export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Con
       daysMax: integer('KEY_MAX_DAYS', 1, 36_500),
     },
     keyReveal: oneOf('KEY_REVEAL', ['result', 'widget']) ?? 'result',
-    ...userTokens(read, verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null),
+    ...users,
     jwtClaims: {
       owner: text('JWT_OWNER_CLAIM') ?? 'sub',
       scope: text('JWT_SCOPE_CLAIM'),
       admin: parsed('ADMIN_CLAIM', 'a claim and its value, like roles=keys-admin', claimAndValue),
     },
+    keysPage: keysPage(read, users.jwt.kind === 'secret' ? null : users.jwtIssuer),
     mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',
     rateLimit: {
       requests: integer('RATE_LIMIT_REQUESTS', 0, 1_000_000_000) ?? 1000,
@@ -250,6 +265,17 @@ function userTokens(
     fault('JWT_SECRET', `JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${demandedIn}`);
   }
   return { jwt: issuerKeys(jwksUrl, issuer), jwtIssuer: issuer, jwtAudience, authorizationServer: issuer };
+}
+
+function keysPage({ text, parsed, oneOf, fault }: EnvReader, issuer: string | null): Config['keysPage'] {
+  const isOn = oneOf('KEYS_PAGE', ['0', '1']) !== '0';
+  const clientId = text('KEYS_PAGE_CLIENT_ID');
+  const scope = parsed('KEYS_PAGE_SCOPE', SCOPES_EXPECTED, scopeNames) ?? ['openid'];
+  if (clientId !== null && issuer === null) {
+    fault('KEYS_PAGE_CLIENT_ID', 'JWT_ISSUER beside it, and no JWT_SECRET', clientId);
+  }
+  if (!isOn) return null;
+  return { signIn: clientId === null || issuer === null ? null : { issuer, clientId, scope: scope.join(' ') } };
 }
 
 function issuerKeys(jwksUrl: URL | null, issuer: string | null): JwtConfig {

@@ -31,6 +31,12 @@ export function withoutEffect(env: Env, config: Config, runtime: 'bun' | 'deno')
   if (env.DATABASE_REPLICA_FILE && runtime === 'deno') {
     found.push({ variable: 'DATABASE_REPLICA_FILE', reason: 'replicas need Bun' });
   }
+  if (env.KEYS_PAGE_CLIENT_ID && config.keysPage === null) {
+    found.push({ variable: 'KEYS_PAGE_CLIENT_ID', reason: 'KEYS_PAGE is 0' });
+  }
+  if (env.KEYS_PAGE_SCOPE && !config.keysPage?.signIn) {
+    found.push({ variable: 'KEYS_PAGE_SCOPE', reason: 'the page /keys has no KEYS_PAGE_CLIENT_ID' });
+  }
   return [...found, ...misspelt(Object.keys(env))];
 }
 

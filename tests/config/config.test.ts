@@ -35,6 +35,7 @@ test('with nothing set every default holds', () => {
     jwtAudience: null,
     jwtClaims: { owner: 'sub', scope: null, admin: null },
     authorizationServer: null,
+    keysPage: { signIn: null },
     mcpAuth: 'lazy',
     rateLimit: { requests: 1000, windowMs: 3_600_000 },
     allowedOrigins: null,
@@ -494,6 +495,33 @@ describe('who signs user tokens', () => {
 
   test('JWT_AUDIENCE is taken as it is', () => {
     expect(parsed({ JWT_AUDIENCE: 'https://keys.example/mcp' }).jwtAudience).toBe('https://keys.example/mcp');
+  });
+});
+
+describe('the page of keys', () => {
+  const issuer = { JWT_ISSUER: 'https://id.example' };
+
+  test('is there unless KEYS_PAGE is 0, and anything but 0 and 1 is refused', () => {
+    expect(parsed({}).keysPage).toEqual({ signIn: null });
+    expect(parsed({ KEYS_PAGE: '1', ...issuer }).keysPage).toEqual({ signIn: null });
+    expect(parsed({ KEYS_PAGE: '0', KEYS_PAGE_CLIENT_ID: 'page', ...issuer }).keysPage).toBeNull();
+    expect(faults({ KEYS_PAGE: 'off' })).toEqual(['KEYS_PAGE: expected 0 or 1, got "off"']);
+  });
+
+  test('signs in at the issuer as a public client, which asks for openid unless told', () => {
+    const page = { ...issuer, KEYS_PAGE_CLIENT_ID: 'page' };
+    const signIn = { issuer: 'https://id.example', clientId: 'page', scope: 'openid' };
+    expect(parsed(page).keysPage).toEqual({ signIn });
+    expect(parsed({ ...page, JWT_JWKS_URL: 'https://id.example/keys' }).keysPage).toEqual({ signIn });
+    const scope = parsed({ ...page, KEYS_PAGE_SCOPE: 'openid  keys' }).keysPage?.signIn?.scope;
+    expect(scope).toBe('openid keys');
+    expect(faults({ ...page, KEYS_PAGE_SCOPE: '"' })).toHaveLength(1);
+  });
+
+  test('a client without an issuer that signs the tokens is refused', () => {
+    const refused = ['KEYS_PAGE_CLIENT_ID: expected JWT_ISSUER beside it, and no JWT_SECRET, got "page"'];
+    expect(faults({ KEYS_PAGE_CLIENT_ID: 'page' })).toEqual(refused);
+    expect(faults({ KEYS_PAGE_CLIENT_ID: 'page', JWT_SECRET: 'x'.repeat(32), ...issuer })).toEqual(refused);
   });
 });
 

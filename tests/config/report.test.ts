@@ -25,6 +25,9 @@ describe('a variable without effect is named', () => {
     [{ MCP_AUTH: 'lazy' }, []],
     [{ DATABASE_AUTH_TOKEN: 'x' }, ['DATABASE_AUTH_TOKEN: the database is a file']],
     [{ DATABASE_AUTH_TOKEN: 'x', DATABASE_URL: 'https://db.example' }, []],
+    [{ KEYS_PAGE: '0', KEYS_PAGE_CLIENT_ID: 'page', ...ISSUER }, ['KEYS_PAGE_CLIENT_ID: KEYS_PAGE is 0']],
+    [{ KEYS_PAGE_SCOPE: 'openid' }, ['KEYS_PAGE_SCOPE: the page /keys has no KEYS_PAGE_CLIENT_ID']],
+    [{ KEYS_PAGE_SCOPE: 'openid', KEYS_PAGE_CLIENT_ID: 'page', ...ISSUER }, []],
     [REPLICA, []],
     [{}, []],
   ])('%j', (env, named) => {
