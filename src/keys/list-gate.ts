@@ -8,7 +8,7 @@ import type { Clock } from '../lib/runtime.ts';
 
 /** First pages read at the same time, each of 175 KB if all its keys have the largest scopes. */
 const FIRST_PAGES_AT_ONCE = 6;
-/** Long lists read at the same time, each a page of 200 KB, or 50 keys (store/key-store.ts). */
+/** Long lists read at the same time, each a page of 200 KB, or 50 keys (store/queries.ts). */
 const LONG_AT_ONCE = 2;
 /** A list that waits this long for a turn is refused. */
 const WAIT_MS_MAX = 5000;

@@ -5,7 +5,8 @@ import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../k
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { ok } from '../lib/result.ts';
 import type { Database, DbResult, Row, Statement } from './database.ts';
-import { IS_BLOCKED, listedOf, USED_AT } from './key-store.ts';
+import { IS_BLOCKED, USED_AT } from './queries.ts';
+import { listedOf } from './rows.ts';
 import { WRITE_PROBE } from './schema.ts';
 
 type Args = NonNullable<Statement['args']>;
@@ -40,7 +41,7 @@ const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON
 const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
 RETURNING owner`;
 
-// As in key-store.ts: one that arrives after its key's deletion does nothing.
+// As in queries.ts: one that arrives after its key's deletion does nothing.
 const IMPORT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8

@@ -13,7 +13,7 @@ import { reasonOf } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
 import type { Database, DbResult } from './database.ts';
-import { CHANGES_KEPT_MAX } from './key-store.ts';
+import { CHANGES_KEPT_MAX } from './feed.ts';
 import type { Replica } from './replica/replica.ts';
 
 /** Makes the folders that database files go into. Throws an Error that names the variable. */

@@ -1,5 +1,5 @@
 // An embedded replica of the primary, for nearby reads. The reader decides whether to trust its responses, by the
-// position of the change feed (store/key-store.ts). This file keeps it open and undamaged, and gives up on a slow response.
+// position of the change feed (store/feed.ts). This file keeps it open and undamaged, and gives up on a slow response.
 
 import { existsSync, statSync } from 'node:fs';
 import { expected } from '../../config/expected.ts';
@@ -11,7 +11,7 @@ import { withTimeout } from '../../lib/timeout.ts';
 import type { Log } from '../../log/log.ts';
 import { createOutageLog } from '../../log/outage.ts';
 import type { Row, Statement } from '../database.ts';
-import { readPage, readPosition } from '../key-store.ts';
+import { readPage, readPosition } from '../feed.ts';
 import { ownerFile } from './files.ts';
 import type { ReplicaReply, ReplicaRequest, ReplicaSource } from './worker.ts';
 

@@ -1,0 +1,106 @@
+// The SQL of the key store. Every write is harmless when it is sent twice.
+
+/** The number of the newest change; with `feed f`. */
+const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
+
+/** The row of the key that has a secret of this hash: two searches of an index, the second one only if the first fails. */
+const rowBy = (hash: string) =>
+  `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
+
+/** Of the owner of the key `k`. */
+export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
+
+// During a rolling upgrade servers of the first version still write api_keys.last_used_at_ms: the later value counts.
+export const USED_AT =
+  'max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))';
+
+export const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, k.* FROM feed f
+LEFT JOIN api_keys k ON k.row = ${rowBy('?1')}`;
+
+export const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, k.* FROM feed f
+LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
+
+// A timed-out INSERT may still run after its retry succeeded, even after the key was deleted. Without RETURNING, which
+// would take a fourteenth of its time.
+export const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by)
+SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9
+WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
+AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
+ON CONFLICT DO NOTHING`;
+
+export const DEACTIVATE = `UPDATE api_keys SET active = 0, changed_by = ?3
+WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
+
+// A trigger deletes the row: a DELETE could not say who makes it.
+export const REMOVE =
+  'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 AND user_id = ?2 RETURNING key_hash';
+
+export const UPDATE = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes), changed_by = ?5
+WHERE id = ?1 AND user_id = ?2 AND (name, scopes) IS NOT (coalesce(?3, name), coalesce(?4, scopes)) RETURNING key_hash`;
+
+// A rotation changes only what it has read: a late duplicate does nothing, nor does one that another has overtaken.
+const ROTATED = 'rotations = rotations + 1, changed_by = ?7';
+const ROTATABLE =
+  'id = ?1 AND user_id = ?2 AND rotations = ?3 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?6)';
+
+export const ROTATE = `UPDATE api_keys
+SET second_hash = ?4, second_is = 'next', second_ends_at_ms = NULL, overlap_ms = ?5, ${ROTATED}
+WHERE ${ROTATABLE} AND (second_is IS NOT 'previous' OR second_ends_at_ms < ?6) RETURNING id`;
+
+export const ROTATE_AT_ONCE = `UPDATE api_keys
+SET key_hash = ?4, second_hash = NULL, second_is = NULL, second_ends_at_ms = NULL, overlap_ms = ?5, ${ROTATED}
+WHERE ${ROTATABLE} RETURNING id`;
+
+export const REVOKE_BY_HASHES = `UPDATE api_keys SET active = NOT given.whole, changed_by = ?3,
+second_hash = iif(given.whole, second_hash, NULL),
+second_is = iif(given.whole, second_is, NULL),
+second_ends_at_ms = iif(given.whole, second_ends_at_ms, NULL)
+FROM (SELECT k.row AS given_row, max(k.key_hash = h.value) AS whole
+FROM json_each(?1) h JOIN api_keys k ON k.row = ${rowBy('h.value')}
+WHERE k.key_hash = h.value OR k.second_is = 'next' OR k.second_ends_at_ms >= ?2 GROUP BY k.row) AS given
+WHERE row = given_row AND active = 1`;
+
+export const FIND_OWN = 'SELECT * FROM api_keys WHERE id = ?1 AND user_id = ?2';
+
+export const HAS_SECRET = 'SELECT 1 FROM api_keys WHERE id = ?1 AND (key_hash = ?2 OR second_hash = ?2)';
+
+export const PROMOTE = `UPDATE api_keys SET key_hash = second_hash, second_hash = key_hash, second_is = 'previous',
+second_ends_at_ms = ?4 + coalesce(overlap_ms, 0), changed_by = ?5
+WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND active = 1 RETURNING key_hash`;
+
+/**
+ * What a page of a long list may have: all responses of `sqld` together have at most 10 MB, and several processes read a
+ * few pages each (keys/list-gate.ts). Larger pages would also hold up the event loop.
+ */
+const LIST_PAGE_BYTES = 200_000;
+
+/** A row without name and scopes, as `sqld` sends it. */
+const LISTED_KEY_BYTES = 500;
+
+/** Whatever their size: 175 KB, or 650 KB of keys from before scopes had a bound. Most lists end with the first page. */
+export const LIST_PAGE_ROWS_MIN = 50;
+
+/** Of small keys. */
+const LIST_PAGE_ROWS_MAX = 400;
+
+const LIST = `SELECT k.*, ${USED_AT} AS used_at_ms
+FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ?1 AND (created_at_ms, row) < (?2, ?3)
+ORDER BY created_at_ms DESC, row DESC`;
+
+export const LIST_FIRST_PAGE = `${LIST} LIMIT ${LIST_PAGE_ROWS_MIN}`;
+
+// As many rows as fit into a page if all are as large as the largest one.
+export const LIST_PAGE = `${LIST} LIMIT (SELECT max(${LIST_PAGE_ROWS_MIN}, min(${LIST_PAGE_ROWS_MAX},
+${LIST_PAGE_BYTES} / (${LISTED_KEY_BYTES} + coalesce(max(octet_length(name) + octet_length(scopes)), 0))))
+FROM api_keys WHERE user_id = ?1)`;
+
+// A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN fixes the order: each
+// use looks up its key, rather than each key its use.
+export const RECORD_USE = `INSERT INTO key_uses (row, last_used_at_ms)
+SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
+ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
+
+export const NEWEST_EVENTS = `SELECT * FROM key_events WHERE seq > ?1 AND (?2 IS NULL OR key_id = ?2) AND (?3 IS NULL OR owner = ?3)
+ORDER BY seq DESC LIMIT ?4`;
+
+export const EVENTS_AFTER = NEWEST_EVENTS.replace('DESC', 'ASC');

@@ -1,0 +1,71 @@
+// What the rows of the key store's queries say.
+
+import type { KeyEvent } from '../keys/events.ts';
+import type { ApiKeyRecord, FeedPosition, Found, ListedKey, PresentedKey, SecondSecret } from '../keys/record.ts';
+import type { Row } from './database.ts';
+
+// The columns are STRICT and CHECKed in db/, so their types are known here.
+
+export function recordOf(row: Row): ApiKeyRecord {
+  return {
+    id: String(row.id),
+    userId: String(row.user_id),
+    name: String(row.name),
+    keyHash: String(row.key_hash),
+    scopes: JSON.parse(String(row.scopes)) as string[],
+    active: row.active === 1,
+    createdAtMs: Number(row.created_at_ms),
+    expiresAtMs: row.expires_at_ms as number | null,
+    second: secondOf(row),
+    rotations: Number(row.rotations),
+  };
+}
+
+function secondOf(row: Row): SecondSecret | null {
+  if (row.second_hash === null) return null;
+  const hash = String(row.second_hash);
+  if (row.second_is === 'next') return { hash, is: 'next', endsAtMs: null };
+  return { hash, is: 'previous', endsAtMs: Number(row.second_ends_at_ms) };
+}
+
+export function presentedOf(row: Row): PresentedKey {
+  const record = { ...recordOf(row), blocked: row.blocked === 1 };
+  const { second } = record;
+  if (second === null || second.hash !== row.presented_hash)
+    return { ...record, presented: 'in_force', secretEndsAtMs: null };
+  return { ...record, presented: second.is, secretEndsAtMs: second.endsAtMs };
+}
+
+export const eventOf = (row: Row): KeyEvent => ({
+  seq: Number(row.seq),
+  atMs: Number(row.at_ms),
+  keyId: row.key_id as string | null,
+  owner: String(row.owner),
+  kind: row.kind as KeyEvent['kind'],
+  how: row.how as KeyEvent['how'],
+  actor: row.actor as string | null,
+  requestId: row.request_id as string | null,
+  address: row.address as string | null,
+  fingerprint: row.fingerprint as string | null,
+  secret: row.secret as KeyEvent['secret'],
+});
+
+export const listedOf = (row: Row): ListedKey => ({
+  ...recordOf(row),
+  lastUsedAtMs: row.used_at_ms as number | null,
+});
+
+export const isRecord = (row: Row) => row.id !== null;
+
+export function foundOf([row]: readonly Row[]): Found {
+  if (row === undefined) throw new Error('the feed table has lost its row');
+  return {
+    record: isRecord(row) ? presentedOf(row) : null,
+    position: positionOf(row),
+  };
+}
+
+const positionOf = (row: Row): FeedPosition => ({
+  databaseId: String(row.database_id),
+  seq: Number(row.newest_seq),
+});
