@@ -2,15 +2,16 @@
 // servers. One file a verb in keys/. Exit codes: 0 done, 1 failed, 2 wrong usage, or not confirmed.
 
 import { asksForHelp } from './help.ts';
-import { CommandError, ReaderLeft, type Verb, writeOut } from './keys/verb.ts';
+import { writeOut } from './keys/terminal.ts';
+import { CommandError, ReaderLeft, type Verb } from './keys/verb.ts';
 
 const VERBS: ReadonlyMap<string, () => Promise<{ verb: Verb }>> = new Map([
   ['list', () => import('./keys/list.ts')],
   ['show', () => import('./keys/show.ts')],
   ['create', () => import('./keys/create.ts')],
   ['revoke', () => import('./keys/revoke.ts')],
-  ['block', () => import('./keys/block.ts')],
-  ['unblock', () => import('./keys/unblock.ts')],
+  ['block', async () => ({ verb: (await import('./keys/block.ts')).block })],
+  ['unblock', async () => ({ verb: (await import('./keys/block.ts')).unblock })],
   ['events', () => import('./keys/events.ts')],
   ['backup', () => import('./keys/backup.ts')],
   ['restore', () => import('./keys/restore.ts')],

@@ -4,17 +4,11 @@ import { existsSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { reasonOf } from '../../lib/text.ts';
 import { backUp } from '../../store/backup/backup.ts';
-import {
-  argumentsOf,
-  CommandError,
-  configOf,
-  mustExist,
-  oneOf,
-  removing,
-  say,
-  type Verb,
-  withPrivateFolder,
-} from './verb.ts';
+import { argumentsOf, oneOf } from './arguments.ts';
+import { configOf, mustExist } from './database.ts';
+import { removing, withPrivateFolder } from './private-folder.ts';
+import { say } from './terminal.ts';
+import { CommandError, type Verb } from './verb.ts';
 
 const SHOW_EVERY_MS = 2000;
 

@@ -1,9 +1,49 @@
-// `keys block`: a blocked user can neither use keys nor make new ones, and no key is lost.
+// `keys block` and `keys unblock`: a blocked owner can neither use keys nor make new ones, and no key is lost.
 
-import { blockingVerb } from './blocking.ts';
+import type { Origin } from '../../keys/actor.ts';
+import type { AdminStore } from '../../keys/admin.ts';
+import type { StoreResult } from '../../keys/record.ts';
+import { isStorable } from '../../lib/text.ts';
+import { argumentsOf } from './arguments.ts';
+import { BY_COMMAND, orFail, withStore } from './database.ts';
+import { isoTime, keysCounted, localTime, say, writeJson, writeTable } from './terminal.ts';
+import { usageError, type Verb } from './verb.ts';
 
-export const verb = blockingVerb({
-  summary: 'Refuses all keys and user tokens of an owner, until unblocked. Without an owner: lists those blocked.',
-  done: 'blocked',
-  change: (admin, owner, origin) => admin.block(owner, origin),
-});
+export const block = blockingVerb(
+  'Refuses all keys and user tokens of an owner, until unblocked. Without an owner: lists those blocked.',
+  'blocked',
+  (admin, owner, origin) => admin.block(owner, origin),
+);
+
+export const unblock = blockingVerb(
+  'Accepts the keys and user tokens of an owner again. Without an owner: lists those blocked.',
+  'not blocked',
+  (admin, owner, origin) => admin.unblock(owner, origin),
+);
+
+type Change = (admin: AdminStore, owner: string, origin: Origin) => StoreResult<boolean>;
+
+function blockingVerb(summary: string, done: string, change: Change): Verb {
+  const verb: Verb = {
+    usage: '[OWNER] [--json]',
+    summary,
+    async run(args, env) {
+      const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb, 1);
+      const [owner] = positionals;
+      if (owner === '' || (owner !== undefined && !isStorable(owner))) throw usageError(verb, 'expected one owner');
+      await withStore(env, async ({ admin }) => {
+        if (owner === undefined) return listBlocked(admin, values.json === true);
+        const changed = orFail(await change(admin, owner, BY_COMMAND));
+        const count = orFail(await admin.countActive({ owner }, Date.now())); // 0: perhaps mistyped
+        say(`${JSON.stringify(owner)} is ${done}${changed ? '' : ' already'}, with ${keysCounted(count)}`);
+      });
+    },
+  };
+  return verb;
+}
+
+async function listBlocked(admin: AdminStore, asJson: boolean): Promise<void> {
+  const owners = orFail(await admin.blockedOwners());
+  if (asJson) return writeJson(owners.map(({ owner, blockedAtMs }) => ({ owner, blockedAt: isoTime(blockedAtMs) })));
+  await writeTable([['OWNER', 'BLOCKED'], ...owners.map(({ owner, blockedAtMs }) => [owner, localTime(blockedAtMs)])]);
+}

@@ -9,19 +9,10 @@ import { createKeyDomain } from '../../keys/index.ts';
 import { systemClock, systemRandom } from '../../lib/runtime.ts';
 import type { InvalidInput } from '../../problem.ts';
 import { wishFields } from '../../tools/create-api-key.ts';
-import {
-  argumentsOf,
-  BY_COMMAND,
-  CommandError,
-  orFail,
-  say,
-  sha256,
-  stderrLog,
-  usageError,
-  type Verb,
-  withStore,
-  writeOut,
-} from './verb.ts';
+import { argumentsOf } from './arguments.ts';
+import { BY_COMMAND, orFail, sha256, stderrLog, withStore } from './database.ts';
+import { say, writeOut } from './terminal.ts';
+import { CommandError, usageError, type Verb } from './verb.ts';
 
 const WAIT_MS_MAX = 5000;
 

@@ -7,7 +7,10 @@ import { isLoopback } from '../../lib/ip.ts';
 import { isObject, reasonOf } from '../../lib/text.ts';
 import { addressOf } from '../../server/banner.ts';
 import type { Store } from '../../store/open.ts';
-import { argumentsOf, CommandError, configOf, localTime, orFail, type Verb, withStore, writeTable } from './verb.ts';
+import { argumentsOf } from './arguments.ts';
+import { configOf, orFail, withStore } from './database.ts';
+import { localTime, writeTable } from './terminal.ts';
+import { CommandError, type Verb } from './verb.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;

@@ -2,17 +2,10 @@
 
 import type { EventQuery, KeyEvent } from '../../keys/events.ts';
 import { sleep } from '../../lib/timeout.ts';
-import {
-  argumentsOf,
-  isoTime,
-  localTime,
-  orFail,
-  usageError,
-  type Verb,
-  withStore,
-  writeJson,
-  writeTable,
-} from './verb.ts';
+import { argumentsOf } from './arguments.ts';
+import { orFail, withStore } from './database.ts';
+import { isoTime, localTime, writeJson, writeTable } from './terminal.ts';
+import { usageError, type Verb } from './verb.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 10_000;

@@ -1,7 +1,7 @@
 // The options that say which keys a verb is about.
 
 import type { KeyFilter } from '../../keys/admin.ts';
-import { durationOf, timeOf } from './verb.ts';
+import { durationOf, timeOf } from './arguments.ts';
 
 export const FILTER_OPTIONS = {
   user: { type: 'string' },

@@ -12,18 +12,10 @@ import type { ApiKeyRecord } from '../../keys/record.ts';
 import { systemRandom } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { wishFields } from '../../tools/create-api-key.ts';
-import {
-  argumentsOf,
-  BY_COMMAND,
-  CommandError,
-  isDay,
-  oneOf,
-  orFail,
-  progressOf,
-  say,
-  type Verb,
-  withStore,
-} from './verb.ts';
+import { argumentsOf, isDay, oneOf } from './arguments.ts';
+import { BY_COMMAND, orFail, withStore } from './database.ts';
+import { progressOf, say } from './terminal.ts';
+import { CommandError, type Verb } from './verb.ts';
 
 /** Keys of one transaction, which holds up other writers for milliseconds. */
 const BATCH_ROWS = 200;

@@ -1,9 +1,12 @@
 // `keys list`: the keys of all owners, newest first.
 
 import { LAST_ROW } from '../../keys/admin.ts';
+import { argumentsOf } from './arguments.ts';
+import { orFail, withStore } from './database.ts';
 import { filterOf, LIST_OPTIONS } from './filter.ts';
 import { KEY_HEADS, keyCells, keyObject } from './shown-key.ts';
-import { argumentsOf, orFail, type Verb, withStore, writeJson, writeTable } from './verb.ts';
+import { writeJson, writeTable } from './terminal.ts';
+import type { Verb } from './verb.ts';
 
 const PAGE_ROWS = 500;
 

@@ -2,7 +2,11 @@
 
 import { reasonOf } from '../../lib/text.ts';
 import { type Backup, compare, restore, withBackup } from '../../store/backup/backup.ts';
-import { argumentsOf, CommandError, confirm, oneOf, say, type Verb, withPrivateFolder, withStore } from './verb.ts';
+import { argumentsOf, oneOf } from './arguments.ts';
+import { withStore } from './database.ts';
+import { withPrivateFolder } from './private-folder.ts';
+import { confirm, say } from './terminal.ts';
+import { CommandError, type Verb } from './verb.ts';
 
 export const verb: Verb = {
   usage: '<file> [--yes]',

@@ -2,19 +2,11 @@
 
 import { type KeyFilter, revokeAll } from '../../keys/admin.ts';
 import { isIdShaped } from '../../keys/key-format.ts';
+import { argumentsOf } from './arguments.ts';
+import { BY_COMMAND, orFail, withStore } from './database.ts';
 import { FILTER_OPTIONS, filterOf } from './filter.ts';
-import {
-  argumentsOf,
-  BY_COMMAND,
-  confirm,
-  keysCounted,
-  orFail,
-  progressOf,
-  say,
-  usageError,
-  type Verb,
-  withStore,
-} from './verb.ts';
+import { confirm, keysCounted, progressOf, say } from './terminal.ts';
+import { usageError, type Verb } from './verb.ts';
 
 export const verb: Verb = {
   usage: '<id>… | [--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] | --all  [--yes]',

@@ -3,19 +3,11 @@
 import { text } from 'node:stream/consumers';
 import type { KeyName } from '../../keys/admin.ts';
 import { hashKey, isIdShaped, isKeyShaped } from '../../keys/key-format.ts';
+import { argumentsOf, oneOf } from './arguments.ts';
+import { orFail, sha256, withStore } from './database.ts';
 import { keyObject } from './shown-key.ts';
-import {
-  argumentsOf,
-  CommandError,
-  oneOf,
-  orFail,
-  sha256,
-  usageError,
-  type Verb,
-  withStore,
-  writeJson,
-  writeTable,
-} from './verb.ts';
+import { writeJson, writeTable } from './terminal.ts';
+import { CommandError, usageError, type Verb } from './verb.ts';
 
 const FINGERPRINT = /^[0-9a-f]{12}$/;
 

@@ -2,7 +2,7 @@
 
 import type { PlacedKey } from '../../keys/admin.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
-import { isoTime, localTime } from './verb.ts';
+import { isoTime, localTime } from './terminal.ts';
 
 export const keyObject = (key: PlacedKey) => ({
   id: key.id,

@@ -1,0 +1,63 @@
+// The arguments of a verb: options, durations, times.
+
+import { type ParseArgsConfig, parseArgs } from 'node:util';
+import { parseDuration } from '../../lib/duration.ts';
+import { reasonOf } from '../../lib/text.ts';
+import { CommandError, usageError, type Verb } from './verb.ts';
+
+/** Options and up to `positionalsMax` other arguments, as `node:util` reads them. */
+export function argumentsOf<T extends NonNullable<ParseArgsConfig['options']>>(
+  args: readonly string[],
+  options: T,
+  verb: Verb,
+  positionalsMax = 0,
+) {
+  try {
+    const parsed = parseArgs({ args: [...args], options, allowPositionals: true, tokens: true });
+    const twice = twiceIn(parsed.tokens, options);
+    if (twice !== undefined) throw new Error(`--${twice} is there twice`);
+    if (parsed.positionals.length <= positionalsMax) return parsed;
+  } catch (error) {
+    throw usageError(verb, reasonOf(error));
+  }
+  throw usageError(verb, 'too many arguments');
+}
+
+/** An option with a value that is given more than once; `node:util` would take the last. */
+function twiceIn(
+  tokens: readonly { readonly kind: string; readonly name?: string }[],
+  options: NonNullable<ParseArgsConfig['options']>,
+): string | undefined {
+  const names = tokens.flatMap(({ kind, name }) => (kind === 'option' && name !== undefined ? [name] : []));
+  const isOne = (name: string) => options[name]?.type === 'string' && options[name]?.multiple !== true;
+  return names.find((name, index) => names.indexOf(name) !== index && isOne(name));
+}
+
+/** The one argument of a verb that has no options but these. */
+export function oneOf(positionals: readonly string[], what: string, verb: Verb): string {
+  const [only] = positionals;
+  if (!only) throw usageError(verb, `expected one ${what}`);
+  return only;
+}
+
+export function durationOf(name: string, text: string): number {
+  const ms = parseDuration(text);
+  if (ms === null) throw new CommandError(`--${name}: expected a time like 12h or 90d`, 2);
+  return ms;
+}
+
+/** A time in ISO 8601; without an offset it is in the zone of the machine, which by itself JavaScript does not do for a date. */
+export function timeOf(name: string, text: string): number {
+  const [, date, time = 'T00:00'] = LOCAL_OR_NOT.exec(text) ?? [];
+  const ms = date === undefined || !isDay(date) ? Number.NaN : new Date(date + time).getTime();
+  if (Number.isNaN(ms)) throw new CommandError(`--${name}: expected a time like 2026-01-31 or 2026-01-31T09:30:00Z`, 2);
+  return ms;
+}
+
+/** Whether the calendar has a day, like `2026-02-28`: JavaScript takes February 30 for March 2. */
+export function isDay(date: string): boolean {
+  const ms = Date.parse(`${date}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date);
+}
+
+const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
