@@ -1,4 +1,6 @@
-// The host of the preview page: responds to the widgets from sample data, and lists every message.
+// The preview page: responds to the widgets from sample data, and lists every message.
+
+import { hostWidget } from './host.js';
 
 const LOG_MAX = 200; // entries; the oldest go first
 const LOGGED_CHARS_MAX = 4000; // of one message
@@ -22,12 +24,6 @@ const context = (frame) => ({
 });
 const blank = (variables) => Object.fromEntries(Object.keys(variables).map((name) => [name, '']));
 const frames = () => Array.from(document.querySelectorAll('iframe'));
-
-function send(frame, message) {
-  const whole = { jsonrpc: '2.0', ...message };
-  log(frame, '←', whole);
-  frame.contentWindow.postMessage(whole, '*'); // sandboxed frames have no origin to name
-}
 
 function callTool({ name, arguments: args }) {
   const message = name === 'revoke_api_key' ? 'API key revoked successfully' : 'API key deleted permanently';
@@ -58,51 +54,30 @@ const moved = (times) =>
 
 const movedKey = ({ rotation, ...key }) => ({ ...moved(key), ...(rotation && { rotation: moved(rotation) }) });
 
-const requests = new Map([
-  [
-    'ui/initialize',
-    (frame) => ({
-      protocolVersion: '2026-01-26',
+function host(frame) {
+  const talk = hostWidget(frame, {
+    hello: () => ({
       hostInfo: { name: 'widget-preview', version: '1.0.0' },
       hostCapabilities: chosen.calls === 'off' ? {} : { serverTools: {} },
       hostContext: context(frame),
     }),
-  ],
-  ['tools/call', (_, params) => callTool(params)],
-  ['ping', () => ({})],
-]);
-
-const notifications = new Map([
-  [
-    'ui/notifications/initialized',
-    (frame) => {
+    ready() {
       const { input, result } = upToDate(samples[frame.name]);
-      send(frame, { method: 'ui/notifications/tool-input', params: { arguments: input } });
-      send(frame, { method: 'ui/notifications/tool-result', params: result });
+      talk.notify('tool-input', { arguments: input });
+      talk.notify('tool-result', result);
     },
-  ],
-  [
-    'ui/notifications/size-changed',
-    (frame, { height }) => {
+    async call(params) {
+      await new Promise((resolve) => chosen.calls !== 'silent' && setTimeout(resolve, THINK_MS));
+      return callTool(params);
+    },
+    resized({ height }) {
       frame.style.height = `${Math.min(height, 2 * HEIGHT_MAX) + 2}px`;
       frame.parentElement.querySelector('output').textContent = `${frame.clientWidth} × ${height}`;
     },
-  ],
-]);
-
-window.addEventListener('message', ({ source, data }) => {
-  const frame = frames().find(({ contentWindow }) => contentWindow === source);
-  if (frame === undefined || data?.jsonrpc !== '2.0') return;
-  log(frame, '→', data);
-  const { id, method, params } = data;
-  if (id === undefined) return notifications.get(method)?.(frame, params ?? {});
-  if (method === undefined || (method === 'tools/call' && chosen.calls === 'silent')) return;
-  const handle = requests.get(method);
-  const reply = handle
-    ? { id, result: handle(frame, params ?? {}) }
-    : { id, error: { code: -32601, message: 'Method not found' } };
-  setTimeout(() => send(frame, reply), method === 'tools/call' ? THINK_MS : 0);
-});
+    seen: (arrow, message) => log(frame, arrow, message),
+  });
+  return talk;
+}
 
 function log(frame, arrow, message) {
   const { method, id, error } = message;
@@ -135,7 +110,7 @@ function choose(param, value) {
   if (param === 'theme') {
     for (const frame of frames()) {
       const { theme, styles } = context(frame);
-      send(frame, { method: 'ui/notifications/host-context-changed', params: { theme, styles } });
+      hosts.get(frame).notify('host-context-changed', { theme, styles });
     }
   }
 }
@@ -164,9 +139,10 @@ document.querySelector('nav').addEventListener('click', (event) => {
 });
 byId('clear').addEventListener('click', () => byId('log').replaceChildren());
 byId('teardown').addEventListener('click', () => {
-  for (const frame of frames())
-    send(frame, { id: `teardown-${frame.name}`, method: 'ui/resource-teardown', params: {} });
+  for (const { tearDown } of hosts.values()) tearDown();
 });
 
-byId('frames').append(byId('hosted').content); // only now, so that the first message is not missed
+const hosted = byId('hosted').content;
+const hosts = new Map(Array.from(hosted.querySelectorAll('iframe'), (frame) => [frame, host(frame)]));
+byId('frames').append(hosted); // only now, so that the first message is not missed
 show();

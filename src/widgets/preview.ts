@@ -1,12 +1,10 @@
-// The preview page: both widgets in sandboxed frames, hosted by the page's own script with sample data. Frames made of
-// `srcdoc` inherit the page's Content-Security-Policy (CSP3 §7.8), so it names the widgets' inline scripts and styles
-// by hash as well; each frame narrows it to its own. Nothing else runs inline, and nothing loads.
+// The preview page: both widgets in sandboxed frames, hosted by the page's own script with sample data.
 
-import { createHash } from 'node:crypto';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { InputIssue } from '../problem.ts';
-import { widgetResources } from './index.ts';
-import { inlineAssets, inlineTexts } from './inline.ts';
+import { contentPolicy, frame, framedWidget } from './frame.ts';
+import host from './host.js' with { type: 'text' };
+import { inlineAssets } from './inline.ts';
 import css from './preview.css' with { type: 'text' };
 import html from './preview.html' with { type: 'text' };
 import js from './preview-host.js' with { type: 'text' };
@@ -68,15 +66,9 @@ export interface Preview {
 }
 
 export function createPreview(): Preview {
-  const page = inlineAssets(html, { 'preview.css': css, 'preview-host.js': js });
-  const widgets = new Map(WIDGETS.map((name) => [name, widgetPage(name)]));
-  const policy = [
-    contentPolicy([page, ...widgets.values()]),
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'", // no string becomes markup or code, here and in the frames
-    "trusted-types 'none'",
-  ].join('; ');
+  const page = inlineAssets(html, { 'preview.css': css, 'preview-host.js': js, 'host.js': host });
+  const widgets = new Map(WIDGETS.map((name) => [name, framedWidget(name)]));
+  const policy = contentPolicy([page, ...widgets.values()]);
 
   const pages = new Map<string, Blob>();
 
@@ -91,7 +83,7 @@ export function createPreview(): Preview {
       controls: Object.entries(CHOICES)
         .map(([param, choices]) => group(param as Param, choices))
         .join(''),
-      frames: shown.map((name) => frame(name, widgets.get(name) ?? '')).join(''),
+      frames: shown.map((name) => figure(name, widgets.get(name) ?? '')).join(''),
     };
     return page.replace(/"?\{(setup|controls|frames)\}"?/g, (_, mark) => filled[mark] ?? '');
   }
@@ -107,29 +99,12 @@ export function createPreview(): Preview {
   };
 }
 
-function widgetPage(name: string): string {
-  const content = widgetResources.find((resource) => resource.name === name)?.read();
-  if (content === undefined || !('text' in content)) throw new Error(`no widget ${name}`);
-  const meta = `<meta http-equiv="Content-Security-Policy" content="${contentPolicy([content.text])}">`;
-  return content.text.replace('<meta charset="utf-8">', (charset) => charset + meta);
-}
-
-function contentPolicy(pages: readonly string[]): string {
-  const hashes = (tag: 'script' | 'style') =>
-    [...new Set(pages.flatMap((page) => inlineTexts(page, tag)))]
-      .map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`)
-      .join(' ');
-  return `default-src 'none'; script-src ${hashes('script')}; style-src ${hashes('style')}; img-src data:; base-uri 'none'`;
-}
-
 /** A row of links; the page's script adds the rest of the query and marks what is chosen. */
 const group = (param: Param, choices: readonly string[]) =>
   `<div role="group" aria-label="${LABELS[param]}"><span aria-hidden="true">${LABELS[param]}</span>${choices
     .map((choice) => `<a href="?${param}=${choice}" data-param="${param}" data-value="${choice}">${choice}</a>`)
     .join('')}</div>`;
 
-const frame = (name: (typeof WIDGETS)[number], page: string) =>
+const figure = (name: (typeof WIDGETS)[number], page: string) =>
   `<figure><figcaption><b>${name}</b> shows ${TOOLS[name]} <output></output></figcaption>
-<iframe name="${name}" title="${name}" sandbox="allow-scripts" allow="clipboard-write" srcdoc="${attribute(page)}"></iframe></figure>`;
-
-const attribute = (text: string) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
+${frame(name, name, page)}</figure>`;
