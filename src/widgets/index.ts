@@ -6,6 +6,7 @@ import type { Resource } from '../mcp/resource.ts';
 import created from './api-key-created.html' with { type: 'text' };
 import listCss from './api-keys-list.css' with { type: 'text' };
 import list from './api-keys-list.html' with { type: 'text' };
+import listJs from './api-keys-list.js' with { type: 'text' };
 import bridge from './bridge.js' with { type: 'text' };
 import dom from './dom.js' with { type: 'text' };
 import { inlineAssets } from './inline.ts';
@@ -17,6 +18,7 @@ import css from './shared.css' with { type: 'text' };
 const PARTS = {
   'shared.css': css,
   'api-keys-list.css': listCss,
+  'api-keys-list.js': listJs,
   'bridge.js': bridge,
   'listed-key.js': listedKey,
   'new-key.js': newKey,
