@@ -5,10 +5,20 @@ import type { Origin } from './actor.ts';
 export interface KeyEvent {
   readonly seq: number;
   readonly atMs: number;
-  /** Null: about an owner. */
+  /** Null: about an owner, or the whole database. */
   readonly keyId: string | null;
-  readonly owner: string;
-  readonly kind: 'created' | 'rotated' | 'first_used' | 'revoked' | 'deleted' | 'changed' | 'blocked' | 'unblocked';
+  /** Null: about the whole database. */
+  readonly owner: string | null;
+  readonly kind:
+    | 'created'
+    | 'rotated'
+    | 'first_used'
+    | 'revoked'
+    | 'deleted'
+    | 'changed'
+    | 'blocked'
+    | 'unblocked'
+    | 'restored';
   /** `sql`: by a database's shell, or by a server of a version before events. */
   readonly how: Origin['how'] | 'sql';
   /** The `sub` of a user token. */
@@ -19,6 +29,8 @@ export interface KeyEvent {
   readonly fingerprint: string | null;
   /** Which secret has ended, if not the whole key by its owner. */
   readonly secret: 'in_force' | 'next' | 'previous' | null;
+  /** Of `restored`: the newest event of the backup that was put back. */
+  readonly backupSeq: number | null;
 }
 
 export interface EventQuery {

@@ -5,7 +5,7 @@ import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../k
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { ok } from '../lib/result.ts';
 import type { Database, DbResult, Row, Statement } from './database.ts';
-import { IS_BLOCKED, USED_AT } from './queries.ts';
+import { IS_BLOCKED, KEY_COLUMNS, USED_AT } from './queries.ts';
 import { listedOf } from './rows.ts';
 import { WRITE_PROBE } from './schema.ts';
 
@@ -15,7 +15,7 @@ type Args = NonNullable<Statement['args']>;
 const BATCH_ROWS = 200;
 
 const KEYS = 'FROM api_keys k LEFT JOIN key_uses u USING (row)';
-const LISTED = `SELECT k.*, ${USED_AT} AS used_at_ms, ${IS_BLOCKED} ${KEYS}`;
+const LISTED = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${IS_BLOCKED} ${KEYS}`;
 const USABLE = 'k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?)';
 
 /** A condition for each part of the filter. */

@@ -26,7 +26,8 @@ import {
 } from './queries.ts';
 import { eventOf, foundOf, isRecord, listedOf, presentedOf, recordOf } from './rows.ts';
 
-const BEFORE_ALL = Number.MAX_SAFE_INTEGER;
+/** More than any integer of a row, one beyond 2^53 included. */
+const BEFORE_ALL = Number.MAX_VALUE;
 
 export interface KeyStoreOptions {
   readonly primary: Database;

@@ -10,14 +10,26 @@ const rowBy = (hash: string) =>
 /** Of the owner of the key `k`. */
 export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
 
-// During a rolling upgrade servers of the first version still write api_keys.last_used_at_ms: the later value counts.
-export const USED_AT =
-  'max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))';
+/** A number that was typed by hand may be beyond what JavaScript holds exactly; the driver would throw. */
+const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;
 
-export const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, k.* FROM feed f
+// During a rolling upgrade servers of the first version still write api_keys.last_used_at_ms: the later value counts.
+export const USED_AT = held(
+  'max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))',
+);
+
+const heldColumn = (column: string) => `${held(`k.${column}`)} AS ${column}`;
+
+/** The columns of the key `k`. To sort by one, name it with its table: `ORDER BY k.created_at_ms` uses an index. */
+export const KEY_COLUMNS = [
+  'k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.second_hash, k.second_is',
+  ...['created_at_ms', 'expires_at_ms', 'second_ends_at_ms', 'rotations'].map(heldColumn),
+].join(', ');
+
+export const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS} FROM feed f
 LEFT JOIN api_keys k ON k.row = ${rowBy('?1')}`;
 
-export const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, k.* FROM feed f
+export const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS} FROM feed f
 LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted. Without RETURNING, which
@@ -60,7 +72,7 @@ FROM json_each(?1) h JOIN api_keys k ON k.row = ${rowBy('h.value')}
 WHERE k.key_hash = h.value OR k.second_is = 'next' OR k.second_ends_at_ms >= ?2 GROUP BY k.row) AS given
 WHERE row = given_row AND active = 1`;
 
-export const FIND_OWN = 'SELECT * FROM api_keys WHERE id = ?1 AND user_id = ?2';
+export const FIND_OWN = `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
 
 export const HAS_SECRET = 'SELECT 1 FROM api_keys WHERE id = ?1 AND (key_hash = ?2 OR second_hash = ?2)';
 
@@ -83,9 +95,9 @@ export const LIST_PAGE_ROWS_MIN = 50;
 /** Of small keys. */
 const LIST_PAGE_ROWS_MAX = 400;
 
-const LIST = `SELECT k.*, ${USED_AT} AS used_at_ms
-FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ?1 AND (created_at_ms, row) < (?2, ?3)
-ORDER BY created_at_ms DESC, row DESC`;
+const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms
+FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)
+ORDER BY k.created_at_ms DESC, k.row DESC`;
 
 export const LIST_FIRST_PAGE = `${LIST} LIMIT ${LIST_PAGE_ROWS_MIN}`;
 

@@ -40,7 +40,7 @@ export const eventOf = (row: Row): KeyEvent => ({
   seq: Number(row.seq),
   atMs: Number(row.at_ms),
   keyId: row.key_id as string | null,
-  owner: String(row.owner),
+  owner: row.owner === '' ? null : String(row.owner),
   kind: row.kind as KeyEvent['kind'],
   how: row.how as KeyEvent['how'],
   actor: row.actor as string | null,
@@ -48,6 +48,7 @@ export const eventOf = (row: Row): KeyEvent => ({
   address: row.address as string | null,
   fingerprint: row.fingerprint as string | null,
   secret: row.secret as KeyEvent['secret'],
+  backupSeq: row.backup_seq as number | null,
 });
 
 export const listedOf = (row: Row): ListedKey => ({

@@ -5,6 +5,7 @@ import migration0002 from '../../db/0002_key_uses.sql' with { type: 'text' };
 import migration0003 from '../../db/0003_changes_by_key.sql' with { type: 'text' };
 import migration0004 from '../../db/0004_rotation_and_events.sql' with { type: 'text' };
 import migration0005 from '../../db/0005_expiring.sql' with { type: 'text' };
+import migration0006 from '../../db/0006_ranges_and_restores.sql' with { type: 'text' };
 import { sleep } from '../lib/timeout.ts';
 import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
@@ -15,6 +16,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0003_changes_by_key', sql: migration0003 },
   { name: '0004_rotation_and_events', sql: migration0004 },
   { name: '0005_expiring', sql: migration0005 },
+  { name: '0006_ranges_and_restores', sql: migration0006 },
 ];
 
 /** A remote database may take this long to add a column. */
@@ -35,13 +37,15 @@ const SHAPE: Statement = {
   sql: `SELECT k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.created_at_ms, k.expires_at_ms,
 k.last_used_at_ms, k.second_hash, k.second_is, k.second_ends_at_ms, k.overlap_ms, k.rotations, k.changed_by, k.deleting,
 u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq,
-e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret,
+e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret, e.backup_seq,
 b.owner, b.blocked_at_ms, b.changed_by, b.deleting, s.name, s.value
 FROM api_keys k, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s LIMIT 0`,
 };
 const TRIGGERS = [
   'api_keys_created',
   'api_keys_updated',
+  'api_keys_inserted_range',
+  'api_keys_updated_range',
   'api_keys_deleting',
   'api_keys_deleted',
   'key_uses_deleted',

@@ -64,7 +64,15 @@ describe.each(['embedded', 'remote', 'replica'] as const)('%s:', (store) => {
     await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: other.key }) });
 
     const events = await eventsIn(app);
-    const byTool = { how: 'tool', actor: 'alice', owner: 'alice', keyId: id, address: '127.0.0.1', secret: null };
+    const byTool = {
+      how: 'tool',
+      actor: 'alice',
+      owner: 'alice',
+      keyId: id,
+      address: '127.0.0.1',
+      secret: null,
+      backupSeq: null,
+    };
     const possessed = { ...byTool, kind: 'revoked', how: 'possession', actor: null };
     const seen: object[] = events.map(({ seq, atMs, requestId, ...event }) => event);
     expect(seen).toEqual([

@@ -4,9 +4,11 @@ import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
+import { Glob } from 'bun';
 import { type Database, unwrap } from '../../src/store/database.ts';
 import { embeddedDatabase } from '../../src/store/embedded/database.ts';
 import { inspect, migrate } from '../../src/store/schema.ts';
+import { ROOT } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
 /** The last version without rotation and events, which migration 4 begins with seven columns for. */
@@ -18,7 +20,7 @@ async function oldDatabase(): Promise<{ path: string; old: Client }> {
   const old = createClient({ url: `file:${path}`, timeout: 5000 });
   await old.execute('PRAGMA journal_mode = WAL');
   for (const name of OLD) {
-    await old.executeMultiple(readFileSync(join(import.meta.dir, `../../db/${name}.sql`), 'utf8'));
+    await old.executeMultiple(readFileSync(join(DB, `${name}.sql`), 'utf8'));
   }
   await old.execute(
     'CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
@@ -36,6 +38,22 @@ const create = (old: Client, id: string) =>
 VALUES (?1, 'alice', 'k', ?1, '[]', 1, 1)`,
     args: [id],
   });
+
+const DB = join(ROOT, 'db');
+const FILES = [...new Glob('*.sql').scanSync(DB)].sort();
+/** Each column that a migration begins with is a step of its own, and the rest of it is another. */
+const STEPS = FILES.slice(OLD.length)
+  .map((file) => readFileSync(join(DB, file), 'utf8'))
+  .reduce((steps, sql) => steps + 1 + columnsFirst(sql), 0);
+
+function columnsFirst(sql: string): number {
+  const statements = sql
+    .replace(/^--.*\n/gm, '')
+    .split(';\n')
+    .map((statement) => statement.trim());
+  const rest = statements.findIndex((statement) => !/^ALTER TABLE \w+ ADD COLUMN/.test(statement));
+  return rest < 0 ? statements.length : rest;
+}
 
 const announced = async (old: Client) => (await old.execute('SELECT key_hash FROM changes ORDER BY seq')).rows;
 
@@ -55,12 +73,12 @@ test('between two steps a server of the version before creates and revokes keys,
     writeAll: (statements) => db.writeAll(statements).finally(next),
   };
   await migrate(beside);
-  expect(made.length).toBe(9); // seven columns, the rest of migration 4, migration 5
+  expect(made.length).toBe(STEPS);
   expect((await announced(old)).map((row) => row.key_hash)).toEqual(made);
   const { rows } = await old.execute(
     'SELECT count(*) AS count FROM api_keys WHERE rotations = 0 AND changed_by IS NULL',
   );
-  expect(rows[0]?.count).toBe(10);
+  expect(rows[0]?.count).toBe(STEPS + 1);
   old.close();
   db.close();
 });
@@ -94,11 +112,11 @@ test('a migration that breaks off after any step is finished at the next start',
     breaks += 1;
     await create(old, `made after break ${breaks}`);
   }
-  expect(breaks).toBe(8);
-  expect(await inspect(db)).toBe(5);
+  expect(breaks).toBe(STEPS - 1);
+  expect(await inspect(db)).toBe(FILES.length);
   expect(
     unwrap(await db.read({ sql: 'SELECT count(*) AS count FROM api_keys WHERE deleting IS NULL' }))[0]?.count,
-  ).toBe(9);
+  ).toBe(STEPS);
   old.close();
   db.close();
 });
@@ -108,7 +126,7 @@ test('several processes that migrate at once all succeed', async () => {
   const databases = Array.from({ length: 4 }, () => embeddedDatabase(path));
   await Promise.all(databases.map(migrate));
   for (const db of databases) {
-    expect(await inspect(db)).toBe(5);
+    expect(await inspect(db)).toBe(FILES.length);
     db.close();
   }
   old.close();
@@ -139,7 +157,7 @@ test('a process that makes an empty database goes on when another, which came a 
   await migrate(overtaken);
   await later;
   for (const db of [first, second]) {
-    expect(await inspect(db)).toBe(5);
+    expect(await inspect(db)).toBe(FILES.length);
     db.close();
   }
 });

@@ -49,11 +49,12 @@ function wholeNumber(name: string, text: string, min: number, max: number): numb
   return value;
 }
 
-const eventObject = ({ atMs, secret, seq, ...event }: KeyEvent) => ({
+const eventObject = ({ atMs, secret, backupSeq, seq, ...event }: KeyEvent) => ({
   seq,
   at: isoTime(atMs),
   ...event,
   ...(secret !== null && { secret }),
+  ...(backupSeq !== null && { backupSeq }),
 });
 
 const HEADS = ['SEQ', 'AT', 'KIND', 'KEY', 'OWNER', 'HOW', 'ACTOR', 'REQUEST', 'ADDRESS', 'FINGERPRINT'];
