@@ -51,6 +51,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'mcp/': [...BASE, 'authoring/', 'calls/', 'guards/', 'http/', 'keys/'],
   'telemetry/': [...BASE, 'calls/', 'guards/', 'http/', 'keys/', 'mcp/', 'tools/'],
   'widgets/': [...BASE, 'mcp/'],
+  'page/': [...BASE, 'widgets/'],
   'routes/': [
     ...BASE,
     'authoring/',
@@ -59,6 +60,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'guards/',
     'http/',
     'mcp/',
+    'page/',
     'telemetry/',
     'tools/',
     'widgets/',

@@ -18,6 +18,7 @@ import type { ToolDeps } from '../tools/folder/toolbox.ts';
 import { aboutRoute } from './about.ts';
 import { type HealthOptions, healthRoute } from './health.ts';
 import { introspectRoute } from './introspect.ts';
+import { keysPageRoute } from './keys-page.ts';
 import { mcpRoute } from './mcp.ts';
 import { metadataRoutes, metadataUrl, type ProtectedPath } from './metadata.ts';
 import { metricsRoute } from './metrics.ts';
@@ -31,7 +32,17 @@ import { verifyRoute } from './verify.ts';
 export interface RoutesOptions {
   readonly config: Pick<
     Config,
-    'basePath' | 'publicUrl' | 'reusePort' | 'authorizationServer' | 'mcpAuth' | 'metricsToken' | 'trustProxy'
+    | 'basePath'
+    | 'jwt'
+    | 'jwtClaims'
+    | 'keyCeilings'
+    | 'keysPage'
+    | 'publicUrl'
+    | 'reusePort'
+    | 'authorizationServer'
+    | 'mcpAuth'
+    | 'metricsToken'
+    | 'trustProxy'
   >;
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
@@ -81,6 +92,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     { path: `${basePath}/messages`, post: sse.post },
     { path: `${basePath}/mcp/health`, get: healthRoute(options.health), openToAnyOrigin: true, anyHost: true },
     { path: `${basePath}/widgets/preview`, get: previewRoute() },
+    ...(config.keysPage === null ? [] : [{ path: `${basePath}/keys`, get: keysPageRoute(options) }]),
     { path: `${basePath}/openapi.json`, get: openapiRoute(tools, publicUrl), openToAnyOrigin: true },
     ...(metrics !== null && metricsToken !== null
       ? [

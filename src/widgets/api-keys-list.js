@@ -289,7 +289,7 @@ function showNewKey({ id, name, row }, { key: secret, warning, previous }) {
   box.ariaLabel = `New key of ${name}`;
   box.querySelector('.save').textContent = String(warning ?? 'Save this key now - it will not be shown again');
   box.querySelector('.old').textContent = `The old key ${previousWords(previous) ?? 'is replaced.'}`;
-  const forget = showSecret(secret, { toggle, boxes: [{ code, copy, status, before: '' }] });
+  const forget = showSecret(secret, { toggle, boxes: [{ code, copy, status }] });
   newKeys.set(id, { box, forget });
   box.querySelector('.saved').onclick = () => {
     const shown = box.closest('tr'); // that of a newer list, perhaps
@@ -392,7 +392,8 @@ connect('api-keys-list', {
   },
   input: () => {},
   result: (result) => {
-    const listed = outputOf(result)?.keys;
+    const { keys: listed, onPage = false } = outputOf(result) ?? {};
+    byId('how').hidden = byId('example').hidden = onPage; // there is no chat to ask in
     if (!Array.isArray(listed)) return replaceByMessage(`No keys to show. ${failureOf(result)}`);
     keys = listed.flatMap(readKey);
     for (const key of keys) addRow(key);

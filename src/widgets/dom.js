@@ -2,7 +2,8 @@
 
 export const byId = (id) => document.getElementById(id);
 
-const FOR_WIDGET = 'mcp-key-server/widget';
+/** The name of what a result has for the widget alone. */
+export const FOR_WIDGET = 'mcp-key-server/widget';
 
 /**
  * The object a tool returned, or null: structuredContent, else the JSON of its first text; with what is for the

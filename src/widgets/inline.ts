@@ -4,8 +4,8 @@
 /** File name → text. */
 export type Parts = Readonly<Record<string, string>>;
 
-const STYLESHEET = /<link rel="stylesheet" href="\.\/([\w-]+\.css)">/g;
-const IMPORT = /^import (?:[^;]+ from )?'\.\/([\w-]+\.js)';$/gm;
+const STYLESHEET = /<link rel="stylesheet" href="\.{1,2}\/(?:widgets\/)?([\w-]+\.css)">/g;
+const IMPORT = /^import (?:[^;]+ from )?'\.{1,2}\/(?:widgets\/)?([\w-]+\.js)';$/gm;
 
 /**
  * Throws when the page names a part that isn't given. A script that several import is put in once, before the first of

@@ -6,19 +6,19 @@ import { element, icon } from './dom.js';
 const COPIED_MS = 2000;
 
 /**
- * Shows `secret` in `boxes`, each `{ code, copy, status, before }`: where it stands, the button that copies it, where
- * to say what came of that, and the text before it. The button `toggle` shows and hides it in all of them.
+ * Shows `secret` in `boxes`, each `{ code, copy, status, before, after }`: where it stands, the button that copies it,
+ * where to say what came of that, and the text around it, if there is any. The button `toggle` shows and hides it in all of them.
  */
 export function showSecret(secret, { toggle, boxes, isShown = false }) {
   let held = secret; // here and, while shown, in the page; nowhere else
 
   // As many dots as the key has characters: nothing moves when it is shown.
-  function write({ code, before }, shown) {
+  function write({ code, before = '', after = '' }, shown) {
     const prefix = before + held.slice(0, held.lastIndexOf('_') + 1);
     const dots = element('span', '', '•'.repeat(before.length + held.length - prefix.length));
     dots.ariaHidden = 'true';
-    const masked = [prefix, dots, element('span', 'sr', 'hidden')];
-    code.replaceChildren(...(shown ? [element('span', '', before + held)] : masked));
+    const masked = [prefix, dots, element('span', 'sr', 'hidden'), after];
+    code.replaceChildren(...(shown ? [element('span', '', before + held + after)] : masked));
     code.classList.toggle('masked', !shown);
   }
 
@@ -32,9 +32,9 @@ export function showSecret(secret, { toggle, boxes, isShown = false }) {
     toggle.onclick = () => setShown(!shown);
   }
 
-  async function copy({ code, copy: button, status, before }) {
+  async function copy({ code, copy: button, status, before = '', after = '' }) {
     try {
-      await navigator.clipboard.writeText(before + held);
+      await navigator.clipboard.writeText(before + held + after);
     } catch {
       if (held === null) return; // forgotten meanwhile
       setShown(true);
@@ -42,7 +42,7 @@ export function showSecret(secret, { toggle, boxes, isShown = false }) {
       const chord = /Mac/.test(navigator.platform) ? '⌘C' : 'Ctrl+C';
       const next = matchMedia('(pointer: coarse)').matches ? 'touch and hold it' : `press ${chord}`;
       status.classList.remove('sr');
-      status.textContent = `This chat app does not let widgets copy. It is selected: ${next}.`;
+      status.textContent = `It could not be copied from here. It is selected: ${next}.`;
       return;
     }
     if (held === null) return;
