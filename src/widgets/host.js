@@ -37,7 +37,7 @@ export function hostWidget(frame, on) {
 
   return {
     notify: (method, params) => send({ method: `ui/notifications/${method}`, params }),
-    tearDown: () => send({ id: 'teardown', method: 'ui/resource-teardown', params: {} }),
+    tearDown: () => send({ id: `teardown-${frame.name}`, method: 'ui/resource-teardown', params: {} }),
     close: () => window.removeEventListener('message', receive),
   };
 }
