@@ -1,8 +1,9 @@
 // What the start says of the configuration: the variables that are set, and those that change nothing.
 
 import { isWithinEdits } from '../lib/edits.ts';
-import { type Config, shownUrl } from './config.ts';
+import type { Config } from './config.ts';
 import { type Env, VARIABLES } from './env.ts';
+import { shownUrl } from './urls.ts';
 
 /** The variables that are set, as the log may show them. */
 export const settingsOf = (env: Env): Readonly<Record<string, string>> =>

@@ -1,6 +1,7 @@
 // What the operator reads when the server has started.
 
-import { type Config, shownUrl } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import { shownUrl } from '../config/urls.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 

@@ -2,7 +2,8 @@
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Config, DatabaseConfig } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
+import type { DatabaseConfig } from '../config/database.ts';
 import { expected } from '../config/expected.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { KeyStore } from '../keys/record.ts';

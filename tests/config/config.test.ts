@@ -1,8 +1,9 @@
 // Every variable, its default, its bounds, and the line that a bad value gets.
 
 import { describe, expect, test } from 'bun:test';
-import { type Config, parseConfig, shownUrl } from '../../src/config/config.ts';
+import { type Config, parseConfig } from '../../src/config/config.ts';
 import type { Env } from '../../src/config/env.ts';
+import { shownUrl } from '../../src/config/urls.ts';
 
 const SECRET_32 = 'x'.repeat(32);
 

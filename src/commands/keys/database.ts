@@ -2,7 +2,8 @@
 
 import { hash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
-import { type Config, type DatabaseConfig, parseConfig } from '../../config/config.ts';
+import { type Config, parseConfig } from '../../config/config.ts';
+import type { DatabaseConfig } from '../../config/database.ts';
 import type { Env } from '../../config/env.ts';
 import type { Origin } from '../../keys/actor.ts';
 import type { Result } from '../../lib/result.ts';

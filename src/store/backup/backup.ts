@@ -3,7 +3,7 @@
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
-import type { DatabaseConfig, RemoteConfig } from '../../config/config.ts';
+import type { DatabaseConfig, RemoteConfig } from '../../config/database.ts';
 import { expected } from '../../config/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
 import { sleep } from '../../lib/timeout.ts';

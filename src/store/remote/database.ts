@@ -5,8 +5,9 @@
 // which gives up in time, and which alone knows what happened on the wire.
 
 import type { Client } from '@libsql/client/web';
-import { type RemoteConfig, shownUrl } from '../../config/config.ts';
+import type { RemoteConfig } from '../../config/database.ts';
 import { expected } from '../../config/expected.ts';
+import { shownUrl } from '../../config/urls.ts';
 import { err, ok } from '../../lib/result.ts';
 import { createSemaphore } from '../../lib/semaphore.ts';
 import { sleep } from '../../lib/timeout.ts';

@@ -1,6 +1,7 @@
 // Opens a remote database: at start-up if it responds, else when it first does.
 
-import { type RemoteConfig, shownUrl } from '../../config/config.ts';
+import type { RemoteConfig } from '../../config/database.ts';
+import { shownUrl } from '../../config/urls.ts';
 import type { Clock } from '../../lib/runtime.ts';
 import type { Log } from '../../log/log.ts';
 import { type Database, unwrap } from '../database.ts';

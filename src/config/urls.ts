@@ -1,0 +1,46 @@
+// URLs of the configuration: which are accepted, and how one is shown without what nobody should read.
+
+import { isLoopback } from '../lib/ip.ts';
+
+/** A URL that is safe to show: without user-info and query, even if it is malformed. */
+export function shownUrl(url: string): string {
+  // Everything up to the last @ goes: a password may hold any character, ? and / included. A file URL has no user.
+  const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1');
+  return withoutUser.replace(/[?#].*$/s, '');
+}
+
+/** The same with marks for what is left out, which may be what is wrong with it. */
+export function outlinedUrl(url: string): string {
+  const user = url.includes('@') ? '://…@' : '://';
+  return shownUrl(url).replace('://', user) + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');
+}
+
+// A client would resolve . and .. before it sends the path (RFC 3986 §5.2.4).
+export const basePath = (value: string) => (/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/.test(value) ? value : null);
+
+function webUrl(value: string): URL | null {
+  const url = URL.canParse(value) ? new URL(value) : null;
+  return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : null;
+}
+
+export function publicUrl(value: string): string | null {
+  const url = webUrl(value);
+  if (url === null || url.search || url.hash || url.username || url.password) return null;
+  return (url.origin + url.pathname).replace(/\/+$/, '');
+}
+
+export function webOrigin(value: string): string | null {
+  const origin = value.toLowerCase();
+  return webUrl(value)?.origin === origin ? origin : null;
+}
+
+// Keys and metadata fetched over plain HTTP could come from anybody.
+export function trustedUrl(value: string): URL | null {
+  const url = webUrl(value);
+  return url !== null && !url.username && !url.password && (url.protocol === 'https:' || isLoopback(url.hostname))
+    ? url
+    : null;
+}
+
+// Tokens and metadata must repeat the issuer exactly (RFC 8414 §3.3), so its text is kept, not the normalized URL.
+export const issuerText = (value: string) => (trustedUrl(value) && !/[?#]/.test(value) ? value : null);
