@@ -8,9 +8,8 @@ import type { Log } from '../log/log.ts';
 import type { StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import type { LastUsed } from './last-used.ts';
-import type { OwnKey } from './operations.ts';
+import { type OwnKey, ownPartOf } from './operations.ts';
 import type { ApiKeyRecord, ListedKey, StoreResult } from './record.ts';
-import { rotationAt } from './rotation.ts';
 
 /** Which keys; those that fit all that is given. */
 export interface KeyFilter {
@@ -132,11 +131,7 @@ export function createAdminKeys({ store, lastUsed, originOf, refresh, clock, log
       const found = await store.page({ owner }, nowMs, before, PAGE_KEYS + 1); // one more, to see whether any follows
       if (!found.ok) return found;
       const page = found.value.slice(0, PAGE_KEYS);
-      const keys = page.map((key) => ({
-        ...key,
-        lastUsedAtMs: lastUsed.of(key),
-        rotation: rotationAt(key, nowMs),
-      }));
+      const keys = page.map((key) => ({ ...key, ...ownPartOf(key, lastUsed, nowMs) }));
       return ok({ keys, next: found.value.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null });
     },
 

@@ -3,20 +3,38 @@
 import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
+import { nextTurn } from '../lib/timeout.ts';
 import { LIMITS } from '../limits/index.ts';
+import { createWaitingShare } from '../limits/share.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf, personOf } from './actor.ts';
 import { grantOf, type KeyCeilings, type Wish } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
-import { createListGate } from './list-gate.ts';
 import { createPersonBudget } from './person-budget.ts';
-import { type ApiKeyRecord, type Changed, fingerprintOf, type KeyStore, type ListedKey } from './record.ts';
+import {
+  type ApiKeyRecord,
+  type Changed,
+  fingerprintOf,
+  type KeyStore,
+  type ListedKey,
+  type ListPlace,
+} from './record.ts';
 import { type Rotation, rotationAt, rotationRefusal } from './rotation.ts';
 
 /** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;
+
+/** One response with keys: 1,000 ordinary ones. Bounds what a list takes of memory, and for how long it computes. */
+export const LIST_BYTES_MAX = 400_000;
+
+/** A list that waits this long for its turn is refused. */
+const LIST_WAIT_MS_MAX = 5000;
+/** A person may wait with as many as come at once. */
+const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst };
+/** From this many keys on, what is done with a list has turns of the event loop of its own. */
+const LONG_LIST_KEYS = 50;
 
 /** A rotation that others overtake is tried this often in all. */
 const ROTATE_TRIES = 3;
@@ -33,13 +51,16 @@ export interface MadeKey {
 
 /** A key as its owner sees it. */
 export interface OwnKey extends ListedKey {
+  readonly expired: boolean;
   /** Null unless it is being rotated. */
   readonly rotation: Rotation | null;
 }
 
-/** Where a list goes: `release` runs once its response has left, or when it is clear that none will. */
-export interface Recipient {
-  holdUntilSent(release: () => void): void;
+/** A part of an actor's list. */
+export interface OwnPage {
+  readonly keys: readonly (OwnKey & ListPlace)[];
+  /** How many there are from the first of these on. */
+  readonly remaining: number;
 }
 
 export interface Keys {
@@ -49,11 +70,10 @@ export interface Keys {
    */
   create(actor: Actor, input: NewKey): Promise<Result<MadeKey, Problem>>;
   /**
-   * The actor's keys, newest first, with last uses that the store does not have yet. One list at a time is on its way to
-   * an actor; others wait for a while, and are then refused. `take` gets one or more pages; when it returns false, it has
-   * no room for more, and the list is refused.
+   * The actor's keys after a place (null: from the newest on), with last uses that the store does not have yet: as many as
+   * may have LIST_BYTES_MAX as JSON, perhaps some more. A user may list only so fast; persons take turns.
    */
-  list(actor: Actor, recipient: Recipient, take: (page: readonly OwnKey[]) => boolean): Promise<Result<void, Problem>>;
+  list(actor: Actor, after: ListPlace | null): Promise<Result<OwnPage, Problem>>;
   /**
    * Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids exist.
    */
@@ -88,12 +108,20 @@ export interface KeysOptions {
   readonly ceilings: KeyCeilings;
 }
 
+/** What the store doesn't know of a listed key. */
+export const ownPartOf = (key: ListedKey, lastUsed: LastUsed, nowMs: number) => ({
+  lastUsedAtMs: lastUsed.of(key),
+  rotation: rotationAt(key, nowMs),
+  expired: key.expiresAtMs !== null && key.expiresAtMs < nowMs,
+});
+
 export function createKeys(options: KeysOptions): Keys {
   const { store, lastUsed, refresh, clock, random, sha256, log, originOf, keyPrefix, production, ceilings } = options;
   // Nothing else that changes keys: each key is revoked and deleted at most once, and each new secret first used once, so
   // this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
   const creations = createPersonBudget(LIMITS.creations, clock, log);
-  const lists = createListGate(clock);
+  const lists = createPersonBudget(LIMITS.lists, clock, log);
+  const reading = createWaitingShare(LIMITS.listsAtOnce, LISTS_WAITING, clock);
 
   /** Logs why the store gave no response: the caller is told only that it gave none. */
   function logged<T>(stored: Result<T, StoreUnavailable>, { requestId, traceId }: Actor): Result<T, StoreUnavailable> {
@@ -159,23 +187,20 @@ export function createKeys(options: KeysOptions): Keys {
       return ok({ record, key });
     },
 
-    async list(actor, recipient, take) {
-      const { userId, requestId } = actor;
-      const turn = await lists.enter(personOf(actor), requestId);
-      if (turn === null) return err({ code: 'overloaded' });
-      recipient.holdUntilSent(turn.left);
+    async list(actor, after) {
+      const taken = lists.take(actor);
+      if (!taken.ok) return taken;
+      const release = await reading.wait(personOf(actor), LIST_WAIT_MS_MAX);
+      if (release === null) return err({ code: 'overloaded' });
       try {
-        const nowMs = clock.nowMs();
-        const own = (record: ListedKey): OwnKey => ({
-          ...record,
-          lastUsedAtMs: lastUsed.of(record),
-          rotation: rotationAt(record, nowMs),
-        });
-        const listed = logged(await store.listByUser(userId, turn.mayContinue, (page) => take(page.map(own))), actor);
+        const listed = logged(await store.listByUser(actor.userId, after, LIST_BYTES_MAX), actor);
         if (!listed.ok) return listed;
-        return listed.value ? ok(undefined) : err({ code: 'overloaded' });
+        if (listed.value.keys.length >= LONG_LIST_KEYS) await nextTurn();
+        const nowMs = clock.nowMs();
+        const keys = listed.value.keys.map((key) => ({ ...key, ...ownPartOf(key, lastUsed, nowMs) }));
+        return ok({ ...listed.value, keys });
       } finally {
-        turn.built();
+        void nextTurn().then(release);
       }
     },
 

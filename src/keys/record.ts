@@ -53,6 +53,19 @@ export interface ListedKey extends ApiKeyRecord {
   readonly lastUsedAtMs: number | null;
 }
 
+/** Where a key stands among its owner's: newest first; of equal age, the one inserted later first. Never changes. */
+export interface ListPlace {
+  readonly createdAtMs: number;
+  readonly row: number;
+}
+
+/** A part of an owner's list. */
+export interface ListPage {
+  readonly keys: readonly (ListedKey & ListPlace)[];
+  /** How many there are from the first of these on. */
+  readonly remaining: number;
+}
+
 /**
  * A point in the change feed of one database. A reader at a position has seen every change up to and including `seq`.
  */
@@ -120,14 +133,10 @@ export interface KeyStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
   insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): StoreResult<'created' | 'limit_reached'>;
   /**
-   * Newest first; of equal age, the one inserted later first. They are handed to `take` page by page. If they are more
-   * than a page, it asks `mayContinue` before it reads any further. False if either said no.
+   * The keys after a place (null: from the first on), one at least, and as many as may have `bytesMax` as JSON: no fewer,
+   * perhaps some more.
    */
-  listByUser(
-    userId: string,
-    mayContinue: () => Promise<boolean>,
-    take: (page: readonly ListedKey[]) => boolean,
-  ): StoreResult<boolean>;
+  listByUser(userId: string, after: ListPlace | null, bytesMax: number): StoreResult<ListPage>;
   /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
   deactivate(userId: string, keyId: string, origin: Origin): StoreResult<Changed | null>;
   /** Null: no such key of this owner. */

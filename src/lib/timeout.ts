@@ -5,6 +5,9 @@ import { type Cancel, type Clock, systemClock } from './runtime.ts';
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => void systemClock.after(ms, resolve));
 
+/** The next turn of the event loop, after whatever has come in by then. */
+export const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+
 /** What `promise` resolves to, or `fallback` when that takes longer than `ms`. */
 export async function withTimeout<T, Fallback>(
   promise: Promise<T>,

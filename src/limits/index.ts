@@ -26,7 +26,7 @@ export interface Bounds {
 export interface RateLimit extends Rate, Facts {}
 
 export interface ShareLimit extends Bounds, Facts {
-  readonly unit: 'bytes' | 'streams';
+  readonly unit: 'bytes' | 'streams' | 'lists';
 }
 
 const MIB = 1024 * 1024;
@@ -39,6 +39,23 @@ export const LIMITS = {
     perS: 20,
     whose: 'person and process',
     beyond: '429 `rate_limited`',
+  },
+  /** At 2 to 5 ms for the largest, a tenth of a core; an open widget asks once. */
+  lists: {
+    what: 'lists of keys',
+    burst: 40,
+    perS: 20,
+    whose: 'person and process',
+    beyond: '429 `rate_limited`',
+  },
+  /** All responses of `sqld` together have at most 10 MB, and of each process they are a part. Persons take turns. */
+  listsAtOnce: {
+    what: 'lists that are read',
+    unit: 'lists',
+    total: 6,
+    each: 1,
+    whose: 'person',
+    beyond: 'they wait, for 5 s; then 503 `overloaded`',
   },
   /** A tool that waits holds its input, also when its client hung up, so that the number of connections bounds nothing. */
   messages: {

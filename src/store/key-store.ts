@@ -1,6 +1,6 @@
 // KeyStore over a Database: what is asked of it (queries.ts), and what its rows say (rows.ts).
 
-import { type Changed, type Found, fingerprintOf, isLost, type KeyStore, type ListedKey } from '../keys/record.ts';
+import { type Changed, type Found, fingerprintOf, isLost, type KeyStore, type ListPlace } from '../keys/record.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import type { Database, DbResult, Row, Statement, Unavailable } from './database.ts';
 import { CHANGES, pageOf, prune } from './feed.ts';
@@ -12,9 +12,7 @@ import {
   FIND_OWN,
   HAS_SECRET,
   INSERT,
-  LIST_FIRST_PAGE,
-  LIST_PAGE,
-  LIST_PAGE_ROWS_MIN,
+  LIST,
   NEWEST_EVENTS,
   PROMOTE,
   RECORD_USE,
@@ -27,7 +25,7 @@ import {
 import { eventOf, foundOf, isRecord, listedOf, presentedOf, recordOf } from './rows.ts';
 
 /** More than any integer of a row, one beyond 2^53 included. */
-const BEFORE_ALL = Number.MAX_VALUE;
+const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
 
 export interface KeyStoreOptions {
   readonly primary: Database;
@@ -51,16 +49,14 @@ export interface FullKeyStore extends KeyStore {
 
 type Reads = Pick<
   FullKeyStore,
-  'findOwn' | 'findByHash' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events' | 'serverSecret'
+  'listByUser' | 'findOwn' | 'findByHash' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events' | 'serverSecret'
 >;
-type Lists = Pick<KeyStore, 'listByUser'>;
-type Changes = Omit<FullKeyStore, keyof Reads | keyof Lists | 'usesPerWrite' | 'prune'>;
+type Changes = Omit<FullKeyStore, keyof Reads | 'usesPerWrite' | 'prune'>;
 
 export function createKeyStore(options: KeyStoreOptions): FullKeyStore {
   const { primary, usesPerWrite } = options;
   return {
     ...readsOf(options),
-    ...listsOf(primary),
     ...changesOf(primary),
     usesPerWrite,
     prune: (eventsKeptMs) => prune(primary, eventsKeptMs),
@@ -69,6 +65,14 @@ export function createKeyStore(options: KeyStoreOptions): FullKeyStore {
 
 function readsOf({ primary, replica }: KeyStoreOptions): Reads {
   return {
+    async listByUser(userId, after, bytesMax) {
+      const { createdAtMs, row } = after ?? BEFORE_ALL;
+      const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax] });
+      if (!rows.ok) return rows;
+      const keys = rows.value.map((listed) => ({ ...listedOf(listed), row: Number(listed.row) }));
+      return ok({ keys, remaining: Number(rows.value[0]?.remaining ?? 0) });
+    },
+
     async findOwn(userId, keyId) {
       const rows = await primary.read({ sql: FIND_OWN, args: [keyId, userId] });
       return rows.ok ? ok(rows.value[0] === undefined ? null : recordOf(rows.value[0])) : rows;
@@ -126,36 +130,6 @@ function readsOf({ primary, replica }: KeyStoreOptions): Reads {
       const [row] = rows.value;
       if (row === undefined) throw new Error(`the table server_secrets has lost its row ${name}`);
       return ok(String(row.value));
-    },
-  };
-}
-
-function listsOf(primary: Database): Lists {
-  const listPage = (sql: string, userId: string, after?: Row) => {
-    const before = after === undefined ? [BEFORE_ALL, BEFORE_ALL] : [Number(after.created_at_ms), Number(after.row)];
-    return primary.read({ sql, args: [userId, ...before] });
-  };
-
-  /** Begins anew, because the next page is larger than the first one was. */
-  async function everyPage(userId: string, take: (page: readonly ListedKey[]) => boolean): DbResult<boolean> {
-    for (let last: Row | undefined; ; ) {
-      const rows = await listPage(LIST_PAGE, userId, last);
-      if (!rows.ok) return rows;
-      // In small slices: of a large one, what is made of it is large, and stays in memory for longer.
-      for (let from = 0; from < rows.value.length; from += LIST_PAGE_ROWS_MIN) {
-        if (!take(rows.value.slice(from, from + LIST_PAGE_ROWS_MIN).map(listedOf))) return ok(false);
-      }
-      if (rows.value.length < LIST_PAGE_ROWS_MIN) return ok(true);
-      last = rows.value.at(-1);
-    }
-  }
-
-  return {
-    async listByUser(userId, mayContinue, take) {
-      const first = await listPage(LIST_FIRST_PAGE, userId);
-      if (!first.ok) return first;
-      if (first.value.length < LIST_PAGE_ROWS_MIN) return ok(take(first.value.map(listedOf)));
-      return (await mayContinue()) ? everyPage(userId, take) : ok(false);
     },
   };
 }

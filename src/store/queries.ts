@@ -80,31 +80,19 @@ export const PROMOTE = `UPDATE api_keys SET key_hash = second_hash, second_hash 
 second_ends_at_ms = ?4 + coalesce(overlap_ms, 0), changed_by = ?5
 WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND active = 1 RETURNING key_hash`;
 
-/**
- * What a page of a long list may have: all responses of `sqld` together have at most 10 MB, and several processes read a
- * few pages each (keys/list-gate.ts). Larger pages would also hold up the event loop.
- */
-const LIST_PAGE_BYTES = 200_000;
+/** What a listed key has as JSON at least, beside its name and scopes. */
+const LISTED_KEY_BYTES_MIN = 120;
 
-/** A row without name and scopes, as `sqld` sends it. */
-const LISTED_KEY_BYTES = 500;
+const AFTER = 'k.user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)';
+const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
 
-/** Whatever their size: 175 KB, or 650 KB of keys from before scopes had a bound. Most lists end with the first page. */
-export const LIST_PAGE_ROWS_MIN = 50;
-
-/** Of small keys. */
-const LIST_PAGE_ROWS_MAX = 400;
-
-const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms
-FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)
-ORDER BY k.created_at_ms DESC, k.row DESC`;
-
-export const LIST_FIRST_PAGE = `${LIST} LIMIT ${LIST_PAGE_ROWS_MIN}`;
-
-// As many rows as fit into a page if all are as large as the largest one.
-export const LIST_PAGE = `${LIST} LIMIT (SELECT max(${LIST_PAGE_ROWS_MIN}, min(${LIST_PAGE_ROWS_MAX},
-${LIST_PAGE_BYTES} / (${LISTED_KEY_BYTES} + coalesce(max(octet_length(name) + octet_length(scopes)), 0))))
-FROM api_keys WHERE user_id = ?1)`;
+// As many as begin within the bytes, by a running sum.
+export const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms,
+(SELECT count(*) FROM api_keys k WHERE ${AFTER}) AS remaining
+FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) FROM (
+SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
+SELECT octet_length(name) + octet_length(scopes) + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
+WHERE ${AFTER} ${NEWEST_FIRST})) WHERE before IS NULL OR before < ?4)`;
 
 // A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN fixes the order: each
 // use looks up its key, rather than each key its use.

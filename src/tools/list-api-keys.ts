@@ -3,20 +3,61 @@
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';
 import { actorOf } from '../guards/user-jwt.ts';
+import { LIST_BYTES_MAX } from '../keys/operations.ts';
+import type { ListPlace } from '../keys/record.ts';
+import { err, ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { listedKey, listedKeyFields } from './listed-key.ts';
 
 const item = v.strictObject(listedKeyFields);
+
+const utf8 = new TextEncoder();
+
+/** What the list is wrapped in, with a cursor. */
+const WRAPPING_BYTES_MAX = 100;
+
+const cursorOf = ({ createdAtMs, row }: ListPlace): string => `${createdAtMs}-${row}`;
+
+/** Undefined: no cursor of ours. */
+function placeOf(cursor: string): ListPlace | undefined {
+  const at = cursor.lastIndexOf('-');
+  const place = { createdAtMs: Number(cursor.slice(0, at)), row: Number(cursor.slice(at + 1)) };
+  const isOurs = Object.values(place).every(Number.isSafeInteger) && cursorOf(place) === cursor;
+  return isOurs ? place : undefined;
+}
 
 export const listApiKeys = ({ guards, keys }: ToolDeps) =>
   defineTool(guards.userJwt, {
     name: 'list_api_keys',
     title: 'List API keys',
     description:
-      "Lists the signed-in user's API keys, newest first: id, name, scopes, whether active, when created, when it expires, when last used, and whether it is being rotated. The keys themselves are never shown. Use it to find the id of a key to rotate, revoke or delete.",
+      "Lists the signed-in user's API keys, newest first: id, name, scopes, whether active or expired, when created, when it expires, when last used, and whether it is being rotated. The keys themselves are never shown. Use it to find the id of a key to rotate, revoke or delete. If there is a `nextCursor`, there are more: give it as `cursor`.",
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     widget: 'ui://widget/api-keys-list.html',
-    input: v.strictObject({}),
-    output: v.strictObject({ keys: v.array(item) }),
-    runInPages: (_input, call, add) => keys.list(actorOf(call), call, (page) => add({ keys: page.map(listedKey) })),
+    input: v.strictObject({
+      cursor: v.optional(v.pipe(v.string(), v.description('The `nextCursor` of the page before.'))),
+    }),
+    output: v.strictObject({ keys: v.array(item), nextCursor: v.optional(v.string()) }),
+    async run({ cursor }, call) {
+      const after = cursor === undefined ? null : placeOf(cursor);
+      if (after === undefined) {
+        return err({ code: 'invalid_input', issues: [{ path: 'cursor', message: 'Expected a nextCursor' }] });
+      }
+      const listed = await keys.list(actorOf(call), after);
+      if (!listed.ok) return listed;
+      const { keys: found, remaining } = listed.value;
+      const shown = fitting(found.map(listedKey));
+      const last = found[shown.length - 1];
+      return ok({ keys: shown, ...(last && shown.length < remaining && { nextCursor: cursorOf(last) }) });
+    },
   });
+
+/** As many of the first as fit, and one at least. */
+function fitting<Item>(items: readonly Item[]): Item[] {
+  let bytes = WRAPPING_BYTES_MAX;
+  const end = items.findIndex((item, index) => {
+    bytes += utf8.encode(JSON.stringify(item)).length + 1; // with its comma
+    return index > 0 && bytes > LIST_BYTES_MAX;
+  });
+  return items.slice(0, end === -1 ? items.length : end);
+}

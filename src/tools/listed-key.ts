@@ -19,6 +19,7 @@ export const listedKeyFields = {
   ),
   createdAt: v.pipe(epochMs, v.description('Milliseconds since the Unix epoch.')),
   expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
+  expired: v.optional(v.pipe(v.literal(true), v.description('Present once it has expired.'))),
   lastUsedAt: v.optional(v.pipe(epochMs, v.description('Milliseconds since the Unix epoch; absent until first use.'))),
   rotation: v.optional(
     v.pipe(
@@ -40,6 +41,7 @@ export const listedKey = (key: OwnKey) => ({
   fingerprint: fingerprintOf(key.keyHash),
   createdAt: key.createdAtMs,
   expiresAt: key.expiresAtMs,
+  ...(key.expired && { expired: true as const }),
   ...(key.lastUsedAtMs !== null && { lastUsedAt: key.lastUsedAtMs }),
   ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
 });

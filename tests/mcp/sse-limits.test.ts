@@ -20,6 +20,7 @@ import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
+const MIB = 1024 * 1024;
 const SESSIONS_MAX = 1000;
 const PER_ADDRESS_MAX = 100;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} });
@@ -208,7 +209,6 @@ describe('responses that are ready at the same moment', () => {
 });
 
 describe('the bytes of the calls under way in a session', () => {
-  const MIB = 1024 * 1024;
   const TIMEOUT_MS = 5000;
 
   /** A tool whose calls wait until they are aborted. */
@@ -281,13 +281,13 @@ describe('a response that is larger than an event may be', () => {
   const TOO_LARGE = 'The result is too large for this transport; use /mcp';
 
   test('a response too large for an event becomes an in-band error, and the stream goes on', async () => {
-    const { tool, response } = largeTool(1024 * 1024);
+    const { tool, response } = largeTool(3 * MIB);
     response();
     const structured = defineTool(anyone, {
       ...facts('structured'),
       input: v.strictObject({}),
       output: v.strictObject({ text: v.string() }),
-      run: () => ok({ text: 'x'.repeat(600_000) }), // which MCP has twice
+      run: () => ok({ text: 'x'.repeat(2 * MIB) }), // which MCP has twice
     });
     const page = {
       name: 'page',
@@ -295,7 +295,7 @@ describe('a response that is larger than an event may be', () => {
       description: 'a large page',
       mimeType: 'text/plain',
       uri: 'ui://large',
-      read: () => ({ text: 'x'.repeat(1024 * 1024) }),
+      read: () => ({ text: 'x'.repeat(3 * MIB) }),
     };
     await using app = await createTestApp({ tools: () => [tool, structured], resources: [page] });
     const session = await openSse(app);

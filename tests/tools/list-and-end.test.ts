@@ -1,4 +1,4 @@
-// list_api_keys, and the input of revoke_api_key and delete_api_key.
+// What list_api_keys shows, and the input of revoke_api_key and delete_api_key.
 
 import { describe, expect, test } from 'bun:test';
 import { bearer, createTestApp } from '../support/test-app.ts';
@@ -39,11 +39,14 @@ test('an item has the documented fields, never the key or its hash', async () =>
   expect(JSON.stringify(body)).not.toContain(Bun.SHA256.hash(key, 'hex'));
 });
 
-test('list_api_keys takes no input', async () => {
+test('a key that has expired says so, from the millisecond after its last on', async () => {
   await using app = await createTestApp();
-  const { status, body } = await app.call('list_api_keys', { limit: 1 }, await bearer(app, 'alice'));
-  expect(status).toBe(400);
-  expect(body.issues).toEqual([{ path: '', message: 'Unknown field; it takes no fields' }]);
+  await app.createKey('alice', { expiresInDays: 1 });
+  const expired = async () => (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys[0].expired;
+  app.clock.advance(86_400_000);
+  expect(await expired()).toBeUndefined();
+  app.clock.advance(1);
+  expect(await expired()).toBe(true);
 });
 
 describe.each(['revoke_api_key', 'delete_api_key'])('%s', (tool) => {

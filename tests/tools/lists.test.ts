@@ -1,134 +1,237 @@
-// Lists under way: one for each user, until its response has left, so that no user's lists hold up another's.
+// Lists in pages: what fits into one, that none is skipped or repeated, and how fast a user may list.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { KEYS_PER_USER_MAX } from '../../src/keys/operations.ts';
-import type { Resource } from '../../src/mcp/resource.ts';
-import { deafClient } from '../support/deaf-client.ts';
-import { postText } from '../support/http-socket.ts';
-import { call, modern, openSse, post, request } from '../support/mcp.ts';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { KEYS_PER_USER_MAX, LIST_BYTES_MAX } from '../../src/keys/operations.ts';
+import { call, openSse, post, postModern } from '../support/mcp.ts';
+import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
 import { bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
 
 /** The most that a key may have: together 2,000 characters. */
 const LARGEST_SCOPES = Array.from({ length: 20 }, (_, index) => `${index}:`.padEnd(100, 'x'));
-/** Enough for lists that are not over at once. */
-const CAROLS_KEYS = 100;
-const LIST = call('list_api_keys');
+const BURST = 40;
+const PER_S = 20;
 
-let app: TestApp;
-/** Of each user; made before, so that requests leave in the order in which they are written here. */
-const headersOf = new Map<string, { authorization: string }>();
-beforeAll(async () => {
-  app = await createTestApp();
-  for (const user of ['alice', 'bob', 'carol']) headersOf.set(user, await bearer(app, user));
-  for (let n = 0; n < KEYS_PER_USER_MAX; n += 1) await insertKey(app, 'alice', LARGEST_SCOPES);
-  for (let n = 0; n < CAROLS_KEYS; n += 1) await insertKey(app, 'carol', LARGEST_SCOPES);
-  await insertKey(app, 'bob');
-});
-afterAll(() => app.close());
-
-const list = (user: 'alice' | 'bob' | 'carol') => app.call('list_api_keys', {}, headersOf.get(user));
-
-/** True once `promise` is settled and everything that was due by then has been done. */
-async function isSettled(promise: Promise<unknown>): Promise<boolean> {
-  let settled = false;
-  void promise.then(() => {
-    settled = true;
-  });
-  await list('bob'); // a whole request, from socket to socket
-  return settled;
+interface Page {
+  readonly keys: readonly { readonly id: string; readonly name: string }[];
+  readonly nextCursor?: string;
 }
 
-test('a list that its client does not read holds up the next one of its user, and nobody else', async () => {
-  const { authorization } = await bearer(app, 'alice');
-  const deaf = deafClient(app.url, postText('/mcp', JSON.stringify(LIST), { Authorization: authorization }));
-  while ((await isSettled(list('alice'))) === true); // until the unread one is on its way
-  const next = list('alice');
-  expect((await list('bob')).body.keys).toHaveLength(1);
-  expect(await isSettled(next)).toBe(false);
-  deaf[Symbol.dispose]();
-  const { status, body } = await next;
-  expect([status, body.keys.length]).toEqual([200, KEYS_PER_USER_MAX]);
-}, 60_000);
+/** Makes keys, and returns their ids, the newest first. */
+async function makeKeys(app: TestApp, sub: string, count: number, scopes: readonly string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n += 1) ids.unshift((await app.createKey(sub, { scopes })).id);
+  return ids;
+}
 
-test('a list that has waited five seconds for its turn is refused', async () => {
-  const { authorization } = await bearer(app, 'alice');
-  const deaf = deafClient(app.url, postText('/mcp', JSON.stringify(LIST), { Authorization: authorization }));
-  while ((await isSettled(list('alice'))) === true); // until the unread one is on its way
-  const next = list('alice');
-  expect(await isSettled(next)).toBe(false);
-  app.clock.advance(4999);
-  expect(await isSettled(next)).toBe(false);
-  app.clock.advance(1);
-  const { status, body } = await next;
-  expect([status, body.code]).toEqual([503, 'overloaded']);
-  deaf[Symbol.dispose]();
-  expect((await list('alice')).status).toBe(200);
-}, 60_000);
-
-test('of many lists at once all are returned, or refused at once beyond those that may wait', async () => {
-  // Of a user who has no list under way: one that has just been sent may still have its turn.
-  const responses = await Promise.all(Array.from({ length: 40 }, () => list('carol')));
-  const refused = responses.filter(({ status }) => status !== 200);
-  expect(responses.length - refused.length).toBeGreaterThanOrEqual(1 + 16);
-  for (const { status, body, headers } of refused) {
-    expect([status, body.code, headers.get('retry-after')]).toEqual([503, 'overloaded', '1']);
-  }
-}, 60_000);
-
-/** Each leaves a list behind in another way. Were its turn not given back, the next one would wait, and be refused. */
-const WAYS: Readonly<Record<string, () => Promise<unknown>>> = {
-  'over REST': () => list('alice'),
-  'over MCP': async () => post(app, LIST, await bearer(app, 'alice')),
-  'over MCP 2026-07-28': async () => {
-    const { body, headers } = modern('tools/call', { name: 'list_api_keys', arguments: {} });
-    return post(app, body, { ...headers, ...(await bearer(app, 'alice')) });
-  },
-  'twice in a batch': async () =>
-    post(app, [LIST, { ...LIST, id: 2 }, request('ping', {}, 3)], await bearer(app, 'alice')),
-  'over SSE': async () => {
-    const session = await openSse(app, await bearer(app, 'bob'));
-    await session.post(LIST);
-    await session.nextMessage();
-  },
-  'for a client that goes away': async () => {
-    const gone = new AbortController();
-    const response = fetch(`${app.url}/tools/list_api_keys`, {
-      method: 'POST',
-      headers: await bearer(app, 'alice'),
-      signal: gone.signal,
-    });
-    gone.abort();
-    await response.catch(() => {});
-  },
-};
-
-describe('a list gives its turn back', () => {
-  test.each(Object.entries(WAYS))(
-    '%s',
-    async (_way, leave) => {
-      await leave();
-      await leave();
-      expect((await list('alice')).status).toBe(200);
-      expect((await list('bob')).status).toBe(200);
-    },
-    60_000,
+async function pageOf(app: TestApp, sub: string, cursor?: string): Promise<Page> {
+  const { status, body } = await app.call(
+    'list_api_keys',
+    cursor === undefined ? {} : { cursor },
+    await bearer(app, sub),
   );
+  expect(status).toBe(200);
+  expect(new TextEncoder().encode(JSON.stringify(body)).length).toBeLessThanOrEqual(LIST_BYTES_MAX);
+  return body;
+}
+
+/** All pages; `between` happens after each. */
+async function pagesOf(app: TestApp, sub: string, between = async (_page: Page) => {}): Promise<Page[]> {
+  const pages: Page[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await pageOf(app, sub, cursor);
+    pages.push(page);
+    if (page.nextCursor === undefined) return pages;
+    await between(page);
+    cursor = page.nextCursor;
+  }
+}
+
+const idsIn = (pages: readonly Page[]) => pages.flatMap(({ keys }) => keys.map(({ id }) => id));
+
+describe('a list in pages', () => {
+  test('1,000 ordinary keys are one page', async () => {
+    await using app = await createTestApp();
+    for (let n = 0; n < KEYS_PER_USER_MAX; n += 1) await insertKey(app, 'alice', ['read', 'write', 'admin']);
+    const { keys, nextCursor } = await pageOf(app, 'alice');
+    expect([keys.length, nextCursor]).toEqual([KEYS_PER_USER_MAX, undefined]);
+  }, 60_000);
+
+  test('of the largest keys a page has as many as fit, and all pages have every key once, in order', async () => {
+    await using app = await createTestApp();
+    const ids = await makeKeys(app, 'alice', 400, LARGEST_SCOPES); // all of one millisecond
+    const pages = await pagesOf(app, 'alice');
+    expect(pages.map(({ keys }) => keys.length)).toEqual([180, 180, 40]);
+    expect(idsIn(pages)).toEqual(ids);
+  }, 60_000);
+
+  test('what is made, deleted or revoked between two pages makes no other key appear twice or not at all', async () => {
+    await using app = await createTestApp();
+    const ids = await makeKeys(app, 'alice', 400, LARGEST_SCOPES);
+    const alice = await bearer(app, 'alice');
+    const deleted: string[] = [];
+    const pages = await pagesOf(app, 'alice', async ({ keys }) => {
+      const shown = ids.indexOf(keys.at(-1)?.id ?? '');
+      const ended = [ids[0], ids[shown], ids[shown + 1], ids[shown - 1]].filter((id) => id !== undefined);
+      for (const keyId of ended) await app.call('delete_api_key', { keyId }, alice);
+      deleted.push(...ended);
+      await app.call('revoke_api_key', { keyId: ids[shown + 2] }, alice);
+      await app.createKey('alice', { scopes: LARGEST_SCOPES }); // newer, of the same millisecond
+    });
+    const listed = idsIn(pages);
+    expect(new Set(listed).size).toBe(listed.length);
+    const stayed = ids.filter((id) => !deleted.includes(id));
+    expect(listed.filter((id) => stayed.includes(id))).toEqual(stayed);
+  }, 60_000);
+
+  test('names that grow when they are encoded count as they are sent', async () => {
+    await using app = await createTestApp();
+    for (let n = 0; n < 900; n += 1) await app.createKey('alice', { name: '"'.repeat(200), scopes: [] });
+    const pages = await pagesOf(app, 'alice');
+    expect(pages.length).toBe(2);
+    expect(new Set(idsIn(pages)).size).toBe(900);
+  }, 60_000);
+
+  test('a key that is larger than a page is a page, and scopes typed with spaces hide no key', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const [newest, large, spaced, oldest] = await makeKeys(app, 'alice', 4, ['read']);
+    const shell = createClient({ url: `file:${join(app.folder, 'keys.db')}`, concurrency: 1 });
+    const type = (id: string | undefined, scopes: string) =>
+      shell.execute({ sql: 'UPDATE api_keys SET scopes = ? WHERE id = ?', args: [scopes, id ?? ''] });
+    await type(large, JSON.stringify(['x'.repeat(LIST_BYTES_MAX)]));
+    await type(spaced, `[${' '.repeat(LIST_BYTES_MAX)}"read"]`);
+    shell.close();
+    const alice = await bearer(app, 'alice');
+    const listed: string[][] = [];
+    for (let cursor: string | undefined; listed.length < 9; ) {
+      const { body } = await app.call('list_api_keys', cursor === undefined ? {} : { cursor }, alice);
+      listed.push(body.keys.map(({ id }: { id: string }) => id));
+      cursor = body.nextCursor;
+      if (cursor === undefined) break;
+    }
+    expect(listed.flat()).toEqual([newest, large, spaced, oldest] as string[]);
+  });
+
+  test.each([
+    '',
+    '-',
+    'x',
+    '1',
+    '1-',
+    '-1',
+    '1-1 ',
+    '01-1',
+    '1.5-1',
+    '1e3-1',
+    '1-99999999999999999',
+    `${'9'.repeat(99)}-1`,
+  ])('a cursor of somebody else, %p, is refused', async (cursor) => {
+    await using app = await createTestApp();
+    const { status, body } = await app.call('list_api_keys', { cursor }, await bearer(app, 'alice'));
+    expect([status, body.code, body.issues]).toEqual([
+      400,
+      'invalid_input',
+      [{ path: 'cursor', message: 'Expected a nextCursor' }],
+    ]);
+  });
+
+  test('a cursor shows nobody the keys of somebody else', async () => {
+    await using app = await createTestApp();
+    await makeKeys(app, 'alice', 200, LARGEST_SCOPES);
+    const { nextCursor } = await pageOf(app, 'alice');
+    expect(await pageOf(app, 'bob', nextCursor)).toEqual({ keys: [] });
+  }, 60_000);
 });
 
-test('a batch that fails after its list gives the turn back', async () => {
-  const broken: Resource = {
-    uri: 'test://broken',
-    name: 'broken',
-    title: 'Broken',
-    description: 'Throws.',
-    mimeType: 'text/plain',
-    read() {
-      throw new Error('broken');
+describe('every transport', () => {
+  let app: TestApp;
+  let expected: Page;
+  beforeAll(async () => {
+    app = await createTestApp();
+    await makeKeys(app, 'alice', 199, LARGEST_SCOPES);
+    await app.createKey('alice', { name: 'xü€🔑 "quoted" \\', scopes: LARGEST_SCOPES });
+    expected = await pageOf(app, 'alice');
+  }, 60_000);
+  afterAll(() => app.close());
+
+  const LIST = call('list_api_keys');
+  const TRANSPORTS: Readonly<Record<string, (user: { authorization: string }) => Promise<unknown>>> = {
+    MCP: async (user) => (await post(app, LIST, user)).body.result,
+    'MCP, in a batch': async (user) => (await post(app, [LIST, { ...LIST, id: 2 }], user)).body[1].result,
+    'MCP 2026-07-28': async (headers) => {
+      const { body } = await postModern(app, 'tools/call', { name: 'list_api_keys' }, { headers });
+      return { content: body.result.content, structuredContent: body.result.structuredContent };
+    },
+    'MCP, as an event': async (user) => {
+      const response = await fetch(`${app.url}/mcp`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...user },
+        body: JSON.stringify(LIST),
+      });
+      return JSON.parse(/^event: message\ndata: (.*)\n\n$/.exec(await response.text())?.[1] ?? '').result;
+    },
+    SSE: async (user) => {
+      const session = await openSse(app, user);
+      await session.post(LIST);
+      return (await session.nextMessage()).result;
     },
   };
-  await using failing = await createTestApp({ resources: [broken] });
-  const user = await bearer(failing, 'carol');
-  const batch = [LIST, request('resources/read', { uri: broken.uri }, 2)];
-  expect((await post(failing, batch, user)).status).toBe(500);
-  expect((await failing.call('list_api_keys', {}, user)).status).toBe(200);
-}, 60_000);
+
+  test.each(Object.entries(TRANSPORTS))('the largest page is whole over %s', async (_transport, resultOver) => {
+    const text = JSON.stringify(expected);
+    expect(await resultOver(await bearer(app, 'alice'))).toEqual({
+      content: [{ type: 'text', text }],
+      structuredContent: expected,
+    });
+  });
+});
+
+describe('a user who lists in a loop', () => {
+  const statusesOf = async (app: TestApp, sub: string, count: number, headers: object = {}) => {
+    const user = { ...(await bearer(app, sub)), ...headers };
+    const responses = await Promise.all(Array.from({ length: count }, () => app.call('list_api_keys', {}, user)));
+    return responses.map(({ status }) => status);
+  };
+  const countOf = (statuses: readonly number[], wanted: number) =>
+    statuses.filter((status) => status === wanted).length;
+
+  test('gets 429 beyond 40 at once and 20 a second; others do not, nor does what he changes', async () => {
+    await using app = await createTestApp();
+    expect(countOf(await statusesOf(app, 'alice', BURST), 200)).toBe(BURST);
+    const alice = await bearer(app, 'alice');
+    const over = await app.call('list_api_keys', {}, alice);
+    expect([over.status, over.body.code, over.headers.get('retry-after')]).toEqual([429, 'rate_limited', '1']);
+    const { result } = (await post(app, call('list_api_keys'), alice)).body;
+    expect([result.isError, result.content[1].text]).toEqual([true, 'Try again in 1 s']);
+    expect(await statusesOf(app, 'bob', 1)).toEqual([200]);
+    expect((await app.call('create_api_key', { name: 'n', scopes: [] }, alice)).status).toBe(200);
+    app.clock.advance(1000);
+    expect(countOf(await statusesOf(app, 'alice', PER_S + 1), 200)).toBe(PER_S);
+    const lines = (await app.log()).filter(({ event }) => event === 'Rate limit exceeded');
+    expect(lines[0]).toMatchObject({ level: 'warn', userId: 'alice', suppressed: 0 });
+  });
+
+  test('gets no more with one request id for all of them, and takes nothing from others with the same one', async () => {
+    await using app = await createTestApp({ env: BEHIND_PROXY });
+    const one = { ...cameFrom('192.0.2.1'), 'x-request-id': 'the-same' };
+    const [greedy, other] = await Promise.all([statusesOf(app, 'alice', 200, one), statusesOf(app, 'bob', 1, one)]);
+    expect([countOf(greedy, 200), countOf(greedy, 429)]).toEqual([BURST, 200 - BURST]);
+    expect(other).toEqual([200]);
+  });
+
+  test('has one list read at a time, so that the list of another comes between', async () => {
+    await using app = await createTestApp();
+    await makeKeys(app, 'alice', 180, LARGEST_SCOPES);
+    await app.createKey('bob');
+    const order: string[] = [];
+    const one = async (sub: string) => {
+      await app.call('list_api_keys', {}, await bearer(app, sub));
+      order.push(sub);
+    };
+    const greedy = Array.from({ length: BURST }, () => one('alice'));
+    await Promise.all([...greedy, one('bob')]);
+    expect(order).toHaveLength(BURST + 1);
+    expect(order.indexOf('bob')).toBeLessThan(BURST / 2);
+  }, 60_000);
+});

@@ -59,8 +59,11 @@ export interface EventStreamEnds {
   readonly onGone: () => void;
 }
 
-/** The largest event: twice the list of 1,000 ordinary keys. */
-export const EVENT_BYTES_MAX = 1024 * 1024;
+/**
+ * The largest event: a page of a list has 400,000 characters, of two bytes each if one of them needs two, and is in the
+ * event twice, once as text, where each may need an escape.
+ */
+export const EVENT_BYTES_MAX = 3 * 1024 * 1024;
 /** Held for each stream outside the budget, so that ordinary responses arrive even while others use all of it. */
 const OWN_BYTES = 16 * 1024;
 /** The difference is for small responses alone, such as the error in place of one that found no room. */

@@ -5,10 +5,9 @@ import { listKeys, responseTo } from '../loads.ts';
 import { measure, perSecond, ratio } from '../measure.ts';
 import { startOther, startOurs } from '../ours.ts';
 import { atLeast, type Section } from '../report.ts';
-import { CONNECTIONS } from '../wrk.ts';
 
-/** More than connections: a user has one list at a time, and a second one would wait. */
-const USERS = 3 * CONNECTIONS;
+/** A user may list 20 times a second: together they may list more than a server can. */
+const USERS = 1000;
 
 export const listing: Section = async (plan) => {
   const { path } = await buildDatabase(USERS * KEYS_PER_USER);

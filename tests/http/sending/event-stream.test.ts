@@ -118,7 +118,7 @@ describe('the bytes of an encoded event are given back', () => {
 });
 
 describe('a stream takes', () => {
-  test('a stream takes an event of nearly 1 MiB, none that is larger, and others after it', () => {
+  test('a stream takes an event of nearly 3 MiB, none that is larger, and others after it', () => {
     const { send } = openStream();
     expect(send('x'.repeat(EVENT_BYTES_MAX))).toBe('too_large');
     expect(send('€'.repeat(EVENT_BYTES_MAX / 2))).toBe('too_large');
@@ -150,7 +150,7 @@ describe('a stream takes', () => {
       throw new Error('it was made');
     };
     expect(stream.send(made, 100_000)).toBe('no_room');
-    expect(stream.send(made, 2 * MiB)).toBe('too_large');
+    expect(stream.send(made, 4 * MiB)).toBe('too_large');
   });
 
   test('a stream takes progress only while little is unread', async () => {
