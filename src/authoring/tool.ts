@@ -5,21 +5,13 @@ import type { InputRequired } from '../calls/ask.ts';
 import type { Call } from '../calls/call.ts';
 import { mustBe } from '../calls/definition.ts';
 import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
-import {
-  inputParserOf,
-  type JsonSchema,
-  jsonSchemaOf,
-  type ObjectSchema,
-  type Parse,
-  parserOf,
-} from '../calls/schema.ts';
+import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
 import type { Guard } from '../guards/guard.ts';
 import { once } from '../lib/memoize.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { ToolContent } from './content.ts';
 import { describedWithNeeds } from './needs.ts';
-import { encodePages } from './pages.ts';
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -60,21 +52,6 @@ interface WithOutput<Added extends object, I extends ObjectSchema, O extends Obj
   ) => Awaitable<Result<v.InferInput<O>, Problem | InputRequired>>;
 }
 
-interface InPages<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
-  readonly input: I;
-  /** An object whose one field is a list. */
-  readonly output: O;
-  /**
-   * Hands out the list in one or more pages, each of them an output of its own. When `add` is false there is no room for
-   * the list, and it fails as `overloaded`.
-   */
-  readonly runInPages: (
-    input: v.InferOutput<I>,
-    context: Call & Added,
-    add: (page: v.InferInput<O>) => boolean,
-  ) => Promise<Result<void, Problem>>;
-}
-
 interface WithContent<Added extends object, I extends ObjectSchema> extends ToolFacts {
   readonly input: I;
   readonly output?: undefined;
@@ -85,8 +62,7 @@ interface WithContent<Added extends object, I extends ObjectSchema> extends Tool
 }
 
 /**
- * Makes a tool behind `guard`. With `output`, `run` returns that object, or `runInPages` hands it out; without, `run`
- * returns content blocks. Throws an Error for a definition that can't work.
+ * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks. Throws an Error for a definition that can't work.
  *
  * The guard is a separate argument because TypeScript infers from left to right: `run` then knows what the guard adds.
  * When no overload fits, the compiler explains why the last one doesn't, so the last is the one that most tools use.
@@ -97,18 +73,13 @@ export function defineTool<Added extends object, I extends ObjectSchema>(
 ): Tool;
 export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
   guard: Guard<Call, Added>,
-  definition: InPages<Added, I, O>,
-): Tool;
-export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
-  guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O>,
 ): Tool;
 export function defineTool<Added extends object, I extends ObjectSchema, O extends ObjectSchema>(
   guard: Guard<Call, Added>,
-  definition: WithOutput<Added, I, O> | InPages<Added, I, O> | WithContent<Added, I>,
+  definition: WithOutput<Added, I, O> | WithContent<Added, I>,
 ): Tool {
-  const any = definition as WithOutput<Added, I, O> & Partial<InPages<Added, I, O>>;
-  const { input, output, run, runInPages, timeoutMs, ...facts } = any;
+  const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
   const { name, title, description } = facts;
   mustBe('text', 'defineTool', { name });
   mustBe('text', name, { title, description });
@@ -118,28 +89,13 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
 
   function encode(returned: unknown, { forWidget }: Call): CompleteOutput {
     if (check === null) return encodedContent(returned as ToolContent);
-    const json = encodeOutput(returned, check);
+    const checked = check(returned);
+    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
+    const json = JSON.stringify(checked.value);
     return forWidget === undefined ? { json } : { json, widgetJson: JSON.stringify(forWidget) };
   }
 
-  function encodeOutput(value: unknown, parseOutput: Parse<O>): string {
-    const checked = parseOutput(value);
-    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
-    return JSON.stringify(checked.value);
-  }
-
-  const about = { kind: 'tool', name, timeoutMs, parse } as const;
-  const operation =
-    runInPages === undefined || check === null
-      ? operationOf(guard, { ...about, run, encode })
-      : operationOf(guard, {
-          ...about,
-          run(value, context, budget) {
-            const encodePage = (page: v.InferInput<O>) => encodeOutput(page, check);
-            return encodePages((add) => runInPages(value, context, add), encodePage, budget);
-          },
-          encode: (encoded) => encoded,
-        });
+  const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, encode });
 
   return {
     ...facts,
