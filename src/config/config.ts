@@ -12,6 +12,9 @@ import { type Environment, environment, mayMakeSecret } from './environment.ts';
 import { basePath, outlinedUrl, publicUrl, webOrigin } from './urls.ts';
 import { type UserTokens, userTokens } from './users.ts';
 
+/** The address of the page where people manage their keys, below PUBLIC_URL. */
+export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
+
 /** The page as a client of the issuer: a public one, because nothing in a page is secret. */
 export interface KeysPageSignIn {
   readonly issuer: string;

@@ -8,10 +8,16 @@ const REFUSED = /^q=0(\.0*)?$/;
  */
 export function accepts(accept: string | null, type: string): boolean {
   if (accept === null) return true;
-  const ranges = new Map(accept.toLowerCase().split(',').map(parseRange));
+  const ranges = rangesIn(accept);
   const wholeKind = `${type.slice(0, type.indexOf('/'))}/*`;
   return ranges.get(type) ?? ranges.get(wholeKind) ?? ranges.get('*/*') ?? false;
 }
+
+/** True when `accept` takes `type` (lower case) by its name, as browsers do with what they show to people. */
+export const names = (accept: string | null, type: string): boolean =>
+  accept !== null && rangesIn(accept).get(type) === true;
+
+const rangesIn = (accept: string) => new Map(accept.toLowerCase().split(',').map(parseRange));
 
 function parseRange(range: string): [name: string, taken: boolean] {
   const [name = '', ...parameters] = range.split(';').map((part) => part.trim());

@@ -21,7 +21,7 @@ export function createHostCheck(allowed: readonly string[] | null, publicHost: (
   });
 }
 
-/** Origins whose pages may call. `null` (sandboxed pages, files) never may. */
+/** Origins whose pages may call; the server's own always may. `null` (sandboxed pages, files) never may. */
 export function createOriginCheck(allowed: readonly string[] | null, publicOrigin: () => string) {
   return memoize((origin: string): Result<void, Problem> => {
     const url = URL.canParse(origin) ? new URL(origin) : null;
@@ -29,7 +29,7 @@ export function createOriginCheck(allowed: readonly string[] | null, publicOrigi
       url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.origin === origin.toLowerCase();
     const known =
       web &&
-      (allowed === null ? isLoopback(url.hostname) || url.origin === publicOrigin() : allowed.includes(url.origin));
+      (url.origin === publicOrigin() || (allowed === null ? isLoopback(url.hostname) : allowed.includes(url.origin)));
     return known ? ALLOWED : err({ code: 'origin_denied' });
   });
 }

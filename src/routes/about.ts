@@ -1,6 +1,8 @@
-// GET /: what this is, in plain text. It never touches the store, so a liveness probe may use it. Says which address the
-// request came from, so that an operator sees whether TRUST_PROXY is right.
+// GET /: what this is, in plain text, or with links for browsers. It never touches the store, so a liveness probe may use
+// it. Says which address the request came from, so that an operator sees whether TRUST_PROXY is right.
 
+import { keysPageUrl } from '../config/config.ts';
+import { names } from '../http/accept.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
@@ -9,12 +11,23 @@ import { metadataUrl } from './metadata.ts';
 /** IPv4 or IPv6, by its characters. A proxy may have passed on anything. */
 const IP_ADDRESS = /^[\da-f.:]{2,45}$/i;
 
+export interface AboutOptions {
+  /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
+  readonly publicUrl: () => string;
+  /** Whether /sse can be used. */
+  readonly hasSse: boolean;
+  /** Whether there is the page /keys. */
+  readonly hasKeysPage: boolean;
+}
+
 const sseLine = (url: string) => `
   ${url}/sse               MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)`;
 
-/** `hasSse`: whether /sse can be used. */
-export function aboutRoute(publicUrl: () => string, hasSse: boolean): Handler {
-  return (context) => {
+const keysLine = (url: string) => `
+  ${keysPageUrl(url)}              the page where people make and end their API keys`;
+
+export function aboutRoute({ publicUrl, hasSse, hasKeysPage }: AboutOptions): Handler {
+  return async (context) => {
     const url = publicUrl();
     const address = context.clientAddress();
     const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
@@ -22,7 +35,7 @@ export function aboutRoute(publicUrl: () => string, hasSse: boolean): Handler {
 This is not a website. Connect to it with an MCP client.
 
   ${url}/mcp               MCP, Streamable HTTP${hasSse ? sseLine(url) : ''}
-  ${url}/tools/<tool_name> the same tools over plain HTTP (POST, JSON)
+  ${url}/tools/<tool_name> the same tools over plain HTTP (POST, JSON)${hasKeysPage ? keysLine(url) : ''}
   ${url}/openapi.json      their description
   ${url}/verify            whether an API key is good, for proxies
   ${url}/introspect        the same for services (OAuth token introspection)
@@ -34,8 +47,19 @@ This is not a website. Connect to it with an MCP client.
 
 Your address, as this server sees it: ${IP_ADDRESS.test(address) ? address : 'unknown'}
 `;
-    return new Response(text, {
-      headers: { ...SECURITY_HEADERS, 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'no-store' },
+    const headers = { ...SECURITY_HEADERS, 'Cache-Control': 'no-store', Vary: 'Accept' };
+    if (!names(context.headers.get('accept'), 'text/html')) {
+      return new Response(text, { headers: { ...headers, 'Content-Type': 'text/plain; charset=utf-8' } });
+    }
+    const { html, policy } = (await import('../page/about.ts')).aboutPage(
+      text,
+      LINKED.map((path) => url + path),
+    );
+    return new Response(html, {
+      headers: { ...headers, 'Content-Type': 'text/html; charset=utf-8', 'Content-Security-Policy': policy },
     });
   };
 }
+
+/** What a browser can open. */
+const LINKED = ['/keys', '/openapi.json', '/mcp/health', '/widgets/preview'];

@@ -71,7 +71,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
   // Without an authorization server there is no challenge: it would make OAuth clients look for one here.
   const signInAt = (path: ProtectedPath) => () =>
     authorizationServer === null ? null : metadataUrl(publicUrl(), path);
-  const about = aboutRoute(publicUrl, !config.reusePort);
+  const about = aboutRoute({ publicUrl, hasSse: !config.reusePort, hasKeysPage: config.keysPage !== null });
   const counted = (transport: Transport): RoutesOptions =>
     metrics === null
       ? options

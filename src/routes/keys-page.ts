@@ -1,7 +1,7 @@
 // GET /keys: the page where people manage their keys. It holds nothing of anybody: it calls the tools with the token of
 // whoever uses it.
 
-import type { Config } from '../config/config.ts';
+import { type Config, keysPageUrl } from '../config/config.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';
@@ -11,9 +11,6 @@ export interface KeysPageOptions {
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
 }
-
-/** The page's address, as people are told it. */
-export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
 
 export function keysPageRoute({ config, publicUrl }: KeysPageOptions): Handler {
   const load = once(async () => (await import('../page/index.ts')).createKeysPage()); // so that no start waits for it

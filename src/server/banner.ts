@@ -1,6 +1,6 @@
 // What the operator reads when the server has started.
 
-import type { Config } from '../config/config.ts';
+import { type Config, keysPageUrl } from '../config/config.ts';
 import { shownUrl } from '../config/urls.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
@@ -34,7 +34,7 @@ export function banner(config: Config, { listening, publicUrl, runScript }: Bann
   return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
   environment              ${config.environment}
   MCP clients connect to   ${publicUrl}/mcp
-  keys are kept in         ${where}
+${config.keysPage === null ? '' : `  people manage keys at    ${keysPageUrl(publicUrl)}\n`}  keys are kept in         ${where}
   ${signIn}
 ${unnamed ? NO_HOST_NAME_WARNING : ''}${insecure ? NO_HTTPS_WARNING : ''}`;
 }

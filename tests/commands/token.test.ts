@@ -61,6 +61,39 @@ test('it carries the claims it is told to, but sub and exp are its own', async (
   expect(exp).toBe((iat ?? 0) + 86_400);
 });
 
+describe('--link', () => {
+  test('prints one line: the page of this server, with a token that is good there for 15 minutes', async () => {
+    await using server = await startServer();
+    const { port } = new URL(server.url);
+    const { code, stdout, stderr } = await mint(['--sub', 'bob', '--link'], { PORT: port }, server.folder);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const [, page = '', token = ''] = /^(.+)#token=(.+)\n$/.exec(stdout) ?? [];
+    expect(page).toBe(`${server.url}/keys`);
+    const { exp = 0, iat = 0, sub } = decodeJwt(token);
+    expect({ sub, seconds: exp - iat }).toEqual({ sub: 'bob', seconds: 900 });
+    const headers = { authorization: `Bearer ${token}` };
+    expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
+    expect((await fetch(page)).status).toBe(200);
+  });
+
+  test('takes the address that people see, and lasts as long as it is told', async () => {
+    const env = { PUBLIC_URL: 'https://keys.example/api', PORT: '0' };
+    const { stdout } = await mint(['--sub', 'bob', '--link', '--expires', '1h'], env);
+    const [, page, token = ''] = /^(.+)#token=(.+)\n$/.exec(stdout) ?? [];
+    expect(page).toBe('https://keys.example/api/keys');
+    const { exp = 0, iat = 0 } = decodeJwt(token);
+    expect(exp - iat).toBe(3600);
+  });
+
+  test.each([
+    [{ PORT: '0' }, '--link: the address is not known, because PORT is 0; set PUBLIC_URL\n'],
+    [{ KEYS_PAGE: '0' }, '--link: there is no page to link to, because KEYS_PAGE is 0\n'],
+    [{ JWT_ISSUER: 'https://id.example' }, 'tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set\n'],
+  ])('where there can be no link says so in a line, and exits with 2: %j', async (env, said) => {
+    expect(await mint(['--sub', 'bob', '--link'], env)).toEqual({ code: 2, stdout: '', stderr: said });
+  });
+});
+
 describe('what it cannot do is said on stderr, with a non-zero exit', () => {
   test.each([
     [[], {}, 'usage: bun run token --sub <user>'],

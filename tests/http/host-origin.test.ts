@@ -164,9 +164,11 @@ describe('origin', () => {
     }
   });
 
-  test('ALLOWED_ORIGINS replaces the allowed origins', async () => {
-    await using app = await createTestApp({ env: { ALLOWED_ORIGINS: 'https://app.example' } });
+  test('ALLOWED_ORIGINS replaces the allowed origins, but that of PUBLIC_URL, whose page calls, too', async () => {
+    const env = { ALLOWED_ORIGINS: 'https://app.example', PUBLIC_URL: 'https://keys.example/api' };
+    await using app = await createTestApp({ env });
     expect((await from(app, 'https://app.example')).status).toBe(401);
+    expect((await from(app, 'https://keys.example')).status).toBe(401);
     expect((await from(app, 'http://localhost')).status).toBe(403);
   });
 

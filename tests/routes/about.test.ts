@@ -30,3 +30,30 @@ test('the address is that of the client as budgets see it', async () => {
   expect(await seen(behind.url, '[2001:db8::7]:1234')).toBe('2001:db8::7');
   for (const text of ['sk_test_1', 'a name', '<b>', '1.2.3.4 5']) expect(await seen(behind.url, text)).toBe('unknown');
 });
+
+test('a browser gets the same text as a page with links, everybody else plain text', async () => {
+  await using app = await createTestApp();
+  const get = (accept?: string) => fetch(app.url, { headers: accept === undefined ? {} : { accept } });
+  const text = await (await get('text/plain')).text();
+  for (const accept of [undefined, '*/*', 'text/*', 'application/json', 'text/html;q=0, */*']) {
+    const response = await get(accept);
+    expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+    expect(response.headers.get('vary')).toBe('Accept');
+    expect(await response.text()).toBe(text);
+  }
+  const page = await get('text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8');
+  expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
+  expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; /);
+  const html = await page.text();
+  const [, shown = ''] = /<pre>(.*)<\/pre>/s.exec(html) ?? [];
+  const unlinked = shown.replace(/<\/?a[^>]*>/g, '');
+  expect(unlinked.replaceAll('&lt;', '<').replaceAll('&gt;', '>')).toBe(text);
+  const links = [...html.matchAll(/<a href="([^"]+)"/g)].map(([, link = '']) => link);
+  expect(links).toContain(`${app.url}/keys`);
+  for (const link of links) expect((await fetch(link)).status).toBe(200);
+});
+
+test('the page of keys is named only where it is', async () => {
+  await using app = await createTestApp({ env: { KEYS_PAGE: '0' } });
+  expect(await (await fetch(app.url)).text()).not.toContain('/keys ');
+});

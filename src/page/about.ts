@@ -1,0 +1,41 @@
+// The text of GET / as a page: the same, with links.
+
+import { createHash } from 'node:crypto';
+import { SERVER_NAME } from '../lib/server-info.ts';
+
+const STYLE = `:root{color-scheme:light dark}body{max-width:60rem;margin:2rem auto;padding:0 1rem}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,Menlo,Consolas,monospace}`;
+
+const POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+  'img-src data:',
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const escaped = (text: string) =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+
+/** `links`: the URLs in `text` that lead somewhere. */
+export function aboutPage(text: string, links: readonly string[]): { readonly html: string; readonly policy: string } {
+  const linked = escaped(text).replace(/https?:\/\/[^\s&]+/g, (url) =>
+    links.includes(url) ? `<a href="${url}">${url}</a>` : url,
+  );
+  const html = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${SERVER_NAME}</title>
+<link rel="icon" href="data:,">
+<style>${STYLE}</style>
+</head>
+<body>
+<main><pre>${linked}</pre></main>
+</body>
+</html>
+`;
+  return { html, policy: POLICY };
+}
