@@ -11,7 +11,7 @@ const rowBy = (hash: string) =>
 export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
 
 /** A number that was typed by hand may be beyond what JavaScript holds exactly; the driver would throw. */
-const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;
+export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;
 
 // During a rolling upgrade servers of the first version still write api_keys.last_used_at_ms: the later value counts.
 export const USED_AT = held(

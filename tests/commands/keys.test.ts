@@ -246,7 +246,7 @@ test('the disk died: a backup is put into the database of a new server, which as
   const asked = await keysCommand(there, ['restore', file]);
   expect(asked.code).toBe(2);
   expect(asked.stderr).toContain(
-    'Replace the keys that are there (1) by those of the backup (1). Revoked or deleted since, they will work again: 1. Confirm with --yes',
+    'Replace the keys that are there (1) by those of the backup (1). Revoked, deleted or rotated out since, they will work again: 1. Confirm with --yes',
   );
   expect((await keysCommand(there, ['restore', file, '--yes'])).code).toBe(0);
   expect((await callOver(after.url, 'get_data', {}, { 'x-api-key': body.key })).status).toBe(200);
@@ -259,6 +259,7 @@ test('the disk died: a backup is put into the database of a new server, which as
   expect(events.map(({ seq, owner, kind }) => [seq, owner, kind])).toEqual([
     [1, 'ivan', 'created'],
     [2, 'judy', 'created'],
+    [3, null, 'restored'],
   ]);
 });
 

@@ -1,17 +1,20 @@
 // The database of the configuration, opened for a verb beside running servers.
 
 import { hash } from 'node:crypto';
-import { existsSync, statSync } from 'node:fs';
+import { chownSync, existsSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
 import type { DatabaseConfig } from '../../config/database.ts';
 import type { Env } from '../../config/env.ts';
 import type { Origin } from '../../keys/actor.ts';
+import { makePrivate } from '../../lib/private-files.ts';
 import type { Result } from '../../lib/result.ts';
 import { type Sha256, systemClock } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { createLog } from '../../log/log.ts';
 import type { Problem } from '../../problem.ts';
-import { openStore, type Store } from '../../store/open.ts';
+import { openStore, prepareDataFolder, type Store } from '../../store/open.ts';
+import { say } from './terminal.ts';
 import { CommandError } from './verb.ts';
 
 export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding);
@@ -38,8 +41,20 @@ export async function withStore<T>(
   use: (store: Store, config: Config) => Promise<T>,
   config = configOf(env),
 ): Promise<T> {
+  mustExist(config.database);
+  return withOpened(config, use);
+}
+
+/** As `withStore`, but makes the database where there is none, and says so. */
+export async function withStoreOrNew<T>(env: Env, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
+  const config = configOf(env);
   const { database } = config;
-  mustExist(database);
+  if (database.mode === 'embedded' && !exists(database)) makeFile(config, database.path);
+  return withOpened(config, use);
+}
+
+async function withOpened<T>(config: Config, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
+  const { database } = config;
   const log = stderrLog();
   const primary = database.mode === 'remote' ? { ...database, replicaFile: null } : database;
   const store = await openStore(primary, { clock: systemClock, log, eventDays: config.eventDays }).catch((error) => {
@@ -53,10 +68,24 @@ export async function withStore<T>(
   }
 }
 
-/** An empty file is none yet: to open it would make one. */
+/** An empty file is none yet. */
+const exists = (database: DatabaseConfig): boolean =>
+  database.mode === 'remote' || (existsSync(database.path) && statSync(database.path).size > 0);
+
 export function mustExist(database: DatabaseConfig): void {
-  if (database.mode === 'remote' || (existsSync(database.path) && statSync(database.path).size > 0)) return;
+  if (database.mode === 'remote' || exists(database)) return;
   throw new CommandError(`DATABASE_URL: there is no database at ${JSON.stringify(database.path)}; a server makes it`);
+}
+
+const ROOT_UID = 0;
+
+/** By root it is made for the owner of its folder, who is the server's user. */
+function makeFile(config: Config, path: string): void {
+  prepareDataFolder(config, stderrLog());
+  makePrivate(path);
+  const { uid, gid } = statSync(dirname(path));
+  if (process.getuid?.() === ROOT_UID && uid !== ROOT_UID) chownSync(path, uid, gid);
+  say(`there was no database at ${path}: it is made`);
 }
 
 /** The value, or an end with what went wrong. */

@@ -1,29 +1,29 @@
 // `keys restore`: puts a backup back, also under running servers, which then forget all they know.
 
 import { reasonOf } from '../../lib/text.ts';
-import { type Backup, compare, restore, withBackup } from '../../store/backup/backup.ts';
+import { compare, type Restoring } from '../../store/backup/compare.ts';
+import { type Backup, withBackup } from '../../store/backup/file.ts';
+import { restore } from '../../store/backup/restore.ts';
 import { argumentsOf, oneOf } from './arguments.ts';
-import { withStore } from './database.ts';
+import { withStoreOrNew } from './database.ts';
 import { withPrivateFolder } from './private-folder.ts';
 import { confirm, say } from './terminal.ts';
 import { CommandError, type Verb } from './verb.ts';
 
+/** More owners than a person reads. */
+const OWNERS_SHOWN_MAX = 20;
+
 export const verb: Verb = {
   usage: '<file> [--yes]',
   summary:
-    'Replaces all keys by those of a backup. Says how many there are, and how many that were revoked since would work again, and asks.',
+    'Replaces all keys by those of a backup, or makes the database. Says which secrets that have ended since would work again, and asks.',
   async run(args, env) {
     const { values, positionals } = argumentsOf(args, { yes: { type: 'boolean' } }, verb, 1);
     const file = oneOf(positionals, 'file', verb);
     const restoreFrom = (backup: Backup) =>
-      withStore(env, async (store, { database }) => {
-        const { replaced, revived } = await compare(store.db, backup);
-        const since =
-          replaced === 0 || revived === 0 ? '' : `. Revoked or deleted since, they will work again: ${revived}`;
-        await confirm(
-          `Replace the keys that are there (${replaced}) by those of the backup (${backup.keys})${since}.`,
-          values.yes === true,
-        );
+      withStoreOrNew(env, async (store, { database }) => {
+        const restoring = await compare(store.db, backup, Date.now());
+        if (restoring.replaced > 0) await ask(restoring, backup, values.yes === true);
         await restore(database, store.db, backup);
         say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
       });
@@ -32,3 +32,15 @@ export const verb: Verb = {
     });
   },
 };
+
+async function ask({ replaced, revivedCount, revived, blockedAgain }: Restoring, backup: Backup, yes: boolean) {
+  for (const { ended, keyId, owner, name, fingerprint } of revived)
+    say(`${ended} since: ${keyId} of ${JSON.stringify(owner)}, ${JSON.stringify(name)}, fingerprint ${fingerprint}`);
+  if (revivedCount > revived.length) say(`… and ${revivedCount - revived.length} more`);
+  const shown = blockedAgain.slice(0, OWNERS_SHOWN_MAX).map((owner) => JSON.stringify(owner));
+  const more = blockedAgain.length > shown.length ? ` and ${blockedAgain.length - shown.length} more` : '';
+  if (shown.length > 0) say(`unblocked since, and blocked again: ${shown.join(', ')}${more}`);
+  const since =
+    revivedCount === 0 ? '' : `. Revoked, deleted or rotated out since, they will work again: ${revivedCount}`;
+  await confirm(`Replace the keys that are there (${replaced}) by those of the backup (${backup.keys})${since}.`, yes);
+}

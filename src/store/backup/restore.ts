@@ -1,0 +1,117 @@
+// Puts a backup back into a file or a remote database, in one transaction.
+
+import type { DatabaseConfig } from '../../config/database.ts';
+import { type Database, driverStatement, type Row, type Statement, unwrap } from '../database.ts';
+import { type Backup, chunksOf, onFile } from './file.ts';
+
+/** Replaced as a whole. */
+const REPLACED = ['api_keys', 'key_uses'];
+/** Only added to: who was blocked since stays blocked, and no event is forgotten. */
+const MERGED = ['blocked_owners', 'key_events'];
+const TABLES = [...REPLACED, ...MERGED];
+const CHUNK_ROWS = 500;
+
+const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
+
+/**
+ * Puts keys and their uses back as they were, in one transaction, and gives the database a new id, so that every process
+ * forgets what it knows. Triggers are off meanwhile: a restore is not a change by a user, and has one event of its own.
+ */
+export const restore = (config: DatabaseConfig, db: Database, { path }: Backup): Promise<void> =>
+  config.mode === 'embedded' ? restoreFile(config.path, path) : restoreRemote(db, path);
+
+const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
+
+/** Drops the triggers, runs `statements`, and makes the triggers anew. */
+const withoutTriggers = (triggers: readonly Row[], statements: readonly string[]): Statement[] =>
+  [
+    ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
+    ...statements,
+    ...triggers.map(({ sql }) => String(sql)),
+    NEW_ID,
+  ].map((sql) => ({ sql }));
+
+const replace = (table: string, source: string) => [
+  `DELETE FROM ${table}`,
+  `INSERT INTO ${table} SELECT * FROM ${source}`,
+];
+
+const merge = (table: string, source: string) => [
+  ...(table === 'key_events' ? [moveEvents(source)] : []),
+  `INSERT INTO ${table} SELECT * FROM ${source} WHERE true ON CONFLICT DO NOTHING`,
+];
+
+/** The trail says that from here on the keys are again as they were after the backup's newest event. */
+const restoredEvent = (source: string) => `INSERT INTO key_events (owner, kind, how, backup_seq)
+SELECT '', 'restored', 'command', coalesce(max(seq), 0) FROM ${source}`;
+
+/** Events that another database has under the numbers of the backup's, as a new one has after its first key, come last. */
+const moveEvents = (source: string) => `UPDATE key_events
+SET seq = seq + (SELECT max(seq) FROM (SELECT seq FROM key_events UNION ALL SELECT seq FROM ${source}))
+WHERE EXISTS (SELECT 1 FROM ${source} b WHERE b.seq = key_events.seq
+AND (b.at_ms, b.owner, b.key_id, b.kind) IS NOT (key_events.at_ms, key_events.owner, key_events.key_id, key_events.kind))`;
+
+const restoreFile = (path: string, backup: string) =>
+  onFile(path, async (client) => {
+    await client.execute({ sql: 'ATTACH ? AS backup', args: [backup] });
+    const { rows: triggers } = await client.execute(TRIGGERS);
+    const statements = [
+      ...REPLACED.flatMap((table) => replace(table, `backup.${table}`)),
+      ...MERGED.flatMap((table) => merge(table, `backup.${table}`)),
+      restoredEvent('backup.key_events'),
+    ];
+    await client.batch(withoutTriggers(triggers, statements).map(driverStatement), 'write');
+  });
+
+/**
+ * Sends the rows ahead into tables of their own, which then take the place of those before: `sqld` ends a transaction that
+ * keeps others from writing for 5 s, which 100,000 insertions would. If the transaction is sent twice, the second fails,
+ * because the first has used up what was sent ahead.
+ */
+async function restoreRemote(db: Database, path: string): Promise<void> {
+  const read = async (sql: string) => unwrap(await db.read({ sql }));
+  const idOf = async () => (await read('SELECT database_id FROM feed'))[0]?.database_id;
+  const idBefore = await idOf();
+  try {
+    for (const table of TABLES) await sendAhead(db, path, table);
+    const indexes = await read(INDEXES);
+    const statements = [
+      ...REPLACED.flatMap((table) => [`DROP TABLE ${table}`, `ALTER TABLE ${aheadOf(table)} RENAME TO ${table}`]),
+      ...indexes.map(({ sql }) => String(sql)),
+      ...MERGED.flatMap((table) => merge(table, aheadOf(table))),
+      restoredEvent(aheadOf('key_events')),
+    ];
+    const restored = await db.writeAll([...withoutTriggers(await read(TRIGGERS), statements), ...DROP_AHEAD]);
+    if (!restored.ok && (await idOf()) === idBefore) unwrap(restored);
+  } finally {
+    await db.writeAll(DROP_AHEAD);
+  }
+}
+
+const NAMES_REPLACED = REPLACED.map((table) => `'${table}'`);
+const INDEXES = `SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name IN (${NAMES_REPLACED}) AND sql IS NOT NULL`;
+
+/** The underscore: a table that is not taken for one of ours (schema.ts). */
+const aheadOf = (table: string) => `_restoring_${table}`;
+
+const DROP_AHEAD = TABLES.map((table) => ({ sql: `DROP TABLE IF EXISTS ${aheadOf(table)}` }));
+
+async function sendAhead(db: Database, path: string, table: string): Promise<void> {
+  const ahead = aheadOf(table);
+  const [made] = unwrap(
+    await db.read({ sql: "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", args: [table] }),
+  );
+  unwrap(
+    await db.writeAll([
+      { sql: `DROP TABLE IF EXISTS ${ahead}` }, // of a restore that was interrupted
+      { sql: String(made?.sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${ahead}`) },
+    ]),
+  );
+  for await (const rows of chunksOf(path, table, CHUNK_ROWS)) {
+    const columns = Object.keys(rows[0] ?? {}).filter((name) => name !== 'at_row');
+    const values = columns.map((_, at) => `value ->> ${at}`);
+    const sql = `INSERT OR IGNORE INTO ${ahead} SELECT ${values} FROM json_each(?)`; // it may be sent twice
+    const args = [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))];
+    unwrap(await db.write({ sql, args }));
+  }
+}

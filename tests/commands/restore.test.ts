@@ -1,0 +1,175 @@
+// `keys restore` in an emergency: what is beside the file, what ended since, who was unblocked since, and no database yet.
+
+import { expect, test } from 'bun:test';
+import { cpSync, existsSync, readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { keysCommand, startKeys } from '../support/keys-command.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { startSqld } from '../support/sqld.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const ENV = { JWT_SECRET: TEST_SECRET };
+const fileOf = ({ folder }: ServerProcess) => join(folder, 'data/keys.db');
+const at = (path: string) => ({ ...ENV, DATABASE_URL: `file:${path}` });
+const use = async ({ url }: ServerProcess, key: string) =>
+  (await callOver(url, 'get_data', {}, { 'x-api-key': key })).status;
+const call = async ({ url }: ServerProcess, tool: string, input: object, owner = 'alice') =>
+  (await callOver(url, tool, input, await userHeaders(owner))).body;
+const create = (server: ServerProcess, owner = 'alice') =>
+  call(server, 'create_api_key', { name: 'n', scopes: ['read'] }, owner);
+
+/** A server on a database that a restore makes of `file`, at a path where there is none. */
+async function restoredFrom(file: string, path = join(temporaryFolder(), 'data/keys.db')): Promise<ServerProcess> {
+  const { code, stderr } = await keysCommand(at(path), ['restore', file]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(`there was no database at ${path}`) });
+  return startServer({ env: at(path) });
+}
+
+test('of a file of a server that was killed, what is in the log beside it counts: a revocation, a creation', async () => {
+  const server = await startServer({ env: ENV });
+  const [revoked, kept] = [await create(server), await create(server)];
+  await call(server, 'revoke_api_key', { keyId: revoked.id });
+  await server.kill();
+  const copied = join(temporaryFolder(), 'copied');
+  cpSync(join(server.folder, 'data'), copied, { recursive: true });
+  expect(statSync(join(copied, 'keys.db-wal')).size).toBeGreaterThan(0);
+  const names = readdirSync(copied).sort();
+  await using restored = await restoredFrom(join(copied, 'keys.db'));
+  expect([await use(restored, revoked.key), await use(restored, kept.key)]).toEqual([401, 200]);
+  expect(readdirSync(copied).sort()).toEqual(names); // and the copy is as it was
+});
+
+/** Copying it takes long enough for a writer to come in between each time. */
+const LARGE_BYTES = 200_000_000;
+
+test('a file that somebody writes to meanwhile is refused, with what to do', async () => {
+  await using server = await startServer({ env: ENV });
+  await create(server);
+  const other = join(temporaryFolder(), 'other.db');
+  await keysCommand(at(fileOf(server)), ['backup', other]);
+  const log = `${other}-wal`;
+  writeFileSync(log, '');
+  truncateSync(log, LARGE_BYTES);
+  const writer = Bun.spawn(['sh', '-c', 'while :; do printf x >> "$0"; done', log]);
+  const { code, stderr } = await keysCommand(at(fileOf(server)), ['restore', other, '--yes']);
+  writer.kill();
+  await writer.exited;
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('take one with keys backup') });
+});
+
+test('onto a machine without a database it makes one, for its owner alone, and does not ask', async () => {
+  const server = await startServer({ env: ENV });
+  const { key } = await create(server);
+  const backup = join(temporaryFolder(), 'backup.db');
+  await keysCommand(at(fileOf(server)), ['backup', backup]);
+  await server.stop();
+  const path = join(temporaryFolder(), 'data/keys.db');
+  await using restored = await restoredFrom(backup, path);
+  expect(await use(restored, key)).toBe(200);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+test('a remote database that is empty is made as well', async () => {
+  const server = await startServer({ env: ENV });
+  const { key } = await create(server);
+  const backup = join(temporaryFolder(), 'backup.db');
+  await keysCommand(at(fileOf(server)), ['backup', backup]);
+  await server.stop();
+  await using sqld = await startSqld();
+  expect(await keysCommand(sqld.env, ['restore', backup])).toMatchObject({ code: 0 });
+  await using remote = await startServer({ env: { ...ENV, ...sqld.env } });
+  expect(await use(remote, key)).toBe(200);
+});
+
+test('a bad backup makes no database', async () => {
+  const path = join(temporaryFolder(), 'data/keys.db');
+  const { code } = await keysCommand(at(path), ['restore', join(import.meta.dir, '../../package.json')]);
+  expect({ code, made: existsSync(path) }).toEqual({ code: 1, made: false });
+});
+
+test('every secret that has ended since is counted and named, not whole keys alone', async () => {
+  await using server = await startServer({ env: ENV });
+  const [revoked, deleted, leaked, rotated, untouched] = await Promise.all(
+    Array.from({ length: 5 }, () => create(server)),
+  );
+  // Two secrets: the previous one ends alone after the backup, by whoever found it.
+  const second = await call(server, 'rotate_api_key', { keyId: leaked.id });
+  expect(await use(server, second.key)).toBe(200);
+  const backup = join(temporaryFolder(), 'backup.db');
+  await keysCommand(at(fileOf(server)), ['backup', backup]);
+  await call(server, 'revoke_api_key', { keyId: revoked.id });
+  await call(server, 'delete_api_key', { keyId: deleted.id });
+  const form = new URLSearchParams({ token: leaked.key });
+  expect((await fetch(`${server.url}/revoke`, { method: 'POST', body: form })).status).toBe(200);
+  await call(server, 'rotate_api_key', { keyId: rotated.id, overlapHours: 0 });
+  const { code, stderr } = await keysCommand(at(fileOf(server)), ['restore', backup]);
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('they will work again: 4.') });
+  const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
+  for (const [ended, { id, key }] of [
+    ['revoked', revoked],
+    ['deleted', deleted],
+    ['rotated out', leaked],
+    ['rotated out', rotated],
+  ] as const) {
+    expect(stderr).toContain(`${ended} since: ${id} of "alice", "n", fingerprint ${fingerprint(key)}\n`);
+  }
+  expect(stderr).not.toContain(untouched.id);
+  expect(stderr).not.toContain(second.id === leaked.id ? fingerprint(second.key) : '');
+});
+
+test('owners who were unblocked since are named, are blocked again, and an event says what was put back', async () => {
+  await using server = await startServer({ env: { ...ENV, REVOCATION_LAG_MAX_MS: '1000' } });
+  const { key } = await create(server, 'frank');
+  const keys = (...args: string[]) => keysCommand(at(fileOf(server)), args);
+  await keys('block', 'frank');
+  await keys('block', 'grace');
+  const backup = join(temporaryFolder(), 'backup.db');
+  await keys('backup', backup);
+  await keys('unblock', 'frank');
+  await waitFor(async () => (await use(server, key)) === 200);
+  const asked = await keys('restore', backup);
+  expect(asked.stderr).toContain('unblocked since, and blocked again: "frank"\n');
+  expect(asked.stderr).not.toContain('grace');
+  expect((await keys('restore', backup, '--yes')).code).toBe(0);
+  await waitFor(async () => (await use(server, key)) === 401);
+  const events = (await keys('events', '--json')).stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(events.map(({ seq, kind, owner }) => [seq, kind, owner])).toEqual([
+    [1, 'created', 'frank'],
+    [2, 'blocked', 'frank'],
+    [3, 'blocked', 'grace'],
+    [4, 'unblocked', 'frank'],
+    [5, 'restored', null],
+  ]);
+  expect(events[4]).toMatchObject({ how: 'command', keyId: null, actor: null, backupSeq: 3 });
+});
+
+test('what a killed restore left in the temporary folder is removed by the next one, which says so', async () => {
+  const server = await startServer({ env: ENV });
+  await create(server);
+  await server.stop();
+  const backup = join(temporaryFolder(), 'backup.db');
+  await keysCommand(at(fileOf(server)), ['backup', backup]);
+  const temporary = temporaryFolder();
+  const left = () => readdirSync(temporary).filter((name) => name.startsWith('keys-'));
+  await using sqld = await startSqld();
+  sqld.freeze(); // so that it waits, with the copy made
+  const command = startKeys(sqld.env, ['restore', backup, '--yes'], temporary);
+  await waitFor(() => left().length > 0);
+  const running = left();
+  const beside = await keysCommand({ ...at(fileOf(server)), TMPDIR: temporary }, ['restore', backup, '--yes']);
+  expect(beside.code).toBe(0);
+  expect(left()).toEqual(running); // of a command that runs
+  command.kill('SIGKILL');
+  await command.exited;
+  const next = await keysCommand({ ...at(fileOf(server)), TMPDIR: temporary }, ['restore', backup, '--yes']);
+  expect(next.stderr).toContain(
+    `removed what a command that was killed had left: ${join(temporary, running[0] ?? '')}`,
+  );
+  expect(left()).toEqual([]);
+});
