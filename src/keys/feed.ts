@@ -7,9 +7,9 @@
 // Each poll also proves that the last change seen is still there. If it isn't, the database was put back to an earlier
 // state, and everything is forgotten.
 
+import { repeat } from '../lib/background.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
-import type { Cancel, Clock } from '../lib/runtime.ts';
-import { singleFlight } from '../lib/single-flight.ts';
+import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
 import type { StoreUnavailable } from '../problem.ts';
@@ -89,8 +89,6 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
   let freshAsOfMs = Number.NEGATIVE_INFINITY; // start of the last complete poll
   let lastUseMs = Number.NEGATIVE_INFINITY; // the last verification
   let probeAgainAtMs = Number.NEGATIVE_INFINITY; // the last probe failed a moment ago
-  let cancelNext: Cancel | undefined;
-  let stopped = false;
 
   const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - RESPONSE_MS;
 
@@ -116,31 +114,19 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     return ok(undefined);
   }
 
-  const polling = singleFlight(async () => {
-    try {
-      const result = await pollOnce();
-      if (result.ok) outage.ended();
-      else outage.began(result.error.reason);
-      return result;
-    } finally {
-      scheduleNext();
-    }
-  });
-
-  function poll(): StoreResult<void> {
-    cancelNext?.();
-    return polling.run();
-  }
-
   const isIdle = () => clock.monotonicMs() - lastUseMs > IDLE_AFTER_MS;
 
-  function scheduleNext(): void {
-    cancelNext?.();
-    if (stopped || isIdle()) return; // the next verification polls first
-    cancelNext = clock.after(outage.isOn ? retryAfterMs : pollEveryMs, () => {
-      poll().catch((bug) => log.error('change feed broken', { error: bug })); // the next verification meets it too
-    });
-  }
+  /** The next verification after an idle time polls first. */
+  const pauseMs = () => (isIdle() ? null : outage.isOn ? retryAfterMs : pollEveryMs);
+
+  const polling = repeat({ everyMs: pauseMs, firstMs: null, clock, log, event: 'change feed broken' }, async () => {
+    const result = await pollOnce();
+    if (result.ok) outage.ended();
+    else outage.began(result.error.reason);
+    return result;
+  });
+
+  const poll = polling.run;
 
   async function ensureFresh(): StoreResult<void> {
     lastUseMs = clock.monotonicMs();
@@ -197,9 +183,6 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
       return isIdle();
     },
     lagMs: () => (freshAsOfMs === Number.NEGATIVE_INFINITY ? null : Math.round(clock.monotonicMs() - freshAsOfMs)),
-    stop() {
-      stopped = true;
-      cancelNext?.();
-    },
+    stop: polling.stop,
   };
 }

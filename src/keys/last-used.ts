@@ -1,7 +1,7 @@
 // When each key was last used: exact in memory at once, stored a few seconds later, never with a write per call.
 
-import type { Cancel, Clock } from '../lib/runtime.ts';
-import { singleFlight } from '../lib/single-flight.ts';
+import { repeat } from '../lib/background.ts';
+import type { Clock } from '../lib/runtime.ts';
 import { sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
 import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
@@ -52,16 +52,19 @@ export function createLastUsed({ store, clock, log }: { store: KeyStore; clock: 
   let flushing: Uses = new Map();
   /** Written by the last flush: a list that was read before that, and is returned after it, lacks them. */
   let written: Uses = new Map();
-  let cancelFlush: Cancel | undefined;
   let nextGeneration = 1;
   let dropped = 0;
   let stopping = false;
 
-  const schedule = () => {
-    cancelFlush ??= clock.after(FLUSH_AFTER_MS, () => {
-      flush().catch((bug) => log.error('last uses not written', { error: bug }));
-    });
-  };
+  const flushes = repeat(
+    {
+      everyMs: () => (pending.size > 0 ? FLUSH_AFTER_MS : null),
+      clock,
+      log,
+      event: 'last uses not written',
+    },
+    writeAll,
+  );
 
   function note(key: TrackedKey, usedAtMs: number): void {
     if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
@@ -83,20 +86,8 @@ export function createLastUsed({ store, clock, log }: { store: KeyStore; clock: 
     }
     pending.set(id, key);
     key.flush = nextGeneration;
-    schedule();
+    flushes.wake();
   }
-
-  function flush(): Promise<void> {
-    cancelFlush?.();
-    cancelFlush = undefined;
-    return writing.run();
-  }
-
-  const writing = singleFlight(() =>
-    writeAll().finally(() => {
-      if (pending.size > 0) schedule();
-    }),
-  );
 
   async function writeAll(): Promise<void> {
     if (dropped > 0) {
@@ -134,13 +125,13 @@ export function createLastUsed({ store, clock, log }: { store: KeyStore; clock: 
       const latest = Math.max(usedIn(pending), usedIn(flushing), usedIn(written), lastUsedAtMs ?? 0);
       return latest === 0 ? lastUsedAtMs : latest;
     },
-    flush,
+    flush: flushes.run,
     async stop() {
       stopping = true;
       // The first call may join a flush that began before the last uses were noted.
-      const lastFlush = flush().then(() => (pending.size > 0 ? flush() : undefined));
+      const lastFlush = flushes.run().then(() => (pending.size > 0 ? flushes.run() : undefined));
       await withTimeout(lastFlush, STOP_MS_MAX, undefined);
-      cancelFlush?.();
+      flushes.stop();
     },
   };
 }

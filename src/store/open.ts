@@ -7,6 +7,7 @@ import type { DatabaseConfig } from '../config/database.ts';
 import { expected } from '../config/expected.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { KeyStore } from '../keys/record.ts';
+import { repeat } from '../lib/background.ts';
 import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import { makeOwn } from '../lib/private-files.ts';
 import type { Clock } from '../lib/runtime.ts';
@@ -63,6 +64,9 @@ const PRUNE_FIRST_AFTER_MS = 2000;
 
 const PRUNE_EVERY_MS = MS_PER_HOUR;
 
+/** So much earlier or later, as a part of it. */
+const PRUNE_JITTER = 0.5;
+
 /** When a poll shows that there are too many, they are removed at once; when that fails, no sooner than this. */
 const PRUNE_AGAIN_AFTER_MS = 10_000;
 
@@ -107,37 +111,32 @@ async function open(config: DatabaseConfig, options: StoreOptions) {
 
 function pruneRegularly(prune: () => DbResult<boolean>, { clock, log }: StoreOptions) {
   let stopped = false;
-  let running = false;
   let againAtMs = Number.NEGATIVE_INFINITY;
-  let cancelNext = clock.after(PRUNE_FIRST_AFTER_MS, run);
 
-  async function run(): Promise<void> {
-    cancelNext();
-    running = true;
-    if (!(await removesSome())) againAtMs = clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
-    running = false;
-    // Jitter: the processes of a cluster must not all prune at once.
-    if (!stopped) cancelNext = clock.after(PRUNE_EVERY_MS * (0.5 + Math.random()), run);
-  }
-
-  async function removesSome(): Promise<boolean> {
-    try {
+  const runs = repeat(
+    {
+      everyMs: PRUNE_EVERY_MS,
+      firstMs: PRUNE_FIRST_AFTER_MS,
+      jitter: PRUNE_JITTER,
+      clock,
+      log,
+      event: 'old changes not removed',
+    },
+    async () => {
+      againAtMs = clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
       const pruned = await prune();
       if (!pruned.ok && !stopped) log.warn('old changes not removed', { reason: pruned.error.reason });
-      return pruned.ok && pruned.value;
-    } catch (bug) {
-      log.error('old changes not removed', { error: bug });
-      return false;
-    }
-  }
+      againAtMs = pruned.ok && pruned.value ? Number.NEGATIVE_INFINITY : clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
+    },
+  );
 
   return {
     hasten() {
-      if (!stopped && !running && clock.monotonicMs() > againAtMs) void run();
+      if (!stopped && clock.monotonicMs() > againAtMs) runs.hasten();
     },
     stop() {
       stopped = true;
-      cancelNext();
+      runs.stop();
     },
   };
 }

@@ -1,0 +1,84 @@
+// Work in the background, again and again: one run at a time, a pause between two. What a run throws is logged, and the
+// next one comes nevertheless.
+
+import type { Cancel, Clock } from './runtime.ts';
+
+export interface RepeatOptions {
+  /** The pause before each run, from the end of the last; null: none until `wake` or `hasten`. Asked after each run. */
+  readonly everyMs: number | (() => number | null);
+  /** Before the first run, exactly; null: it waits for `wake` or `hasten`. As `everyMs` unless given. */
+  readonly firstMs?: number | null;
+  /** So much longer or shorter is a pause at random, as a part of it: processes must not all do the same at once. */
+  readonly jitter?: number;
+  readonly clock: Pick<Clock, 'after'>;
+  readonly log: { error(event: string, fields: { error: unknown }): void };
+  /** What the log says when a run throws. */
+  readonly event: string;
+}
+
+export interface Repeated<T> {
+  /** Runs now and not at the end of the pause; or joins the run under way. Who asks gets what it throws. */
+  run(): Promise<T>;
+  /** As `run`, for nobody. */
+  hasten(): void;
+  /** Begins a pause unless one has begun, or a run is under way. */
+  wake(): void;
+  readonly underWay: Promise<T> | undefined;
+  /** No run begins by itself any more. */
+  stop(): void;
+}
+
+export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repeated<T> {
+  const { everyMs, jitter = 0, clock, log, event } = options;
+  let underWay: Promise<T> | undefined;
+  let cancel: Cancel | undefined; // the pause, if there is one
+  let stopped = false;
+
+  function pause(ms: number | null): void {
+    if (stopped || ms === null) return;
+    cancel = clock.after(ms, hasten);
+  }
+
+  function pauseAsUsual(): void {
+    const ms = typeof everyMs === 'number' ? everyMs : everyMs();
+    pause(ms === null ? null : ms * (1 + jitter * (2 * Math.random() - 1)));
+  }
+
+  function run(): Promise<T> {
+    cancel?.();
+    cancel = undefined;
+    underWay ??= begin();
+    return underWay;
+  }
+
+  async function begin(): Promise<T> {
+    try {
+      return await work();
+    } finally {
+      underWay = undefined;
+      if (cancel === undefined) pauseAsUsual();
+    }
+  }
+
+  function hasten(): void {
+    run().catch((error) => log.error(event, { error }));
+  }
+
+  if (options.firstMs === undefined) pauseAsUsual();
+  else pause(options.firstMs);
+  return {
+    run,
+    hasten,
+    wake() {
+      if (cancel === undefined && underWay === undefined) pauseAsUsual();
+    },
+    get underWay() {
+      return underWay;
+    },
+    stop() {
+      stopped = true;
+      cancel?.();
+      cancel = undefined;
+    },
+  };
+}
