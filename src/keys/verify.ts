@@ -68,12 +68,18 @@ export type Verified =
   | { readonly ok: true; readonly value: KeyIdentity; readonly freshAsOfMs: number }
   | { readonly ok: false; readonly error: Problem };
 
+/**
+ * What a key is verified for: a use, which is noted; a second look at one; its pasting into a page, which is noted too, but
+ * uses it for nothing; or a look that leaves no trace. The last two complete no rotation.
+ */
+type Purpose = 'use' | 'confirm' | 'pasting' | 'look';
+
 /** A verification under way. */
 interface Asked {
   readonly token: string;
   readonly keyHash: string;
   readonly caller: Caller;
-  readonly isUse: boolean;
+  readonly purpose: Purpose;
   readonly freshAsOfMs: number;
 }
 
@@ -92,6 +98,10 @@ export interface Verifier {
   verify(token: string, caller: Caller): Awaitable<Verified>;
   /** Decides anew on a key whose use is noted already. */
   confirm(token: string, caller: Caller): Awaitable<Verified>;
+  /** Decides on a key that somebody pastes into a page: noted, but no use. */
+  paste(token: string, caller: Caller): Awaitable<Verified>;
+  /** Decides on a key and notes nothing. */
+  look(token: string, caller: Caller): Awaitable<Verified>;
   /** How often the store was read. */
   readonly reads: number;
 }
@@ -145,58 +155,57 @@ export function createVerifier(options: VerifierOptions): Verifier {
     pendingReads.forgetAll();
   }
 
-  function decide(token: string, caller: Caller, isUse: boolean): Awaitable<Verified> {
+  function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
     if (!isKeyShaped(token)) return refusal({ reason: 'malformed' });
     const keyHash = hashKey(sha256, token);
     const nowMs = clock.monotonicMs();
     return feed.current(nowMs)
-      ? decideNow(token, keyHash, caller, isUse, nowMs)
-      : decideLater(token, keyHash, caller, isUse);
+      ? decideNow(token, keyHash, caller, purpose, nowMs)
+      : decideLater(token, keyHash, caller, purpose);
   }
 
-  const decideLater = (token: string, keyHash: string, caller: Caller, isUse: boolean) =>
+  const decideLater = (token: string, keyHash: string, caller: Caller, purpose: Purpose) =>
     feed
       .ensureFresh()
       .then(
         (current): Awaitable<Verified> =>
-          current.ok ? decideNow(token, keyHash, caller, isUse, clock.monotonicMs()) : current,
+          current.ok ? decideNow(token, keyHash, caller, purpose, clock.monotonicMs()) : current,
       );
 
   function decideNow(
     token: string,
     keyHash: string,
     caller: Caller,
-    isUse: boolean,
+    purpose: Purpose,
     nowMs: number,
   ): Awaitable<Verified> {
     const { freshAsOfMs } = feed;
     const cached = cache.get(keyHash);
     if (cached !== undefined && (nowMs < cached.believedUntilMs || !isUsable(cached))) {
-      if (cached.record.presented === 'next' && isUsable(cached))
-        return useFirst(cached, { token, keyHash, caller, isUse, freshAsOfMs });
-      const evaluated = evaluate(token, cached, isUse, freshAsOfMs);
+      if (isFirstUse(cached, purpose)) return useFirst(cached, { token, keyHash, caller, purpose, freshAsOfMs });
+      const evaluated = evaluate(token, cached, purpose, freshAsOfMs);
       if (!evaluated.ok) rememberRefusal(keyHash, cached); // it has expired
       return evaluated;
     }
     // A key that was good a moment ago is read again without taking from a budget.
     const found = cached === undefined ? lookUp(keyHash, caller) : pendingReads.run(keyHash, () => readRecord(keyHash));
-    return chain(found, evaluateFound, { token, keyHash, caller, isUse, freshAsOfMs });
+    return chain(found, evaluateFound, { token, keyHash, caller, purpose, freshAsOfMs });
   }
 
   function evaluateFound(found: Result<FoundKey, Problem>, asked: Asked): Awaitable<Verified> {
     if (!found.ok) return found;
     const key = found.value;
-    if (key?.record.presented === 'next' && isUsable(key)) return useFirst(key, asked);
-    return evaluate(asked.token, key, asked.isUse, asked.freshAsOfMs);
+    if (isFirstUse(key, asked.purpose)) return useFirst(key, asked);
+    return evaluate(asked.token, key, asked.purpose, asked.freshAsOfMs);
   }
 
   /** Puts a next secret in force before it is accepted. Of those who use it at the same time one does it for all. */
-  async function useFirst(key: KnownKey, { token, keyHash, caller, isUse }: Asked): Promise<Verified> {
+  async function useFirst(key: KnownKey, { token, keyHash, caller, purpose }: Asked): Promise<Verified> {
     const promoted = await pendingReads.run(`first use ${keyHash}`, () => promote(key, keyHash, caller));
     if (!promoted.ok) return promoted;
     const found = promoted.value;
     if (found?.record.presented === 'next' && isUsable(found)) return FIRST_USE_UNKNOWN;
-    return evaluate(token, found, isUse, feed.freshAsOfMs);
+    return evaluate(token, found, purpose, feed.freshAsOfMs);
   }
 
   async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<Result<FoundKey, Problem>> {
@@ -220,13 +229,13 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return ok(keep(keyHash, found.value(keyHash)));
   }
 
-  function evaluate(token: string, key: FoundKey, isUse: boolean, freshAsOfMs: number): Verified {
+  function evaluate(token: string, key: FoundKey, purpose: Purpose, freshAsOfMs: number): Verified {
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
     const reason = refusalAt(key.record, nowMs);
     const { userId, id, name, scopes, createdAtMs, expiresAtMs } = key.record;
     if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.record.keyHash) });
-    if (isUse) lastUsed.note(key, nowMs);
+    if (purpose === 'use' || purpose === 'pasting') lastUsed.note(key, nowMs);
     const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, token };
     return { ok: true, value, freshAsOfMs };
   }
@@ -247,6 +256,9 @@ export function createVerifier(options: VerifierOptions): Verifier {
       })
     );
   }
+
+  const isFirstUse = (key: FoundKey, purpose: Purpose): key is KnownKey =>
+    key?.record.presented === 'next' && isUsable(key) && (purpose === 'use' || purpose === 'confirm');
 
   function isUsable(key: FoundKey): key is KnownKey {
     return key !== null && refusalAt(key.record, clock.nowMs()) === null;
@@ -303,8 +315,10 @@ export function createVerifier(options: VerifierOptions): Verifier {
   }
 
   return {
-    verify: (token, caller) => decide(token, caller, true),
-    confirm: (token, caller) => decide(token, caller, false),
+    verify: (token, caller) => decide(token, caller, 'use'),
+    confirm: (token, caller) => decide(token, caller, 'confirm'),
+    paste: (token, caller) => decide(token, caller, 'pasting'),
+    look: (token, caller) => decide(token, caller, 'look'),
     get reads() {
       return reads;
     },
