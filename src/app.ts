@@ -16,6 +16,7 @@ import { createEventStreams } from './http/sending/keep-alive.ts';
 import { createSendBudget } from './http/sending/send-budget.ts';
 import { createSendText } from './http/sending/send-text.ts';
 import { userJwtVerifier } from './jwt/index.ts';
+import { createFindSignIn } from './jwt/sign-in.ts';
 import type { Feed } from './keys/feed.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createInFlight } from './lib/in-flight.ts';
@@ -160,6 +161,7 @@ function serviceOn(
     streams: createEventStreams(clock, sendBudget),
     sessions,
     resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.verify, sha256),
+    findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
     health: createHealth(store, feed, { instance, sessions, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
     metrics,
     sha256,

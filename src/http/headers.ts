@@ -2,11 +2,21 @@
 
 import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 
-/** On every response: no sniffing, and no page to run or frame. The preview page brings its own policy. */
+/** On every response: no sniffing, and no page to run or frame. Pages bring their own policy. */
 export const SECURITY_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'Referrer-Policy': 'no-referrer',
+} as const;
+
+/** Of pages that run scripts; each adds its own policy. */
+export const PAGE_HEADERS = {
+  ...SECURITY_HEADERS,
+  'Content-Type': 'text/html; charset=utf-8',
+  'Cache-Control': 'no-store',
+  'X-Frame-Options': 'DENY', // what frame-ancestors says, for browsers that don't know it
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
 } as const;
 
 /** Strict-Transport-Security (RFC 6797) for production: a year. Subdomains are not ours to decide for. */

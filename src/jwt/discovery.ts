@@ -11,33 +11,46 @@ import type { KeysUnavailable } from './verification-keys.ts';
 
 /** For one whole look-up: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
+const PAGE_WAIT_MS_MAX = 2000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
 
 const unavailable = (reason: string) => err<KeysUnavailable>({ code: 'auth_unavailable', reason });
+
+/** Where people sign in, by the issuer's metadata. */
+export interface SignInEndpoints {
+  readonly authorization: URL;
+  readonly token: URL;
+  /** Whether every authorization response names the issuer (RFC 9207). */
+  readonly sendsIss: boolean;
+}
 
 /** Loads the key set at `url`. */
 export const jwksAt =
   (url: URL, clock: Clock): LoadJwks =>
   () =>
-    inTime(clock, (signal) => fetchKeySet(url, signal));
+    inTime(clock, FETCH_MS_MAX, (signal) => fetchKeySet(url, signal));
 
 /** Loads the key set that the issuer's metadata names; asked again each time, because it may move. */
 export const jwksOfIssuer =
   (issuer: string, clock: Clock): LoadJwks =>
   () =>
-    inTime(clock, async (signal) => {
-      const url = await jwksUriOf(issuer, signal);
+    inTime(clock, FETCH_MS_MAX, async (signal) => {
+      const url = await fromMetadata(issuer, jwksUriIn, signal);
       return url.ok ? fetchKeySet(url.value, signal) : url;
     });
 
 /** The `jwks_uri` in the issuer's metadata. */
 export const discoverJwksUri = (issuer: string, clock: Clock): Promise<Result<URL, KeysUnavailable>> =>
-  inTime(clock, (signal) => jwksUriOf(issuer, signal));
+  inTime(clock, FETCH_MS_MAX, (signal) => fromMetadata(issuer, jwksUriIn, signal));
 
-async function inTime<T>(clock: Clock, look: (signal: AbortSignal) => Promise<T>): Promise<T> {
+/** The endpoints in the issuer's metadata. Somebody waits for a page meanwhile. */
+export const discoverSignIn = (issuer: string, clock: Clock): Promise<Result<SignInEndpoints, KeysUnavailable>> =>
+  inTime(clock, PAGE_WAIT_MS_MAX, (signal) => fromMetadata(issuer, endpointsIn, signal));
+
+async function inTime<T>(clock: Clock, ms: number, look: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   const late = new DOMException('The issuer took too long', 'TimeoutError');
-  const cancel = clock.after(FETCH_MS_MAX, () => controller.abort(late));
+  const cancel = clock.after(ms, () => controller.abort(late));
   try {
     return await look(controller.signal);
   } finally {
@@ -45,26 +58,48 @@ async function inTime<T>(clock: Clock, look: (signal: AbortSignal) => Promise<T>
   }
 }
 
-async function jwksUriOf(issuer: string, signal: AbortSignal): Promise<Result<URL, KeysUnavailable>> {
+/** What `read` finds in the first metadata that has it. */
+async function fromMetadata<T>(
+  issuer: string,
+  read: (metadata: JsonObject, issuer: string) => Result<T, KeysUnavailable>,
+  signal: AbortSignal,
+): Promise<Result<T, KeysUnavailable>> {
   let reason = '';
   for (const address of metadataAddresses(issuer)) {
     const fetched = await fetchDocument(address, signal);
-    const found = fetched.ok ? jwksUriIn(fetched.value, issuer) : fetched;
+    const found = fetched.ok ? readMetadata(fetched.value, issuer, read) : fetched;
     if (found.ok) return found;
     reason ||= found.error.reason; // the first address is the one to put right
   }
   return unavailable(`the issuer's metadata ${reason}`);
 }
 
-function jwksUriIn(metadata: JsonObject, issuer: string): Result<URL, KeysUnavailable> {
-  const { issuer: named, jwks_uri: uri } = metadata;
+function readMetadata<T>(
+  metadata: JsonObject,
+  issuer: string,
+  read: (metadata: JsonObject, issuer: string) => Result<T, KeysUnavailable>,
+): Result<T, KeysUnavailable> {
   // RFC 8414 §3.3: metadata that names another issuer must not be used.
-  if (named !== issuer) return unavailable('names another issuer');
-  if (typeof uri !== 'string' || !URL.canParse(uri)) return unavailable('names no key set');
-  const url = new URL(uri);
+  return metadata.issuer === issuer ? read(metadata, issuer) : unavailable('names another issuer');
+}
+
+const jwksUriIn = ({ jwks_uri: uri }: JsonObject, issuer: string) => trustedUrl(uri, 'key set', issuer);
+
+function endpointsIn(metadata: JsonObject, issuer: string): Result<SignInEndpoints, KeysUnavailable> {
+  const authorization = trustedUrl(metadata.authorization_endpoint, 'authorization endpoint', issuer);
+  if (!authorization.ok) return authorization;
+  const token = trustedUrl(metadata.token_endpoint, 'token endpoint', issuer);
+  if (!token.ok) return token;
+  const sendsIss = metadata.authorization_response_iss_parameter_supported === true;
+  return ok({ authorization: authorization.value, token: token.value, sendsIss });
+}
+
+function trustedUrl(text: unknown, what: string, issuer: string): Result<URL, KeysUnavailable> {
+  if (typeof text !== 'string' || !URL.canParse(text)) return unavailable(`names no ${what}`);
+  const url = new URL(text);
   // Plain HTTP only where the issuer itself may use it: on loopback.
   const trusted = url.protocol === 'https:' || (isLoopback(url.hostname) && isLoopback(new URL(issuer).hostname));
-  return trusted ? ok(url) : unavailable('names a key set that is not served over https');
+  return trusted ? ok(url) : unavailable(`names a ${what} that is not served over https`);
 }
 
 /** RFC 8414 §3.1 puts the well-known part before the issuer's path, OpenID Connect Discovery §4.1 after it. */

@@ -40,6 +40,8 @@ export interface PageIssuer {
   readonly clientId: string;
   readonly scope: string;
   readonly resource: string;
+  /** Null: the issuer is out of reach. */
+  readonly endpoints: { readonly authorization: string; readonly token: string; readonly sendsIss: boolean } | null;
 }
 
 export interface KeysPage {
@@ -71,7 +73,14 @@ export function createKeysPage(): KeysPage {
       const json = JSON.stringify(setup).replaceAll('<', '\\u003c');
       // All who read it share its bytes.
       if (json !== last.json) last = { json, html: new Blob([framed.replace('"{setup}"', () => json)]) };
-      return { html: last.html, policy: `${policyOf}; connect-src 'self'` };
+      return { html: last.html, policy: `${policyOf}; connect-src 'self'${tokenSource(setup.issuer)}` };
     },
   };
+}
+
+/** The one address that the page may reach beside its own origin, as a policy has it: without what would end the directive. */
+function tokenSource(issuer: PageIssuer | null): string {
+  if (issuer?.endpoints == null) return '';
+  const { origin, pathname } = new URL(issuer.endpoints.token);
+  return ` ${origin}${pathname.replaceAll(';', '%3B').replaceAll(',', '%2C')}`;
 }

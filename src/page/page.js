@@ -135,7 +135,7 @@ function forget() {
 async function signIn(token) {
   const claims = claimsOf(token);
   const { sub, [setup.claims.owner]: owner } = claims;
-  if (session.sub !== sub || session.owner !== owner) forget();
+  if (session.sub !== undefined && (session.sub !== sub || session.owner !== owner)) forget();
   Object.assign(session, { token, sub, owner });
   byId('why').hidden = true;
   showMessage('Signing in…');
@@ -302,8 +302,10 @@ function start() {
   }
   const { issuer, mints } = setup;
   byId('by-issuer').hidden = issuer === null;
+  byId('away').hidden = issuer === null || issuer.endpoints !== null;
+  byId('leave').hidden = !byId('away').hidden;
   byId('by-link').hidden = !mints;
-  if (issuer !== null) byId('issuer').textContent = issuer.name;
+  for (const place of document.querySelectorAll('.issuer')) place.textContent = issuer?.name;
   fillForm();
   listen();
   if (kept?.typed) {
@@ -311,7 +313,7 @@ function start() {
     create.hidden = false;
   }
   if (token !== null) return signIn(token);
-  if (issuer !== null && (query.has('code') || query.has('error'))) return comeBack(query, kept);
+  if (issuer?.endpoints && (query.has('code') || query.has('error'))) return comeBack(query, kept);
   showSignIn();
 }
 

@@ -15,7 +15,7 @@ const random = () => base64url(crypto.getRandomValues(new Uint8Array(RANDOM_BYTE
 export async function leaveFor(issuer, redirectUri, typed) {
   const [verifier, state] = [random(), random()];
   const challenge = base64url(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(verifier)));
-  const url = new URL(issuer.authorizationEndpoint);
+  const url = new URL(issuer.endpoints.authorization);
   const asked = {
     response_type: 'code',
     client_id: issuer.clientId,
@@ -44,14 +44,14 @@ export async function redeem(issuer, redirectUri, query, kept) {
     throw new Error('This response does not belong to a sign-in that was begun in this tab. Sign in again.');
   }
   const named = query.get('iss');
-  if (named === null ? issuer.sendsIss : named !== issuer.issuer) {
+  if (named === null ? issuer.endpoints.sendsIss : named !== issuer.issuer) {
     throw new Error('The response did not come from the issuer of this server. Nothing was done with it.');
   }
   if (!query.has('code')) {
     const reason = query.get('error_description') ?? query.get('error');
     throw new Error(`${issuer.name} did not sign you in: ${reason}.`);
   }
-  const response = await fetch(issuer.tokenEndpoint, {
+  const response = await fetch(issuer.endpoints.token, {
     method: 'POST',
     body: new URLSearchParams({
       grant_type: 'authorization_code',

@@ -18,7 +18,7 @@ import type { ToolDeps } from '../tools/folder/toolbox.ts';
 import { aboutRoute } from './about.ts';
 import { type HealthOptions, healthRoute } from './health.ts';
 import { introspectRoute } from './introspect.ts';
-import { keysPageRoute } from './keys-page.ts';
+import { type FindSignIn, keysPageRoute } from './keys-page.ts';
 import { mcpRoute } from './mcp.ts';
 import { metadataRoutes, metadataUrl, type ProtectedPath } from './metadata.ts';
 import { metricsRoute } from './metrics.ts';
@@ -34,6 +34,7 @@ export interface RoutesOptions {
     Config,
     | 'basePath'
     | 'jwt'
+    | 'jwtAudience'
     | 'jwtClaims'
     | 'keyCeilings'
     | 'keysPage'
@@ -57,6 +58,7 @@ export interface RoutesOptions {
   readonly streams: EventStreams;
   readonly sessions: Sessions;
   readonly resolveSubjects: ResolveSubjects;
+  readonly findSignIn: FindSignIn | null;
   readonly health: HealthOptions;
   /** Null: nothing is counted. */
   readonly metrics: Metrics | null;

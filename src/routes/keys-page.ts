@@ -2,27 +2,37 @@
 // whoever uses it.
 
 import { type Config, keysPageUrl } from '../config/config.ts';
-import { SECURITY_HEADERS } from '../http/headers.ts';
+import { PAGE_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';
+import type { PageIssuer } from '../page/index.ts';
+
+/** Where the issuer has people sign in; null while it is out of reach. */
+export type FindSignIn = () => Promise<{
+  readonly authorization: URL;
+  readonly token: URL;
+  readonly sendsIss: boolean;
+} | null>;
 
 export interface KeysPageOptions {
-  readonly config: Pick<Config, 'jwt' | 'jwtClaims' | 'keyCeilings'>;
+  readonly config: Pick<Config, 'jwt' | 'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage'>;
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
+  /** Null: people sign in with a link, or a token that they paste. */
+  readonly findSignIn: FindSignIn | null;
 }
 
-export function keysPageRoute({ config, publicUrl }: KeysPageOptions): Handler {
+export function keysPageRoute({ config, publicUrl, findSignIn }: KeysPageOptions): Handler {
   const load = once(async () => (await import('../page/index.ts')).createKeysPage()); // so that no start waits for it
   const { jwt, jwtClaims, keyCeilings } = config;
   return async ({ acceptsCredentials }) => {
     const url = publicUrl();
     const { html, policy } = (await load()).make({
       url,
-      page: keysPageUrl(url),
+      page: new URL(keysPageUrl(url)).href,
       isSecure: acceptsCredentials,
       mints: jwt.kind === 'secret' || jwt.kind === 'dev-secret',
-      issuer: null,
+      issuer: await pageIssuer(config, url, findSignIn),
       scopes: keyCeilings.scopes,
       daysMax: keyCeilings.daysMax,
       claims: { owner: jwtClaims.owner, admin: jwtClaims.admin },
@@ -31,11 +41,25 @@ export function keysPageRoute({ config, publicUrl }: KeysPageOptions): Handler {
   };
 }
 
-const PAGE_HEADERS = {
-  ...SECURITY_HEADERS,
-  'Content-Type': 'text/html; charset=utf-8',
-  'Cache-Control': 'no-store',
-  'X-Frame-Options': 'DENY', // what frame-ancestors says, for browsers that don't know it
-  'Cross-Origin-Opener-Policy': 'same-origin',
-  'Cross-Origin-Resource-Policy': 'same-origin',
-};
+async function pageIssuer(
+  { keysPage, jwtAudience }: KeysPageOptions['config'],
+  publicUrl: string,
+  findSignIn: FindSignIn | null,
+): Promise<PageIssuer | null> {
+  const signIn = keysPage?.signIn ?? null;
+  if (signIn === null || findSignIn === null) return null;
+  const { issuer, clientId, scope } = signIn;
+  const endpoints = await findSignIn();
+  return {
+    name: new URL(issuer).host,
+    issuer,
+    clientId,
+    scope,
+    resource: jwtAudience ?? publicUrl,
+    endpoints: endpoints && {
+      authorization: endpoints.authorization.href,
+      token: endpoints.token.href,
+      sendsIss: endpoints.sendsIss,
+    },
+  };
+}

@@ -1,6 +1,6 @@
 // GET /widgets/preview: the widgets with sample data. It knows no real key and calls no tool.
 
-import { SECURITY_HEADERS } from '../http/headers.ts';
+import { PAGE_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type Handler, queryOf } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';
@@ -9,13 +9,8 @@ async function loadPreview() {
   const { createPreview, parseChoices } = await import('../widgets/preview.ts');
   const { policy, page } = createPreview();
   const headers = {
-    ...SECURITY_HEADERS,
+    ...PAGE_HEADERS,
     'Content-Security-Policy': policy,
-    'Content-Type': 'text/html; charset=utf-8',
-    'Cache-Control': 'no-store',
-    'X-Frame-Options': 'DENY', // what frame-ancestors says, for browsers that don't know it
-    'Cross-Origin-Opener-Policy': 'same-origin',
-    'Cross-Origin-Resource-Policy': 'same-origin',
   };
   return { headers, parseChoices, page };
 }
