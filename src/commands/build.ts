@@ -43,7 +43,7 @@ const threadsAt = (place: (file: string) => string): BunPlugin[] =>
 
 /** The database driver computes the name of its native part at run time; then the bundler can't put it in. */
 function nativeDriver(): BunPlugin {
-  const require = createRequire(createRequire(import.meta.url).resolve('@libsql/client'));
+  const require = createRequire(import.meta.url);
   require('libsql');
   const native = Object.keys(require.cache).find((path) => path.endsWith('.node'));
   if (native === undefined) throw new Error('the native part of libsql is not installed');

@@ -1,16 +1,19 @@
 // One libSQL database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
 
-import type { InStatement, InValue, Row } from '@libsql/client';
+import type { InStatement } from '@libsql/client';
 import { err, type Result } from '../lib/result.ts';
 import type { Semaphore } from '../lib/semaphore.ts';
 import type { StoreUnavailable } from '../problem.ts';
 
-export type { Row };
+export type Value = string | number | bigint | ArrayBuffer | null;
+
+/** By column name. */
+export type Row = Readonly<Record<string, Value>>;
 
 export interface Statement {
   readonly sql: string;
   /** Values for its `?`, if it has any. */
-  readonly args?: readonly InValue[];
+  readonly args?: readonly Value[];
 }
 
 /** Why a database gave no response. */

@@ -1,11 +1,8 @@
-// A connection to a libSQL file that runs one piece of work at a time.
-//
-// The driver never resets a failed statement (libsql-client-ts #352): from then on the connection reports success and
-// commits nothing. So after any error the client is closed and replaced before anything else runs. And nothing ever
-// waits inside the driver, because it hands its connection from one waiting call to the next without asking us.
+// A connection to a libSQL file. After any error it is closed and opened anew before anything else runs (native.ts says
+// why), but not when another process only kept a transaction from beginning: then nothing has run.
 
-import { type Client, createClient, LibsqlError } from '@libsql/client/sqlite3';
-import { fileUrl } from '../database.ts';
+import { isDamaged, type NativeConnection, openNative, SqliteError } from '../native.ts';
+import { isBusy } from './busy.ts';
 
 /** How long SQLite itself waits for another process's lock. The wait blocks the event loop, so it is short. */
 const LOCK_WAIT_MS = 3;
@@ -15,80 +12,89 @@ const LOCK_WAIT_MS = 3;
  * the disk more often, with 250 it takes 2 % longer.
  */
 const CHECKPOINT_PAGES = 400;
-/**
- * The driver blocks the event loop while it works; after this much work in a row, the loop runs what else is waiting.
- */
-const BLOCKING_MS_MAX = 3;
 
 /**
  * `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it outlives the process, but not a power cut.
  */
 export type Durability = 'FULL' | 'NORMAL';
 
+/** Blocks the event loop while it works. Its functions throw what `run` throws, and the error of opening the file. */
 export interface Connection {
-  /** Runs `run` exclusively. Rethrows its error, or the error of opening the file. */
-  runExclusive<T>(run: (client: Client) => Promise<T>): Promise<T>;
+  /** Runs `run` outside of any transaction. */
+  use<T>(run: (db: NativeConnection) => T): T;
+  /** Runs `run` in a transaction, which is committed when this returns. */
+  transact<T>(run: (db: NativeConnection) => T): T;
   close(): void;
 }
 
 export function createConnection(path: string, durability: Durability): Connection {
-  let client: Client | undefined;
-  let turn: Promise<unknown> = Promise.resolve();
-  let yieldedAtMs = 0;
+  let opened: NativeConnection | undefined;
   let closed = false;
 
-  async function runAlone<T>(run: (client: Client) => Promise<T>): Promise<T> {
-    if (closed) throw new LibsqlError('the store is closed', 'SQLITE_CANTOPEN');
-    client ??= await openClient(path, durability);
+  function current(): NativeConnection {
+    if (closed) throw new SqliteError('the store is closed', 'SQLITE_CANTOPEN');
+    opened ??= open(path, durability);
+    return opened;
+  }
+
+  function replace(error: unknown): void {
+    if (opened !== undefined) end(opened, error);
+    opened = undefined;
+  }
+
+  function use<T>(run: (db: NativeConnection) => T): T {
+    const db = current();
     try {
-      return await run(client);
+      return run(db);
     } catch (error) {
-      client.close();
-      client = undefined;
+      replace(error);
       throw error;
     }
   }
 
-  async function yieldToEventLoop(): Promise<void> {
-    if (performance.now() - yieldedAtMs < BLOCKING_MS_MAX) return;
-    await new Promise((resolve) => setImmediate(resolve));
-    yieldedAtMs = performance.now();
-  }
-
   return {
-    runExclusive(run) {
-      const mine = turn.then(() => runAlone(run));
-      turn = mine.catch(() => {}).then(yieldToEventLoop);
-      return mine;
+    use,
+    transact(run) {
+      begin(current(), replace);
+      return use((db) => {
+        const result = run(db);
+        db.execute('COMMIT');
+        return result;
+      });
     },
     close() {
       closed = true;
-      turn = turn.then(() => client?.close());
+      opened?.close();
+      opened = undefined;
     },
   };
 }
 
+/** `IMMEDIATE`: whoever has begun can write. */
+function begin(db: NativeConnection, replace: (error: unknown) => void): void {
+  try {
+    db.execute('BEGIN IMMEDIATE');
+  } catch (error) {
+    if (!isBusy(error)) replace(error);
+    throw error;
+  }
+}
+
 /** The caller closes it. */
-async function openClient(path: string, durability: Durability): Promise<Client> {
-  const client = connect(path);
+function open(path: string, durability: Durability): NativeConnection {
+  const db = openNative(path, { lockWaitMs: LOCK_WAIT_MS });
   try {
-    await client.execute(`PRAGMA synchronous = ${durability}`);
-    await client.execute(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
-    return client;
+    db.execute(`PRAGMA synchronous = ${durability}`);
+    db.execute(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    return db;
   } catch (error) {
-    client.close();
-    throw asOpenError(error);
+    end(db, error);
+    throw error;
   }
 }
 
-function connect(path: string): Client {
-  try {
-    return createClient({ url: fileUrl(path), concurrency: 1, timeout: LOCK_WAIT_MS });
-  } catch (error) {
-    throw asOpenError(error);
-  }
+/** The write-ahead log of a damaged file stays as it is. */
+function end(db: NativeConnection, error: unknown): void {
+  if (isDamaged(error)) db.abandon();
+  else db.close();
 }
-
-/** For a file that can't be opened, the driver throws a plain Error with the code at the end of its message. */
-const asOpenError = (error: unknown) =>
-  error instanceof LibsqlError ? error : new LibsqlError(String((error as Error).message), 'SQLITE_CANTOPEN');

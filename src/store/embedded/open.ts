@@ -36,12 +36,12 @@ export async function openEmbedded(path: string) {
     makePrivate(path);
     await inspect(db); // before WAL, which writes to the file
     await checkPages(db);
-    unwrap(await db.write({ sql: 'PRAGMA journal_mode = WAL' }));
+    unwrap(await db.read({ sql: 'PRAGMA journal_mode = WAL' })); // in a transaction SQLite would refuse it
     await migrate(db);
     placed = await inPlace(db, path);
   } catch (error) {
+    if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT); // not closed: its log stays as it is
     db.close();
-    if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT);
     if (error instanceof UnusableDatabase) throw error;
     const what = `a file that can be opened and written, but ${errorReason(error)}`;
     throw new Error(expected('DATABASE_URL', what, path));

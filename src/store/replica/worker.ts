@@ -2,9 +2,9 @@
 // it opens and for as long as a primary hangs; here that blocks no request. Handles one message from replica.ts at a
 // time.
 
-import { type Client, createClient, type Transaction } from '@libsql/client/sqlite3';
 import { makePrivate } from '../../lib/private-files.ts';
-import { driverStatement, errorReason, fileUrl, isSchemaMissing, type Statement } from '../database.ts';
+import { errorReason, isSchemaMissing, type Statement } from '../database.ts';
+import { type NativeConnection, openNative } from '../native.ts';
 import { keepOrRemove, noteClosed, ownerFile, removeReplica } from './files.ts';
 
 export interface ReplicaSource {
@@ -37,8 +37,8 @@ interface Port {
 }
 
 const port = self as unknown as Port;
-let owner: Transaction | undefined;
-let client: Client | undefined;
+let owner: NativeConnection | undefined;
+let replica: NativeConnection | undefined;
 let kept = false;
 let file = '';
 let turn: Promise<void> = Promise.resolve();
@@ -58,13 +58,12 @@ async function handle(request: ReplicaRequest): Promise<ReplicaReply> {
       close();
       return { rows: [] };
     }
-    if (client === undefined) return { refused: 'broken', reason: 'not open' };
+    if (replica === undefined) return { refused: 'broken', reason: 'not open' };
     if ('follow' in request) {
       pullAfter(0);
       return { rows: [] };
     }
-    const { rows } = await client.execute(driverStatement(request));
-    return { rows: rows.map((row) => ({ ...row })) };
+    return { rows: replica.all(request) };
   } catch (error) {
     const reason = errorReason(error);
     if (owner === undefined && /SQLITE_BUSY/.test(reason)) return { refused: 'owned', reason };
@@ -75,16 +74,12 @@ async function handle(request: ReplicaRequest): Promise<ReplicaReply> {
 /** True when the file of an earlier run is used again. Pulls nothing yet. */
 async function open(source: ReplicaSource, rebuild: boolean): Promise<boolean> {
   file = source.file;
-  owner ??= await own(file);
-  if (client !== undefined && !rebuild) return kept; // the primary was away; nothing was pulled meanwhile
+  owner ??= own(file);
+  if (replica !== undefined && !rebuild) return kept; // the primary was away; nothing was pulled meanwhile
   end();
   if (rebuild) removeReplica(file);
   kept = keepOrRemove(file);
-  client = createClient({
-    url: fileUrl(file),
-    syncUrl: source.url,
-    ...(source.authToken !== null && { authToken: source.authToken }),
-  });
+  replica = openNative(file, { primary: source });
   return kept;
 }
 
@@ -95,18 +90,19 @@ async function open(source: ReplicaSource, rebuild: boolean): Promise<boolean> {
 function pullAfter(ms: number): void {
   timer = setTimeout(() => {
     turn = turn
-      .then(() => client?.sync())
+      .then(() => replica?.pull())
       .catch(() => {}) // the primary is away; the next statement reports it
-      .then(() => client && pullAfter(PULL_EVERY_MS));
+      .then(() => replica && pullAfter(PULL_EVERY_MS));
   }, ms);
 }
 
 /** Becomes the only user of the file, until the result is closed. Throws SQLITE_BUSY while another process uses it. */
-async function own(file: string): Promise<Transaction> {
+function own(file: string): NativeConnection {
   makePrivate(ownerFile(file));
-  const client = createClient({ url: fileUrl(ownerFile(file)), concurrency: 1, timeout: 0 });
+  const client = openNative(ownerFile(file));
   try {
-    return await client.transaction('write');
+    client.execute('BEGIN IMMEDIATE');
+    return client;
   } catch (error) {
     client.close();
     throw error;
@@ -115,12 +111,12 @@ async function own(file: string): Promise<Transaction> {
 
 function end(): void {
   clearTimeout(timer);
-  client?.close();
-  client = undefined;
+  replica?.close();
+  replica = undefined;
 }
 
 function close(): void {
-  if (client !== undefined) {
+  if (replica !== undefined) {
     end();
     noteClosed(file);
   }
