@@ -1,29 +1,158 @@
-// `bun run test`: two files of tests at a time, then one by one, each in a process of its own, those that measure
-// (*.alone.test.ts): beside other tests, or after them, memory is collected later. With arguments, which are those of
-// `bun test`, everything that they choose runs one by one.
+// `bun run test`: two files of tests at a time. `bun run test:measured`: those that measure (*.alone.test.ts), one by one,
+// each in a process of its own: beside other tests, or after them, memory is collected later and the processor is slower.
+// With arguments, which are those of `bun test`, what they choose runs, one file after the other. Prints what fails, and at
+// the end the failures once more, how to run them again, and one total.
 
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Glob, spawn } from 'bun';
 
 const ALONE = '*.alone.test.ts';
+const TIMEOUT_MS = 60_000;
+/** Of each failure, what is shown again at the end. */
+const LINES_SHOWN_MAX = 40;
+/** A longer name is a paragraph. */
+const NAME_CHARS_MAX = 120;
 
-const given = process.argv.slice(2);
-const alone = [...new Glob(`tests/**/${ALONE}`).scanSync()].sort();
-const usual = [['--parallel=2', `--path-ignore-patterns=**/${ALONE}`], ...alone.map((file) => [file])];
+interface Failure {
+  readonly file: string;
+  /** Without the names of what it is in; empty: the file could not be run. */
+  readonly name: string;
+  readonly lines: readonly string[];
+}
+
+interface Total {
+  pass: number;
+  fail: number;
+  skip: number;
+}
+
+const args = process.argv.slice(2);
+const measured = args[0] === '--measured';
+const given = measured ? args.slice(1) : args;
+const alone = () => [...new Glob(`tests/**/${ALONE}`).scanSync()].sort();
+const usual = measured ? alone().map((file) => [file]) : [['--parallel=2', `--path-ignore-patterns=**/${ALONE}`]];
 const runs = given.length > 0 ? [given] : usual;
 
+const folder = mkdtempSync(join(tmpdir(), 'tests-'));
+const report = join(folder, 'report.xml');
+const total: Total = { pass: 0, fail: 0, skip: 0 };
+const failures: Failure[] = [];
 let stopped = false;
 let failed = false;
-for (const args of runs) {
-  const tests = spawn([process.execPath, '--no-env-file', 'test', '--timeout', '60000', ...args], {
-    stdio: ['inherit', 'inherit', 'inherit'],
+
+try {
+  for (const run of runs) {
+    rmSync(report, { force: true });
+    failed = !(await runTests(run)) || failed;
+    failures.push(...longNames(report));
+    if (stopped) break;
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+summarize();
+process.exit(failed || stopped || failures.length > 0 ? 1 : 0);
+
+/** True if `bun test` says that all passed. */
+async function runTests(chosen: readonly string[]): Promise<boolean> {
+  const command = ['test', '--timeout', String(TIMEOUT_MS), '--only-failures', '--reporter=junit'];
+  const tests = spawn([process.execPath, '--no-env-file', ...command, `--reporter-outfile=${report}`, ...chosen], {
+    stdio: ['inherit', 'inherit', 'pipe'],
   });
   const stop = (signal: NodeJS.Signals) => {
     stopped = true;
     tests.kill(signal);
   };
   process.on('SIGINT', stop).on('SIGTERM', stop);
-  failed = (await tests.exited) !== 0 || failed;
+  const reader = createReader();
+  for await (const line of linesOf(tests.stderr)) reader(line);
+  const passed = (await tests.exited) === 0;
   process.off('SIGINT', stop).off('SIGTERM', stop);
-  if (stopped) break;
+  return passed;
 }
-process.exit(failed || stopped ? 1 : 0);
+
+/** Reads what `bun test` prints: shows what fails, and counts. */
+function createReader(): (line: string) => void {
+  let file = '';
+  let lines: string[] = [];
+  let rules = 0;
+  return (line) => {
+    const [, count, kind] = /^ *(\d+) (pass|fail|skip)$/.exec(line) ?? [];
+    if (kind !== undefined) {
+      total[kind as keyof Total] += Number(count);
+      return;
+    }
+    const header = /^(\S+\.ts):$/.exec(line);
+    if (header?.[1] !== undefined) {
+      file = header[1];
+      lines = [];
+      return;
+    }
+    if (
+      /^( *\d+ (errors?|expect\(\) calls|snapshots.*)|Ran \d+ tests? .*|\(skip\) .*|\d+ tests (skipped|failed):)?$/.test(
+        line,
+      )
+    )
+      return;
+    process.stderr.write(`${lines.length === 0 ? `\n${file}\n` : ''}${line}\n`);
+    lines.push(line);
+    const name = /^\(fail\) (.*?)(?: \[[\d.]+ms\])?$/.exec(line)?.[1];
+    if (line === '# Unhandled error between tests') rules = 0;
+    if (/^-{10,}$/.test(line)) rules += 1;
+    const isBroken = rules === 2; // the error stands between two rules
+    if (name === undefined && !isBroken) return;
+    rules = 0;
+    failures.push({ file, name: name?.split(' > ').at(-1) ?? '', lines: lines.slice(-LINES_SHOWN_MAX) });
+    lines = [];
+  };
+}
+
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const chunk of stream) {
+    const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n');
+    rest = parts.pop() ?? '';
+    yield* parts;
+  }
+  if (rest !== '') yield rest;
+}
+
+/** The tests of a run whose names are too long. */
+function longNames(path: string): Failure[] {
+  let xml: string;
+  try {
+    xml = readFileSync(path, 'utf8');
+  } catch {
+    return []; // nothing could be run, which has been said
+  }
+  const text = (attribute: string) =>
+    attribute.replace(/&(quot|amp|lt|gt|apos|#\d+);/g, (entity) => ENTITIES[entity] ?? ' ');
+  return [...xml.matchAll(/<testcase name="([^"]*)"[^>]* file="([^"]*)"/g)]
+    .map(([, name = '', file = '']) => ({ file, name: text(name) }))
+    .filter(({ name }) => [...name].length > NAME_CHARS_MAX)
+    .map((test) => ({
+      ...test,
+      lines: [`its name has more than ${NAME_CHARS_MAX} characters`, `(fail) ${test.name}`],
+    }));
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&quot;': '"',
+  '&amp;': '&',
+  '&lt;': '<',
+  '&gt;': '>',
+  '&apos;': "'",
+};
+
+function summarize(): void {
+  for (const { file, name, lines } of failures) {
+    const pattern = name.replace(/[$()*+.?[\\\]^{|}]/g, '\\$&').replaceAll("'", '.');
+    const again = `bun test ./${file}${name === '' ? '' : ` -t '${pattern}'`}`;
+    process.stderr.write(`\n== ${file}\n${lines.join('\n')}\nonce more: ${again}\n`);
+  }
+  const failedInAll = Math.max(total.fail, failures.length, failed ? 1 : 0);
+  process.stdout.write(`${total.pass} passed, ${failedInAll} failed, ${total.skip} skipped\n`);
+}

@@ -2,13 +2,13 @@
 // start with one line.
 
 import { describe, expect, test } from 'bun:test';
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { chmodSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { readToolFolder } from '../../../src/tools/folder/folder.ts';
 import { RESERVED_NAMES } from '../../../src/tools/index.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { ROOT, readDocument } from '../../support/documents.ts';
-import { temporaryFolder } from '../../support/folder.ts';
+import { folderWith, temporaryFolder } from '../../support/folder.ts';
 import { modern, post, request } from '../../support/mcp.ts';
 import { commandOf, type Runtime, runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -31,16 +31,6 @@ export default () =>
     run: () => ok({ content: [{ type: 'text' as const, text: ${text} }] }),
   });
 `;
-
-/** A folder in which the server can be started, with these files. */
-function folderWith(files: Readonly<Record<string, string>>): string {
-  const folder = temporaryFolder();
-  for (const [path, text] of Object.entries(files)) {
-    mkdirSync(join(folder, dirname(path)), { recursive: true });
-    writeFileSync(join(folder, path), text);
-  }
-  return folder;
-}
 
 const start = (runtime: Runtime, files: Readonly<Record<string, string>>, env: Readonly<Record<string, string>> = {}) =>
   startServer({ runtime, folder: folderWith(files), env: { JWT_SECRET: TEST_SECRET, ...env } });
@@ -391,40 +381,4 @@ export const several = 1;`
   expect((await post(server, read)).body.result.contents).toEqual([
     { uri: page.uri, mimeType: 'text/html', text: '<p>' },
   ]);
-});
-
-/**
- * Milliseconds of processor time until the server listens: unlike the time that passes, it hardly depends on what else
- * runs.
- */
-async function startMs(files: Readonly<Record<string, string>>): Promise<number> {
-  const child = Bun.spawn(commandOf('bun'), {
-    cwd: folderWith(files),
-    env: { PORT: '0', JWT_SECRET: TEST_SECRET },
-    stdout: 'ignore',
-    stderr: 'pipe',
-  });
-  const { value } = await child.stderr.getReader().read();
-  expect(new TextDecoder().decode(value)).toContain('listening on');
-  child.kill('SIGKILL');
-  await child.exited;
-  return Number(child.resourceUsage()?.cpuTime.total) / 1000;
-}
-
-/** 30 ms where a start takes 150. */
-const PART_OF_START_MAX = 0.2;
-
-test('ten tool files take less than a fifth of a start', async () => {
-  const ten = Object.fromEntries(
-    Array.from({ length: 10 }, (_, index) => [
-      `tools/${index}.ts`,
-      EXAMPLE.replace('list_orders', `list_orders_${index}`),
-    ]),
-  );
-  const [without, withTen]: [number[], number[]] = [[], []];
-  for (let round = 0; round < 5; round += 1) {
-    without.push(await startMs({}));
-    withTen.push(await startMs(ten));
-  }
-  expect(Math.min(...withTen) / Math.min(...without) - 1).toBeLessThan(PART_OF_START_MAX);
 });
