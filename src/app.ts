@@ -68,11 +68,16 @@ export interface ServiceOptions {
   readonly env?: Env;
 }
 
+/** The names of what each file offers, by file. */
+export type OwnNames = ReadonlyMap<string, readonly string[]>;
+
 export interface Service {
   readonly app: App;
   readonly keyDomain: KeyDomain;
   /** As configured. */
   readonly storeMode: Store['mode'];
+  /** Tools and prompts of one's own. */
+  readonly own: OwnNames;
   /** Writes what is pending and closes the store. */
   close(): Promise<void>;
 }
@@ -185,6 +190,7 @@ function serviceOn(
   return {
     app: { ...dispatch, endStreams: sessions.drain, idle: inFlight.idle },
     storeMode: store.mode,
+    own: offered.own,
     keyDomain,
     async close() {
       try {
@@ -197,6 +203,7 @@ function serviceOn(
 }
 
 interface Offered {
+  readonly own: OwnNames;
   readonly tools: readonly Tool[];
   readonly prompts: readonly Prompt[];
   readonly resources: readonly Resource[];
@@ -204,15 +211,26 @@ interface Offered {
 
 /** The server's own tools and resources, and those of tool files. */
 function offer(deps: ToolDeps, keyDomain: KeyDomain, config: Config, options: ServiceOptions): Offered {
-  const { toolFiles = [], tools: makeOwnTools, prompts: makeOwnPrompts, resources: own = widgetResources } = options;
-  const resources = [...own, ...toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources))];
+  const {
+    toolFiles = [],
+    tools: makeOwnTools,
+    prompts: makeOwnPrompts,
+    resources: offered = widgetResources,
+  } = options;
+  const resources = [...offered, ...toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources))];
   checkUris(resources);
   const uris = resources.map(({ uri }) => uri);
   const admin = config.jwtClaims.admin && keyDomain.admin;
   const tools = makeOwnTools?.(deps) ?? createTools(deps, { sample: config.sampleTool, admin });
+  const [ownTools, ownPrompts] = [
+    makeTools(toolFiles, deps, { reserved: RESERVED_NAMES, uris }),
+    makePrompts(toolFiles, deps),
+  ];
+  const own = Map.groupBy([...ownTools, ...ownPrompts], ({ file }) => file);
   return {
-    tools: [...tools, ...makeTools(toolFiles, deps, { reserved: RESERVED_NAMES, uris })],
-    prompts: [...(makeOwnPrompts?.(deps) ?? []), ...makePrompts(toolFiles, deps)],
+    own: new Map([...own].map(([file, all]) => [file, all.map(({ made }) => made.name)])),
+    tools: [...tools, ...ownTools.map(({ made }) => made)],
+    prompts: [...(makeOwnPrompts?.(deps) ?? []), ...ownPrompts.map(({ made }) => made)],
     resources,
   };
 }

@@ -115,6 +115,16 @@ export const runtime: Runtime = {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
       Deno.addSignalListener(signal, () => handler(signal));
   },
+  onStrayError(handler) {
+    addEventListener('unhandledrejection', (event: PromiseRejectionEvent) => {
+      event.preventDefault();
+      handler(event.reason, 'rejection');
+    });
+    addEventListener('error', (event: ErrorEvent) => {
+      event.preventDefault();
+      handler(event.error, 'exception');
+    });
+  },
   exit: (code) => Deno.exit(code),
 };
 

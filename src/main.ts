@@ -90,6 +90,10 @@ export const runtime: Runtime = {
   onSignal(handler) {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, handler);
   },
+  onStrayError(handler) {
+    process.on('unhandledRejection', (error) => handler(error, 'rejection'));
+    process.on('uncaughtException', (error) => handler(error, 'exception'));
+  },
   exit: (code) => process.exit(code),
 };
 

@@ -22,6 +22,7 @@ import {
   whyNotListening,
 } from './server/listener.ts';
 import { tlsRenewal } from './server/renewal.ts';
+import { createStrayErrors, type Stray } from './server/stray-errors.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
 import { type ImportModule, readToolFolder } from './tools/folder/folder.ts';
 import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
@@ -44,6 +45,8 @@ export interface Runtime {
   usage(): ProcessUsage;
   /** SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
+  /** Rejections and exceptions that reach nobody; without a handler they end the process. */
+  onStrayError(handler: (error: unknown, stray: Stray) => void): void;
   exit(code: number): never;
 }
 
@@ -114,10 +117,11 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
   const server = await listen(runtime, config, tls, service);
   const listening = addressOf(config, server.port);
   publicUrl ||= listening + config.basePath;
-  obeySignals(runtime, clock, log, {
+  const stop = obeySignals(runtime, clock, log, {
     stop: () => shutDown(service, server, log),
     renew: config.tls && tlsRenewal(config.tls, server, DRAIN_NOTICE_MS, log),
   });
+  runtime.onStrayError(createStrayErrors({ log, own: service.own, stop: () => stop({ reason: 'a bug' }, 1) }));
   const { env, runScript } = runtime;
   const { environment } = config;
   begin({ version: SERVER_VERSION, environment, store: service.storeMode, settings: settingsOf(env) });
@@ -165,25 +169,30 @@ interface SignalActions {
   readonly renew: (() => Promise<void>) | null;
 }
 
+/** Begins to stop, unless that has begun; the process ends with `code`. */
+type Stop = (why: LogFields, code: number) => void;
+
 /** The first signal begins to stop; a second one, later, ends the process at once. With own TLS, SIGHUP renews it. */
-function obeySignals(runtime: Runtime, clock: Clock, log: Log, { stop, renew }: SignalActions): void {
+function obeySignals(runtime: Runtime, clock: Clock, log: Log, { stop, renew }: SignalActions): Stop {
   let stoppingSinceMs: number | undefined;
+  const begin: Stop = (why, code) => {
+    if (stoppingSinceMs !== undefined) return;
+    stoppingSinceMs = clock.monotonicMs();
+    log.info('stopping', why);
+    void stop().then(
+      () => runtime.exit(code),
+      (error) => fail(runtime, [String(error)]),
+    );
+  };
   runtime.onSignal((signal) => {
     if (signal === 'SIGHUP' && renew !== null) {
       if (stoppingSinceMs === undefined) void renew().catch((error) => fail(runtime, [String(error)]));
       return;
     }
-    if (stoppingSinceMs !== undefined) {
-      if (clock.monotonicMs() - stoppingSinceMs >= SECOND_SIGNAL_AFTER_MS) runtime.exit(1);
-      return;
-    }
-    stoppingSinceMs = clock.monotonicMs();
-    log.info('stopping', { signal });
-    void stop().then(
-      () => runtime.exit(0),
-      (error) => fail(runtime, [String(error)]),
-    );
+    if (stoppingSinceMs === undefined) begin({ signal }, 0);
+    else if (clock.monotonicMs() - stoppingSinceMs >= SECOND_SIGNAL_AFTER_MS) runtime.exit(1);
   });
+  return begin;
 }
 
 /** The graceful shutdown: drains requests and streams, then closes the store and flushes the log. */

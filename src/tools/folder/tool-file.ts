@@ -40,6 +40,12 @@ export const toolFilesOf = ({ tools = [], prompts = [], resources }: Own): reado
   { file: 'resources', make: () => [], resources },
 ];
 
+/** A tool or prompt, and the file that it is from. */
+export interface FromFile<T> {
+  readonly file: string;
+  readonly made: T;
+}
+
 export interface ToolSurroundings {
   /** Names that the server keeps for its own tools. */
   readonly reserved: readonly string[];
@@ -54,7 +60,7 @@ export function makeTools(
   files: readonly ToolFile[],
   deps: ToolDeps,
   { reserved, uris }: ToolSurroundings,
-): readonly Tool[] {
+): readonly FromFile<Tool>[] {
   const tools = makeAll('tool', files, deps, ({ make }) => {
     const made = [make(deps)].flat();
     made.filter(isOf('tool')).forEach(checkSchemas);
@@ -68,14 +74,12 @@ export function makeTools(
     }
     if (reserved.includes(name)) throw new Error(`${file}: expected another tool name, ${name} is the server's own`);
   }
-  return tools.map(({ made }) => made);
+  return tools;
 }
 
 /** Makes the prompts of all files, likewise. */
-export const makePrompts = (files: readonly ToolFile[], deps: ToolDeps): readonly Prompt[] =>
-  makeAll('prompt', files, deps, ({ makePrompts: make }) => (make === undefined ? [] : [make(deps)].flat())).map(
-    ({ made }) => made,
-  );
+export const makePrompts = (files: readonly ToolFile[], deps: ToolDeps): readonly FromFile<Prompt>[] =>
+  makeAll('prompt', files, deps, ({ makePrompts: make }) => (make === undefined ? [] : [make(deps)].flat()));
 
 const EXPECTED = {
   tool: 'its default export to return what defineTool makes',
@@ -88,7 +92,7 @@ function makeAll<T extends Tool | Prompt>(
   files: readonly ToolFile[],
   { ceilings }: ToolDeps,
   make: (file: ToolFile) => readonly T[],
-): readonly { readonly file: string; readonly made: T }[] {
+): readonly FromFile<T>[] {
   const fileOf = new Map<string, string>();
   return files.flatMap((toolFile) => {
     const { file } = toolFile;

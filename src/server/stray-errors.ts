@@ -1,0 +1,45 @@
+// Errors that reach nobody: a promise that nothing awaits, a throw in a timer or a listener. Nearly always a tool left
+// them behind, whose response has gone by then. They are logged, and the server goes on, unless its own code threw.
+
+import { join, resolve } from 'node:path';
+import type { Log } from '../log/log.ts';
+
+/** How an error came to light: a promise was rejected, or a function that the runtime called threw. */
+export type Stray = 'rejection' | 'exception';
+
+export interface StrayErrorOptions {
+  readonly log: Log;
+  /** The names of what each file of one's own offers. */
+  readonly own: ReadonlyMap<string, readonly string[]>;
+  /** Ends the server in order: what it was about to do was not done, and nobody knows what that breaks. */
+  stop(): void;
+}
+
+/** The folder of the server's own code: the source, the package, or what the executable holds. */
+const OWN_CODE = join(import.meta.dirname, '..');
+
+/** A place in a stack: on Bun a path, on Deno a file URL. */
+const PLACE = /(?<=[\s(])(?:file:\/\/)?(\/[^\s()]+):\d+:\d+\)?$/gm;
+
+/**
+ * Takes a stray error. A rejection stops nothing: what waits for a promise has been told. An exception stops the server
+ * if all it passed through is the server's own code, or that of packages.
+ */
+export function createStrayErrors({ log, own, stop }: StrayErrorOptions): (error: unknown, stray: Stray) => void {
+  const files = [...own].map(([file, names]) => ({ file, names, path: resolve(file) }));
+  return (error, stray) => {
+    const places = placesOf(error);
+    const from = files.find(({ path }) => places.includes(path));
+    log.error('internal error', { ...(from && { file: from.file, offers: from.names }), stray, error });
+    if (stray === 'exception' && from === undefined && isOurs(places)) stop();
+  };
+}
+
+function placesOf(error: unknown): readonly string[] {
+  const { stack }: { stack?: unknown } = Object(error);
+  return typeof stack === 'string' ? [...stack.matchAll(PLACE)].map(([, path = '']) => path) : [];
+}
+
+const isOurs = (places: readonly string[]): boolean =>
+  places.some((path) => path.startsWith(OWN_CODE)) &&
+  places.every((path) => path.startsWith(OWN_CODE) || path.includes('/node_modules/'));
