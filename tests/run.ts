@@ -15,6 +15,14 @@ const LINES_SHOWN_MAX = 40;
 /** A longer name is a paragraph. */
 const NAME_CHARS_MAX = 120;
 
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&quot;': '"',
+  '&amp;': '&',
+  '&lt;': '<',
+  '&gt;': '>',
+  '&apos;': "'",
+};
+
 interface Failure {
   readonly file: string;
   /** Without the names of what it is in; empty: the file could not be run. */
@@ -138,14 +146,6 @@ function longNames(path: string): Failure[] {
       lines: [`its name has more than ${NAME_CHARS_MAX} characters`, `(fail) ${test.name}`],
     }));
 }
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&quot;': '"',
-  '&amp;': '&',
-  '&lt;': '<',
-  '&gt;': '>',
-  '&apos;': "'",
-};
 
 function summarize(): void {
   for (const { file, name, lines } of failures) {

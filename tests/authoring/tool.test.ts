@@ -217,7 +217,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'rate_limited', retryAfterS: 0 },
     { code: 'rotation_under_way', untilMs: 0 },
     { code: 'not_found' },
-  ])('but a problem of the server is a refusal: %j', async (problem) => {
+  ])('but a problem of the server is a refusal: $code', async (problem) => {
     await using app = await createTestApp({
       tools: () => [defineTool(anyone, { ...facts('refuses'), ...schemas, run: () => err(problem) })],
     });

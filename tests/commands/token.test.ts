@@ -109,7 +109,7 @@ describe('what it cannot do is said on stderr, with a non-zero exit', () => {
     [['--sub', 'a'.repeat(256)], {}, '--sub: expected 1 to 255 characters'],
     [['--sub', 'alice'], { JWT_SECRET: 'short' }, 'JWT_SECRET: expected at least 32 bytes'],
     [['--sub', 'alice'], { JWT_ISSUER: 'https://id.example' }, 'tokens come from the issuer'],
-  ] as [string[], Record<string, string>, string][])('%j with %j', async (args, env, said) => {
+  ] as [string[], Record<string, string>, string][])('%# is refused with a line', async (args, env, said) => {
     const { code, stdout, stderr } = await mint(args, env);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toContain(said);

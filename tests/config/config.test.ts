@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { type Config, parseConfig } from '../../src/config/config.ts';
 import type { Env } from '../../src/config/env.ts';
 import { shownUrl } from '../../src/config/urls.ts';
+import { label } from '../support/labels.ts';
 
 const SECRET_32 = 'x'.repeat(32);
 
@@ -334,9 +335,12 @@ for (const { name, read, accepted, refused, expected } of BOUNDS) {
     });
 
     const shown = refused.map((value): [string, string] => (typeof value === 'string' ? [value, value] : [...value]));
-    test.each(shown)('refuses "%s" with its name, the value and what was expected', (value, echoed) => {
-      expect(faults({ [name]: value })).toEqual([`${name}: expected ${expected}, got ${JSON.stringify(echoed)}`]);
-    });
+    test.each(shown.map((row) => [label(row[0]), ...row] as const))(
+      'refuses %s, and says what was expected',
+      (_label, value, echoed) => {
+        expect(faults({ [name]: value })).toEqual([`${name}: expected ${expected}, got ${JSON.stringify(echoed)}`]);
+      },
+    );
   });
 }
 

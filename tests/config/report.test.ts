@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { parseConfig } from '../../src/config/config.ts';
 import type { Env } from '../../src/config/env.ts';
 import { settingsOf, withoutEffect } from '../../src/config/report.ts';
+import { labelled } from '../support/labels.ts';
 
 function reported(env: Readonly<Record<string, string>>, runtime: 'bun' | 'deno' = 'bun') {
   const config = parseConfig(env as Env);
@@ -56,24 +57,26 @@ describe('a name near a known one', () => {
     expect(reported({ [name]: 'hunter2' })).toEqual([`${name}: did you mean ${known}?`]);
   });
 
-  test.each([
-    ...[
-      'HOME',
-      'SSL_CERT_FILE',
-      'HOSTNAME',
-      'POST',
-      'PORTS',
-      'SHOST',
-      'PATH',
-      'USER',
-      'LANG',
-      'BASE',
-      'NODE_OPTIONS',
-      'NODE_PATH',
-      'TOOL_URL',
-    ],
-    ...['DATABASE_USER', 'RATE_LIMIT', 'JWT', '', '__proto__', 'RUST_LOG', 'x'.repeat(100_000)],
-  ])('%p is no slip', (name) => {
+  test.each(
+    labelled([
+      ...[
+        'HOME',
+        'SSL_CERT_FILE',
+        'HOSTNAME',
+        'POST',
+        'PORTS',
+        'SHOST',
+        'PATH',
+        'USER',
+        'LANG',
+        'BASE',
+        'NODE_OPTIONS',
+        'NODE_PATH',
+        'TOOL_URL',
+      ],
+      ...['DATABASE_USER', 'RATE_LIMIT', 'JWT', '', '__proto__', 'RUST_LOG', 'x'.repeat(100_000)],
+    ]),
+  )('%s is no slip', (_label, name) => {
     expect(reported({ [name]: 'off' })).toEqual([]);
   });
 });

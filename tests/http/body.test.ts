@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { BODY_BYTES_MAX } from '../../src/http/body.ts';
 import { isWhole, openHttpSocket, parseResponse, postText, sendOverSocket } from '../support/http-socket.ts';
+import { labelled } from '../support/labels.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
@@ -83,23 +84,25 @@ describe('media type', () => {
 });
 
 describe('JSON', () => {
-  test.each([
-    '{',
-    '{"a":1,}',
-    "{'a':1}",
-    'undefined',
-    '{"a":NaN}',
-    '{"a":1e}',
-    '{"a":"\u0001"}',
-    '{}{}',
-    '[]',
-    '[{}]',
-    'null',
-    '1',
-    '"text"',
-    'true',
-    '[['.repeat(50_000),
-  ])('%p is 400 invalid_json', async (text) => {
+  test.each(
+    labelled([
+      '{',
+      '{"a":1,}',
+      "{'a':1}",
+      'undefined',
+      '{"a":NaN}',
+      '{"a":1e}',
+      '{"a":"\u0001"}',
+      '{}{}',
+      '[]',
+      '[{}]',
+      'null',
+      '1',
+      '"text"',
+      'true',
+      '[['.repeat(50_000),
+    ]),
+  )('%s is 400 invalid_json', async (_label, text) => {
     const { status, body } = await post(text, JSON_TYPE);
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_json' });
   });

@@ -22,7 +22,7 @@ test.each([
   [1, 'x'.repeat(65), null],
   [1, `sk_test_${'0'.repeat(64)}`, null],
   [1, '', null],
-])('%i proxies, X-Forwarded-For: %s is %s', (proxies, value, address) => {
+])('row %#: %i proxies', (proxies, value, address) => {
   expect(forwardedFor(new Headers({ 'x-forwarded-for': value }), proxies)).toBe(address);
 });
 

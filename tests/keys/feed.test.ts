@@ -101,15 +101,15 @@ describe('memory is current', () => {
 /** What keeps the change with seq 2 from a process that has seen seq 1. */
 const MISSED: [string, string[]][] = [
   ['it was pruned', ['DELETE FROM changes', 'UPDATE feed SET pruned_seq = 2']],
-  ['the database was restored to an older state', ['DELETE FROM changes']],
+  ['the database was put back', ['DELETE FROM changes']],
   [
-    'the restored database was given another id',
+    'the database that was put back has another id',
     ['DELETE FROM changes', 'UPDATE feed SET pruned_seq = 1, database_id = lower(hex(randomblob(16)))'],
   ],
 ];
 
 test.each(MISSED)(
-  'a revocation that a process cannot see, because %s, takes effect within the bound',
+  'a revocation that a process cannot see (%s) takes effect within the bound',
   async (_, statements) => {
     await using app = await createTestApp({ store: 'embedded' });
     const other = await app.createKey('alice');

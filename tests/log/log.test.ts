@@ -213,7 +213,7 @@ describe('the writer', () => {
     ['of one byte', 'x'.repeat(100_000)],
     ['of three bytes', '€'.repeat(33_000)],
   ])(
-    'a reader that does not read costs bounded memory: lines, in characters %s, are dropped, counted, and the count is told',
+    'a reader that does not read costs bounded memory: lines, in characters %s, are dropped and counted',
     async (_, text) => {
       const written: string[] = [];
       let release: () => void = () => {};

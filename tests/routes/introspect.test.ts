@@ -12,6 +12,7 @@ import {
 } from 'oauth4webapi';
 import { revokeElsewhere } from '../support/elsewhere.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
+import { labelled } from '../support/labels.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../support/test-app.ts';
 
@@ -98,9 +99,9 @@ describe('a good key', () => {
     expect(verifier.reads).toBe(reads);
   });
 
-  test.each(['quotes " and \' \\', '100% %41', '😀'.repeat(200), '\u00e4\u2028'])(
-    '%p is its name, exactly',
-    async (name) => {
+  test.each(labelled(['quotes " and \' \\', '100% %41', '😀'.repeat(200), '\u00e4\u2028']))(
+    '%s is its name, exactly',
+    async (_label, name) => {
       const made = await app.createKey(`owner ${name}`, { name });
       expect((await ask(made.key)).body).toMatchObject({ sub: `owner ${name}`, key_name: name });
     },

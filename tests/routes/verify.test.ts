@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { percentEncode } from '../../src/lib/percent.ts';
 import { revokeElsewhere, runElsewhere } from '../support/elsewhere.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
+import { labelled } from '../support/labels.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../support/test-app.ts';
 
@@ -175,14 +176,16 @@ describe('scopes', () => {
     expect(response.headers.get('ratelimit')).toStartWith('"key";r=');
   });
 
-  test.each([
-    '?scope=%22',
-    '?scope=%0d%0aX-Key-Owner:root',
-    '?scope=%00',
-    '?scope=%ff',
-    '?scope=ü',
-    `?scope=${'x'.repeat(101)}`,
-  ])('what is no scope is held by nobody, and not sent back: %s', async (query) => {
+  test.each(
+    labelled([
+      '?scope=%22',
+      '?scope=%0d%0aX-Key-Owner:root',
+      '?scope=%00',
+      '?scope=%ff',
+      '?scope=ü',
+      `?scope=${'x'.repeat(101)}`,
+    ]),
+  )('what is no scope is held by nobody, and not sent back: %s', async (_label, query) => {
     const response = await demand(query);
     expectRefused(response, 403, 'insufficient_scope');
     expect(response.headers.get('www-authenticate')).toBe(
@@ -306,7 +309,7 @@ describe('names and owners', () => {
     '\\ ; , = < >',
   ];
 
-  test.each(NASTY)('%p comes through exactly, and back', async (text) => {
+  test.each(labelled(NASTY))('%s comes through exactly, and back', async (_label, text) => {
     const made = await app.createKey(`o${text}`, { name: text });
     const { headers } = await ask({ 'x-api-key': made.key });
     expect(decodeURIComponent(headers.get('x-key-name') ?? '')).toBe(text);

@@ -1,6 +1,7 @@
 // ACCESS_LOG=1: one line for each request; and the request ids that trusted proxies give.
 
 import { describe, expect, test } from 'bun:test';
+import { labelled } from '../support/labels.ts';
 import { call, post } from '../support/mcp.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
@@ -62,9 +63,9 @@ describe('X-Request-Id', () => {
     expect(await idOf(app, 'x'.repeat(128))).toMatchObject({ requestId: 'x'.repeat(128) });
   });
 
-  test.each([['x'.repeat(129)], ['a b'], ['a"b'], ['é'], [''], [`sk_live_${'0'.repeat(64)}`]])(
-    'is not taken as %j',
-    async (sent) => {
+  test.each(labelled(['x'.repeat(129), 'a b', 'a"b', 'é', '', `sk_live_${'0'.repeat(64)}`]))(
+    'is not taken as %s',
+    async (_label, sent) => {
       await using app = await createTestApp({ env: { TRUST_PROXY: '1' } });
       const { echoed, requestId } = await idOf(app, sent);
       expect(echoed).toBeNull();

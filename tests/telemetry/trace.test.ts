@@ -6,6 +6,7 @@ import { defineTool } from '../../src/authoring/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { createTools } from '../../src/tools/index.ts';
+import { labelled } from '../support/labels.ts';
 import { call, openSse, post, postModern } from '../support/mcp.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
@@ -74,17 +75,19 @@ describe('the header', () => {
     expect(await traceOf(`01-${TRACE_ID}-${PARENT_ID}-01-more`)).toMatchObject({ traceId: TRACE_ID });
   });
 
-  test.each([
-    '',
-    'x',
-    SAMPLED.toUpperCase(),
-    `ff-${TRACE_ID}-${PARENT_ID}-01`,
-    `00-${'0'.repeat(32)}-${PARENT_ID}-01`,
-    `00-${TRACE_ID}-${'0'.repeat(16)}-01`,
-    `${SAMPLED}-more`,
-    `00-${TRACE_ID}-${PARENT_ID}`,
-    `01-${TRACE_ID}-${PARENT_ID}-01-${'x'.repeat(300)}`,
-  ])('%j is ignored', async (traceparent) => {
+  test.each(
+    labelled([
+      '',
+      'x',
+      SAMPLED.toUpperCase(),
+      `ff-${TRACE_ID}-${PARENT_ID}-01`,
+      `00-${'0'.repeat(32)}-${PARENT_ID}-01`,
+      `00-${TRACE_ID}-${'0'.repeat(16)}-01`,
+      `${SAMPLED}-more`,
+      `00-${TRACE_ID}-${PARENT_ID}`,
+      `01-${TRACE_ID}-${PARENT_ID}-01-${'x'.repeat(300)}`,
+    ]),
+  )('%s is ignored', async (_label, traceparent) => {
     expect(await traceOf(traceparent)).toBeNull();
   });
 });

@@ -1,6 +1,7 @@
 // The tools for admins: who may call them, what they list, what they revoke, and what the trail says of it.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { labelled } from '../support/labels.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -104,13 +105,15 @@ test('revokes keys by id, of whatever owner, and passes over unknown ones', asyn
   expect((await app.useKey(two.key)).status).toBe(401);
 });
 
-test.each([
-  {},
-  { owner: 'a', keyIds: ['b'] },
-  { keyIds: [] },
-  { keyIds: Array.from({ length: 101 }, () => 'x') },
-  { all: true },
-])('%j is bad input, and changes nothing', async (input) => {
+test.each(
+  labelled([
+    {},
+    { owner: 'a', keyIds: ['b'] },
+    { keyIds: [] },
+    { keyIds: Array.from({ length: 101 }, () => 'x') },
+    { all: true },
+  ]),
+)('%s is bad input, and changes nothing', async (_label, input) => {
   const { key } = await app.createKey('quinn');
   expect(await revoke(input)).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
   expect((await app.useKey(key)).status).toBe(200);

@@ -225,7 +225,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       undefined,
       'The key is revoked or has expired; create a new one',
     ],
-  ] as const)('that is refused says why: %j %j', async (texts, forWidget, shown) => {
+  ] as const)('that is refused says why: row %#', async (texts, forWidget, shown) => {
     await withList(listOf('one'), async (host) => {
       const { frame, post } = host;
       await ask(frame, 'one');

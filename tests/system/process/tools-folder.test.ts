@@ -356,7 +356,7 @@ describe('TOOLS_DIR', () => {
   );
 });
 
-test('files are read by name, without hidden ones and those for sharing and testing; one may make several tools, and bring pages', async () => {
+test('files are read by name, but hidden ones and those for sharing; one may make several tools, and pages', async () => {
   const shared = "import { text } from './_shared.ts';";
   const page = { uri: 'ui://widget/own.html', name: 'own', title: 'Own', description: 'Own.', mimeType: 'text/html' };
   await using server = await start('bun', {
