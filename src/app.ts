@@ -29,7 +29,7 @@ import { createSessions, type Sessions } from './mcp/sessions.ts';
 import { createResolveSubjects } from './mcp/subjects.ts';
 import type { HealthOptions } from './routes/health.ts';
 import { createRoutes } from './routes/index.ts';
-import { openStore, prepareDataFolder, type Store } from './store/open.ts';
+import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { createAccessLog } from './telemetry/access-log.ts';
 import { createExpiring } from './telemetry/expiring.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
@@ -82,15 +82,33 @@ export interface Service {
   close(): Promise<void>;
 }
 
-/** Throws an Error whose message is the line to show: a folder, database, issuer or tool that can't be used. */
+export interface PreparedService extends Service {
+  /**
+   * Opens and migrates the database. Throws an Error whose message is the line to show; then the service is closed. Until
+   * it is done, the app has nothing to respond with.
+   */
+  open(): Promise<void>;
+}
+
+/** A service with its database open. Throws an Error whose message is the line to show. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
+  const service = await prepareService(config, options);
+  await service.open();
+  return service;
+}
+
+/**
+ * Everything but the database, which may be one of the version before: a start that fails must not have migrated it.
+ * Throws an Error whose message is the line to show: a folder, issuer or tool that can't be used.
+ */
+export async function prepareService(config: Config, options: ServiceOptions): Promise<PreparedService> {
   prepareDataFolder(config, options.log);
   // For what may be believed and how long. Windows of rate limits aren't on it: setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
   const verifyUserJwt = await userJwtVerifier(config, { ...options, clock: ageClock });
-  const store = await openStore(config.database, { ...options, eventDays: config.eventDays });
+  const store = await prepareStore(config.database, { ...options, eventDays: config.eventDays });
   try {
-    return serviceOn(store, verifyUserJwt, ageClock, config, options);
+    return { ...serviceOn(store, verifyUserJwt, ageClock, config, options), open: store.open };
   } catch (error) {
     await store.close();
     throw error;
@@ -146,7 +164,14 @@ function serviceOn(
   const sendBudget = createSendBudget(clock, log);
   const sessions = createSessions(random);
   const expiring = createExpiring(store.admin, clock);
-  metrics?.addGauges({ feed, lagMaxMs, sessions: () => sessions.count, expiring, usage: options.usage });
+  metrics?.addGauges({
+    feed,
+    lagMaxMs,
+    writable: store.writable,
+    sessions: () => sessions.count,
+    expiring,
+    usage: options.usage,
+  });
   const requestStates = createRequestStates({
     readSecret: () => store.serverSecret('request_state'),
     databaseId: () => feed.position.databaseId,
@@ -237,7 +262,7 @@ function offer(deps: ToolDeps, keyDomain: KeyDomain, config: Config, options: Se
 
 /** What /mcp/health asks. */
 function createHealth(
-  { mode, replicaState }: Store,
+  { mode, replicaState, writable }: Store,
   feed: Feed,
   facts: { instance: string; sessions: Sessions; uptimeMs: () => number },
 ): HealthOptions {
@@ -246,6 +271,7 @@ function createHealth(
     sessions: () => facts.sessions.count,
     storeMode: mode,
     storeOk: feed.probe,
+    writable,
     lagMs: feed.lagMs,
     replicaState: replicaState && (() => replicaState(feed.position)),
   };

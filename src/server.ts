@@ -1,7 +1,7 @@
-// Start and stop, the same on every runtime: configuration → app → listen → banner → signals, and a graceful shutdown.
+// Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful shutdown.
 // What differs between Bun and Deno comes in as `Runtime`.
 
-import { createService, type Service } from './app.ts';
+import { type PreparedService, prepareService, type Service } from './app.ts';
 import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { expected } from './config/expected.ts';
@@ -93,7 +93,7 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
-/** Configuration → app → listen → signals → banner. */
+/** Configuration → app → listen → database → signals → banner. */
 async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: OpenedLog): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
     throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
@@ -104,7 +104,7 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
   const readFolder = own.tools === undefined || config.toolsDir !== null; // ./tools may be where own.tools come from
   const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool) : [];
   let publicUrl = config.publicUrl ?? '';
-  const service = await createService(config, {
+  const service = await prepareService(config, {
     clock,
     random: systemRandom,
     sha256: runtime.sha256,
@@ -114,9 +114,11 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
     env: runtime.env,
     toolFiles: [...toolFilesOf(own), ...inFolder],
   });
-  const server = await listen(runtime, config, tls, service);
-  const listening = addressOf(config, server.port);
-  publicUrl ||= listening + config.basePath;
+  let listening = '';
+  const server = await serveAndOpen(runtime, config, tls, service, (port) => {
+    listening = addressOf(config, port);
+    publicUrl ||= listening + config.basePath;
+  });
   const stop = obeySignals(runtime, clock, log, {
     stop: () => shutDown(service, server, log),
     renew: config.tls && tlsRenewal(config.tls, server, DRAIN_NOTICE_MS, log),
@@ -216,15 +218,44 @@ async function shutDown({ app, close }: Service, server: Listener, log: Log): Pr
   }
 }
 
+/**
+ * Listens and opens the database, last: a start that fails must not have migrated it, or the version before could not be
+ * started again. Requests that come meanwhile wait. Processes that share a port find none in use, and others take the
+ * requests, so they listen once the database is open.
+ */
+async function serveAndOpen(
+  runtime: Runtime,
+  config: Config,
+  tls: Tls | null,
+  service: PreparedService,
+  onListening: (port: number) => void,
+): Promise<Listener> {
+  if (config.reusePort) await service.open();
+  const opened = Promise.withResolvers<void>();
+  let serve: ServeOptions['fetch'] = (request, peer) => opened.promise.then(() => service.app.fetch(request, peer));
+  const server = await listen(runtime, config, tls, service, (request, peer) => serve(request, peer));
+  onListening(server.port);
+  try {
+    if (!config.reusePort) await service.open();
+  } catch (error) {
+    server.kill();
+    throw error;
+  }
+  serve = service.app.fetch;
+  opened.resolve();
+  return server;
+}
+
 /** Starts to listen; if that fails, closes the service and throws an Error that says why. */
 async function listen(
   runtime: Runtime,
   { host: hostname, port, reusePort }: Config,
   tls: Tls | null,
   service: Service,
+  fetch: ServeOptions['fetch'],
 ): Promise<Listener> {
   try {
-    return openListener(runtime.serve, { hostname, port, reusePort, tls, fetch: service.app.fetch });
+    return openListener(runtime.serve, { hostname, port, reusePort, tls, fetch });
   } catch (error) {
     await service.close();
     throw new Error(await whyNotListening(error, hostname, port));

@@ -13,6 +13,8 @@ export interface HealthOptions {
   readonly storeMode: string;
   /** Whether the store responds, as of a moment ago: anybody may ask, as often as they like. */
   readonly storeOk: () => Awaitable<boolean>;
+  /** False while the last write failed for want of space or rights; known keys verify nevertheless. */
+  readonly writable: () => boolean;
   readonly lagMs: () => number | null;
   /** What a replica does, if there is one. */
   readonly replicaState: (() => Promise<string>) | undefined;
@@ -30,7 +32,7 @@ export function healthRoute(options: HealthOptions): Handler {
       version: SERVER_VERSION,
       uptimeSeconds: Math.floor(options.uptimeMs() / 1000),
       protocolVersions: ALL_VERSIONS,
-      store: { mode: options.storeMode, ok: storeOk, lagMs: options.lagMs(), replica },
+      store: { mode: options.storeMode, ok: storeOk, writable: options.writable(), lagMs: options.lagMs(), replica },
       sessions: options.sessions(),
       instance: options.instance,
     };

@@ -17,6 +17,7 @@ import { createAdminStore } from './admin-store.ts';
 import type { Database, DbResult } from './database.ts';
 import { CHANGES_KEPT_MAX } from './feed.ts';
 import type { Replica } from './replica/replica.ts';
+import { createWriteWatch, type WriteWatch } from './writable.ts';
 
 /** Makes the folders that database files go into. Throws an Error that names the variable. */
 export function prepareDataFolder({ database, production }: Config, log: Log): void {
@@ -46,6 +47,8 @@ export interface Store extends KeyStore {
   readonly mode: 'embedded' | 'remote' | 'replica';
   /** Of the replica, if there is one. */
   readonly replicaState: Replica['state'] | undefined;
+  /** False while the last write failed for want of space or rights. */
+  writable(): boolean;
   /** A secret that all processes on the database share. */
   serverSecret(name: 'request_state'): DbResult<string>;
   /** Stops the upkeep and releases files and connections. */
@@ -78,35 +81,60 @@ const OVERDUE_FROM = 1.02;
 
 const OVERDUE_TO = 1.1;
 
-/**
- * Opens and migrates the database; a remote one that is away, as soon as it responds. Throws UnusableDatabase, or an
- * Error that says why it can't be opened.
- */
+/** As `prepareStore`, opened. */
 export async function openStore(config: DatabaseConfig, options: StoreOptions): Promise<Store> {
-  const { db, store, mode, replicaState, close } = await open(config, options);
-  const pruning = pruneRegularly(() => store.prune(options.eventDays * MS_PER_DAY), options);
+  const store = await prepareStore(config, options);
+  await store.open();
+  return store;
+}
+
+/** A store that touches no database before it is opened. */
+export interface PreparedStore extends Store {
+  /**
+   * Opens and migrates the database; a remote one that is away, as soon as it responds. Throws UnusableDatabase, or an
+   * Error that says why it can't be opened; then the store is closed.
+   */
+  open(): Promise<void>;
+}
+
+export async function prepareStore(config: DatabaseConfig, options: StoreOptions): Promise<PreparedStore> {
+  const writes = createWriteWatch(options);
+  const { db, store, mode, replicaState, open, close } = await storeOf(config, writes, options);
+  let pruning: ReturnType<typeof pruneRegularly> | undefined;
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
+  async function closeAll(): Promise<void> {
+    pruning?.stop();
+    writes.stop();
+    await close();
+  }
   return {
     ...store,
     admin: createAdminStore(db),
     db,
     mode,
     replicaState,
+    writable: writes.writable,
     async changesAfter(reached, withinMs) {
       const page = await store.changesAfter(reached, withinMs);
-      if (page.ok && page.value.newestSeq - page.value.prunedSeq > overdueAt) pruning.hasten();
+      if (page.ok && page.value.newestSeq - page.value.prunedSeq > overdueAt) pruning?.hasten();
       return page;
     },
-    async close() {
-      pruning.stop();
-      await close();
+    async open() {
+      try {
+        await open();
+      } catch (error) {
+        await closeAll();
+        throw error;
+      }
+      pruning = pruneRegularly(() => store.prune(options.eventDays * MS_PER_DAY), options);
     },
+    close: closeAll,
   };
 }
 
-async function open(config: DatabaseConfig, options: StoreOptions) {
-  if (config.mode === 'embedded') return (await import('./embedded/open.ts')).openEmbedded(config.path);
-  return (await import('./remote/open.ts')).openRemote(config, options);
+async function storeOf(config: DatabaseConfig, { watch }: WriteWatch, options: StoreOptions) {
+  if (config.mode === 'embedded') return (await import('./embedded/open.ts')).embeddedStore(config.path, watch);
+  return (await import('./remote/open.ts')).remoteStore(config, watch, options);
 }
 
 function pruneRegularly(prune: () => DbResult<boolean>, { clock, log }: StoreOptions) {

@@ -19,12 +19,14 @@ export interface GaugeOptions {
   readonly expiring: (days: number) => Awaitable<number | undefined>;
   readonly feed: Feed;
   readonly lagMaxMs: number;
+  /** False while the last write failed for want of space or rights. */
+  readonly writable: () => boolean;
   readonly sessions: () => number;
   readonly usage: (() => ProcessUsage) | undefined;
 }
 
 export function addGauges(registry: Registry, clock: Clock, options: GaugeOptions): void {
-  const { feed, lagMaxMs, sessions, expiring, usage } = options;
+  const { feed, lagMaxMs, writable, sessions, expiring, usage } = options;
   registry.gauge(
     'mcp_keys_feed_lag_seconds',
     'Age of what this process knows of revocations elsewhere; 0 while it is idle, and verifies nothing from memory.',
@@ -34,6 +36,12 @@ export function addGauges(registry: Registry, clock: Clock, options: GaugeOption
   registry.gauge('mcp_keys_feed_lag_limit_seconds', 'REVOCATION_LAG_MAX_MS: above it keys are refused.', [], () => [
     [[], lagMaxMs / 1000],
   ]);
+  registry.gauge(
+    'mcp_keys_store_writable',
+    '0 while the last write failed for want of space or rights, else 1.',
+    [],
+    () => [[[], writable() ? 1 : 0]],
+  );
   registry.gauge('mcp_server_sessions', 'Open sessions of /sse.', [], () => [[[], sessions()]]);
   registry.gauge(
     'mcp_keys_expiring',

@@ -5,7 +5,7 @@ import { createClient } from '@libsql/client/sqlite3';
 import { SignJWT } from 'jose';
 import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
 import { systemRandom } from '../../src/lib/runtime.ts';
-import { openEmbedded } from '../../src/store/embedded/open.ts';
+import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { BENCH_SECRET } from './ours.ts';
 

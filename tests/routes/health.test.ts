@@ -24,7 +24,7 @@ test('while the store responds: 200 and ok', async () => {
     name: 'mcp-key-server',
     version: '1.0.0',
     uptimeSeconds: 61,
-    store: { mode: 'embedded', ok: true, lagMs: expect.any(Number) },
+    store: { mode: 'embedded', ok: true, writable: true, lagMs: expect.any(Number) },
     sessions: 0,
   });
   expect(body.protocolVersions).toBeArray();
@@ -57,8 +57,14 @@ test('says what a replica does, if there is one', async () => {
   await using without = await createTestApp({ store: storeOn(sqld.env) });
   await using app = await createTestApp({ store: storeOn(env) });
   await waitFor(async () => (await storeOf(app)).replica === 'in_use');
-  expect(await storeOf(app)).toEqual({ mode: 'replica', ok: true, lagMs: expect.any(Number), replica: 'in_use' });
-  expect(await storeOf(without)).toEqual({ mode: 'remote', ok: true, lagMs: expect.any(Number) });
+  expect(await storeOf(app)).toEqual({
+    mode: 'replica',
+    ok: true,
+    writable: true,
+    lagMs: expect.any(Number),
+    replica: 'in_use',
+  });
+  expect(await storeOf(without)).toEqual({ mode: 'remote', ok: true, writable: true, lagMs: expect.any(Number) });
   await using second = await createTestApp({ store: storeOn(env) }); // each needs a file of its own
   expect(await storeOf(second)).toMatchObject({ mode: 'replica', replica: 'not_in_use' });
   proxy.holdPulls();

@@ -8,9 +8,9 @@ import { createLog } from '../../src/log/log.ts';
 import { backUp } from '../../src/store/backup/backup.ts';
 import { withBackup } from '../../src/store/backup/file.ts';
 import { restore } from '../../src/store/backup/restore.ts';
-import { openEmbedded } from '../../src/store/embedded/open.ts';
 import { openStore } from '../../src/store/open.ts';
 import { median } from '../bench/measure.ts';
+import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 

@@ -1,50 +1,16 @@
 // Bringing a database that is in use up to date: others go on writing between the steps, and it may break off anywhere.
 
 import { expect, test } from 'bun:test';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Client, createClient } from '@libsql/client';
-import { Glob } from 'bun';
+import type { Client } from '@libsql/client';
 import { type Database, unwrap } from '../../src/store/database.ts';
 import { embeddedDatabase } from '../../src/store/embedded/database.ts';
 import { inspect, migrate } from '../../src/store/schema.ts';
-import { ROOT } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { createByOld, MIGRATIONS, OLD_MIGRATIONS, oldDatabase } from '../support/old-database.ts';
 
-/** The last version without rotation and events, which migration 4 begins with seven columns for. */
-const OLD = ['0001_keys', '0002_key_uses', '0003_changes_by_key'];
-
-/** A database of that version with one key, and a connection of one of its servers. */
-async function oldDatabase(): Promise<{ path: string; old: Client }> {
-  const path = join(temporaryFolder(), 'keys.db');
-  const old = createClient({ url: `file:${path}`, timeout: 5000 });
-  await old.execute('PRAGMA journal_mode = WAL');
-  for (const name of OLD) {
-    await old.executeMultiple(readFileSync(join(DB, `${name}.sql`), 'utf8'));
-  }
-  await old.execute(
-    'CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
-  );
-  for (const [index, name] of OLD.entries()) {
-    await old.execute({ sql: 'INSERT INTO schema_migrations VALUES (?, ?, 1)', args: [index + 1, name] });
-  }
-  await create(old, 'first');
-  return { path, old };
-}
-
-const create = (old: Client, id: string) =>
-  old.execute({
-    sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
-VALUES (?1, 'alice', 'k', ?1, '[]', 1, 1)`,
-    args: [id],
-  });
-
-const DB = join(ROOT, 'db');
-const FILES = [...new Glob('*.sql').scanSync(DB)].sort();
 /** Each column that a migration begins with is a step of its own, and the rest of it is another. */
-const STEPS = FILES.slice(OLD.length)
-  .map((file) => readFileSync(join(DB, file), 'utf8'))
-  .reduce((steps, sql) => steps + 1 + columnsFirst(sql), 0);
+const STEPS = MIGRATIONS.slice(OLD_MIGRATIONS.length).reduce((steps, { sql }) => steps + 1 + columnsFirst(sql), 0);
 
 function columnsFirst(sql: string): number {
   const statements = sql
@@ -64,7 +30,7 @@ test('between two steps a server of the version before creates and revokes keys,
   const next = async () => {
     const id = `made after step ${made.length}`;
     made.push(id);
-    await create(old, id);
+    await createByOld(old, id);
     await old.execute({ sql: 'UPDATE api_keys SET active = 0 WHERE id = ?', args: [id] });
   };
   const beside: Database = {
@@ -110,10 +76,10 @@ test('a migration that breaks off after any step is finished at the next start',
     );
     if (done) break;
     breaks += 1;
-    await create(old, `made after break ${breaks}`);
+    await createByOld(old, `made after break ${breaks}`);
   }
   expect(breaks).toBe(STEPS - 1);
-  expect(await inspect(db)).toBe(FILES.length);
+  expect(await inspect(db)).toBe(MIGRATIONS.length);
   expect(
     unwrap(await db.read({ sql: 'SELECT count(*) AS count FROM api_keys WHERE deleting IS NULL' }))[0]?.count,
   ).toBe(STEPS);
@@ -126,7 +92,7 @@ test('several processes that migrate at once all succeed', async () => {
   const databases = Array.from({ length: 4 }, () => embeddedDatabase(path));
   await Promise.all(databases.map(migrate));
   for (const db of databases) {
-    expect(await inspect(db)).toBe(FILES.length);
+    expect(await inspect(db)).toBe(MIGRATIONS.length);
     db.close();
   }
   old.close();
@@ -141,7 +107,7 @@ test('a process that makes an empty database goes on when another, which came a 
     ...first,
     async writeAll(statements) {
       writes += 1;
-      if (writes === OLD.length + 1) {
+      if (writes === OLD_MIGRATIONS.length + 1) {
         // The second finds a database that seems to be in use, and adds a column.
         const added = Promise.withResolvers<void>();
         const adding: Database = {
@@ -157,7 +123,7 @@ test('a process that makes an empty database goes on when another, which came a 
   await migrate(overtaken);
   await later;
   for (const db of [first, second]) {
-    expect(await inspect(db)).toBe(FILES.length);
+    expect(await inspect(db)).toBe(MIGRATIONS.length);
     db.close();
   }
 });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import type { ApiKeyRecord, PresentedKey } from '../../src/keys/record.ts';
-import { openEmbedded } from '../../src/store/embedded/open.ts';
+import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
 import { type Sqld, startSqld } from '../support/sqld.ts';

@@ -74,6 +74,8 @@ function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): F
   }
 }
 
+const NOT_WRITABLE: Finding = ['bad', 'server', 'it could not write: no space, or no rights; its log says which'];
+
 /** What the running server says of itself. It is not a fault if none runs. */
 async function serverFindings(config: Config): Promise<Finding[]> {
   const url = config.publicUrl ?? `${addressOf(config, config.port)}${config.basePath}`;
@@ -85,6 +87,7 @@ async function serverFindings(config: Config): Promise<Finding[]> {
   const { status, version, instance, store } = body;
   const lag = typeof store.lagMs === 'number' ? `${store.lagMs} ms` : 'unknown';
   return [
+    ...(store.writable === false ? [NOT_WRITABLE] : []),
     [status === 'ok' ? 'ok' : 'bad', 'server', `${status} at ${url}, version ${version}, instance ${instance}`],
     ['ok', 'change feed', `last read ${lag} ago; keys are refused above ${config.revocationLagMaxMs} ms of use`],
     await addressFinding(url, config),

@@ -3,7 +3,8 @@
 
 import { expected } from '../../config/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
-import { type Database, errorReason, type Statement, UnusableDatabase, unwrap } from '../database.ts';
+import { err } from '../../lib/result.ts';
+import { type Database, errorReason, type Statement, UnusableDatabase, unavailable, unwrap } from '../database.ts';
 import { createKeyStore } from '../key-store.ts';
 import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';
@@ -29,16 +30,41 @@ const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
 const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
 
-export async function openEmbedded(path: string) {
+/** The database of the file, and what opens it: until then every statement fails. */
+export function embeddedStore(path: string, watch: <T extends Database>(db: T) => T) {
+  let placed: PlacedDatabase | undefined;
+  const current = () => placed?.db ?? NOT_OPEN;
+  const db = watch<Database>({
+    read: (statement, withinMs) => current().read(statement, withinMs),
+    write: (statement, withinMs) => current().write(statement, withinMs),
+    writeUnsynced: (statement) => current().writeUnsynced(statement),
+    writeAll: (statements) => current().writeAll(statements),
+    close() {},
+  });
+  return {
+    db,
+    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }),
+    mode: 'embedded' as const,
+    replicaState: undefined,
+    async open() {
+      placed = await openFile(path);
+    },
+    close: async () => placed?.close(),
+  };
+}
+
+const notOpen = async () => err(unavailable('unreachable', 'the database is not open yet'));
+const NOT_OPEN: Database = { read: notOpen, write: notOpen, writeUnsynced: notOpen, writeAll: notOpen, close() {} };
+
+async function openFile(path: string): Promise<PlacedDatabase> {
   const db = embeddedDatabase(path);
-  let placed: PlacedDatabase;
   try {
     makePrivate(path);
     await inspect(db); // before WAL, which writes to the file
     await checkPages(db);
     unwrap(await db.read({ sql: 'PRAGMA journal_mode = WAL' })); // in a transaction SQLite would refuse it
     await migrate(db);
-    placed = await inPlace(db, path);
+    return await inPlace(db, path);
   } catch (error) {
     if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT); // not closed: its log stays as it is
     db.close();
@@ -46,13 +72,6 @@ export async function openEmbedded(path: string) {
     const what = `a file that can be opened and written, but ${errorReason(error)}`;
     throw new Error(expected('DATABASE_URL', what, path));
   }
-  return {
-    db: placed.db,
-    store: createKeyStore({ primary: placed.db, usesPerWrite: USES_PER_WRITE }),
-    mode: 'embedded' as const,
-    replicaState: undefined,
-    close: placed.close,
-  };
 }
 
 /**

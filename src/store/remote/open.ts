@@ -23,25 +23,28 @@ export interface RemoteOptions {
  */
 const USES_PER_WRITE = 1000;
 
-export async function openRemote(config: RemoteConfig, options: RemoteOptions) {
+/** The remote database, and what opens it. */
+export async function remoteStore(
+  config: RemoteConfig,
+  watch: <T extends Database>(db: T) => T,
+  options: RemoteOptions,
+) {
   const { log } = options;
   const remote = await remoteDatabase(config);
   const replica = config.replicaFile === null ? null : await replicaOf(remote, config, config.replicaFile, options);
-  const db = lazyDatabase({ db: remote, prepare, log, onOpen: () => replica?.open() });
-  try {
-    const opened = await db.open(START_WAIT_MS);
-    // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
-    if (!opened.ok && opened.error.outage === 'refused')
-      throw new Error(`${opened.error.reason} (${shownUrl(config.url)})`);
-  } catch (error) {
-    db.close();
-    throw error;
-  }
+  const lazy = lazyDatabase({ db: remote, prepare, log, onOpen: () => replica?.open() });
+  const db = watch<Database>(lazy);
   return {
-    db: db as Database,
+    db,
     store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { replica }) }),
     mode: replica === null ? ('remote' as const) : ('replica' as const),
     replicaState: replica?.state,
+    async open() {
+      const opened = await lazy.open(START_WAIT_MS);
+      // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
+      if (!opened.ok && opened.error.outage === 'refused')
+        throw new Error(`${opened.error.reason} (${shownUrl(config.url)})`);
+    },
     async close() {
       db.close();
       await replica?.close();

@@ -147,7 +147,10 @@ describe('a primary that is away', () => {
     await sqld.kill();
     await using app = await createTestApp({ store: storeOn(sqld.env) });
     expect((await fetch(`${app.url}/`)).status).toBe(200);
-    expect(await health(app.url)).toEqual({ status: 503, store: { mode: 'remote', ok: false, lagMs: null } });
+    expect(await health(app.url)).toEqual({
+      status: 503,
+      store: { mode: 'remote', ok: false, writable: true, lagMs: null },
+    });
     const refused = await app.useKey(`sk_test_${'0'.repeat(64)}`);
     expect(refused.body).toMatchObject({ status: 503, code: 'store_unavailable' });
     expect(refused.headers.get('retry-after')).toBe('1');

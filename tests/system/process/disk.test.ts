@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { keysCommand } from '../../support/keys-command.ts';
 import { createModelUser, seeded } from '../../support/model-user.ts';
 import { openFiles } from '../../support/open-files.ts';
 import { runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
@@ -18,11 +19,22 @@ const FAILED_WRITES = 1000;
 /** Failed connections are closed by the garbage collector, so some stand open at any time. */
 const OPEN_FILES_MAX = 900;
 
+const METRICS_TOKEN = 'a-token-for-scrapers';
+
 const envOn = (disk: SmallDisk) => ({
+  METRICS_TOKEN,
   JWT_SECRET: TEST_SECRET,
   RATE_LIMIT_REQUESTS: '0',
   DATABASE_URL: `file:${join(disk.folder, 'keys.db')}`,
 });
+
+// biome-ignore lint/suspicious/noExplicitAny: what a server says
+const healthOf = async ({ url }: ServerProcess): Promise<any> => (await fetch(`${url}/mcp/health`)).json();
+
+async function writableMetricOf({ url }: ServerProcess): Promise<string | undefined> {
+  const headers = { authorization: `Bearer ${METRICS_TOKEN}` };
+  return /^mcp_keys_store_writable (\d)$/m.exec(await (await fetch(`${url}/metrics`, { headers })).text())?.[1];
+}
 
 /** What alice sees of a server: statuses alone. */
 async function clientOf({ url }: ServerProcess) {
@@ -73,8 +85,14 @@ describe.skipIf(!mountable)('a disk', () => {
     }
     expect(await alice.use(first.key)).toBe(200);
     expect(await alice.list()).toEqual(kept.map(({ id }) => id).sort());
+    expect(await healthOf(server)).toMatchObject({ status: 'ok', store: { ok: true, writable: false } });
+    expect(await writableMetricOf(server)).toBe('0');
+    const { code, stdout } = await keysCommand({ ...envOn(disk), PUBLIC_URL: server.url }, ['doctor']);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^bad +server +.*no space/m) });
 
     disk.free();
+    await waitFor(async () => (await healthOf(server)).store.writable); // nobody writes, but the server tries
+    expect(await writableMetricOf(server)).toBe('1');
     expect((await alice.call('revoke_api_key', { keyId: first.id })).status).toBe(200);
     expect(await alice.use(first.key)).toBe(401);
     kept.push((await alice.create()).body);

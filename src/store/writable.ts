@@ -1,0 +1,71 @@
+// Whether the database takes writes: false from a write that failed for want of space or rights until one succeeds. Known
+// keys go on verifying meanwhile, so nothing else would show it.
+
+import type { Result } from '../lib/result.ts';
+import type { Cancel, Clock } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
+import { createOutageLog } from '../log/outage.ts';
+import type { Database, DbResult, Unavailable } from './database.ts';
+import { WRITE_PROBE } from './schema.ts';
+
+/** SQLite's, of a file or of a server's: no space, no rights, a disk that fails. */
+const NOT_WRITABLE = /SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;
+
+/** Who writes nothing would otherwise not learn that there is space again. */
+const PROBE_AGAIN_AFTER_MS = 5000;
+
+export interface WriteWatch {
+  /** `db`, whose writes are looked at. */
+  watch<T extends Database>(db: T): T;
+  writable(): boolean;
+  stop(): void;
+}
+
+export function createWriteWatch({ clock, log }: { readonly clock: Clock; readonly log: Log }): WriteWatch {
+  const outage = createOutageLog(log, { on: 'database not writable', off: 'database writable again' });
+  let writable = true;
+  let stopped = false;
+  let cancelProbe: Cancel | undefined;
+  let probe = async (): Promise<unknown> => undefined;
+
+  function probeLater(): void {
+    cancelProbe?.();
+    cancelProbe = clock.after(PROBE_AGAIN_AFTER_MS, () => void probe());
+  }
+
+  function saw(result: Result<unknown, Unavailable>): void {
+    if (stopped) return; // closing: what fails now says nothing of the disk
+    if (result.ok) {
+      writable = true;
+      outage.ended();
+    } else if (result.error.outage === 'refused' || NOT_WRITABLE.test(result.error.reason)) {
+      writable = false;
+      outage.began(result.error.reason);
+    }
+    if (!writable) probeLater();
+  }
+
+  async function seen<T>(write: DbResult<T>): DbResult<T> {
+    const result = await write;
+    if (!result.ok || !writable) saw(result);
+    return result;
+  }
+
+  return {
+    watch(db) {
+      const watched = {
+        ...db,
+        write: (statement, withinMs) => seen(db.write(statement, withinMs)),
+        writeUnsynced: (statement) => seen(db.writeUnsynced(statement)),
+        writeAll: (statements) => seen(db.writeAll(statements)),
+      } satisfies typeof db;
+      probe = () => watched.write(WRITE_PROBE);
+      return watched;
+    },
+    writable: () => writable,
+    stop() {
+      stopped = true;
+      cancelProbe?.();
+    },
+  };
+}
