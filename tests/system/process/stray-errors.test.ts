@@ -77,8 +77,11 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   test("a throw of the server's own is logged, and the server stops in order", async () => {
     const root = copyOfSource();
     const about = join(root, 'src/routes/about.ts');
+    const address = 'const address = context.clientAddress();';
+    const [before, after, ...more] = readFileSync(about, 'utf8').split(address);
+    expect(more).toEqual([]);
     const throws = "setTimeout(() => { throw new Error('our own'); }, 1);";
-    writeFileSync(about, readFileSync(about, 'utf8').replace('return (context) => {', `$&${throws}`));
+    writeFileSync(about, [before, address, throws, after].join(''));
     await using server = await startServer({ runtime, root, env: { JWT_SECRET: TEST_SECRET } });
     expect((await fetch(server.url)).status).toBe(200);
     expect(await server.exited).toBe(1);
