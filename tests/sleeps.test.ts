@@ -23,9 +23,8 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'system/soak/soak.ts: (seconds / windows) * 1000': 'a window of the soak',
   // The pace of a load.
   'routes/health.test.ts: startedAtMs + 5 * asked - performance.now()': '200 requests a second',
-  'system/load/guesses.test.ts: aheadMs': 'an attacker does not go faster than so many a second',
+  'system/load/guesser.ts: aheadMs': 'an attacker does not go faster than so many a second',
   'system/load/guesses.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
-  "system/load/guesses.test.ts: Number(headers.get('retry-after')) * 1000": 'they wait as they are told',
   'system/soak/soak.ts: pauseMs': 'callers pause',
   'fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',
   'fuzz/wire.ts: quietMs': 'a response that never comes is given up',

@@ -8,10 +8,10 @@ import { type CheckBlock, createCheckBlock } from './blocks.ts';
 import { createFeed, type Feed } from './feed.ts';
 import type { KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
-import { createLookupLimit } from './lookup-limit.ts';
 import { createKeys, type Keys } from './operations.ts';
 import { createRevokeSecrets, type RevokeSecrets } from './possession.ts';
 import type { KeyStore } from './record.ts';
+import { createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier, type Verifier } from './verify.ts';
 
 export interface KeyDomain {
@@ -44,9 +44,9 @@ export function createKeyDomain(options: {
   const lastUsed = createLastUsed(options);
   const originOf = createOriginOf(options.eventAddresses);
   const feed = createFeed(options);
-  const lookups = createLookupLimit(options.clock);
-  const verifier = createVerifier({ ...options, feed, lastUsed, lookups, originOf });
-  const { refresh, queryTimeoutMs: readWithinMs } = feed;
+  const unknownKeys = createUnknownKeys({ ...options, feed });
+  const verifier = createVerifier({ ...options, feed, lastUsed, unknownKeys, originOf });
+  const { refresh } = feed;
   const keys = createKeys({ ...options, lastUsed, originOf, refresh });
   return {
     keys,
@@ -55,7 +55,7 @@ export function createKeyDomain(options: {
     checkBlock: createCheckBlock({ store: options.store, feed }),
     admin: createAdminKeys({ ...options, store: options.adminStore, lastUsed, originOf, refresh }),
     events: options.store.events,
-    revokeSecrets: createRevokeSecrets({ ...options, lookups, originOf, refresh, readWithinMs }),
+    revokeSecrets: createRevokeSecrets({ ...options, unknownKeys, originOf, refresh }),
     async stop() {
       feed.stop();
       await lastUsed.stop();

@@ -7,17 +7,15 @@ import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import type { Caller, OriginOf } from './actor.ts';
-import { createJointReads } from './joint-reads.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
-import { type LookupLimit, tooManyUnknown } from './lookup-limit.ts';
-import { type Found, fingerprintOf, type KeyStore, type PresentedKey } from './record.ts';
+import { fingerprintOf, type KeyStore, type PresentedKey } from './record.ts';
+import type { UnknownKeys } from './unknown-keys.ts';
 
 export interface PossessionOptions {
   readonly store: KeyStore;
-  readonly lookups: LookupLimit;
+  readonly unknownKeys: UnknownKeys;
   /** Makes the change known to this process before the response. */
   readonly refresh: () => Promise<void>;
-  readonly readWithinMs: number;
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
@@ -28,36 +26,20 @@ export interface PossessionOptions {
 export type RevokeSecrets = (texts: readonly string[], caller: Caller) => Promise<Result<void, Problem>>;
 
 export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
-  const { store, lookups, refresh, readWithinMs, clock, sha256, log, originOf } = options;
+  const { store, unknownKeys, refresh, clock, sha256, log, originOf } = options;
 
   function unavailable(problem: StoreUnavailable, { requestId }: Caller): Result<never, Problem> {
     log.warn('key store out of reach', { requestId, reason: problem.reason });
     return err(problem);
   }
 
-  const joint = createJointReads(async (hashes) => {
-    const found = await store.findByHashes(hashes, readWithinMs);
-    return (hash): Result<Found, StoreUnavailable> => (found.ok ? ok(found.value(hash)) : found);
-  });
-
-  /** Those of the keys that can be ended. Beyond the budget, those that come back as they were told are looked up too. */
+  /** Those of the keys that can be ended. */
   async function find(hashes: readonly string[], caller: Caller): Promise<Result<readonly PresentedKey[], Problem>> {
     const source = networkOf(caller.clientAddress());
-    const asker = { source, requestId: caller.requestId };
-    const waitS = lookups.takeAll(source, hashes.length);
-    if (waitS > 0 && !lookups.cameBack(hashes)) return tooManyUnknown(log, asker, waitS);
-    const known: PresentedKey[] = [];
-    for (const found of await Promise.all(hashes.map((hash) => joint.read(source, hash)))) {
-      if (!found?.ok) {
-        if (waitS === 0) lookups.refund(source, hashes.length);
-        else for (const hash of hashes) lookups.refuse(hash);
-        return found === null ? tooManyUnknown(log, asker, 1) : unavailable(found.error, caller);
-      }
-      const { record } = found.value;
-      if (record !== null && canEnd(record, clock.nowMs())) known.push(record);
-    }
-    if (waitS === 0) lookups.refund(source, known.length);
-    return ok(known);
+    const found = await unknownKeys.findAll(hashes, { source, requestId: caller.requestId });
+    if (!found.ok) return found.error.code === 'store_unavailable' ? unavailable(found.error, caller) : found;
+    const known = found.value.flatMap(({ record }) => record ?? []);
+    return ok(known.filter((record) => canEnd(record, clock.nowMs())));
   }
 
   return async (texts, caller) => {

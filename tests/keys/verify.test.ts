@@ -6,8 +6,8 @@ import { createClient } from '@libsql/client';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import { createLastUsed } from '../../src/keys/last-used.ts';
-import { createLookupLimit } from '../../src/keys/lookup-limit.ts';
 import type { FeedPage, Found, KeyStore, PresentedKey } from '../../src/keys/record.ts';
+import { createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
 import { ok, type Result } from '../../src/lib/result.ts';
 import { createLog } from '../../src/log/log.ts';
@@ -61,9 +61,10 @@ test('a record that is read before a revocation and arrives after it counts for 
   } as unknown as KeyStore; // all that verification needs of it
   const lastUsed = createLastUsed({ store, clock, log });
   const originOf = createOriginOf(true);
-  const lookups = createLookupLimit(clock);
   const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
-  const { verify } = createVerifier({ store, feed, lastUsed, lookups, clock, sha256: Bun.SHA256.hash, log, originOf });
+  const unknownKeys = createUnknownKeys({ store, feed, clock, log });
+  const sha256 = Bun.SHA256.hash;
+  const { verify } = createVerifier({ store, feed, lastUsed, unknownKeys, clock, sha256, log, originOf });
 
   await feed.refresh();
   const before = verify(key, CALLER);

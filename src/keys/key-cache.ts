@@ -1,0 +1,145 @@
+// What this process remembers of keys, by their hashes: records of usable ones, and for a moment those it has refused.
+// What the change feed names is forgotten.
+
+import { createLruCache } from '../lib/lru-cache.ts';
+import type { Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import { type SingleFlights, singleFlights } from '../lib/single-flight.ts';
+import type { Problem } from '../problem.ts';
+import type { Feed } from './feed.ts';
+import { type TrackedKey, track } from './last-used.ts';
+import { type Found, ownerIn, type PresentedKey, refusalAt } from './record.ts';
+
+/**
+ * How long a key is refused from memory (negative cache). The same for every reason: if a revoked key were remembered longer than an
+ * unknown one, its faster refusal would tell that it once was a key. It is short because a record may be restored from
+ * a backup.
+ */
+const REFUSED_TTL_MS = 1000;
+/** Refused keys remembered, about 10 MB. A forgotten one costs a read. */
+const REFUSED_MAX = 20_000;
+
+/** Records of usable keys in memory. The bytes are an estimate: strings at one byte a character, plus overhead. */
+const CACHE_ENTRIES_MAX = 200_000;
+const CACHE_BYTES_MAX = 64 * 1024 * 1024;
+/** What a record takes beside its texts: object, array, two map slots. Measured on Bun at about 400 bytes. */
+const RECORD_OVERHEAD_BYTES = 400;
+/**
+ * After this long a record is read again, so that nothing is believed for ever: the feed says nothing of keys whose
+ * creation a primary has lost. Up to a fifth less, so that what was read together isn't all read again together.
+ */
+const BELIEVED_MS_MAX = 5 * 60_000;
+const BELIEVED_MS_MIN = 4 * 60_000;
+
+interface Refused {
+  readonly key: FoundKey;
+  /** Monotonic. */
+  readonly untilMs: number;
+}
+
+export interface KnownKey extends TrackedKey {
+  readonly record: PresentedKey;
+  /** Monotonic. */
+  readonly believedUntilMs: number;
+}
+
+/** Null: unknown. */
+export type FoundKey = KnownKey | null;
+
+export interface KeyCache {
+  /** Undefined: it has to be read. What it returns may have expired meanwhile. */
+  recall(keyHash: string, nowMs: number): FoundKey | undefined;
+  /** True for a key that was good a moment ago, and is not believed any more. */
+  isStale(keyHash: string): boolean;
+  /** Remembers what was read, as far as it may be. */
+  keep(keyHash: string, found: Found): FoundKey;
+  /** A key that was remembered as usable is so no more. */
+  drop(keyHash: string, key: KnownKey): void;
+  isUsable(key: FoundKey): key is KnownKey;
+  /** Reads under way, by hash. Who comes after a change doesn't join one that began before. */
+  readonly reads: SingleFlights<Result<FoundKey, Problem>>;
+}
+
+export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
+  const usable = createLruCache<KnownKey>({
+    entries: CACHE_ENTRIES_MAX,
+    bytes: CACHE_BYTES_MAX,
+    bytesOf: estimateBytes,
+  });
+  const refused = createLruCache<Refused>({ entries: REFUSED_MAX });
+  const reads = singleFlights<Result<FoundKey, Problem>>();
+
+  feed.subscribe({
+    onChanges(changed) {
+      const owners = new Set<string>();
+      for (const keyHash of changed) {
+        const owner = ownerIn(keyHash);
+        if (owner !== null) owners.add(owner);
+        usable.delete(keyHash);
+        refused.delete(keyHash);
+        reads.forget(keyHash); // a read under way may predate the change: later callers read again
+      }
+      if (owners.size > 0) forgetOwners(owners);
+    },
+    onReset() {
+      usable.clear();
+      refused.clear();
+      reads.forgetAll();
+    },
+  });
+
+  /** One walk for all: with 200,000 keys it takes 10 ms. */
+  function forgetOwners(owners: ReadonlySet<string>): void {
+    usable.deleteWhere(({ record }) => owners.has(record.userId));
+    refused.deleteWhere(({ key }) => key !== null && owners.has(key.record.userId));
+    reads.forgetAll();
+  }
+
+  function isUsable(key: FoundKey): key is KnownKey {
+    return key !== null && refusalAt(key.record, clock.nowMs()) === null;
+  }
+
+  function recallRefused(keyHash: string, nowMs: number): FoundKey | undefined {
+    const known = refused.get(keyHash);
+    if (known === undefined) return undefined;
+    if (nowMs < known.untilMs && !isUsable(known.key)) return known.key;
+    refused.delete(keyHash);
+    return undefined;
+  }
+
+  function drop(keyHash: string, key: FoundKey): void {
+    usable.delete(keyHash);
+    refused.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_TTL_MS });
+  }
+
+  return {
+    recall(keyHash, nowMs) {
+      const known = usable.get(keyHash);
+      if (known === undefined) return recallRefused(keyHash, nowMs);
+      return nowMs < known.believedUntilMs || !isUsable(known) ? known : undefined;
+    },
+    isStale: (keyHash) => usable.get(keyHash) !== undefined,
+    keep(keyHash, { record, position }) {
+      // The response is right for everyone who asked before it came. It is kept only if the feed will still report every
+      // change after it: a feed that is already ahead of the read may have reported one.
+      const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
+      const key = record && { ...track(record), record, believedUntilMs: clock.monotonicMs() + believedForMs() };
+      if (!isUsable(key)) drop(keyHash, key);
+      else if (keeps) usable.set(keyHash, key);
+      return key;
+    },
+    drop(keyHash, key) {
+      if (usable.get(keyHash) !== undefined) drop(keyHash, key);
+    },
+    isUsable,
+    reads,
+  };
+}
+
+const believedForMs = () => BELIEVED_MS_MIN + Math.random() * (BELIEVED_MS_MAX - BELIEVED_MS_MIN);
+
+function estimateBytes({ record }: TrackedKey): number {
+  let chars = record.id.length + record.userId.length + record.name.length + record.keyHash.length;
+  for (const scope of record.scopes) chars += scope.length + 16;
+  return chars + RECORD_OVERHEAD_BYTES;
+}

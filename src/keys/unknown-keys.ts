@@ -1,0 +1,203 @@
+// Reads keys that this process doesn't know, so that a flood of guesses costs little and keeps nobody else's key out.
+//
+// Each source, usually an address, has a token bucket of reads, which only wrong keys use up. Beyond it, or when many of
+// its keys come at once, they are read together (a data loader): one statement at a time, with whoever came meanwhile.
+// Callers wait for that, so a flood slows itself down. Only what finds no place in the next statement is refused, and
+// who gets one is drawn (reservoir sampling): being early, late or stubborn doesn't help.
+
+import { err, ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import { sleep } from '../lib/timeout.ts';
+import { LIMITS } from '../limits/index.ts';
+import { createTokenBuckets } from '../limits/token-bucket.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
+import type { Feed } from './feed.ts';
+import { type Found, type KeyStore, refusalAt, type StoreResult } from './record.ts';
+
+/** Keys in one statement, which holds up a local file's process for 2 ms then; and places in the next one. */
+const TOGETHER_MAX = 500;
+/** From the start of a source's statement to its next one. In it a key costs a tenth of what it costs alone. */
+const TOGETHER_EVERY_MS = 25;
+/** Reads of single keys of one source at the same time: a remote database far away has 64 for all. */
+const ALONE_MAX = 16;
+/** Keys of all sources that may wait, at some kilobytes each. */
+const WAITING_MAX = 10_000;
+
+/** A source that is not an address: a key that asks about others (Caller.lookupSource). */
+const KEY_SOURCE = /^key (.+)$/;
+
+/** Who asks for keys that may be unknown. */
+export interface Asker {
+  /** Whose budget is used up. */
+  readonly source: string;
+  readonly requestId: string;
+}
+
+export interface UnknownKeys {
+  /** What the store has for this key. */
+  find(keyHash: string, asker: Asker): Promise<Result<Found, Problem>>;
+  /** What it has for all of these, or why one of them couldn't be looked up. */
+  findAll(keyHashes: readonly string[], asker: Asker): Promise<Result<readonly Found[], Problem>>;
+  /** Statements so far. */
+  readonly reads: number;
+}
+
+export interface UnknownKeysOptions {
+  readonly store: Pick<KeyStore, 'findByHash' | 'findByHashes'>;
+  readonly feed: Pick<Feed, 'position' | 'queryTimeoutMs'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+interface Waiter {
+  readonly keyHash: string;
+  /** Null: there was no place. */
+  readonly resolve: (found: Result<Found, Problem> | null) => void;
+  readonly reject: (bug: unknown) => void;
+}
+
+/** A source with reads under way. */
+interface Source {
+  alone: number;
+  /** Those who have a place in the next statement. */
+  next: Waiter[];
+  /** How many wanted one. */
+  came: number;
+  /** True while its statements follow each other. */
+  serving: boolean;
+}
+
+export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOptions): UnknownKeys {
+  const budgets = createTokenBuckets(LIMITS.unknownKeys, clock);
+  const sources = new Map<string, Source>();
+  let waiting = 0;
+  let reads = 0;
+
+  const isGood = ({ record }: Found) => record !== null && refusalAt(record, clock.nowMs()) === null;
+
+  function refused({ source, requestId }: Asker): Result<never, Problem> {
+    const keyId = KEY_SOURCE.exec(source)?.[1];
+    const named = keyId === undefined ? { address: source } : { keyId };
+    log.warnThrottled('Too many unknown keys', source, { requestId, ...named });
+    return err({ code: 'rate_limited', retryAfterS: 1 });
+  }
+
+  function sourceOf(name: string): Source {
+    const known = sources.get(name);
+    if (known !== undefined) return known;
+    const source: Source = { alone: 0, next: [], came: 0, serving: false };
+    sources.set(name, source);
+    return source;
+  }
+
+  /** Runs a read of a source for which its budget has paid. */
+  async function alone<T>(name: string, source: Source, read: () => Promise<T>): Promise<T> {
+    source.alone += 1;
+    reads += 1;
+    try {
+      return await read();
+    } finally {
+      source.alone -= 1;
+      if (source.alone === 0 && !source.serving) sources.delete(name);
+    }
+  }
+
+  /** Null: it finds no place, or loses the one it had to another. */
+  function together(name: string, source: Source, keyHash: string): Promise<Result<Found, Problem> | null> {
+    return new Promise((resolve, reject) => {
+      place(source, { keyHash, resolve, reject });
+      if (source.serving) return;
+      source.serving = true;
+      void serve(name, source); // reports what it throws to those who wait
+    });
+  }
+
+  function place(source: Source, waiter: Waiter): void {
+    source.came += 1;
+    if (source.next.length < TOGETHER_MAX) {
+      if (waiting < WAITING_MAX) {
+        waiting += 1;
+        source.next.push(waiter);
+      } else waiter.resolve(null);
+      return;
+    }
+    const at = Math.floor(Math.random() * source.came);
+    const loser = source.next[at] ?? waiter;
+    if (at < TOGETHER_MAX) source.next[at] = waiter;
+    loser.resolve(null);
+  }
+
+  async function serve(name: string, source: Source): Promise<void> {
+    await Promise.resolve(); // for those who come in the same breath
+    while (source.next.length > 0) {
+      const waiters = source.next;
+      source.next = [];
+      source.came = 0;
+      await Promise.all([readTogether(waiters), sleep(TOGETHER_EVERY_MS)]);
+    }
+    source.serving = false;
+    if (source.alone === 0) sources.delete(name);
+  }
+
+  async function readTogether(waiters: readonly Waiter[]): Promise<void> {
+    reads += 1;
+    try {
+      const found = await store.findByHashes(
+        waiters.map(({ keyHash }) => keyHash),
+        feed.queryTimeoutMs,
+      );
+      for (const { keyHash, resolve } of waiters) resolve(found.ok ? ok(found.value(keyHash)) : found);
+    } catch (bug) {
+      for (const { reject } of waiters) reject(bug);
+    } finally {
+      waiting -= waiters.length;
+    }
+  }
+
+  async function readAll(keyHashes: readonly string[]): StoreResult<readonly Found[]> {
+    const found = await store.findByHashes(keyHashes, feed.queryTimeoutMs);
+    return found.ok ? ok(keyHashes.map(found.value)) : found;
+  }
+
+  /** A read that fails is not given back: it costs as much, and a flood would be without an end. */
+  function giveBack(name: string, found: readonly Found[]): void {
+    budgets.give(name, found.filter(isGood).length);
+  }
+
+  return {
+    async find(keyHash, asker) {
+      const { source: name } = asker;
+      const source = sourceOf(name);
+      if (source.alone < ALONE_MAX && budgets.take(name) === 0) {
+        const found = await alone(name, source, async () =>
+          store.findByHash(keyHash, feed.position, feed.queryTimeoutMs),
+        );
+        if (found.ok) giveBack(name, [found.value]);
+        return found;
+      }
+      return (await together(name, source, keyHash)) ?? refused(asker);
+    },
+
+    async findAll(keyHashes, asker) {
+      const { source: name } = asker;
+      const source = sourceOf(name);
+      if (source.alone < ALONE_MAX && budgets.take(name, keyHashes.length) === 0) {
+        const found = await alone(name, source, () => readAll(keyHashes));
+        if (found.ok) giveBack(name, found.value);
+        return found;
+      }
+      const all: Found[] = [];
+      for (const found of await Promise.all(keyHashes.map((keyHash) => together(name, source, keyHash)))) {
+        if (found === null) return refused(asker);
+        if (!found.ok) return found;
+        all.push(found.value);
+      }
+      return ok(all);
+    },
+
+    get reads() {
+      return reads;
+    },
+  };
+}

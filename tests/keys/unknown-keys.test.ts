@@ -1,0 +1,316 @@
+// What a flood of unknown keys may cost, and what it leaves to honest callers.
+
+import { describe, expect, test } from 'bun:test';
+import { renameSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Feed } from '../../src/keys/feed.ts';
+import type { Found } from '../../src/keys/record.ts';
+import { createUnknownKeys, type UnknownKeysOptions } from '../../src/keys/unknown-keys.ts';
+import { networkOf } from '../../src/lib/ip.ts';
+import { ok } from '../../src/lib/result.ts';
+import { LIMITS } from '../../src/limits/index.ts';
+import { createLog } from '../../src/log/log.ts';
+import { testClock } from '../support/clock.ts';
+import { bearer, CALLER, createTestApp, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const { burst: BURST } = LIMITS.unknownKeys;
+const TOGETHER_MAX = 500;
+const ALONE_MAX = 16;
+const WAITING_MAX = 10_000;
+const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
+const guesses = (from: number, count: number) => Array.from({ length: count }, (_, n) => guess(from + n));
+
+/** Presents these keys, `atOnce` at a time: fewer than what is read one by one at the same time. */
+async function present(app: TestApp, keys: readonly string[], atOnce = 10): Promise<TestResponse[]> {
+  const responses: TestResponse[] = [];
+  for (let start = 0; start < keys.length; start += atOnce) {
+    responses.push(...(await Promise.all(keys.slice(start, start + atOnce).map((key) => app.useKey(key)))));
+  }
+  return responses;
+}
+
+/** Presents unknown keys, which takes the budget of this address as far as it goes. */
+const flood = (app: TestApp, from: number, count: number) => present(app, guesses(from, count));
+
+const statusesOf = (responses: readonly TestResponse[]) => [...new Set(responses.map(({ status }) => status))];
+
+describe('a flood of unknown keys from one address', () => {
+  test('is read one by one up to the budget, and together beyond it', async () => {
+    await using app = await createTestApp();
+    const { verifier } = app.service.keyDomain;
+    expect(statusesOf(await flood(app, 1, BURST))).toEqual([401]);
+    expect(verifier.reads).toBe(BURST);
+    // Not by HTTP: they must all come before the first of them is read.
+    const verified = await Promise.all(guesses(5000, 400).map((key) => verifier.verify(key, HERE)));
+    expect(new Set(verified.map((result) => result.ok || result.error.code))).toEqual(new Set(['invalid_api_key']));
+    expect(verifier.reads).toBe(BURST + 1);
+  });
+
+  test('leaves known keys served, and unseen honest keys too, at the first try', async () => {
+    await using app = await createTestApp();
+    const known = await app.createKey('alice');
+    const unseen = await Promise.all(Array.from({ length: 10 }, () => app.createKey('bob')));
+    expect((await app.useKey(known.key)).status).toBe(200);
+    await flood(app, 1, BURST);
+    const [, ...served] = await Promise.all([
+      flood(app, 5000, 400),
+      app.useKey(known.key),
+      ...unseen.map(({ key }) => app.useKey(key)),
+    ]);
+    expect(statusesOf(served)).toEqual([200]);
+  });
+
+  test('that finds no place gets 429 with Retry-After: 1, and is a line of the log with its address, once a second', async () => {
+    await using app = await createTestApp();
+    const { verifier } = app.service.keyDomain;
+    await flood(app, 1, BURST);
+    const over = guesses(5000, 2 * TOGETHER_MAX + 1).map((key) => verifier.verify(key, HERE));
+    const refused = (await Promise.all(over)).filter((result) => !result.ok && result.error.code === 'rate_limited');
+    expect(refused.length).toBeGreaterThan(TOGETHER_MAX - 20);
+    expect(refused[0]).toMatchObject({ error: { retryAfterS: 1 } });
+    app.clock.advance(1000);
+    await flood(app, 8000, 200); // what came back into the budget
+    await Promise.all(guesses(20_000, TOGETHER_MAX + 1).map((key) => verifier.verify(key, HERE)));
+    const lines = (await app.log()).filter(({ event }) => event === 'Too many unknown keys');
+    expect(lines.map(({ level, address, suppressed }) => ({ level, address, suppressed }))).toEqual([
+      { level: 'warn', address: '127.0.0.1', suppressed: 0 },
+      { level: 'warn', address: '127.0.0.1', suppressed: refused.length - 1 },
+    ]);
+  });
+
+  test('has its budget again after a while', async () => {
+    await using app = await createTestApp();
+    await flood(app, 1, BURST);
+    app.clock.advance(1000);
+    const { verifier } = app.service.keyDomain;
+    const before = verifier.reads;
+    await flood(app, 5000, 150);
+    expect(verifier.reads - before).toBe(150);
+  });
+});
+
+/** As the requests of a test app. */
+const HERE = { ...CALLER, clientAddress: () => '127.0.0.1' };
+
+describe('keys that are read together', () => {
+  test('each get their own result, for one read in all', async () => {
+    await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
+    const alice = await bearer(app, 'alice');
+    const [good, revoked, deleted] = [
+      await app.createKey('alice'),
+      await app.createKey('alice'),
+      await app.createKey('alice'),
+    ];
+    const expired = await app.createKey('alice', { expiresInDays: 1e-6 });
+    await app.call('revoke_api_key', { keyId: revoked.id }, alice);
+    await app.call('delete_api_key', { keyId: deleted.id }, alice);
+    app.clock.advance(1000);
+    await flood(app, 1, BURST);
+    const keys = [good.key, revoked.key, deleted.key, expired.key, guess(4000)];
+    const { verifier } = app.service.keyDomain;
+    const before = verifier.reads;
+    const verified = await Promise.all(keys.map((key) => verifier.verify(key, HERE)));
+    expect(verified.map((result) => (result.ok ? 'good' : result.error.code))).toEqual([
+      'good',
+      ...Array(4).fill('invalid_api_key'),
+    ]);
+    expect(verifier.reads - before).toBe(1);
+    // Found keys are remembered, and wrong ones are refused from memory for a while.
+    const responses = await present(app, keys);
+    expect(responses.map(({ status }) => status)).toEqual([200, 401, 401, 401, 401]);
+    expect(new Set(responses.slice(1).map(({ body }) => body.code))).toEqual(new Set(['invalid_api_key']));
+    expect(verifier.reads - before).toBe(1);
+    const reasons = (await app.log()).filter(({ event }) => event === 'Invalid or expired API key').slice(-8);
+    expect(new Set(reasons.map(({ reason }) => reason))).toEqual(new Set(['revoked', 'unknown', 'expired']));
+  });
+
+  test('are 503 while the store is away, and are read again when it is back', async () => {
+    await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
+    const keys = [(await app.createKey('alice')).key, guess(4000)];
+    await flood(app, 1, BURST);
+    const file = join(app.folder, 'keys.db');
+    renameSync(file, `${file}.away`);
+    expect((await present(app, keys)).map(({ status }) => status)).toEqual([503, 503]);
+    renameSync(`${file}.away`, file);
+    expect((await present(app, keys)).map(({ status }) => status)).toEqual([200, 401]);
+  });
+});
+
+/** Unknown keys over a store that waits for `slow`, if given, and finds none; and the statements it was asked. */
+function counted({ slow }: { slow?: (keyHash: string) => Promise<unknown> } = {}) {
+  const clock = testClock();
+  const statements: (readonly string[])[] = [];
+  const nothing: Found = { record: null, position: { databaseId: 'd', seq: 1 } };
+  const store: UnknownKeysOptions['store'] = {
+    async findByHash(keyHash) {
+      statements.push([keyHash]);
+      await slow?.(keyHash);
+      return ok(nothing);
+    },
+    async findByHashes(keyHashes) {
+      statements.push(keyHashes);
+      await Promise.all(keyHashes.map((keyHash) => slow?.(keyHash)));
+      return ok(() => nothing);
+    },
+  };
+  const feed = { position: { databaseId: 'd', seq: 1, mark: null }, queryTimeoutMs: 900 } satisfies Partial<Feed>;
+  const log = createLog({ level: 'error', clock, write: async () => {} });
+  const unknownKeys = createUnknownKeys({ store, feed, clock, log });
+  const find = (name: string, source = 'a') => unknownKeys.find(name, { source, requestId: 'r' });
+  /** Takes a source's budget. */
+  const drain = async (source = 'a') => {
+    for (let n = 0; n < BURST; n += 1) await find(`drain ${n}`, source);
+    statements.length = 0;
+  };
+  return { find, findAll: unknownKeys.findAll, drain, statements };
+}
+
+const names = (count: number, name: string) => Array.from({ length: count }, (_, n) => `${name} ${n}`);
+
+describe('statements for unknown keys', () => {
+  test('of one source follow each other, each with those who came meanwhile, and not sooner than 25 ms', async () => {
+    const slow = Promise.withResolvers<void>();
+    const { find, drain, statements } = counted({ slow: async (key) => key === 'first' && slow.promise });
+    await drain();
+    const first = find('first');
+    await waitFor(() => statements.length === 1);
+    const others = names(3, 'other').map((name) => find(name));
+    const startedAtMs = performance.now();
+    slow.resolve();
+    await Promise.all([first, ...others]);
+    await find('last');
+    expect(statements).toEqual([['first'], names(3, 'other'), ['last']]);
+    expect(performance.now() - startedAtMs).toBeGreaterThan(20); // timers are early by up to a millisecond
+  });
+
+  test('of one source never hold up those of another', async () => {
+    const slow = Promise.withResolvers<void>();
+    const { find, drain } = counted({ slow: async (key) => key === 'slow' && slow.promise });
+    await drain('a');
+    await drain('b');
+    const waiting = find('slow', 'a');
+    expect((await find('quick', 'b')).ok).toBe(true);
+    slow.resolve();
+    expect((await waiting).ok).toBe(true);
+  });
+
+  test('of single keys are at most 16 of a source at the same time, also within its budget', async () => {
+    const slow = Promise.withResolvers<void>();
+    const { find, statements } = counted({ slow: () => slow.promise });
+    const all = names(100, 'key').map((name) => find(name));
+    await waitFor(() => statements.length === ALONE_MAX + 1);
+    slow.resolve();
+    expect((await Promise.all(all)).filter(({ ok }) => ok)).toHaveLength(100);
+    expect(statements.map(({ length }) => length).sort((a, b) => a - b)).toEqual([...Array(ALONE_MAX).fill(1), 84]);
+  });
+
+  test('have 500 places, which are drawn when more come: being early or late does not help', async () => {
+    const { find, drain } = counted();
+    await drain();
+    const count = 4 * TOGETHER_MAX;
+    let served = Array<number>(4).fill(0);
+    for (let round = 0; round < 10; round += 1) {
+      const results = await Promise.all(names(count, `key ${round}`).map((name) => find(name)));
+      const good = results.map(({ ok }) => Number(ok));
+      expect(good.reduce((sum, one) => sum + one)).toBe(TOGETHER_MAX);
+      served = served.map(
+        (sum, n) => sum + good.slice(n * TOGETHER_MAX, (n + 1) * TOGETHER_MAX).reduce((a, b) => a + b),
+      );
+    }
+    for (const sum of served) expect(Math.abs(sum - (10 * TOGETHER_MAX) / 4)).toBeLessThan(300); // 10 standard deviations
+  });
+
+  test('wait with 10,000 keys in all at most; once they are served there is room again', async () => {
+    const { find, drain } = counted();
+    const all: Promise<{ ok: boolean }>[] = [];
+    for (const source of names(21, 'source')) await drain(source);
+    for (const source of names(21, 'source'))
+      all.push(...names(TOGETHER_MAX, source).map((name) => find(name, source)));
+    const results = await Promise.all(all);
+    expect(results.filter(({ ok }) => ok)).toHaveLength(WAITING_MAX);
+    expect((await find('after', 'source 20')).ok).toBe(true);
+  });
+
+  test('that throw reject everyone who waits, and later keys are read again', async () => {
+    let broken = false;
+    const { find, drain } = counted({
+      slow: async () => {
+        if (broken) throw new Error('a bug');
+      },
+    });
+    await drain();
+    broken = true;
+    const failed = await Promise.allSettled([find('x'), find('y')]);
+    expect(failed.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    broken = false;
+    expect((await find('x')).ok).toBe(true);
+  });
+
+  test('for several keys of one request are one within the budget, and take a place for each beyond it', async () => {
+    const { findAll, drain, statements } = counted();
+    const asker = { source: 'a', requestId: 'r' };
+    expect((await findAll(names(100, 'key'), asker)).ok).toBe(true);
+    expect(statements.map(({ length }) => length)).toEqual([100]);
+    await drain();
+    const both = await Promise.all([findAll(names(100, 'one'), asker), findAll(names(100, 'two'), asker)]);
+    expect(both.map(({ ok }) => ok)).toEqual([true, true]);
+    expect(statements.map(({ length }) => length)).toEqual([200]);
+  });
+});
+
+test('many honest keys behind one address, all at once, use up no budget', async () => {
+  await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
+  const keys: string[] = [];
+  for (let user = 0; user < 12; user += 1) {
+    for (let n = 0; n < 100; n += 1) keys.push(await insertKey(app, `user-${user}`, ['read']));
+  }
+  expect(keys).toHaveLength(1200);
+  for (let start = 0; start < keys.length; start += 50) {
+    const responses = await Promise.all(keys.slice(start, start + 50).map((key) => app.useKey(key)));
+    expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(200));
+  }
+}, 60_000);
+
+test('keys that could not be read use up the budget too', async () => {
+  await using app = await createTestApp();
+  const { key } = await app.createKey('alice');
+  await app.useKey(key); // memory is current from here on: the clock stands
+  await app.service.close();
+  expect(statusesOf(await flood(app, 1, BURST))).toEqual([503]);
+  const { verifier } = app.service.keyDomain;
+  const before = verifier.reads;
+  await Promise.all(guesses(5000, 100).map((guessed) => verifier.verify(guessed, HERE)));
+  expect(verifier.reads - before).toBe(1);
+});
+
+describe('networkOf', () => {
+  test.each([
+    ['192.0.2.7', '192.0.2.7'],
+    ['::ffff:192.0.2.7', '192.0.2.7'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:DB8:1:2::9', '2001:db8:1:2::/64'],
+    ['2001:db8::1', '2001:db8:0:0::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['::ffff:c000:207', '192.0.2.7'],
+    ['0:0:0:0:0:FFFF:192.0.2.7', '192.0.2.7'],
+    ['64:ff9b::192.0.2.1', '192.0.2.1'],
+    ['64:ff9b::c000:201', '192.0.2.1'],
+    ['64:FF9B::C000:0201', '192.0.2.1'],
+    ['0064:ff9b:0000:0000:0000:0000:c000:0201', '192.0.2.1'],
+    ['64:ff9b:0:0:0:0:192.0.2.1', '192.0.2.1'],
+    ['64:ff9b::255.255.255.255', '255.255.255.255'],
+    ['64:ff9b::', '0.0.0.0'],
+    ['64:ff9b::1:c000:201', '64:ff9b:0:0::/64'],
+    ['64:ff9b:1::192.0.2.1', '64:ff9b:1:0:0:0:c000:201'],
+    ['64:FF9B:0001:abcd:c0:2:2100::', '64:ff9b:1:abcd:c0:2:2100:0'],
+    ['64:ff9b:2::192.0.2.1', '64:ff9b:2:0::/64'],
+    ['unknown', 'unknown'],
+    ['not:an:address', 'not:an:address'],
+    ['1:2:3:4:5:6:7:8:9', '1:2:3:4:5:6:7:8:9'],
+    ['x::1', 'x::1'],
+  ])('%s belongs to %s', (address, network) => {
+    expect(networkOf(address)).toBe(network);
+  });
+});
