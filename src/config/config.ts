@@ -6,6 +6,7 @@ import { isKeyPrefix } from '../lib/key-prefix.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { isScope, splitScopes } from '../lib/scope.ts';
 import { LOG_LEVELS, type LogLevel } from '../log/log.ts';
+import { type ConnectConfig, connectConfig, jwtScopes } from './connect.ts';
 import { type DatabaseConfig, databaseConfig, HEADER_TEXT } from './database.ts';
 import { type Env, type EnvReader, envReader } from './env.ts';
 import { type Environment, environment, mayMakeSecret } from './environment.ts';
@@ -48,7 +49,11 @@ export interface Config extends Environment, UserTokens {
     /** Where its visitors sign in. Null: with a link, or a token that they paste. */
     readonly signIn: KeysPageSignIn | null;
   } | null;
-  /** `eager` has an effect only with an authorization server. */
+  /** Where keys may be handed to, to clients that speak only OAuth. Null: there is no such way. */
+  readonly connect: ConnectConfig | null;
+  /** The scopes that clients are told to ask the issuer for. */
+  readonly jwtScopes: readonly string[];
+  /** `eager` has an effect only with an authorization server, the issuer or this server. */
   readonly mcpAuth: 'lazy' | 'eager';
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   /** Null: loopback origins and the public one. */
@@ -94,6 +99,7 @@ export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Con
   const reusePort = oneOf('REUSE_PORT', ['0', '1']) === '1';
   // The system would pick another one for each process.
   if (reusePort && port === 0) read.fault('PORT', '1-65535, because REUSE_PORT is set', '0');
+  const connect = connectConfig(read);
   const users = userTokens(read, verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null);
   const config: Config = {
     ...runsAs,
@@ -116,7 +122,10 @@ export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Con
       admin: parsed('ADMIN_CLAIM', 'a claim and its value, like roles=keys-admin', claimAndValue),
     },
     keysPage: keysPage(read, users.jwt.kind === 'secret' ? null : users.jwtIssuer),
-    mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? 'lazy',
+    connect,
+    jwtScopes: jwtScopes(read),
+    // Hosted clients take a 200 on `initialize` for "no sign-in needed".
+    mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? (connect === null ? 'lazy' : 'eager'),
     rateLimit: {
       requests: integer('RATE_LIMIT_REQUESTS', 0, 1_000_000_000) ?? 1000,
       windowMs: parsed('RATE_LIMIT_WINDOW', 'a window like 30s, 5m, 1h or 1d', parseDuration) ?? 3_600_000,

@@ -21,10 +21,19 @@ export interface WithoutEffect {
 
 /** Variables that are set for nothing. Of a misspelt one only the name is said. */
 export function withoutEffect(env: Env, config: Config, runtime: 'bun' | 'deno'): WithoutEffect[] {
-  const { database, authorizationServer, mcpAuth } = config;
+  const { database, authorizationServer, connect, mcpAuth } = config;
   const found: WithoutEffect[] = [];
-  if (mcpAuth === 'eager' && authorizationServer === null) {
-    found.push({ variable: 'MCP_AUTH', reason: 'there is no authorization server: JWT_ISSUER, without JWT_SECRET' });
+  if (mcpAuth === 'eager' && authorizationServer === null && connect === null) {
+    found.push({
+      variable: 'MCP_AUTH',
+      reason: 'there is no authorization server: OAUTH_REDIRECTS, or JWT_ISSUER without JWT_SECRET',
+    });
+  }
+  if (env.OAUTH_RESOURCES && connect === null) {
+    found.push({ variable: 'OAUTH_RESOURCES', reason: 'OAUTH_REDIRECTS is not set' });
+  }
+  if (env.JWT_SCOPES && (authorizationServer === null || connect !== null)) {
+    found.push({ variable: 'JWT_SCOPES', reason: 'clients are not sent to JWT_ISSUER' });
   }
   if (env.DATABASE_AUTH_TOKEN && database.mode === 'embedded') {
     found.push({ variable: 'DATABASE_AUTH_TOKEN', reason: 'the database is a file' });

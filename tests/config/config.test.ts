@@ -38,6 +38,8 @@ test('with nothing set every default holds', () => {
     jwtClaims: { owner: 'sub', scope: null, admin: null },
     authorizationServer: null,
     keysPage: { signIn: null },
+    connect: null,
+    jwtScopes: ['openid'],
     mcpAuth: 'lazy',
     rateLimit: { requests: 1000, windowMs: 3_600_000 },
     allowedOrigins: null,

@@ -15,7 +15,7 @@ function reported(env: Readonly<Record<string, string>>, runtime: 'bun' | 'deno'
 const ISSUER = { JWT_ISSUER: 'https://id.example' };
 const SECRET = { JWT_SECRET: 'x'.repeat(32) };
 const REPLICA = { DATABASE_URL: 'http://127.0.0.1:9', DATABASE_REPLICA_FILE: './replica.db' };
-const NO_ISSUER = 'MCP_AUTH: there is no authorization server: JWT_ISSUER, without JWT_SECRET';
+const NO_ISSUER = 'MCP_AUTH: there is no authorization server: OAUTH_REDIRECTS, or JWT_ISSUER without JWT_SECRET';
 
 describe('a variable without effect is named', () => {
   test.each([
