@@ -13,8 +13,8 @@ export interface Caller {
 }
 
 export interface Origin {
-  readonly how: 'tool' | 'possession' | 'use' | 'command' | 'import';
-  /** The `sub` of a user token. */
+  readonly how: 'tool' | 'possession' | 'use' | 'command' | 'import' | 'oauth';
+  /** The `sub` of a user token; how `oauth`, the host that got the key. */
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;

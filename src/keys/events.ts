@@ -18,10 +18,11 @@ export interface KeyEvent {
     | 'changed'
     | 'blocked'
     | 'unblocked'
+    | 'connected'
     | 'restored';
   /** `sql`: by a database's shell, or by a server of a version before events. */
   readonly how: Origin['how'] | 'sql';
-  /** The `sub` of a user token. */
+  /** The `sub` of a user token; of `connected`, the host that got the key. */
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;

@@ -39,12 +39,15 @@ export interface KeyStoreOptions {
   };
 }
 
+/** The rows of server_secrets (db/README.md). */
+export type ServerSecret = 'request_state' | 'client_id';
+
 /** A KeyStore and the upkeep of its change feed. */
 export interface FullKeyStore extends KeyStore {
   /** As in feed.ts. */
   prune(eventsKeptMs: number): DbResult<boolean>;
   /** A secret that all processes on the database share (db/README.md). */
-  serverSecret(name: 'request_state'): DbResult<string>;
+  serverSecret(name: ServerSecret): DbResult<string>;
 }
 
 type Reads = Pick<

@@ -6,6 +6,7 @@ import type { Config } from '../config/config.ts';
 import type { DatabaseConfig } from '../config/database.ts';
 import { expected } from '../config/expected.ts';
 import type { AdminStore } from '../keys/admin.ts';
+import type { HandingOutStore } from '../keys/handing-out.ts';
 import type { KeyStore } from '../keys/record.ts';
 import { repeat } from '../lib/background.ts';
 import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
@@ -16,6 +17,8 @@ import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
 import type { Database, DbResult } from './database.ts';
 import { CHANGES_KEPT_MAX } from './feed.ts';
+import { createHandingOutStore } from './handing-out.ts';
+import type { ServerSecret } from './key-store.ts';
 import type { Replica } from './replica/replica.ts';
 import { createWriteWatch, type WriteWatch } from './writable.ts';
 
@@ -43,6 +46,8 @@ function makeFolder(variable: string, folder: string): void {
 export interface Store extends KeyStore {
   /** For operators. */
   readonly admin: AdminStore;
+  /** For connect/. */
+  readonly handingOut: HandingOutStore;
   readonly db: Database;
   readonly mode: 'embedded' | 'remote' | 'replica';
   /** Of the replica, if there is one. */
@@ -50,7 +55,7 @@ export interface Store extends KeyStore {
   /** False while the last write failed for want of space or rights. */
   writable(): boolean;
   /** A secret that all processes on the database share. */
-  serverSecret(name: 'request_state'): DbResult<string>;
+  serverSecret(name: ServerSecret): DbResult<string>;
   /** Stops the upkeep and releases files and connections. */
   close(): Promise<void>;
 }
@@ -101,6 +106,11 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const writes = createWriteWatch(options);
   const { db, store, mode, replicaState, open, close } = await storeOf(config, writes, options);
   let pruning: ReturnType<typeof pruneRegularly> | undefined;
+  const handingOut = createHandingOutStore(db, mode === 'embedded');
+  async function prune(): DbResult<boolean> {
+    const forgotten = await handingOut.prune(options.clock.nowMs());
+    return forgotten.ok ? store.prune(options.eventDays * MS_PER_DAY) : forgotten;
+  }
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   async function closeAll(): Promise<void> {
     pruning?.stop();
@@ -110,6 +120,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   return {
     ...store,
     admin: createAdminStore(db),
+    handingOut,
     db,
     mode,
     replicaState,
@@ -126,7 +137,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
         await closeAll();
         throw error;
       }
-      pruning = pruneRegularly(() => store.prune(options.eventDays * MS_PER_DAY), options);
+      pruning = pruneRegularly(prune, options);
     },
     close: closeAll,
   };

@@ -6,6 +6,7 @@ import migration0003 from '../../db/0003_changes_by_key.sql' with { type: 'text'
 import migration0004 from '../../db/0004_rotation_and_events.sql' with { type: 'text' };
 import migration0005 from '../../db/0005_expiring.sql' with { type: 'text' };
 import migration0006 from '../../db/0006_ranges_and_restores.sql' with { type: 'text' };
+import migration0007 from '../../db/0007_connect.sql' with { type: 'text' };
 import { sleep } from '../lib/timeout.ts';
 import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
@@ -17,6 +18,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0004_rotation_and_events', sql: migration0004 },
   { name: '0005_expiring', sql: migration0005 },
   { name: '0006_ranges_and_restores', sql: migration0006 },
+  { name: '0007_connect', sql: migration0007 },
 ];
 
 /** A remote database may take this long to add a column. */
@@ -38,8 +40,10 @@ const SHAPE: Statement = {
 k.last_used_at_ms, k.second_hash, k.second_is, k.second_ends_at_ms, k.overlap_ms, k.rotations, k.changed_by, k.deleting,
 u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq,
 e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret, e.backup_seq,
-b.owner, b.blocked_at_ms, b.changed_by, b.deleting, s.name, s.value
-FROM api_keys k, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s LIMIT 0`,
+b.owner, b.blocked_at_ms, b.changed_by, b.deleting, s.name, s.value, h.hour, h.value, r.number, r.attempt, r.key_id,
+r.fingerprint, r.redeemed_at_ms, r.changed_by
+FROM api_keys k, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s, code_secrets h,
+redeemed_codes r LIMIT 0`,
 };
 const TRIGGERS = [
   'api_keys_created',
@@ -53,6 +57,7 @@ const TRIGGERS = [
   'blocked_owners_renamed',
   'blocked_owners_deleting',
   'blocked_owners_unblocked',
+  'redeemed_codes_connected',
 ];
 /**
  * Without the triggers no process would learn of a revocation or who made it, and a new key could inherit the last use

@@ -1,0 +1,91 @@
+// HandingOutStore over a Database: redeemed codes, and the secrets of codes (db/README.md). Every write is harmless when
+// it is sent twice.
+
+import type { HandingOutStore } from '../keys/handing-out.ts';
+import { MS_PER_HOUR } from '../lib/duration.ts';
+import { ok } from '../lib/result.ts';
+import type { Database, DbResult, Statement } from './database.ts';
+
+const REDEEM = `INSERT INTO redeemed_codes (number, attempt, key_id, fingerprint, changed_by)
+SELECT ?1, ?2, id, ?4, ?5 FROM api_keys WHERE id = ?3 AND active = 1 ON CONFLICT DO NOTHING RETURNING number`;
+
+const HAS_REDEEMED = 'SELECT 1 FROM redeemed_codes WHERE number = ?1 AND attempt = ?2';
+
+/** A code ends a minute after it was made: one that was redeemed an hour ago can't come again. */
+const FORGET_REDEEMED: Statement = {
+  sql: "DELETE FROM redeemed_codes WHERE redeemed_at_ms < (unixepoch('subsec') - 3600) * 1000",
+};
+
+const CODE_SECRET = 'SELECT value FROM code_secrets WHERE hour = ?1';
+
+const MAKE_CODE_SECRET =
+  'INSERT INTO code_secrets (hour, value) VALUES (?1, lower(hex(randomblob(32)))) ON CONFLICT DO NOTHING';
+
+// In its place first: what is only deleted may stay in its page, and a text of the same length is written over it.
+const OVERWRITE_CODE_SECRETS = "UPDATE code_secrets SET value = replace(hex(zeroblob(32)), '0', 'x') WHERE hour <= ?1";
+
+const DELETE_CODE_SECRETS = 'DELETE FROM code_secrets WHERE hour <= ?1';
+
+const ANY_CODE_SECRET = 'SELECT 1 FROM code_secrets WHERE hour <= ?1 LIMIT 1';
+
+/** Of a file: else the page as it was would stay in its log until that is written anew. */
+const EMPTY_LOG: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
+
+/** Codes are made in the hour of their secret, and end a minute after it. */
+const SECRET_HOURS = 2;
+
+export interface HandingOutUpkeep extends HandingOutStore {
+  /** Forgets what no code needs any more. */
+  prune(nowMs: number): DbResult<void>;
+}
+
+/** `isFile`: not on a database server, which keeps a log of its own. */
+export function createHandingOutStore(db: Database, isFile: boolean): HandingOutUpkeep {
+  async function forgetCodeSecrets(upToHour: number): DbResult<void> {
+    const args = [upToHour];
+    const found = await db.read({ sql: ANY_CODE_SECRET, args });
+    if (!found.ok || found.value.length === 0) return found.ok ? ok(undefined) : found;
+    const forgotten = await db.writeAll([
+      { sql: OVERWRITE_CODE_SECRETS, args },
+      { sql: DELETE_CODE_SECRETS, args },
+    ]);
+    if (!forgotten.ok || !isFile) return forgotten;
+    const emptied = await db.write(EMPTY_LOG);
+    return emptied.ok ? ok(undefined) : emptied;
+  }
+
+  return {
+    async redeem({ number, attempt, keyId, fingerprint }, origin) {
+      const written = await db.write({
+        sql: REDEEM,
+        args: [number, attempt, keyId, fingerprint, JSON.stringify(origin)],
+      });
+      if (!written.ok || written.value.rows.length > 0) return written.ok ? ok(true) : written;
+      // Nothing inserted: another was faster, or an earlier try of this very statement was carried out.
+      const mine = await db.read({ sql: HAS_REDEEMED, args: [number, attempt] });
+      return mine.ok ? ok(mine.value.length > 0) : mine;
+    },
+
+    async codeSecret(hour, make) {
+      const read = () => db.read({ sql: CODE_SECRET, args: [hour] });
+      let rows = await read();
+      if (make && rows.ok && rows.value.length === 0) {
+        const made = await db.write({ sql: MAKE_CODE_SECRET, args: [hour] });
+        if (!made.ok) return made;
+        rows = await read();
+      }
+      if (!rows.ok) return rows;
+      const [row] = rows.value;
+      return ok(row === undefined ? null : String(row.value));
+    },
+
+    forgetCodeSecrets,
+
+    async prune(nowMs) {
+      const forgotten = await forgetCodeSecrets(Math.floor(nowMs / MS_PER_HOUR) - SECRET_HOURS);
+      if (!forgotten.ok) return forgotten;
+      const pruned = await db.write(FORGET_REDEEMED);
+      return pruned.ok ? ok(undefined) : pruned;
+    },
+  };
+}
