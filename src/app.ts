@@ -5,8 +5,10 @@ import type { Prompt } from './authoring/prompt.ts';
 import type { Tool } from './authoring/tool.ts';
 import { createConfirm } from './calls/confirm.ts';
 import { createToolRunner } from './calls/run.ts';
-import type { Config } from './config/config.ts';
+import { type Config, keysPageUrl } from './config/config.ts';
 import type { Env } from './config/env.ts';
+import { createConnect } from './connect/index.ts';
+import { createBearerCheck } from './guards/bearer.ts';
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch } from './http/dispatch.ts';
@@ -17,6 +19,7 @@ import { createSendBudget } from './http/sending/send-budget.ts';
 import { createSendText } from './http/sending/send-text.ts';
 import { userJwtVerifier } from './jwt/index.ts';
 import { createFindSignIn } from './jwt/sign-in.ts';
+import { createOriginOf } from './keys/actor.ts';
 import type { Feed } from './keys/feed.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createInFlight } from './lib/in-flight.ts';
@@ -154,6 +157,7 @@ function serviceOn(
     log,
     env,
     observeGuard: metrics?.guard,
+    userTokenHelp: config.connect === null ? undefined : () => userTokenHelp(publicUrl(), config),
   });
   const { resources, ...offered } = offer(deps, keyDomain, config, options);
   const tools = byName('tool', offered.tools, ceilings.scopes);
@@ -177,6 +181,21 @@ function serviceOn(
     databaseId: () => feed.position.databaseId,
     clock,
   });
+  const connect =
+    config.connect &&
+    createConnect({
+      config: config.connect,
+      publicUrl,
+      store: store.handingOut,
+      readClientSecret: () => store.serverSecret('client_id'),
+      databaseId: () => feed.position.databaseId,
+      look: verifier.look,
+      originOf: createOriginOf(config.eventAddresses),
+      clock,
+      random,
+      sha256,
+      log,
+    });
   const routes = createRoutes({
     config,
     publicUrl,
@@ -189,8 +208,14 @@ function serviceOn(
     confirm,
     sendText: createSendText(sendBudget),
     streams: createEventStreams(clock, sendBudget),
+    connect,
+    pasteKey: verifier.paste,
+    checkBearer: createBearerCheck(verifyUserJwt, verifier.look, log),
+    keyScopes: [
+      ...new Set([...offered.tools, ...offered.prompts].flatMap(({ requiredScopes }) => requiredScopes)),
+    ].sort(),
     sessions,
-    resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.verify, sha256),
+    resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.look, sha256),
     findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
     health: createHealth(store, feed, { instance, sessions, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
     metrics,
@@ -218,6 +243,7 @@ function serviceOn(
     own: offered.own,
     keyDomain,
     async close() {
+      connect?.stop();
       try {
         await keyDomain.stop();
       } finally {
@@ -226,6 +252,12 @@ function serviceOn(
     },
   };
 }
+
+/** For agents of clients that got a key in place of a user token. */
+const userTokenHelp = (publicUrl: string, { keysPage }: Config): string =>
+  keysPage === null
+    ? 'This tool needs a user token'
+    : `This tool needs a user token; keys are managed at ${keysPageUrl(publicUrl)}`;
 
 interface Offered {
   readonly own: OwnNames;

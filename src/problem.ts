@@ -19,18 +19,25 @@ export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'bloc
 /**
  * An expected failure. `code` is what callers see and may rely on; the other fields are evidence, and `reason` is for
  * the log alone. `sent`: a credential of the wrong kind, judged by its shape. `wanted`: no user token is.
+ * `help`: what an agent is told beside the sentence.
  */
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true }
   | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[] }
   | { readonly code: 'invalid_state' }
   | { readonly code: 'invalid_response'; readonly issues: readonly InputIssue[] }
-  | { readonly code: 'missing_token'; readonly sent?: 'api_key'; readonly wanted?: 'METRICS_TOKEN' }
+  | {
+      readonly code: 'missing_token';
+      readonly sent?: 'api_key';
+      readonly wanted?: 'METRICS_TOKEN';
+      readonly help?: string;
+    }
   | {
       readonly code: 'invalid_token';
       readonly reason: string;
       readonly sent?: 'api_key';
       readonly wanted?: 'METRICS_TOKEN';
+      readonly help?: string;
     }
   | { readonly code: 'missing_api_key' }
   | {

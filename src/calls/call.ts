@@ -2,6 +2,7 @@
 
 import type { RequestContext } from '../http/context.ts';
 import { type Credentials, readCredentials } from '../http/credentials.ts';
+import type { Caller } from '../keys/actor.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import type { JsonObject } from '../lib/text.ts';
 import { parseTraceparent, type Trace } from '../lib/trace.ts';
@@ -122,6 +123,12 @@ export function callOf(context: RequestContext, metaApiKey: string | null, extra
   context.call = call;
   return call;
 }
+
+/** Where a request comes from, before it makes any call. */
+export const callerOf = (context: RequestContext): Caller => ({
+  requestId: context.requestId,
+  clientAddress: () => context.clientAddress(),
+});
 
 /** A tool's input, which may carry a `_meta` beside it. */
 export function withoutMeta(input: JsonObject): JsonObject {

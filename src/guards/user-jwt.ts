@@ -33,13 +33,19 @@ export interface UserAuth {
 
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
-export function userJwtGuard(verify: VerifyUserJwt, checkBlock: CheckBlock, log: Log): Guard<UserCall, UserAuth> {
+/** `help`: what agents are told who come without a user token, if anything. */
+export function userJwtGuard(
+  verify: VerifyUserJwt,
+  checkBlock: CheckBlock,
+  log: Log,
+  help?: () => string,
+): Guard<UserCall, UserAuth> {
   const decide: Guard<UserCall, UserAuth> = ({ requestId, traceId, credentials }) => {
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
       log.warn('No user token provided', { requestId, traceId, ...wrongKind });
-      return err({ code: 'missing_token', ...wrongKind });
+      return err({ code: 'missing_token', ...wrongKind, ...(help && { help: help() }) });
     }
     return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
       if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });
@@ -47,7 +53,7 @@ export function userJwtGuard(verify: VerifyUserJwt, checkBlock: CheckBlock, log:
       const { reason } = verified.error;
       const wrongKind = keyInstead(bearer);
       log.warn('Invalid user token', { requestId, traceId, reason, ...wrongKind });
-      return err({ ...verified.error, ...wrongKind });
+      return err({ ...verified.error, ...wrongKind, ...(help && { help: help() }) });
     });
   };
   function unlessBlocked(auth: UserIdentity, ids: CallIds): Awaitable<Result<UserAuth, Problem>> {

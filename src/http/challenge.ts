@@ -5,23 +5,35 @@ import { joinScopes } from '../lib/scope.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import { type Problem, problemText, publicPart } from '../problem.ts';
 
-/**
- * Null if the problem has nothing to do with credentials. `metadataUrl`: where an OAuth client learns where to sign in.
- */
-export function challengeFor(problem: Problem, metadataUrl: string | null): string | null {
+/** How OAuth clients come by a token. */
+export interface SignIn {
+  /** Where a client learns where to sign in (RFC 9728). */
+  readonly metadataUrl: string;
+  /** What it is to ask for there. */
+  readonly scopes: readonly string[];
+  /** Whether it gets an API key; else a user token. */
+  readonly handsOutKeys: boolean;
+}
+
+/** Null if the problem has nothing to do with credentials. Without `signIn`, no client is sent anywhere. */
+export function challengeFor(problem: Problem, signIn: SignIn | null): string | null {
   const { code } = problem;
+  const where = {
+    scope: (signIn && joinScopes(signIn.scopes)) || null,
+    resource_metadata: signIn?.metadataUrl ?? null,
+  };
   switch (code) {
     case 'missing_token':
     case 'missing_api_key':
       // RFC 6750 §3.1: no error code when no credential was sent.
-      return parameters({ realm: SERVER_NAME, resource_metadata: code === 'missing_token' ? metadataUrl : null });
+      return parameters({ realm: SERVER_NAME, ...where });
     case 'invalid_token':
     case 'invalid_api_key':
       return parameters({
         error: 'invalid_token',
         // The same whatever kind was sent.
         error_description: 'wanted' in problem ? publicPart(problem).detail : problemText(code).detail,
-        resource_metadata: code === 'invalid_token' ? metadataUrl : null,
+        ...where,
       });
     case 'insufficient_scope':
       return parameters({

@@ -2,7 +2,7 @@
 
 import type { Operation } from '../calls/operation.ts';
 import type { ToolResult } from '../calls/run.ts';
-import { challengeFor } from '../http/challenge.ts';
+import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import { lengthOf, Quoted, type Text } from '../http/sending/parts.ts';
 import { type InputIssue, type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
@@ -112,6 +112,7 @@ function hintOf(problem: Problem): string | null {
   if (problem.code === 'insufficient_scope') return `The key needs these scopes: ${problem.required.join(' ')}`;
   if (problem.code === 'scope_not_granted')
     return `You may give these scopes: ${problem.grantable.join(' ') || 'none'}`;
+  if ('help' in problem && problem.help !== undefined) return problem.help;
   const seconds = retryAfterSeconds(problem);
   return seconds === null ? null : `Try again in ${seconds} s`;
 }
@@ -159,15 +160,23 @@ export function resultCharsMin(result: ToolResult, { kind }: Operation): number 
   return 'json' in result.value ? (kind === 'tool' ? 2 : 1) * result.value.json.length : 0;
 }
 
-/** The challenge for a user's tool or prompt without a valid token: the one refusal that a client can mend by itself. */
+/**
+ * The challenge for a call that a client can mend by signing in: of a user's tool or prompt without a valid token, or,
+ * where it gets a key, of one for keys without a credential. A bearer token that is none was challenged before
+ * (guards/bearer.ts).
+ */
 export function oauthChallenge(
   { operation }: CallPlan,
   result: ToolResult,
-  metadataUrl: () => string | null,
+  signIn: SignIn | null,
 ): { readonly problem: Problem; readonly header: string | null } | null {
-  if (result.ok || operation.credential !== 'user_jwt') return null;
+  if (result.ok || signIn === null) return null;
   const { error: problem } = result;
-  if (problem.code !== 'missing_token' && problem.code !== 'invalid_token') return null;
-  const url = metadataUrl();
-  return url === null ? null : { problem, header: challengeFor(problem, url) };
+  const isMended = signIn.handsOutKeys
+    ? operation.credential === 'api_key' && problem.code === 'missing_api_key'
+    : operation.credential === 'user_jwt' && (problem.code === 'missing_token' || isForeignToken(problem));
+  return isMended ? { problem, header: challengeFor(problem, signIn) } : null;
 }
+
+/** A key in the place of a user token stays in-band: a client would send it again. */
+const isForeignToken = (problem: Problem) => problem.code === 'invalid_token' && problem.sent === undefined;

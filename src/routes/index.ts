@@ -4,7 +4,10 @@ import type { Tool } from '../authoring/tool.ts';
 import type { Confirm } from '../calls/confirm.ts';
 import type { RunTool } from '../calls/run.ts';
 import type { Config } from '../config/config.ts';
+import type { Connect } from '../connect/index.ts';
 import type { VerifyKey } from '../guards/api-key.ts';
+import type { CheckBearer } from '../guards/bearer.ts';
+import type { SignIn } from '../http/challenge.ts';
 import type { Route } from '../http/router.ts';
 import type { EventStreams } from '../http/sending/keep-alive.ts';
 import type { SendText } from '../http/sending/send-text.ts';
@@ -16,6 +19,7 @@ import type { ResolveSubjects } from '../mcp/subjects.ts';
 import type { Metrics, Transport } from '../telemetry/metrics.ts';
 import type { ToolDeps } from '../tools/folder/toolbox.ts';
 import { aboutRoute } from './about.ts';
+import { connectRoutes } from './connect.ts';
 import { type HealthOptions, healthRoute } from './health.ts';
 import { introspectRoute } from './introspect.ts';
 import { type FindSignIn, keysPageRoute } from './keys-page.ts';
@@ -41,6 +45,8 @@ export interface RoutesOptions {
     | 'publicUrl'
     | 'reusePort'
     | 'authorizationServer'
+    | 'connect'
+    | 'jwtScopes'
     | 'mcpAuth'
     | 'metricsToken'
     | 'trustProxy'
@@ -59,6 +65,13 @@ export interface RoutesOptions {
   readonly sessions: Sessions;
   readonly resolveSubjects: ResolveSubjects;
   readonly findSignIn: FindSignIn | null;
+  /** Null: no key is handed out. */
+  readonly connect: Connect | null;
+  /** Verifies a key that is pasted. */
+  readonly pasteKey: VerifyKey;
+  readonly checkBearer: CheckBearer;
+  /** What tools and prompts ask keys for. */
+  readonly keyScopes: readonly string[];
   readonly health: HealthOptions;
   /** Null: nothing is counted. */
   readonly metrics: Metrics | null;
@@ -67,12 +80,16 @@ export interface RoutesOptions {
 }
 
 export function createRoutes(options: RoutesOptions): readonly Route[] {
-  const { config, publicUrl, tools, metrics, sha256 } = options;
+  const { config, publicUrl, tools, metrics, connect, sha256 } = options;
   const { basePath, authorizationServer, metricsToken } = config;
   const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
   // Without an authorization server there is no challenge: it would make OAuth clients look for one here.
-  const signInAt = (path: ProtectedPath) => () =>
-    authorizationServer === null ? null : metadataUrl(publicUrl(), path);
+  const handsOutKeys = connect !== null;
+  const server = handsOutKeys ? publicUrl : authorizationServer === null ? null : () => authorizationServer;
+  const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
+  const signInAt = (path: ProtectedPath) => (): SignIn | null =>
+    server === null ? null : { metadataUrl: metadataUrl(publicUrl(), path), scopes, handsOutKeys };
+  const checkBearer = server === null ? null : options.checkBearer;
   const about = aboutRoute({ publicUrl, hasSse: !config.reusePort, hasKeysPage: config.keysPage !== null });
   const counted = (transport: Transport): RoutesOptions =>
     metrics === null
@@ -82,13 +99,21 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
           runTool: metrics.runTool(transport, options.runTool),
           methods: metrics.methods(transport, options.methods),
         };
-  const mcp = mcpRoute({ ...counted('http'), metadataUrl: signInAt('/mcp'), eager: config.mcpAuth === 'eager' });
-  const sse = sseRoutes({ ...counted('sse'), publicPath, metadataUrl: signInAt('/sse') });
+  const mcp = mcpRoute({
+    ...counted('http'),
+    signIn: signInAt('/mcp'),
+    checkBearer,
+    eager: config.mcpAuth === 'eager',
+  });
+  const sse = sseRoutes({ ...counted('sse'), publicPath, signIn: signInAt('/sse'), checkBearer });
 
   return [
     { path: `${basePath}/`, get: about, openToAnyOrigin: true },
     { path: basePath, get: about, openToAnyOrigin: true },
-    ...toolRoutes(`${basePath}/tools/`, tools, { ...counted('rest'), metadataUrl: signInAt('') }),
+    ...toolRoutes(`${basePath}/tools/`, tools, {
+      ...counted('rest'),
+      signIn: handsOutKeys ? () => null : signInAt(''), // a key is nothing to sign in with
+    }),
     { path: `${basePath}/mcp`, post: mcp },
     { path: `${basePath}/sse`, get: config.reusePort ? sseUnavailable : sse.open },
     { path: `${basePath}/messages`, post: sse.post },
@@ -108,6 +133,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     { path: `${basePath}/verify`, ...verifyRoute({ ...options, trustProxy: config.trustProxy }) },
     { path: `${basePath}/introspect`, ...introspectRoute(options) },
     { path: `${basePath}/revoke`, ...revokeRoute(options.revokeTokens) },
-    ...metadataRoutes({ publicUrl, publicPath, authorizationServer }),
+    ...(connect === null ? [] : connectRoutes({ ...options, connect, publicPath, scopes })),
+    ...metadataRoutes({ publicUrl, publicPath, authorizationServer: server, scopes }),
   ];
 }

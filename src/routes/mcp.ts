@@ -1,11 +1,12 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can handle any request.
 
-import { type Call, callOf } from '../calls/call.ts';
+import { type Call, callerOf, callOf } from '../calls/call.ts';
 import type { Confirm } from '../calls/confirm.ts';
 import type { RunTool, ToolResult } from '../calls/run.ts';
+import type { CheckBearer } from '../guards/bearer.ts';
 import { accepts } from '../http/accept.ts';
 import type { Body } from '../http/body.ts';
-import { challengeFor } from '../http/challenge.ts';
+import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
 import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
@@ -42,8 +43,10 @@ export interface McpRouteOptions {
   readonly confirm: Confirm;
   readonly sendText: SendText;
   readonly streams: EventStreams;
-  /** Where OAuth clients learn where to sign in; null: they are never challenged. */
-  readonly metadataUrl: () => string | null;
+  /** How OAuth clients sign in; null: they are never challenged. */
+  readonly signIn: () => SignIn | null;
+  /** Null where clients can't sign in. */
+  readonly checkBearer: CheckBearer | null;
   /** Challenge every request without a credential, whatever it asks for, so that clients sign in when they connect. */
   readonly eager: boolean;
   readonly log: Log;
@@ -53,7 +56,7 @@ export interface McpRouteOptions {
 const BATCH_CHARS_MAX = 1024 * 1024;
 
 export function mcpRoute(options: McpRouteOptions): BodyHandler {
-  const { methods, runTool, confirm, sendText, streams, metadataUrl, eager, log } = options;
+  const { methods, runTool, confirm, sendText, streams, signIn, checkBearer, eager, log } = options;
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /**
@@ -110,7 +113,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
 
   function respond(result: ToolResult, made: MadeCall): Response {
     const { context, plan, call } = made;
-    const challenge = oauthChallenge(plan, result, metadataUrl);
+    const challenge = oauthChallenge(plan, result, signIn());
     if (challenge !== null) return problemResponse(challenge.problem, context.requestId, challenge.header);
     const text = callResultText(methods, made, result);
     const streamed = finishStream(text, made);
@@ -221,11 +224,20 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     if (!context.acceptsCredentials && carriesApiKey(body.value)) {
       return problemResponse(refuseInClear(log, context), context.requestId);
     }
-    if (eager && metadataUrl() !== null && !carriesAny(context, body.value)) {
-      const problem: Problem = { code: 'missing_token' };
-      return problemResponse(problem, context.requestId, challengeFor(problem, metadataUrl()));
-    }
-    const classified = classify(body.value, context.headers);
+    if (checkBearer === null) return handleValue(context, body.value);
+    const credentials = readCredentials(context.headers, null);
+    if (eager && !carriesCredential(credentials) && !carriesApiKey(body.value)) return challenge(context, MISSING);
+    const checked = checkBearer(credentials, callerOf(context));
+    return chain(checked, (problem) =>
+      problem === null ? handleValue(context, body.value) : challenge(context, problem),
+    );
+  }
+
+  const challenge = (context: RequestContext, problem: Problem): Response =>
+    problemResponse(problem, context.requestId, challengeFor(problem, signIn()));
+
+  function handleValue(context: RequestContext, value: unknown): Awaitable<Response> {
+    const classified = classify(value, context.headers);
     switch (classified.kind) {
       case 'request':
         return handleRequest(context, classified);
@@ -241,9 +253,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   return handleBody;
 }
 
-/** True when the request or any message in it carries a credential, good or bad. */
-const carriesAny = ({ headers }: RequestContext, body: unknown): boolean =>
-  carriesCredential(readCredentials(headers, null)) || carriesApiKey(body);
+const MISSING: Problem = { code: 'missing_token' };
 
 /** What it takes to respond to a call once its result is there. */
 interface MadeCall extends Perishable, CallInfo {

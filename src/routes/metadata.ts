@@ -18,7 +18,9 @@ export interface MetadataOptions {
   /** Its path, known before the port is: empty or `/…`. */
   readonly publicPath: string;
   /** Null: every document is 404. */
-  readonly authorizationServer: string | null;
+  readonly authorizationServer: (() => string) | null;
+  /** What clients are to ask for there. */
+  readonly scopes: readonly string[];
 }
 
 /** The address of the document for `path`: the well-known part goes between host and path (RFC 9728 §3.1). */
@@ -35,12 +37,13 @@ export const metadataRoutes = (options: MetadataOptions): Route[] =>
     openToAnyOrigin: true,
   }));
 
-function metadataRoute({ publicUrl, authorizationServer }: MetadataOptions, path: ProtectedPath): Handler {
+function metadataRoute({ publicUrl, authorizationServer, scopes }: MetadataOptions, path: ProtectedPath): Handler {
   if (authorizationServer === null) return ({ requestId }) => problemResponse({ code: 'not_found' }, requestId);
   return () => {
     const document = {
       resource: publicUrl() + path,
-      authorization_servers: [authorizationServer],
+      authorization_servers: [authorizationServer()],
+      ...(scopes.length > 0 && { scopes_supported: scopes }),
       bearer_methods_supported: ['header'],
       resource_name: SERVER_NAME,
     };

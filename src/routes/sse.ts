@@ -4,11 +4,13 @@
 import { type Call, callOf } from '../calls/call.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { RunTool, ToolResult } from '../calls/run.ts';
+import type { CheckBearer } from '../guards/bearer.ts';
 import { BODY_BYTES_MAX, type Body } from '../http/body.ts';
+import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
 import type { RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
-import { metaApiKey } from '../http/credentials.ts';
+import { carriesCredential, metaApiKey } from '../http/credentials.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
@@ -55,7 +57,10 @@ export interface SseRouteOptions {
   readonly resolveSubjects: ResolveSubjects;
   /** The path of PUBLIC_URL: empty or `/…`. */
   readonly publicPath: string;
-  readonly metadataUrl: () => string | null;
+  /** How OAuth clients sign in; null: they are never challenged. */
+  readonly signIn: () => SignIn | null;
+  /** Null where clients can't sign in. */
+  readonly checkBearer: CheckBearer | null;
   readonly log: Log;
 }
 
@@ -78,13 +83,15 @@ const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
-  const { methods, runTool, streams, sessions, resolveSubjects, publicPath, metadataUrl, log } = options;
+  const { methods, runTool, streams, sessions, resolveSubjects, publicPath, signIn, checkBearer, log } = options;
 
   async function open(context: RequestContext): Promise<Response> {
     const { request, requestId } = context;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
     const call = callOf(context, null);
     const address = call.clientAddress(); // now: a client that leaves has none
+    const ended = await checkBearer?.(call.credentials, call);
+    if (ended) return challenge(context, ended);
     const callers = await resolveSubjects(call.credentials, call);
     const { subjects, unknown } = callers;
     if (subjects.length === 0 && unknown !== null) return problemResponse(unknown, requestId);
@@ -115,6 +122,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const found = sessions.find(sessionId, callers, plan?.kind === 'call');
     if (!found.ok) return problemResponse(found.error, requestId);
     const session = found.value;
+    const ended = await checkBearer?.(call.credentials, call);
+    if (ended) return challenge(context, ended);
     if (message.kind === 'notification') takeNotification(session, message);
     if (message.kind !== 'request' || plan === undefined) return accepted();
     session.used = true;
@@ -125,6 +134,9 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     send(session, textOf, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
     return accepted();
   }
+
+  const challenge = (context: RequestContext, problem: Problem): Response =>
+    problemResponse(problem, context.requestId, challengeFor(problem, signIn()));
 
   function takeCall(
     context: RequestContext,
@@ -150,7 +162,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
 
     const response = chain(runTool(operation, plan.input, call, cancel), (result) => {
       progress?.stop();
-      const challenge = oauthChallenge(plan, result, metadataUrl);
+      const challenge = oauthChallenge(plan, result, signIn());
       // A cancelled request gets no response (basic/utilities/cancellation).
       if (challenge === null && !cancel.signal.aborted)
         sendResult(session, { id, era: 'legacy', requestId, operation }, result);
@@ -159,7 +171,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the response to the POST.
-    const waits = operation.credential === 'user_jwt' && metadataUrl() !== null;
+    const waits = mayBeChallenged(operation, call, signIn());
     return waits ? holdingOpen(context, operation.timeoutMs, response) : accepted();
   }
 
@@ -191,6 +203,11 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
 
   return { open, post };
 }
+
+/** Where clients get a key, one that has a credential is never challenged for a call (guards/bearer.ts did before). */
+const mayBeChallenged = ({ credential }: Operation, { credentials }: Call, signIn: SignIn | null): boolean =>
+  signIn !== null &&
+  (signIn.handsOutKeys ? credential === 'api_key' && !carriesCredential(credentials) : credential === 'user_jwt');
 
 /** A key in `_meta` counts with any message: clients that send it with calls may send it with all. */
 const keyIn = (message: Message): string | null => ('params' in message ? metaApiKey(message.params._meta) : null);

@@ -6,7 +6,7 @@ import type { Confirm } from '../calls/confirm.ts';
 import type { Output } from '../calls/operation.ts';
 import type { RunTool } from '../calls/run.ts';
 import type { Body } from '../http/body.ts';
-import { challengeFor } from '../http/challenge.ts';
+import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
 import type { Perishable, RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
@@ -26,7 +26,8 @@ export interface ToolRouteOptions {
   readonly runTool: RunTool;
   readonly confirm: Confirm;
   readonly sendText: SendText;
-  readonly metadataUrl: () => string | null;
+  /** Where users sign in; null: clients are never sent there. */
+  readonly signIn: () => SignIn | null;
   readonly log: Log;
 }
 
@@ -39,12 +40,17 @@ export function toolRoutes(prefix: string, tools: readonly Tool[], options: Tool
 }
 
 function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { runTool, confirm, sendText, metadataUrl, log } = options;
+  const { runTool, confirm, sendText, signIn, log } = options;
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
   function refuse(context: RequestContext, problem: Problem, limit = tool.fullQuota ?? undefined): Response {
-    return problemResponse(problem, context.requestId, challengeFor(problem, metadataUrl()), limit);
+    return problemResponse(
+      problem,
+      context.requestId,
+      challengeFor(problem, tool.credential === 'user_jwt' ? signIn() : null),
+      limit,
+    );
   }
 
   function post(context: RequestContext, body: Body): Awaitable<Response> {

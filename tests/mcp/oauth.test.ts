@@ -2,85 +2,15 @@
 // clients are the official ones of both SDK generations; the authorization server is real and on loopback.
 
 import { describe, expect, test } from 'bun:test';
-import * as v2 from '@modelcontextprotocol/client';
-import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js';
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type AuthorizationServer, createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
-import { createSignIn, type SignIn } from '../support/oauth-client.ts';
+import { createSignIn } from '../support/oauth-client.ts';
+import { CLIENTS, isUnauthorized, ofV1 } from '../support/oauth-clients.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 type Env = Record<string, string | undefined>;
-
-/** One connection attempt of a client, whichever SDK it comes from. */
-interface Connection {
-  connect(): Promise<unknown>;
-  listTools(): Promise<{ tools: { name: string }[] }>;
-  callTool(call: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
-  finishAuth(back: URLSearchParams): Promise<void>;
-  close(): Promise<void>;
-}
-
-interface ClientKind {
-  readonly path: '/mcp' | '/sse';
-  connection(url: URL, provider: SignIn['provider']): Connection;
-}
-
-const INFO = { name: 'test', version: '1' };
-
-function ofV1(transport: Transport & { finishAuth(code: string): Promise<void> }): Connection {
-  const client = new Client(INFO);
-  return {
-    connect: () => client.connect(transport),
-    listTools: () => client.listTools(),
-    callTool: (call) => client.callTool(call),
-    finishAuth: (back) => transport.finishAuth(back.get('code') ?? ''),
-    close: () => client.close(),
-  };
-}
-
-function ofV2(
-  transport: v2.StreamableHTTPClientTransport | v2.SSEClientTransport,
-  mode?: v2.VersionNegotiationMode,
-): Connection {
-  const client = new v2.Client(INFO, mode === undefined ? {} : { versionNegotiation: { mode } });
-  return {
-    connect: () => client.connect(transport),
-    listTools: () => client.listTools(),
-    callTool: (call) => client.callTool(call),
-    finishAuth: (back) => transport.finishAuth(back),
-    close: () => client.close(),
-  };
-}
-
-const v2Http = (mode?: v2.VersionNegotiationMode): ClientKind => ({
-  path: '/mcp',
-  connection: (url, authProvider) => ofV2(new v2.StreamableHTTPClientTransport(url, { authProvider }), mode),
-});
-
-const CLIENTS: Readonly<Record<string, ClientKind>> = {
-  'SDK v1 over Streamable HTTP': {
-    path: '/mcp',
-    // Their declarations don't allow for exactOptionalPropertyTypes.
-    connection: (url, authProvider) =>
-      ofV1(new StreamableHTTPClientTransport(url, { authProvider }) as Parameters<typeof ofV1>[0]),
-  },
-  'SDK v1 over HTTP+SSE': {
-    path: '/sse',
-    connection: (url, authProvider) => ofV1(new SSEClientTransport(url, { authProvider })),
-  },
-  'SDK v2 over Streamable HTTP': v2Http(),
-  'SDK v2 over Streamable HTTP, auto': v2Http('auto'),
-  'SDK v2 over Streamable HTTP, pinned': v2Http({ pin: '2026-07-28' }),
-  'SDK v2 over HTTP+SSE': {
-    path: '/sse',
-    connection: (url, authProvider) => ofV2(new v2.SSEClientTransport(url, { authProvider })),
-  },
-};
 
 interface Place extends AsyncDisposable {
   readonly app: TestApp;
@@ -153,7 +83,7 @@ describe.each(Object.entries(CLIENTS))('%s', (_client, { path, connection }) => 
       expect(authorizationUrl()).toBeNull(); // nothing so far needed a user
 
       const refused = await client.callTool(CREATE).catch((error: unknown) => error);
-      expect(refused instanceof UnauthorizedError || refused instanceof v2.UnauthorizedError).toBe(true);
+      expect(isUnauthorized(refused)).toBe(true);
       expect(authorizationUrl()?.origin).toBe(new URL(server.url).origin);
 
       await client.finishAuth(await signIn());
@@ -178,7 +108,7 @@ describe.each(Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp'))
       const { provider, signIn } = createSignIn();
       const first = connection(new URL(publicUrl + path), provider);
       const refused = await first.connect().catch((error: unknown) => error);
-      expect(refused instanceof UnauthorizedError || refused instanceof v2.UnauthorizedError).toBe(true);
+      expect(isUnauthorized(refused)).toBe(true);
       await first.finishAuth(await signIn());
       expect(server.issuedFor).toEqual([publicUrl + path]);
       const second = connection(new URL(publicUrl + path), provider);
@@ -200,12 +130,12 @@ describe('the challenge on /mcp', () => {
     const none = await post(app, call('list_api_keys'));
     expect([none.status, none.headers.get('www-authenticate')]).toEqual([
       401,
-      `Bearer realm="mcp-key-server", ${challengeAt(app.url)}`,
+      `Bearer realm="mcp-key-server", scope="openid", ${challengeAt(app.url)}`,
     ]);
     const bad = await post(app, call('list_api_keys'), { authorization: 'Bearer x' });
     expect([bad.status, bad.headers.get('www-authenticate')]).toEqual([
       401,
-      `Bearer error="invalid_token", error_description="Invalid or expired user token", ${challengeAt(app.url)}`,
+      `Bearer error="invalid_token", error_description="Invalid or expired user token", scope="openid", ${challengeAt(app.url)}`,
     ]);
     const { body, headers } = modern('tools/call', { name: 'list_api_keys' });
     const asked = await post(app, body, headers);
@@ -218,7 +148,7 @@ describe('the challenge on /mcp', () => {
   test('does not come for a key tool, in a batch, or for an outage: those are refused in band', async () => {
     await using there = await place();
     const { app, server } = there;
-    for (const headers of [{}, { 'x-api-key': 'wrong' }, { authorization: 'Bearer x' }]) {
+    for (const headers of [{}, { 'x-api-key': 'wrong' }, { 'x-api-key': 'wrong', authorization: 'Bearer x' }]) {
       const { status, body } = await post(app, call('get_data'), headers);
       expect([status, body.result.isError]).toEqual([200, true]);
     }
@@ -253,7 +183,7 @@ describe('eager', () => {
       const { status, headers } = await post(app, body);
       expect([status, headers.get('www-authenticate')]).toEqual([
         401,
-        `Bearer realm="mcp-key-server", resource_metadata="${app.url}/.well-known/oauth-protected-resource/mcp"`,
+        `Bearer realm="mcp-key-server", scope="openid", resource_metadata="${app.url}/.well-known/oauth-protected-resource/mcp"`,
       ]);
     }
     expect((await post(app, '{')).body.error.code).toBe(-32700);
@@ -262,11 +192,11 @@ describe('eager', () => {
     for (const method of ['GET', 'DELETE']) expect((await fetch(`${app.url}/mcp`, { method })).status).toBe(405);
   });
 
-  test('is content with any credential: the tool decides whether it is the right one', async () => {
+  test('is content with any credential but a bearer token that is none: the tool decides whether it is the right one', async () => {
     await using there = await place({ MCP_AUTH: 'eager' });
     const { app } = there;
-    expect((await post(app, PING, { authorization: 'Bearer x' })).body.result).toEqual({});
     expect((await post(app, PING, { 'x-api-key': 'x' })).body.result).toEqual({});
+    expect((await post(app, PING, { 'x-api-key': 'x', authorization: 'Bearer x' })).body.result).toEqual({});
     expect((await post(app, PING, { authorization: 'Basic eDp5' })).status).toBe(401);
     const inMeta = await post(app, call('get_data', {}, { _meta: { api_key: 'x' } }));
     expect(inMeta.body.result.content[0].text).toBe('Invalid or expired API key');
@@ -301,7 +231,7 @@ test('the challenge on /messages is the response to the POST, and names the meta
   const refused = await session.post(call('list_api_keys'));
   expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
     401,
-    `Bearer realm="mcp-key-server", resource_metadata="${app.url}/.well-known/oauth-protected-resource/sse"`,
+    `Bearer realm="mcp-key-server", scope="openid", resource_metadata="${app.url}/.well-known/oauth-protected-resource/sse"`,
   ]);
   expect((await session.post(PING)).status).toBe(202);
   await session.drop();

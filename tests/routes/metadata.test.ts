@@ -22,6 +22,7 @@ describe('with an authorization server', () => {
     expect(response.body).toEqual({
       resource: `${app.url}${resource}`,
       authorization_servers: [AUTHORIZATION_SERVER],
+      scopes_supported: ['openid'],
       bearer_methods_supported: ['header'],
       resource_name: 'mcp-key-server',
     });
@@ -68,9 +69,11 @@ describe('with an authorization server', () => {
     const address = 'https://example.org/.well-known/oauth-protected-resource/keys';
     const challenge = async (tool: string, headers?: Record<string, string>) =>
       (await app.call(tool, {}, headers)).headers.get('www-authenticate');
-    expect(await challenge('list_api_keys')).toBe(`Bearer realm="mcp-key-server", resource_metadata="${address}"`);
+    expect(await challenge('list_api_keys')).toBe(
+      `Bearer realm="mcp-key-server", scope="openid", resource_metadata="${address}"`,
+    );
     expect(await challenge('list_api_keys', { authorization: 'Bearer x' })).toBe(
-      `Bearer error="invalid_token", error_description="Invalid or expired user token", resource_metadata="${address}"`,
+      `Bearer error="invalid_token", error_description="Invalid or expired user token", scope="openid", resource_metadata="${address}"`,
     );
     expect(await challenge('get_data')).toBe('Bearer realm="mcp-key-server"');
     expect(await challenge('get_data', { authorization: 'Bearer x' })).not.toContain('resource_metadata');

@@ -13,7 +13,8 @@ export interface SignIn {
   readonly signIn: () => Promise<URLSearchParams>;
 }
 
-export function createSignIn(): SignIn {
+/** `answer`: what the user does at the page of the authorization server; there is none where it lets everybody in. */
+export function createSignIn(answer?: (page: URL) => Promise<Response>): SignIn {
   let client: OAuthClientInformationMixed | undefined;
   let tokens: OAuthTokens | undefined;
   let verifier = '';
@@ -46,7 +47,7 @@ export function createSignIn(): SignIn {
     authorizationUrl: () => sentTo,
     async signIn() {
       if (sentTo === null) throw new Error('the client did not ask to sign in');
-      const response = await fetch(sentTo, { redirect: 'manual' });
+      const response = await (answer ?? ((page) => fetch(page, { redirect: 'manual' })))(sentTo);
       const back = response.headers.get('location');
       if (back === null)
         throw new Error(`the authorization server responded ${response.status}: ${await response.text()}`);

@@ -60,6 +60,8 @@ export interface ToolDepsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly env: ToolEnv;
+  /** What agents are told who come without a user token, if anything. */
+  readonly userTokenHelp?: (() => string) | undefined;
   /** Wraps each guard, to count what it refuses. */
   readonly observeGuard?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
 }
@@ -78,6 +80,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
     clock,
     log,
     env,
+    userTokenHelp,
     observeGuard = asItIs,
   } = options;
   const scopes = scopesGuard(log);
@@ -107,7 +110,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
   });
   return {
     guards: {
-      userJwt: observeGuard(userJwtGuard(verifyUserJwt, checkBlock, log)),
+      userJwt: observeGuard(userJwtGuard(verifyUserJwt, checkBlock, log, userTokenHelp)),
       admin: observeGuard(adminGuard(log)),
       apiKey: observeGuard(sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey)),
       scopes: (...required) => observeGuard(scopes(...required)),

@@ -1,0 +1,95 @@
+// Authorization codes: sealed (JWE, `dir`, A256GCM), so that any process can redeem one and nothing is stored until then.
+// A code has the key in it, and is worth nothing to whoever finds it once the secret of its hour is gone.
+
+import { ok, type Result } from '../lib/result.ts';
+import type { Clock, RandomBytes } from '../lib/runtime.ts';
+import type { StoreUnavailable } from '../problem.ts';
+import { type ConnectSecrets, hourAt } from './secrets.ts';
+
+/** What is handed out, to whom. */
+export interface CodeContent {
+  readonly key: string;
+  /** SHA-256 of the client's id. */
+  readonly client: string;
+  /** Of PKCE (RFC 7636), S256. */
+  readonly challenge: string;
+  readonly redirectUri: string;
+  /** Null: not said. */
+  readonly resource: string | null;
+}
+
+export interface OpenedCode extends CodeContent {
+  /** No two codes have the same. */
+  readonly number: string;
+}
+
+export interface Codes {
+  seal(content: CodeContent): Promise<Result<string, StoreUnavailable>>;
+  /** Null: no code of this database, or too old. */
+  open(code: string): Promise<Result<OpenedCode | null, StoreUnavailable>>;
+}
+
+/** For the client's one request, also of a slow one. */
+const CODE_TTL_MS = 60_000;
+
+/** By how much the clocks of processes may differ where an hour begins. */
+const CLOCKS_DIFFER_MS = 10_000;
+
+const NUMBER_BYTES = 16;
+
+export interface CodesOptions {
+  readonly secrets: Pick<ConnectSecrets, 'codeKey'>;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+}
+
+export function createCodes({ secrets, clock, random }: CodesOptions): Codes {
+  return {
+    async seal(content) {
+      const nowMs = clock.nowMs();
+      const hour = hourAt(nowMs);
+      const key = await secrets.codeKey(hour, true);
+      if (!key.ok) return key;
+      if (key.value === null) return { ok: false, error: { code: 'store_unavailable', reason: 'no secret was made' } };
+      const sealed = { ...content, number: random(NUMBER_BYTES).toHex(), endsAtMs: nowMs + CODE_TTL_MS };
+      const { CompactEncrypt } = await import('jose/jwe/compact/encrypt');
+      const code = await new CompactEncrypt(new TextEncoder().encode(JSON.stringify(sealed)))
+        .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid: String(hour) })
+        .encrypt(key.value);
+      return ok(code);
+    },
+
+    async open(code) {
+      const nowMs = clock.nowMs();
+      const hour = hourOf(code);
+      const earliest = hourAt(nowMs - CODE_TTL_MS - CLOCKS_DIFFER_MS);
+      if (hour === null || hour < earliest || hour > hourAt(nowMs + CLOCKS_DIFFER_MS)) return ok(null);
+      const key = await secrets.codeKey(hour, false);
+      if (!key.ok || key.value === null) return key.ok ? ok(null) : key;
+      const { compactDecrypt } = await import('jose/jwe/compact/decrypt');
+      try {
+        const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
+        const { plaintext } = await compactDecrypt(code, key.value, options);
+        // Sealed here, so it is what was put in.
+        const opened = JSON.parse(new TextDecoder().decode(plaintext)) as OpenedCode & { readonly endsAtMs: number };
+        return ok(nowMs < opened.endsAtMs ? opened : null);
+      } catch {
+        return ok(null); // whatever is wrong is wrong with the code: nothing else goes in
+      }
+    },
+  };
+}
+
+/** Its header, an empty part for the key, and three more (RFC 7516 §7.1). */
+const CODE = /^([\w-]{1,200})\.\.[\w-]{16}\.[\w-]{1,8192}\.[\w-]{22}$/;
+
+function hourOf(code: string): number | null {
+  const header = CODE.exec(code)?.[1];
+  if (header === undefined) return null;
+  try {
+    const { kid } = JSON.parse(atob(header.replaceAll('-', '+').replaceAll('_', '/'))) as { readonly kid?: unknown };
+    return typeof kid === 'string' && /^\d{1,9}$/.test(kid) ? Number(kid) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,105 @@
+// The pages of /authorize: one asks for a key and says who gets it, one says why nobody does. No script, no cookie. What
+// a request says is shown as text or not at all, and never the key.
+
+import { createHash } from 'node:crypto';
+import { isLoopbackRedirect } from '../config/connect.ts';
+import { SERVER_NAME } from '../lib/server-info.ts';
+import { inlineAssets, inlineTexts } from '../widgets/inline.ts';
+import shared from '../widgets/shared.css' with { type: 'text' };
+import css from './page.css' with { type: 'text' };
+import { type AuthorizationRequest, hostOf } from './request.ts';
+
+export interface AskPage {
+  readonly request: AuthorizationRequest;
+  /** Where the form goes. */
+  readonly action: string;
+  /** Which server the key is for. */
+  readonly resource: string;
+  /** Where keys are made; null: there is no page for it. */
+  readonly keysUrl: string | null;
+  /** Why the page is shown again. */
+  readonly problem: string | null;
+}
+
+const escaped = (text: string) =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+
+const HEAD = inlineAssets(
+  `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<link rel="stylesheet" href="../widgets/shared.css">
+<link rel="stylesheet" href="./page.css">
+`,
+  { 'shared.css': shared, 'page.css': css },
+);
+
+/** No `form-action`: browsers apply it to every hop of the redirect that the form ends in. */
+export const POLICY = [
+  "default-src 'none'",
+  `style-src ${inlineTexts(HEAD, 'style')
+    .map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`)
+    .join(' ')}`,
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const page = (title: string, main: string) => `${HEAD}<title>${title} · ${SERVER_NAME}</title>
+</head>
+<body>
+<main>
+${main}
+</main>
+</body>
+</html>
+`;
+
+/** The parameters of the request once more, for the form: the page's own address need not have them. */
+function hiddenFields({ clientId, redirectUri, challenge, state, resource }: AuthorizationRequest): string {
+  const fields = {
+    response_type: 'code',
+    client_id: clientId,
+    redirect_uri: redirectUri,
+    code_challenge: challenge,
+    code_challenge_method: 'S256',
+    state,
+    resource,
+  };
+  return Object.entries(fields)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(String(value))}">`)
+    .join('\n');
+}
+
+export function askPage({ request, action, resource, keysUrl, problem }: AskPage): string {
+  const isHere = isLoopbackRedirect(request.redirectUri);
+  const host = isHere ? 'a program on this computer' : hostOf(request.redirectUri);
+  const who = isHere ? 'the program' : `<bdi>${escaped(host)}</bdi>`;
+  const own = keysUrl === null ? '' : ` <a href="${escaped(keysUrl)}" target="_blank" rel="noopener">Make one</a>`;
+  const described = problem === null ? 'own' : 'problem own';
+  return page(
+    'Hand over an API key',
+    `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(host)}</span></h1>
+<p>With it, ${who} can do everything that the key may at <bdi>${escaped(resource)}</bdi>, until the key ends.
+Go on only if you have just asked for this connection yourself.</p>
+<form method="post" action="${escaped(action)}">
+${hiddenFields(request)}
+<label for="key">API key</label>
+<input id="key" name="key" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="${described}"${problem === null ? '' : ' aria-invalid="true"'} required autofocus>
+${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(problem)}</p>\n`}<p id="own" class="hint">Best is a key of its own for this connection, with no more scopes than it needs: it can be ended alone.${own}</p>
+<div class="buttons">
+<button class="solid">Hand over the key</button>
+<button name="cancel" value="1" formnovalidate>Cancel</button>
+</div>
+</form>`,
+  );
+}
+
+/** Nobody is sent anywhere. */
+export const stopPage = (why: string): string =>
+  page(
+    'No key is handed over',
+    `<h1>No key is handed over</h1>\n<p>${escaped(why)}</p>\n<p>You can close this page.</p>`,
+  );

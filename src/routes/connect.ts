@@ -1,0 +1,172 @@
+// The way in for clients that speak only OAuth, over HTTP: metadata (RFC 8414), registration (RFC 7591), the page that
+// asks for a key, and the token. Everything is decided in connect/.
+
+import { Call } from '../calls/call.ts';
+import { type Config, keysPageUrl } from '../config/config.ts';
+import { REGISTRATION_BYTES_MAX, type RegistrationError } from '../connect/clients.ts';
+import type { Connect } from '../connect/index.ts';
+import type { AuthorizationRequest } from '../connect/request.ts';
+import type { TokenError } from '../connect/token.ts';
+import { apiKeyGuard, type VerifyKey } from '../guards/api-key.ts';
+import type { Body } from '../http/body.ts';
+import type { RequestContext } from '../http/context.ts';
+import { UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
+import { oauthErrorResponse } from '../http/oauth-error.ts';
+import { problemHeaders } from '../http/problem-response.ts';
+import { queryOf, type Route } from '../http/router.ts';
+import type { Log } from '../log/log.ts';
+import { type Problem, publicPart, type StoreUnavailable } from '../problem.ts';
+
+export interface ConnectRoutesOptions {
+  readonly connect: Connect;
+  readonly config: Pick<Config, 'basePath' | 'keysPage'>;
+  /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
+  readonly publicUrl: () => string;
+  /** Its path, known before the port is: empty or `/…`. */
+  readonly publicPath: string;
+  /** What the tools ask for. */
+  readonly scopes: readonly string[];
+  /** Verifies a key that is pasted. */
+  readonly pasteKey: VerifyKey;
+  readonly log: Log;
+}
+
+const WELL_KNOWN = '/.well-known/oauth-authorization-server';
+
+export function connectRoutes(options: ConnectRoutesOptions): Route[] {
+  const { connect, config, publicUrl, publicPath, scopes } = options;
+  const { basePath } = config;
+  const metadata = () => json(200, metadataOf(publicUrl(), scopes));
+
+  async function register(context: RequestContext, body: Body): Promise<Response> {
+    if (!body.ok) {
+      return body.error.code === 'invalid_json' ? oauthError('invalid_client_metadata') : refuse(context, body.error);
+    }
+    if (context.bodyBytes > REGISTRATION_BYTES_MAX) return refuse(context, { code: 'payload_too_large' });
+    const answer = await connect.register(body.value);
+    return answer.ok ? json(201, answer.value) : failed(context, answer.error);
+  }
+
+  async function token(context: RequestContext, body: Body): Promise<Response> {
+    if (!body.ok) return refuse(context, body.error);
+    const form = body.value instanceof URLSearchParams ? body.value : new URLSearchParams();
+    const { requestId } = context;
+    const answer = await connect.redeem(form, { requestId, clientAddress: () => context.clientAddress() });
+    return answer.ok ? json(200, answer.value) : failed(context, answer.error);
+  }
+
+  return [...new Set([WELL_KNOWN, WELL_KNOWN + publicPath])]
+    .map((path): Route => ({ path, get: metadata, openToAnyOrigin: true }))
+    .concat(
+      { path: `${basePath}/register`, post: register, openToAnyOrigin: true, refuse },
+      { path: `${basePath}/token`, post: token, takes: 'form', takesSecrets: true, openToAnyOrigin: true, refuse },
+      { path: `${basePath}/authorize`, takes: 'form', takesSecrets: true, ...authorizeRoute(options) },
+    );
+}
+
+/** RFC 8414 §2. No revocation endpoint: clients revoke when they sign in again, which would end the key everywhere. */
+const metadataOf = (url: string, scopes: readonly string[]) => ({
+  issuer: url,
+  authorization_endpoint: `${url}/authorize`,
+  token_endpoint: `${url}/token`,
+  registration_endpoint: `${url}/register`,
+  response_types_supported: ['code'],
+  response_modes_supported: ['query'],
+  grant_types_supported: ['authorization_code'],
+  code_challenge_methods_supported: ['S256'],
+  token_endpoint_auth_methods_supported: ['none'],
+  authorization_response_iss_parameter_supported: true,
+  ...(scopes.length > 0 && { scopes_supported: scopes }),
+});
+
+function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'post' | 'refuse'> {
+  const { connect, config, publicUrl, pasteKey, log } = options;
+  const guard = apiKeyGuard(pasteKey, log);
+  const pages = () => import('../connect/page.ts'); // at first use, so that no start waits for it
+
+  async function html(status: number, make: (page: Awaited<ReturnType<typeof pages>>) => string, problem?: Problem) {
+    const page = await pages();
+    const common = {
+      ...UNCACHED_HEADERS,
+      'Content-Type': 'text/html; charset=utf-8',
+      'Content-Security-Policy': page.POLICY,
+      'Referrer-Policy': 'same-origin', // with `no-referrer` the form's Origin would be `null`
+      'X-Frame-Options': 'DENY',
+    };
+    const headers = problem === undefined ? common : problemHeaders(common, problem);
+    return new Response(make(page), { status, headers });
+  }
+
+  const stop = (status: number, why: string, problem?: Problem) => html(status, (page) => page.stopPage(why), problem);
+
+  const stopFor = (problem: Problem) => stop(publicPart(problem).status, publicPart(problem).detail, problem);
+
+  function ask(request: AuthorizationRequest, problem?: Problem): Promise<Response> {
+    const url = publicUrl();
+    const asked = {
+      request,
+      action: `${url}/authorize`,
+      resource: request.resource ?? url,
+      keysUrl: config.keysPage === null ? null : keysPageUrl(url),
+    };
+    const why = problem === undefined ? null : publicPart(problem).detail;
+    const status = problem === undefined ? 200 : publicPart(problem).status;
+    return html(status, (page) => page.askPage({ ...asked, problem: why }), problem);
+  }
+
+  /** `next`: what to do with a request that is in order. */
+  async function answer(
+    parameters: URLSearchParams,
+    next: (request: AuthorizationRequest) => Promise<Response>,
+  ): Promise<Response> {
+    const decided = await connect.decide(parameters);
+    if (!decided.ok) return stopFor(decided.error);
+    switch (decided.value.kind) {
+      case 'stop':
+        return stop(400, decided.value.why);
+      case 'send_back':
+        return seeOther(connect.sendBack(decided.value.to));
+      case 'ask':
+        return next(decided.value.request);
+    }
+  }
+
+  async function hand(context: RequestContext, request: AuthorizationRequest, pasted: string): Promise<Response> {
+    const credentials = { xApiKey: pasted || null, bearer: null, metaApiKey: null };
+    const call = new Call(context.requestId, credentials, () => context.clientAddress());
+    const verified = await guard(call);
+    if (!verified.ok) return ask(request, verified.error);
+    const granted = await connect.grant(request, pasted);
+    return granted.ok ? seeOther(granted.value) : ask(request, granted.error);
+  }
+
+  return {
+    get: ({ request }) => answer(queryOf(request.url), (asked) => ask(asked)),
+    post(context, body) {
+      // Another page's form could hand over a key that its visitor did not choose.
+      if (context.origin !== new URL(publicUrl()).origin) return stopFor({ code: 'origin_denied' });
+      if (!body.ok) return stopFor(body.error);
+      const form = body.value instanceof URLSearchParams ? body.value : new URLSearchParams();
+      return answer(form, (asked) => {
+        if (form.has('cancel')) {
+          const { redirectUri, state } = asked;
+          return Promise.resolve(seeOther(connect.sendBack({ redirectUri, state, error: 'access_denied' })));
+        }
+        return hand(context, asked, form.get('key')?.trim() ?? '');
+      });
+    },
+  };
+}
+
+const json = (status: number, body: object) =>
+  new Response(JSON.stringify(body), { status, headers: UNCACHED_JSON_HEADERS });
+
+const seeOther = (location: string) =>
+  new Response(null, { status: 303, headers: { ...UNCACHED_HEADERS, Location: location } });
+
+const oauthError = (error: TokenError | RegistrationError) => json(error === 'invalid_client' ? 401 : 400, { error });
+
+const failed = (context: RequestContext, error: TokenError | RegistrationError | Problem | StoreUnavailable) =>
+  typeof error === 'string' ? oauthError(error) : refuse(context, error);
+
+const refuse = (_context: RequestContext, problem: Problem): Response => oauthErrorResponse(problem, null);

@@ -1,0 +1,98 @@
+// The person who hands a key to an OAuth client, as a browser does it: opens the page, and posts its form.
+
+import { createHash, randomBytes } from 'node:crypto';
+import type { TestApp } from './test-app.ts';
+
+/** Where the clients of these tests are. Never asked: the tests read where they are sent. */
+export const CALLBACK = 'http://127.0.0.1:9/callback';
+
+/** What a form of a page would send, without what people type. */
+export function fieldsOf(html: string): URLSearchParams {
+  const hidden = html.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)">/g);
+  return new URLSearchParams(Array.from(hidden, ([, name = '', value = '']) => [name, unescaped(value)]));
+}
+
+export const unescaped = (text: string): string =>
+  text.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&');
+
+/** Opens the page at `url` and posts its form with what is typed; returns the response. */
+export async function handOver(url: URL, typed: Record<string, string>): Promise<Response> {
+  const page = await fetch(url, { redirect: 'manual' });
+  const html = await page.text();
+  if (page.status !== 200) throw new Error(`the page responded ${page.status}: ${html}`);
+  const form = fieldsOf(html);
+  for (const [name, value] of Object.entries(typed)) form.set(name, value);
+  const action = unescaped(/<form method="post" action="([^"]*)">/.exec(html)?.[1] ?? '');
+  return fetch(action, { method: 'POST', body: form, headers: { origin: url.origin }, redirect: 'manual' });
+}
+
+/** What the client is sent back with. */
+export async function sentBack(response: Response): Promise<URLSearchParams> {
+  const location = response.headers.get('location');
+  if (location === null) throw new Error(`not sent back: ${response.status} ${await response.text()}`);
+  return new URL(location).searchParams;
+}
+
+export interface Registered {
+  readonly clientId: string;
+  readonly verifier: string;
+  /** The address of the page for this client; `changed` parameters, null: without. */
+  page(changed?: Record<string, string | null>): URL;
+  /** POST /token for a code; `changed` fields as above. */
+  redeem(
+    code: string,
+    changed?: Record<string, string | null>,
+  ): Promise<{ status: number; body: Record<string, unknown> }>;
+}
+
+const changing = (fields: Record<string, string>, changed: Record<string, string | null>) =>
+  Object.entries({ ...fields, ...changed }).filter((field): field is [string, string] => field[1] !== null);
+
+/** Registers a client by hand. */
+export async function register(
+  app: Pick<TestApp, 'url'>,
+  redirectUris: readonly string[] = [CALLBACK],
+): Promise<Registered> {
+  const response = await fetch(`${app.url}/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ redirect_uris: redirectUris, client_name: 'by hand' }),
+  });
+  if (response.status !== 201) throw new Error(`not registered: ${response.status} ${await response.text()}`);
+  const { client_id: clientId } = (await response.json()) as { client_id: string };
+  const verifier = randomBytes(32).toString('base64url');
+  const redirectUri = redirectUris[0] ?? '';
+  return {
+    clientId,
+    verifier,
+    page(changed = {}) {
+      const asked = {
+        response_type: 'code',
+        client_id: clientId,
+        redirect_uri: redirectUri,
+        code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+        code_challenge_method: 'S256',
+        state: 'of the client',
+      };
+      return new URL(`${app.url}/authorize?${new URLSearchParams(changing(asked, changed))}`);
+    },
+    async redeem(code, changed = {}) {
+      const asked = {
+        grant_type: 'authorization_code',
+        code,
+        code_verifier: verifier,
+        client_id: clientId,
+        redirect_uri: redirectUri,
+      };
+      const body = new URLSearchParams(changing(asked, changed));
+      const redeemed = await fetch(`${app.url}/token`, { method: 'POST', body });
+      return { status: redeemed.status, body: (await redeemed.json()) as Record<string, unknown> };
+    },
+  };
+}
+
+/** The code that a client gets for a key. */
+export async function codeFor(client: Registered, key: string): Promise<string> {
+  const back = await sentBack(await handOver(client.page(), { key }));
+  return back.get('code') ?? '';
+}

@@ -1,0 +1,79 @@
+// The official MCP clients of both SDK generations, each as one kind of connection, for tests of signing in.
+
+import * as v2 from '@modelcontextprotocol/client';
+import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { SignIn } from './oauth-client.ts';
+
+/** One connection attempt of a client, whichever SDK it comes from. */
+export interface Connection {
+  connect(): Promise<unknown>;
+  listTools(): Promise<{ tools: { name: string }[] }>;
+  callTool(call: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
+  finishAuth(back: URLSearchParams): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface ClientKind {
+  readonly path: '/mcp' | '/sse';
+  connection(url: URL, provider: SignIn['provider']): Connection;
+}
+
+const INFO = { name: 'test', version: '1' };
+
+export function ofV1(transport: Transport & { finishAuth(code: string): Promise<void> }): Connection {
+  const client = new Client(INFO);
+  return {
+    connect: () => client.connect(transport),
+    listTools: () => client.listTools(),
+    callTool: (call) => client.callTool(call),
+    finishAuth: (back) => transport.finishAuth(back.get('code') ?? ''),
+    close: () => client.close(),
+  };
+}
+
+function ofV2(
+  transport: v2.StreamableHTTPClientTransport | v2.SSEClientTransport,
+  mode?: v2.VersionNegotiationMode,
+): Connection {
+  const client = new v2.Client(INFO, mode === undefined ? {} : { versionNegotiation: { mode } });
+  return {
+    connect: () => client.connect(transport),
+    listTools: () => client.listTools(),
+    callTool: (call) => client.callTool(call),
+    finishAuth: (back) => transport.finishAuth(back),
+    close: () => client.close(),
+  };
+}
+
+const v2Http = (mode?: v2.VersionNegotiationMode): ClientKind => ({
+  path: '/mcp',
+  connection: (url, authProvider) => ofV2(new v2.StreamableHTTPClientTransport(url, { authProvider }), mode),
+});
+
+export const CLIENTS: Readonly<Record<string, ClientKind>> = {
+  'SDK v1 over Streamable HTTP': {
+    path: '/mcp',
+    // Their declarations don't allow for exactOptionalPropertyTypes.
+    connection: (url, authProvider) =>
+      ofV1(new StreamableHTTPClientTransport(url, { authProvider }) as Parameters<typeof ofV1>[0]),
+  },
+  'SDK v1 over HTTP+SSE': {
+    path: '/sse',
+    connection: (url, authProvider) => ofV1(new SSEClientTransport(url, { authProvider })),
+  },
+  'SDK v2 over Streamable HTTP': v2Http(),
+  'SDK v2 over Streamable HTTP, auto': v2Http('auto'),
+  'SDK v2 over Streamable HTTP, pinned': v2Http({ pin: '2026-07-28' }),
+  'SDK v2 over HTTP+SSE': {
+    path: '/sse',
+    connection: (url, authProvider) => ofV2(new v2.SSEClientTransport(url, { authProvider })),
+  },
+};
+
+/** What every client throws that has to sign in first. */
+export const isUnauthorized = (error: unknown): boolean =>
+  error instanceof UnauthorizedError || error instanceof v2.UnauthorizedError;
