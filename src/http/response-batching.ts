@@ -9,6 +9,8 @@ export type EndOfTurn = () => Promise<void> | undefined;
  * pipeline: the runtime ends a connection on which a second request comes before the response to the first.
  */
 const AT_ONCE_PER_TURN = 2;
+/** After a turn with more responses than this, more are sure to follow, and none is sent at once. */
+const QUIET_TURN_MAX = 4;
 
 /**
  * Each response that waits is released by the one before it, so that a last check runs just before the response is
@@ -16,10 +18,12 @@ const AT_ONCE_PER_TURN = 2;
  */
 export function createResponseBatcher(): EndOfTurn {
   let sent = 0;
+  let atOnce = AT_ONCE_PER_TURN;
   let last: Promise<void> | undefined;
   let release = () => {};
 
   function endTurn(): void {
+    atOnce = sent > QUIET_TURN_MAX ? 0 : AT_ONCE_PER_TURN;
     sent = 0;
     last = undefined;
     release();
@@ -34,7 +38,7 @@ export function createResponseBatcher(): EndOfTurn {
   return () => {
     if (sent === 0) setImmediate(endTurn);
     sent += 1;
-    if (sent <= AT_ONCE_PER_TURN) return undefined;
+    if (sent <= atOnce) return undefined;
     last = last === undefined ? turnEnd() : last.then(next);
     return last;
   };

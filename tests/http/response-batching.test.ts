@@ -17,3 +17,18 @@ test('the first two leave at once; each of the others is looked at only when the
   await all;
   expect(events.slice(4)).toEqual(['look at c', 'write c', 'look at d', 'write d', 'look at e', 'write e']);
 });
+
+test('after a turn of more than four none leaves at once, and after a quiet one the first two do again', async () => {
+  const endOfTurn = createResponseBatcher();
+  const turnOf = (responses: number) => Array.from({ length: responses }, endOfTurn);
+  const waits = (turn: ReturnType<typeof turnOf>) => turn.map((wait) => wait !== undefined);
+  const first = turnOf(5);
+  expect(waits(first)).toEqual([false, false, true, true, true]);
+  await Promise.all(first);
+  await new Promise(setImmediate);
+  const second = turnOf(4);
+  expect(waits(second)).toEqual([true, true, true, true]);
+  await Promise.all(second);
+  await new Promise(setImmediate);
+  expect(waits(turnOf(3))).toEqual([false, false, true]);
+});
