@@ -86,6 +86,10 @@ async function buildExecutable(): Promise<void> {
   await Bun.build({
     entrypoints: [join(SRC, 'cli.ts'), ...THREAD_FILES],
     target: 'bun',
+    // Compiled already, it starts in half the time. Names stay, for the stacks in the log.
+    format: 'esm',
+    bytecode: true,
+    minify: { whitespace: true, syntax: true },
     compile: {
       outfile: join(DIST, SERVER_NAME),
       execArgv: ['--no-install'], // a tool file that imports a package that isn't there must not have it fetched
