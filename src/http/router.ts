@@ -1,5 +1,5 @@
 // Finds the route of a path. Exact paths are in a Map; a route whose path ends in `*` takes every other path that begins
-// with it.
+// with it. A slash at the end of a path is ignored.
 
 import type { Awaitable } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
@@ -44,7 +44,9 @@ export function createRouter(routes: readonly Route[]): (path: string) => Route 
   const prefixes = routes
     .filter(({ path }) => path.endsWith('*'))
     .map((route) => ({ route, prefix: route.path.slice(0, -1) }));
-  return (path) => exact.get(path) ?? prefixes.find(({ prefix }) => path.startsWith(prefix))?.route;
+  const withoutSlash = (path: string) => (path.endsWith('/') ? exact.get(path.slice(0, -1)) : undefined);
+  return (path) =>
+    exact.get(path) ?? withoutSlash(path) ?? prefixes.find(({ prefix }) => path.startsWith(prefix))?.route;
 }
 
 /** The methods of a route, for `Allow`. OPTIONS is not named: every path responds to it, for CORS. */
