@@ -67,6 +67,10 @@ export const askThrough =
       }
       const understood = read(response);
       if (!understood.ok) return err(misread(name, understood.error.issues));
+      if (understood.value === 'incomplete') {
+        requests[name] = request;
+        continue;
+      }
       answers[name] = understood.value.answer;
       asking.keep(name, understood.value.response);
     }

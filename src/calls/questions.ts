@@ -15,7 +15,8 @@ export interface InputRequest {
 
 export interface Question<A> {
   readonly request: InputRequest;
-  readonly read: (response: unknown) => Result<Read<A>, InvalidInput>;
+  /** `incomplete`: to be asked again. */
+  readonly read: (response: unknown) => Result<Read<A> | 'incomplete', InvalidInput>;
 }
 
 interface Read<A> {
@@ -39,18 +40,23 @@ const readAction = parserOf(
 /**
  * A form: `form(schema)(message)` is the question. Fields are strings, numbers, booleans, picklists, and arrays of
  * picklists, because clients show no others; throws an Error for any other, so make it where the tool is defined. Not
- * for secrets: whatever shows the form can read the response.
+ * for secrets: whatever shows the form can read the response. One that lacks a field is asked for again, and a field that
+ * it doesn't have is ignored (2026-07-28, basic/patterns/mrtr).
  */
 export function form<S extends ObjectSchema>(schema: S): (message: string) => Question<FormAnswer<v.InferOutput<S>>> {
   const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));
   const parse = inputParserOf(schema);
-  function read(response: unknown): Result<Read<FormAnswer<v.InferOutput<S>>>, InvalidInput> {
+  const names = Object.keys(requestedSchema.properties);
+  const required = names.filter((name) => requestedSchema.required?.includes(name));
+  function read(response: unknown): Result<Read<FormAnswer<v.InferOutput<S>>> | 'incomplete', InvalidInput> {
     const acted = readAction(response);
     if (!acted.ok) return acted;
     const { action, content } = acted.value;
     if (action !== 'accept') return ok({ answer: { action }, response: { action } });
-    const parsed = parse(content);
-    return parsed.ok ? ok({ answer: accepted(parsed.value), response: acted.value }) : parsed;
+    const asked = isObject(content) ? fieldsNamed(names, content) : content;
+    if (isObject(asked) && required.some((name) => !(name in asked))) return ok('incomplete');
+    const parsed = parse(asked);
+    return parsed.ok ? ok({ answer: accepted(parsed.value), response: { action, content: asked } }) : parsed;
   }
   return (message) => ({
     request: { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } },
@@ -138,8 +144,17 @@ const KEYWORDS: ReadonlyMap<unknown, readonly string[]> = new Map([
 /** Formats that clients know; of another they would not know what to check. */
 const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time'];
 
+function fieldsNamed(names: readonly string[], content: JsonObject): JsonObject {
+  return Object.fromEntries(names.filter((name) => Object.hasOwn(content, name)).map((name) => [name, content[name]]));
+}
+
+interface FormSchema extends JsonObject {
+  readonly properties: JsonObject;
+  readonly required?: readonly string[];
+}
+
 /** Leaves out what clients do not know; a response is checked against the whole schema anyway. */
-function flatSchemaOf({ properties = {}, required }: JsonSchema): JsonObject {
+function flatSchemaOf({ properties = {}, required }: JsonSchema): FormSchema {
   const shown = Object.entries(properties as JsonObject).map(([name, property]) => {
     const keywords = isObject(property) ? KEYWORDS.get(property.type) : undefined;
     if (!isObject(property) || keywords === undefined || (property.type === 'array' && !isPicklist(property.items))) {
@@ -153,7 +168,8 @@ function flatSchemaOf({ properties = {}, required }: JsonSchema): JsonObject {
       Object.fromEntries(known.filter(([keyword, value]) => keyword !== 'format' || FORMATS.includes(value))),
     ];
   });
-  return { type: 'object', properties: Object.fromEntries(shown), ...(required !== undefined && { required }) };
+  const names = required as readonly string[] | undefined; // JSON Schema's
+  return { type: 'object', properties: Object.fromEntries(shown), ...(names !== undefined && { required: names }) };
 }
 
 const isPicklist = (items: unknown): boolean => isObject(items) && items.type === 'string' && 'enum' in items;

@@ -5,6 +5,7 @@ import type { InputRequest } from '../calls/questions.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
+import { missingCapabilities } from './capabilities.ts';
 import type { Params } from './message.ts';
 import type { RequestStates } from './request-state.ts';
 
@@ -42,10 +43,7 @@ class ClientAsking implements Asking {
   }
 
   canAsk({ method }: InputRequest): boolean {
-    const capability = this.clientCapabilities[CAPABILITY[method]];
-    if (!isObject(capability)) return false;
-    // A client that names modes can show those alone (client/elicitation, "Capabilities").
-    return method !== 'elicitation/create' || isObject(capability.form) || capability.url === undefined;
+    return missingCapabilities(NEEDS[method], this.clientCapabilities) === undefined;
   }
 
   responseTo(name: string): unknown {
@@ -76,8 +74,8 @@ const TOO_LARGE = err<Problem>({
 });
 
 /** The capability that a client declares for each request. */
-const CAPABILITY: Readonly<Record<InputRequest['method'], string>> = {
-  'elicitation/create': 'elicitation',
-  'sampling/createMessage': 'sampling',
-  'roots/list': 'roots',
+const NEEDS: Readonly<Record<InputRequest['method'], JsonObject>> = {
+  'elicitation/create': { elicitation: { form: {} } },
+  'sampling/createMessage': { sampling: {} },
+  'roots/list': { roots: {} },
 };

@@ -13,6 +13,9 @@ export const ALL_VERSIONS: readonly string[] = [...MODERN_VERSIONS, ...LEGACY_VE
 
 const FIRST_MODERN_VERSION = '2026-07-28';
 const A_VERSION = /^\d{4}-\d\d-\d\d$/;
+/** Of this revision or a future one. */
+const isModern = (version: string) => version >= FIRST_MODERN_VERSION && A_VERSION.test(version);
+
 /** Revisions with batches. A request without the header counts as 2025-03-26. */
 const BATCH_VERSIONS: readonly string[] = ['2025-03-26', '2024-11-05'];
 const BATCH_MAX = 100;
@@ -82,11 +85,12 @@ function classifyRequest(request: RequestMessage, headers: HeaderReader): Classi
     return classifyModern(request, claimed, meta?.[META_CAPABILITIES], headers);
   }
   const version = headers.get('mcp-protocol-version');
-  const modernHeader = version !== null && version >= FIRST_MODERN_VERSION && A_VERSION.test(version);
+  const modernHeader = version !== null && isModern(version);
   if (method === 'initialize') {
     // Any older version in its header will do, because `initialize` negotiates the version.
     if (modernHeader) return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');
   } else if (modernHeader) {
+    if (!MODERN_VERSIONS.includes(version)) return unsupported(id, version);
     return refuse(id, CODES.invalidParams, `_meta must name ${META_VERSION} and ${META_CAPABILITIES}`);
   } else if (version !== null && !LEGACY_VERSIONS.includes(version)) {
     return refuse(id, CODES.invalidRequest, 'Unsupported protocol version');
@@ -102,35 +106,41 @@ function classifyModern(
 ): Classified {
   const { id, method, params } = request;
   if (typeof version !== 'string') return refuse(id, CODES.invalidParams, `${META_VERSION} must be a string`);
-  if (!isObject(clientCapabilities)) return refuse(id, CODES.invalidParams, `${META_CAPABILITIES} must be an object`);
+  const isKnown = MODERN_VERSIONS.includes(version);
+  // What the envelope of another revision holds is not known here.
+  if (isKnown && !isObject(clientCapabilities))
+    return refuse(id, CODES.invalidParams, `${META_CAPABILITIES} must be an object`);
   const versionHeader = headers.get('mcp-protocol-version');
   const methodHeader = headers.get('mcp-method');
   if (versionHeader !== null && versionHeader !== version) return mismatch(id, 'MCP-Protocol-Version');
   if (methodHeader !== null && methodHeader !== method) return mismatch(id, 'Mcp-Method');
-  if (!MODERN_VERSIONS.includes(version)) {
-    const data = { supported: MODERN_VERSIONS, requested: redact(version) };
-    return refuse(id, CODES.unsupportedVersion, 'Unsupported protocol version', data);
-  }
+  if (!isKnown || !isObject(clientCapabilities)) return unsupported(id, version);
   if (versionHeader === null) return mismatch(id, 'MCP-Protocol-Version');
   if (methodHeader === null) return mismatch(id, 'Mcp-Method');
-  const named = nameOf(method, params);
-  if (named !== undefined && !mirrors(headers.get('mcp-name'), named)) return mismatch(id, 'Mcp-Name');
+  if (!namesRight(method, params, headers)) return mismatch(id, 'Mcp-Name');
   return { kind: 'request', era: 'modern', request, clientCapabilities, headers };
 }
 
 const mismatch = (id: Id, header: string) => refuse(id, CODES.headerMismatch, mismatchMessage(header));
 
-/** The parameter that Mcp-Name mirrors. A value of the wrong type is left to the method to refuse. */
+const unsupported = (id: Id | undefined, version: string) =>
+  refuse(id, CODES.unsupportedVersion, 'Unsupported protocol version', {
+    supported: MODERN_VERSIONS,
+    requested: redact(version),
+  });
+
+/** The parameter that Mcp-Name mirrors. */
 const NAMED_BY: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
   ['resources/read', 'uri'],
 ]);
 
-function nameOf(method: string, params: JsonObject): string | undefined {
+function namesRight(method: string, params: JsonObject, headers: HeaderReader): boolean {
   const field = NAMED_BY.get(method);
-  const name = field === undefined ? undefined : params[field];
-  return typeof name === 'string' ? name : undefined;
+  if (field === undefined) return true;
+  const named = params[field];
+  return typeof named === 'string' && mirrors(headers.get('mcp-name'), named);
 }
 
 function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classified {
@@ -160,6 +170,7 @@ function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classi
 function versionFault(headers: HeaderReader, allowed: readonly string[]): Refused | null {
   const version = headers.get('mcp-protocol-version');
   if (version === null || allowed.includes(version)) return null;
+  if (isModern(version) && !MODERN_VERSIONS.includes(version)) return unsupported(undefined, version);
   const message = ALL_VERSIONS.includes(version) ? 'This revision has no batches' : 'Unsupported protocol version';
   return refuse(undefined, CODES.invalidRequest, message);
 }

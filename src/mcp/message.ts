@@ -43,8 +43,8 @@ export const CODES = {
   methodNotFound: -32601,
   invalidParams: -32602,
   internal: -32603,
-  /** One of the server's own (JSON-RPC 2.0 §5.1): `data.code` says which problem it is. */
-  denied: -32000,
+  /** The server's own, outside what JSON-RPC and MCP reserve: `data.code` says which problem it is. */
+  denied: -31000,
   /** Up to 2025-11-25; since then it is invalidParams. */
   resourceNotFound: -32002,
   headerMismatch: -32020,

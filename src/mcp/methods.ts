@@ -6,8 +6,9 @@ import type { Prompt } from '../authoring/prompt.ts';
 import type { Tool } from '../authoring/tool.ts';
 import { type Text, wrapped } from '../http/sending/parts.ts';
 import { once } from '../lib/memoize.ts';
-import { isObject, type JsonObject } from '../lib/text.ts';
+import { isObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
+import { missingCapabilities } from './capabilities.ts';
 import {
   capabilitiesOf,
   describePrompt,
@@ -125,7 +126,7 @@ export function createMethods(options: MethodsOptions): Methods {
     if (era === 'modern') {
       const header = mismatchedParam(mirroredBy(tool), given, headers);
       if (header !== undefined) return failed(400, CODES.headerMismatch, mismatchMessage(header));
-      const requiredCapabilities = missingCapabilities(tool, clientCapabilities);
+      const requiredCapabilities = tool.requiresClient && missingCapabilities(tool.requiresClient, clientCapabilities);
       if (requiredCapabilities !== undefined) {
         const message = 'The tool needs a capability that the client did not declare';
         return failed(400, CODES.missingClientCapability, message, { requiredCapabilities });
@@ -186,10 +187,3 @@ const contentsOf = (
   { mimeType, meta }: Pick<Resource, 'mimeType' | 'meta'>,
   content: ReturnType<Resource['read']>,
 ): string => membersOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] });
-
-/** The required capabilities the client lacks; undefined when it has all. */
-function missingCapabilities({ requiresClient }: Tool, declared: JsonObject): Record<string, object> | undefined {
-  if (requiresClient === undefined) return undefined;
-  const missing = Object.entries(requiresClient).filter(([name]) => !isObject(declared[name]));
-  return missing.length === 0 ? undefined : Object.fromEntries(missing);
-}

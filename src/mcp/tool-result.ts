@@ -71,10 +71,16 @@ function promptError(problem: Problem, requestId: string): RpcError {
   };
 }
 
-/** A denial of anything but a tool call, for which there is no in-band form. */
+/** A denial of anything but a tool call, for which there is no in-band form: `data` says what helps, too. */
 export function deniedError(problem: Problem): RpcError {
   const { code, detail: message } = publicPart(problem);
-  return { code: CODES.denied, message, data: { code } };
+  const retryAfterS = retryAfterSeconds(problem);
+  const data = {
+    code,
+    ...(retryAfterS !== null && { retryAfterS }),
+    ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),
+  };
+  return { code: CODES.denied, message, data };
 }
 
 /**

@@ -117,7 +117,11 @@ describe('a batch', () => {
     expect(body[99]).toEqual({
       jsonrpc: '2.0',
       id: 99,
-      error: { code: -32000, message: 'The server is at its limit; try again', data: { code: 'overloaded' } },
+      error: {
+        code: -31000,
+        message: 'The server is at its limit; try again',
+        data: { code: 'overloaded', retryAfterS: 1 },
+      },
     });
   });
 

@@ -131,10 +131,8 @@ describe('the version header', () => {
 
   test('of a modern revision without the _meta that belongs to it is 400', async () => {
     await using app = await createTestApp();
-    for (const version of ['2026-07-28', '2099-01-01']) {
-      const { status, body } = await post(app, request('tools/list'), { 'mcp-protocol-version': version });
-      expect([status, body.error.code]).toEqual([400, -32602]);
-    }
+    const { status, body } = await post(app, request('tools/list'), { 'mcp-protocol-version': '2026-07-28' });
+    expect([status, body.error.code]).toEqual([400, -32602]);
   });
 });
 

@@ -99,6 +99,10 @@ describe('2026-07-28: headers that do not repeat the body are 400/-32020', () =>
     ['two versions', 'tools/list', {}, (headers) => ({ ...headers, 'mcp-protocol-version': `${MODERN}, ${MODERN}` })],
     ['another method', 'tools/list', {}, (headers) => ({ ...headers, 'mcp-method': 'tools/call' })],
     ['a method in another case', 'tools/list', {}, (headers) => ({ ...headers, 'mcp-method': 'Tools/List' })],
+    ['no name in the body', 'tools/call', {}, (headers) => ({ ...headers, 'mcp-name': 'get_data' })],
+    ['no name anywhere', 'tools/call', {}, without('mcp-name')],
+    ['a name of another type', 'tools/call', { name: 7 }, (headers) => ({ ...headers, 'mcp-name': '7' })],
+    ['a uri of another type', 'resources/read', { uri: null }, (headers) => ({ ...headers, 'mcp-name': 'null' })],
     ['another name', 'tools/call', { name: 'get_data' }, (headers) => ({ ...headers, 'mcp-name': 'list_api_keys' })],
     ['another uri', 'resources/read', { uri: 'ui://a' }, (headers) => ({ ...headers, 'mcp-name': 'ui://b' })],
     ['bad base64', 'tools/call', { name: 'a' }, (headers) => ({ ...headers, 'mcp-name': '=?base64?YQ?=' })],
@@ -153,6 +157,24 @@ describe('2026-07-28: versions, methods, tools', () => {
     },
   );
 
+  test('a future version in the header alone, or in _meta alone, is 400/-32022 and says which are supported', async () => {
+    await using app = await createTestApp();
+    const version = '2099-01-01';
+    const inHeader = { 'mcp-protocol-version': version };
+    const inMeta = { _meta: { [VERSION]: version } };
+    const refused = [
+      await post(app, request('tools/list'), inHeader),
+      await post(app, { jsonrpc: '2.0', method: 'notifications/x' }, inHeader),
+      await post(app, [request('ping')], inHeader),
+      await post(app, request('tools/list', inMeta), {}),
+      await post(app, request('tools/call', { name: 'get_data', ...inMeta }), inHeader),
+    ];
+    for (const { status, body } of refused) {
+      expect([status, body.error.code]).toEqual([400, -32022]);
+      expect(body.error.data).toEqual({ supported: [MODERN], requested: version });
+    }
+  });
+
   test.each([
     'initialize',
     'ping',
@@ -203,6 +225,46 @@ describe('2026-07-28: versions, methods, tools', () => {
     const meta = { [CAPABILITIES]: { elicitation: {}, sampling: {} } };
     const allowed = await postModern(app, 'tools/call', { name: 'sampler' }, { meta });
     expect(allowed.body.result.content[0].text).toBe('elicitation,sampling');
+  });
+
+  test.each<[string, object, object, object | null]>([
+    [
+      'pages, of a client that shows forms',
+      { elicitation: { url: {} } },
+      { elicitation: {} },
+      { elicitation: { url: {} } },
+    ],
+    ['pages, of one that shows both', { elicitation: { url: {} } }, { elicitation: { form: {}, url: {} } }, null],
+    [
+      'forms, of one that shows pages',
+      { elicitation: {} },
+      { elicitation: { url: {} } },
+      { elicitation: { form: {} } },
+    ],
+    ['forms, of one that names no mode', { elicitation: { form: {} } }, { elicitation: {} }, null],
+    [
+      'an extension, of one with another',
+      { extensions: { 'a/x': {} } },
+      { extensions: { 'a/y': {} } },
+      { extensions: { 'a/x': {} } },
+    ],
+    ['an extension, of one with it', { extensions: { 'a/x': {} } }, { extensions: { 'a/x': { level: 1 } } }, null],
+    ['an extension with settings', { extensions: { 'a/x': { b: {} } } }, { extensions: { 'a/x': { c: 1 } } }, null],
+    ['a name that every object has', { toString: {} }, {}, { toString: {} }],
+    ['tools of sampling', { sampling: { tools: {} } }, { sampling: {} }, { sampling: { tools: {} } }],
+    ['a flag', { roots: { listChanged: true } }, { roots: { listChanged: false } }, { roots: { listChanged: true } }],
+  ])('capabilities are compared to the depth: %s', async (_what, required, declared, missing) => {
+    const needy = defineTool(anyone, {
+      ...facts('needy'),
+      requiresClient: required as Record<string, object>,
+      input: v.strictObject({}),
+      run: () => ok({ content: [] }),
+    });
+    await using app = await createTestApp({ tools: () => [needy] });
+    const meta = { [CAPABILITIES]: declared };
+    const { status, body } = await postModern(app, 'tools/call', { name: 'needy' }, { meta });
+    expect(status).toBe(missing === null ? 200 : 400);
+    if (missing !== null) expect(body.error).toMatchObject({ code: -32021, data: { requiredCapabilities: missing } });
   });
 });
 

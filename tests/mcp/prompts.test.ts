@@ -92,15 +92,18 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
       { role: 'user', content: { type: 'text', text: 'alice goes to Porto in any season' } },
     ]);
     const { error } = await ask(app, 'prompts/get', params);
-    expect(error).toEqual({ code: -32000, message: 'No API key provided', data: { code: 'missing_api_key' } });
+    expect(error).toEqual({ code: -31000, message: 'No API key provided', data: { code: 'missing_api_key' } });
     const weak = await insertKey(app, 'bob');
     const denied = await ask(app, 'prompts/get', params, { 'x-api-key': weak });
-    expect(denied.error).toMatchObject({ code: -32000, data: { code: 'insufficient_scope' } });
+    expect(denied.error).toEqual({
+      code: -31000,
+      message: 'Insufficient permissions',
+      data: { code: 'insufficient_scope', requiredScopes: ['read'] },
+    });
   });
 
   test.each([
     ['an unknown prompt', { name: 'nope' }],
-    ['no name', {}],
     ['a missing argument', { name: 'visit' }],
     ['an unknown argument', { name: 'visit', arguments: { city: 'Porto', sk_test_secret: 'x' } }],
     ['an argument that is no string', { name: 'visit', arguments: { city: 7 } }],
@@ -114,6 +117,14 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
     expect(JSON.stringify(error)).not.toContain('sk_test_secret');
   });
 
+  test('prompts/get with no name, or another type of it, fits no header of 2026-07-28', async () => {
+    await using app = await serve((deps) => [visit(deps)]);
+    const expected = ask === OVER['POST /mcp of 2026-07-28'] ? -32020 : -32602;
+    for (const params of [{}, { name: 7 }, { name: ['visit'] }]) {
+      expect((await ask(app, 'prompts/get', params)).error.code).toBe(expected);
+    }
+  });
+
   test('completion/complete runs behind the same guards', async () => {
     await using app = await serve((deps) => [visit(deps)]);
     const headers = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
@@ -123,7 +134,7 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
     const next = await ask(app, 'completion/complete', complete('season', '', context), headers);
     expect(next.result.completion.values).toEqual(["alice's in Porto"]);
     const { error } = await ask(app, 'completion/complete', complete('city', 'Par'));
-    expect(error).toMatchObject({ code: -32000, data: { code: 'missing_api_key' } });
+    expect(error).toMatchObject({ code: -31000, data: { code: 'missing_api_key' } });
   });
 
   test.each([
@@ -144,7 +155,7 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
   test('a server without prompts has none of the methods', async () => {
     await using app = await createTestApp();
     for (const method of ['prompts/list', 'prompts/get', 'completion/complete']) {
-      expect((await ask(app, method, complete('city', ''))).error.code).toBe(-32601);
+      expect((await ask(app, method, { name: 'visit', ...complete('city', '') })).error.code).toBe(-32601);
     }
   });
 
@@ -166,7 +177,7 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
     expect(line).toMatchObject({ prompt: 'broken', requestId: error.data.requestId });
   });
 
-  test('a refusal by the prompt itself, and one that is out of time, are -32000', async () => {
+  test('a refusal by the prompt itself, and one that is out of time, are -31000', async () => {
     const clock = testClock();
     const prompts = () => [
       definePrompt(anyone, { ...facts('full'), arguments: nothing, run: () => err({ code: 'overloaded' }) }),
@@ -185,7 +196,7 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
       ['full', 'overloaded'],
       ['slow', 'tool_timeout'],
     ] as const) {
-      expect((await ask(app, 'prompts/get', { name })).error).toMatchObject({ code: -32000, data: { code } });
+      expect((await ask(app, 'prompts/get', { name })).error).toMatchObject({ code: -31000, data: { code } });
     }
   });
 });
@@ -267,7 +278,7 @@ test('a call of a prompt counts against the rate limit of its key, and its respo
   expect((await get()).headers.get('ratelimit')).toStartWith('"key";r=1;');
   await post(app, request('completion/complete', complete('city', '')), headers);
   const refused = await get();
-  expect(refused.body.error).toMatchObject({ code: -32000, data: { code: 'rate_limited' } });
+  expect(refused.body.error).toMatchObject({ code: -31000, data: { code: 'rate_limited' } });
   expect(refused.headers.get('ratelimit')).toStartWith('"key";r=0;');
 });
 
@@ -287,10 +298,10 @@ test('a prompt for users is challenged, with an authorization server', async () 
 });
 
 test('a response too large for /sse is an error that says so', async () => {
-  await using app = await serve(() => [open('large', () => says('x'.repeat(2 * 1024 * 1024)))]);
+  await using app = await serve(() => [open('large', () => says('x'.repeat(3 * 1024 * 1024)))]);
   const session = await openSse(app);
   await session.post(request('prompts/get', { name: 'large' }));
-  expect((await session.nextMessage()).error).toMatchObject({ code: -32000, data: { code: 'overloaded' } });
+  expect((await session.nextMessage()).error).toMatchObject({ code: -31000, data: { code: 'overloaded' } });
   await session.drop();
 });
 

@@ -306,7 +306,7 @@ describe('a response that is larger than an event may be', () => {
       expect((await post(app, call(name))).body.result.isError).toBeUndefined();
     }
     await session.post(request('resources/read', { uri: page.uri }, 'page'));
-    const error = { code: -32000, message: TOO_LARGE, data: { code: 'overloaded' } };
+    const error = { code: -31000, message: TOO_LARGE, data: { code: 'overloaded' } };
     expect(await session.nextMessage()).toEqual({ jsonrpc: '2.0', id: 'page', error });
     await session.post(request('ping', undefined, 'still here'));
     expect(await session.nextMessage()).toEqual({ jsonrpc: '2.0', id: 'still here', result: {} });

@@ -1,0 +1,31 @@
+// Which capabilities a client lacks, compared to the depth: one that opens pages may show no forms, and one extension is
+// not another.
+
+import { isObject, type JsonObject } from '../lib/text.ts';
+
+/** What `required` names and `declared` does not; undefined if that is nothing. */
+export function missingCapabilities(required: JsonObject, declared: JsonObject): JsonObject | undefined {
+  return missingIn(withForm(required), withForm(declared), 'capabilities');
+}
+
+function missingIn(required: JsonObject, declared: JsonObject, of: string): JsonObject | undefined {
+  const missing = Object.entries(required).flatMap(([name, wanted]) => {
+    const lacked = lackedOf(wanted, Object.hasOwn(declared, name) ? declared[name] : undefined, name, of);
+    return lacked === undefined ? [] : [[name, lacked]];
+  });
+  return missing.length === 0 ? undefined : Object.fromEntries(missing);
+}
+
+function lackedOf(wanted: unknown, given: unknown, name: string, of: string): unknown {
+  if (!isObject(wanted)) return wanted === given ? undefined : wanted;
+  if (!isObject(given)) return wanted;
+  // An extension is known by its name; what it was given as settings is for those who know it.
+  return of === 'extensions' ? undefined : missingIn(wanted, given, name);
+}
+
+/** `elicitation: {}` is from before there were modes, and means forms (client/elicitation, "Capabilities"). */
+function withForm(capabilities: JsonObject): JsonObject {
+  const { elicitation } = capabilities;
+  if (!isObject(elicitation) || 'form' in elicitation || 'url' in elicitation) return capabilities;
+  return { ...capabilities, elicitation: { ...elicitation, form: {} } };
+}
