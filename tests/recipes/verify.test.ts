@@ -79,6 +79,18 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
       }
     });
 
+    test('a proxy that leaves an empty identity header out passes on none of the client', async () => {
+      const nothingCopied = (text: string) =>
+        text.replace(/^.*copy_headers.*$/m, '').replace(/^local IDENTITY = .*$/m, 'local IDENTITY = {}');
+      await using forgetful = await startFrontProxy(program, recipe, backends(keys, service), nothingCopied);
+      const { key } = await makeKey(keys.url);
+      const before = service.requests.length;
+      const { status } = await forgetful.fetch('/orders', { headers: { ...FORGED, 'x-api-key': key } });
+      expect(status).toBe(200);
+      expect(service.requests.slice(before)).toHaveLength(1);
+      expect(JSON.stringify(service.requests.slice(before))).not.toContain('forged');
+    });
+
     test('what the service itself responds comes through', async () => {
       const { key } = await makeKey(keys.url);
       for (const status of [201, 401, 403, 429, 500, 503]) {

@@ -60,16 +60,23 @@ const PUT_INTO_PLACE: Readonly<Record<Program, (recipe: string, place: Place) =>
   haproxy: (recipe, { port }) => recipe.replace('bind :443', `bind 127.0.0.1:${port}`),
 };
 
-export async function startFrontProxy(program: Program, recipe: string, backends: Backends): Promise<FrontProxy> {
+/** `edit`: what a test changes in the recipe and in what belongs to it. */
+export async function startFrontProxy(
+  program: Program,
+  recipe: string,
+  backends: Backends,
+  edit = (text: string) => text,
+): Promise<FrontProxy> {
   const folder = temporaryFolder();
   const [port = 0] = freePorts(1);
   const { certFile, keyFile, cert } = makeCertificate();
   const bundle = join(folder, 'bundle.pem');
   writeFileSync(bundle, cert + readFileSync(keyFile, 'utf8'));
-  let text = PUT_INTO_PLACE[program](read(program, recipe), { folder, port, certFile, keyFile })
+  let text = PUT_INTO_PLACE[program](edit(read(program, recipe)), { folder, port, certFile, keyFile })
     .replaceAll('/etc/ssl/example.pem', bundle)
     .replaceAll('/etc/ssl/example.key', keyFile)
-    .replaceAll('/etc/haproxy/', `${join(RECIPES, 'haproxy')}/`);
+    .replaceAll('/etc/haproxy/', `${folder}/`);
+  writeFileSync(join(folder, 'verify.lua'), edit(read('haproxy', 'verify.lua')));
   for (const [named, url] of Object.entries(backends)) text = text.replaceAll(named, new URL(url).host);
   const config = join(folder, 'config');
   writeFileSync(config, text);

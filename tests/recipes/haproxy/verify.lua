@@ -16,6 +16,7 @@ local function question(txn)
   local sent = txn.http:req_get_headers()
   local headers = {
     ["x-forwarded-for"] = { txn.f:src() },
+    ["x-forwarded-uri"] = { txn.sf:path() }, -- for the access log of the key server
     ["x-forwarded-proto"] = { txn.f:ssl_fc() == 1 and "https" or "http" },
   }
   for _, name in ipairs(ASKED_WITH) do
