@@ -235,7 +235,9 @@ function serviceOn(
     inFlight,
     instance,
     log,
-    observe: config.accessLog ? createAccessLog(clock, log) : undefined,
+    observe: config.accessLog
+      ? createAccessLog({ clock, log, trustProxy, verifyRoute: `${config.basePath}/verify` })
+      : undefined,
   });
   return {
     app: { ...dispatch, endStreams: sessions.drain, idle: inFlight.idle },

@@ -27,7 +27,12 @@ export interface ServerFacts {
 export interface RequestFacts {
   readonly tool?: string | undefined;
   readonly traceId?: string | undefined;
-  readonly auth?: { readonly keyId?: string; readonly subject?: string; readonly actor?: string };
+  readonly auth?: {
+    readonly keyId?: string;
+    readonly keyName?: string;
+    readonly subject?: string;
+    readonly actor?: string;
+  };
 }
 
 /** Told of a request when it begins; `route` is its path in the route table. Returns what is told when it is over. */

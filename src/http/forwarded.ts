@@ -32,6 +32,15 @@ export function forwardedRequestId(headers: Headers): string | null {
   return id !== null && REQUEST_ID.test(id) && redactKeys(id) === id ? id : null;
 }
 
+/** The path of the request that a proxy asks about, without its query, which may hold anything; for the log. */
+export function forwardedPath(headers: Headers): string | undefined {
+  const path = headers.get('x-forwarded-uri')?.split(/[?#]/, 1)[0];
+  return path?.startsWith('/') ? path.slice(0, PATH_CHARS_MAX) : undefined;
+}
+
+/** Enough for any path that tells one call from another. */
+const PATH_CHARS_MAX = 500;
+
 const REQUEST_ID = /^[\w.-]{1,128}$/;
 
 /** `192.0.2.7:50123`, `[2001:db8::7]:50123`, and the brackets alone. */

@@ -1,12 +1,22 @@
 // The access log: one line for each request, when its response leaves. Only with ACCESS_LOG=1.
 
 import type { ObserveRequest } from '../http/context.ts';
+import { forwardedPath } from '../http/forwarded.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 
+export interface AccessLogOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The route of /verify, whose requests are about the path of another one, as a trusted proxy says it. */
+  readonly verifyRoute: string;
+  /** How many proxies in front to believe. */
+  readonly trustProxy: number;
+}
+
 /** `route` is the path in the route table, not the one that was sent; null if there is none. */
 export const createAccessLog =
-  (clock: Clock, log: Log): ObserveRequest =>
+  ({ clock, log, verifyRoute, trustProxy }: AccessLogOptions): ObserveRequest =>
   (context, route) => {
     const startedMs = clock.monotonicMs();
     const address = context.clientAddress(); // now: a client that has left has none
@@ -14,14 +24,19 @@ export const createAccessLog =
       const { requestId, request, call } = context;
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
-      const { keyId, subject: userId, actor } = call?.auth ?? {};
-      const caller = keyId === undefined ? { userId, ...(actor !== userId && { actor }) } : { keyId };
+      const { keyId, keyName, subject, actor } = call?.auth ?? {};
+      const caller =
+        keyId === undefined
+          ? { userId: subject, ...(actor !== subject && { actor }) }
+          : { keyId, keyName, owner: subject };
       const traceId = call?.traceId;
+      const path = route === verifyRoute && trustProxy > 0 ? forwardedPath(request.headers) : undefined;
       log.info('request', {
         requestId,
         traceId,
         method: request.method,
         route,
+        path,
         tool,
         status,
         durationMs,

@@ -35,6 +35,25 @@ test('each request is one line, with what it asked for, how it ended, and who as
   }
 });
 
+test('the line of a key has its name and owner; that of /verify the path that a trusted proxy sent, without its query', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1', TRUST_PROXY: '1' } });
+  const { id, key } = await app.createKey('alice', { name: 'CI' });
+  const uris = ['/orders/7?token=secret#x', 'no path', '', `/${'x'.repeat(600)}`];
+  for (const uri of uris) {
+    await fetch(`${app.url}/verify`, { headers: { 'x-api-key': key, 'x-forwarded-uri': uri } });
+  }
+  await app.call('get_data', {}, { 'x-api-key': key, 'x-forwarded-uri': '/forged' });
+  const lines = (await requestsOf(app)).slice(1);
+  expect(lines.map(({ path }) => path)).toEqual(['/orders/7', undefined, undefined, `/${'x'.repeat(499)}`, undefined]);
+  for (const line of lines) expect(line).toMatchObject({ keyId: id, keyName: 'CI', owner: 'alice' });
+  expect(lines.every(({ userId }) => userId === undefined)).toBe(true);
+  expect(await app.logText()).not.toContain('token=secret');
+
+  await using direct = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  await fetch(`${direct.url}/verify`, { headers: { 'x-forwarded-uri': '/forged' } });
+  expect((await requestsOf(direct)).at(-1)?.path).toBeUndefined();
+});
+
 test('the line comes with the response, and has the time that it took', async () => {
   await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
   const { key } = await app.createKey('alice');
