@@ -62,7 +62,7 @@ export interface AdminStore {
 }
 
 export interface RevokedBatch {
-  readonly count: number;
+  readonly ids: readonly string[];
   readonly lastRow: number;
 }
 
@@ -79,22 +79,22 @@ export const COUNTED_MAX = 100_000;
 const FIRST_ROW = 0;
 export const LAST_ROW = Number.MAX_SAFE_INTEGER;
 
-/** Revokes every active key that fits, a batch at a time. Reports how many there were so far. */
+/** Revokes every active key that fits, a batch at a time. Reports each batch, and how many there were so far. */
 export async function revokeAll(
   store: AdminStore,
   filter: KeyFilter,
   nowMs: number,
   origin: Origin,
-  onProgress: (revoked: number) => void = () => {},
+  onBatch: (ids: readonly string[], revoked: number) => unknown,
 ): Promise<Result<number, StoreUnavailable>> {
   let revoked = 0;
   for (let after = FIRST_ROW; ; ) {
     const batch = await store.revokeNext(filter, nowMs, after, origin);
     if (!batch.ok) return batch;
     if (batch.value === null) return ok(revoked);
-    revoked += batch.value.count;
+    revoked += batch.value.ids.length;
     after = batch.value.lastRow;
-    onProgress(revoked);
+    await onBatch(batch.value.ids, revoked);
   }
 }
 
@@ -136,10 +136,10 @@ export function createAdminKeys({ store, lastUsed, originOf, refresh, clock, log
     },
 
     async revoke(actor, which) {
-      const revoked = await revokeAll(store, which, clock.nowMs(), originOf('tool', actor, actor.actor));
-      if (!revoked.ok) return revoked;
-      await refresh();
-      log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, count: revoked.value });
+      const revoked = await revokeAll(store, which, clock.nowMs(), originOf('tool', actor, actor.actor), (keyIds) =>
+        log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, keyIds }),
+      );
+      if (revoked.ok) await refresh();
       return revoked;
     },
   };

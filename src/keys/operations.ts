@@ -119,8 +119,8 @@ export function createKeys(options: KeysOptions): Keys {
   const { store, lastUsed, refresh, clock, random, sha256, log, originOf, keyPrefix, production, ceilings } = options;
   // Nothing else that changes keys: each key is revoked and deleted at most once, and each new secret first used once, so
   // this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
-  const creations = createPersonBudget(LIMITS.creations, clock, log);
-  const lists = createPersonBudget(LIMITS.lists, clock, log);
+  const creations = createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log);
+  const lists = createPersonBudget([LIMITS.lists], clock, log);
   const reading = createWaitingShare(LIMITS.listsAtOnce, LISTS_WAITING, clock);
 
   /** Logs why the store gave no response: the caller is told only that it gave none. */

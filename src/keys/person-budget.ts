@@ -9,17 +9,19 @@ import type { Problem } from '../problem.ts';
 import { type Actor, actorFields, personOf } from './actor.ts';
 
 export interface PersonBudget {
-  /** Takes one out of the person's budget, or refuses it. */
+  /** Takes one out of each of the person's budgets, or none, and refuses it. */
   take(actor: Actor): Result<void, Problem>;
 }
 
-export function createPersonBudget(rate: Rate, clock: Clock, log: Log): PersonBudget {
-  const budgets = createTokenBuckets(rate, clock);
+export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Log): PersonBudget {
+  const budgets = rates.map((rate) => createTokenBuckets(rate, clock));
   return {
     take(actor) {
       const person = personOf(actor);
-      const seconds = budgets.take(person);
+      const waits = budgets.map((budget) => budget.take(person));
+      const seconds = Math.max(...waits);
       if (seconds === 0) return ok(undefined);
+      for (const [index, budget] of budgets.entries()) if (waits[index] === 0) budget.give(person, 1);
       log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
       return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
     },

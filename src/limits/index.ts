@@ -40,6 +40,17 @@ export const LIMITS = {
     whose: 'person and process',
     beyond: '429 `rate_limited`',
   },
+  /**
+   * Each leaves up to four events, which are kept for 400 days: 10 MB a day of one person, where 20 a second would leave
+   * 1 GB. Ten times at once, all keys that a user may hold can be replaced.
+   */
+  creationsOfDay: {
+    what: 'creating and rotating keys, over a day',
+    burst: 10_000,
+    perS: 0.1,
+    whose: 'person and process',
+    beyond: '429 `rate_limited`',
+  },
   /** At 2 to 5 ms for the largest, a tenth of a core; an open widget asks once. */
   lists: {
     what: 'lists of keys',

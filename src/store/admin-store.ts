@@ -111,7 +111,7 @@ export function createAdminStore(db: Database): AdminStore {
         sql: 'UPDATE api_keys SET active = 0, changed_by = ?1 WHERE id IN (SELECT value FROM json_each(?2)) AND active = 1',
         args: [JSON.stringify(origin), JSON.stringify(found.value.map(({ id }) => id))],
       });
-      return written.ok ? ok({ count: found.value.length, lastRow: Number(last.row) }) : written;
+      return written.ok ? ok({ ids: found.value.map(({ id }) => String(id)), lastRow: Number(last.row) }) : written;
     },
 
     async importBatch(records, keysPerUserMax, origin) {

@@ -134,3 +134,12 @@ test('a revocation that arrives once more, late, ends no key made since', async 
   remote.clock.advance(1001);
   expect((await remote.useKey(key)).status).toBe(200);
 });
+
+test('the log has the ids of all keys that an admin revoked', async () => {
+  await using other = await createTestApp({ env: { ADMIN_CLAIM: 'sub=root' } });
+  const made = await Promise.all(Array.from({ length: 3 }, () => other.createKey('mallory')));
+  const { body } = await other.call('admin_revoke_keys', { owner: 'mallory' }, await bearer(other, 'root'));
+  expect(body).toEqual({ revoked: 3 });
+  const lines = (await other.log()).filter(({ event }) => event === 'API keys revoked by an admin');
+  expect(lines.flatMap(({ keyIds }) => keyIds as string[]).sort()).toEqual(made.map(({ id }) => id).sort());
+});

@@ -5,12 +5,13 @@ import { isIdShaped } from '../../keys/key-format.ts';
 import { argumentsOf } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
 import { FILTER_OPTIONS, filterOf } from './filter.ts';
-import { confirm, keysCounted, progressOf, say } from './terminal.ts';
+import { confirm, keysCounted, progressOf, say, writeOut } from './terminal.ts';
 import { usageError, type Verb } from './verb.ts';
 
 export const verb: Verb = {
   usage: '<id>… | [--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] | --all  [--yes]',
-  summary: 'Revokes the keys that fit everything given, after it has said how many they are. --yes: does not ask.',
+  summary:
+    'Revokes the keys that fit everything given, after it has said how many they are, and prints their ids. --yes: does not ask.',
   async run(args, env) {
     const options = { ...FILTER_OPTIONS, all: { type: 'boolean' }, yes: { type: 'boolean' } } as const;
     const { values, positionals } = argumentsOf(args, options, verb, Number.POSITIVE_INFINITY);
@@ -23,7 +24,13 @@ export const verb: Verb = {
       const count = orFail(await admin.countActive(filter, nowMs));
       if (count === 0) return say('there are no such active keys');
       await confirm(`${described(filter, count)}?`, values.yes === true);
-      const revoked = orFail(await revokeAll(admin, filter, nowMs, BY_COMMAND, progressOf(count, 'revoked')));
+      const progress = progressOf(count, 'revoked');
+      // On stdout, to be kept: after a restore they have to be revoked once more.
+      const revokedIds = async (ids: readonly string[], revoked: number) => {
+        await writeOut(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // whoever has enough wants them revoked
+        progress(revoked);
+      };
+      const revoked = orFail(await revokeAll(admin, filter, nowMs, BY_COMMAND, revokedIds));
       say(`${revoked} revoked`);
     });
   },
