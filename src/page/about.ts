@@ -1,6 +1,7 @@
 // The text of GET / as a page: the same, with links.
 
 import { createHash } from 'node:crypto';
+import { escaped } from '../lib/html.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 
 const STYLE = `:root{color-scheme:light dark}body{max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -14,9 +15,6 @@ const POLICY = [
   "form-action 'none'",
   "frame-ancestors 'none'",
 ].join('; ');
-
-const escaped = (text: string) =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
 /** `links`: the URLs in `text` that lead somewhere. */
 export function aboutPage(text: string, links: readonly string[]): { readonly html: string; readonly policy: string } {

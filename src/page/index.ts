@@ -1,13 +1,16 @@
 // The page /keys as it is sent: one document with its styles, scripts and widgets, and what it is told of the server.
 
+import { escaped } from '../lib/html.ts';
 import dom from '../widgets/dom.js' with { type: 'text' };
 import { contentPolicy, frame, framedWidget } from '../widgets/frame.ts';
 import host from '../widgets/host.js' with { type: 'text' };
 import { inlineAssets } from '../widgets/inline.ts';
 import shared from '../widgets/shared.css' with { type: 'text' };
+import form from './form.js' with { type: 'text' };
 import css from './page.css' with { type: 'text' };
 import html from './page.html' with { type: 'text' };
 import js from './page.js' with { type: 'text' };
+import postTool from './post-tool.js' with { type: 'text' };
 import signIn from './sign-in.js' with { type: 'text' };
 
 /** What the page is told. Anybody may read it. */
@@ -18,18 +21,21 @@ export interface PageSetup {
   readonly page: string;
   /** False if it was asked for in a way in which no credential is accepted. */
   readonly isSecure: boolean;
+  readonly issuer: PageIssuer | null;
+  /** The claim of tokens that says whose keys are managed. */
+  readonly ownerClaim: string;
+  /** The claim, and its value, that admins have; null: there are none. */
+  readonly admin: { readonly name: string; readonly value: string } | null;
+}
+
+/** What is written into the page. */
+export interface PageFacts {
   /** Whether the server's own command makes links that sign in. */
   readonly mints: boolean;
-  readonly issuer: PageIssuer | null;
   /** The scopes there are; null: any. */
   readonly scopes: readonly string[] | null;
   /** The longest life of a key; null: no limit. */
   readonly daysMax: number | null;
-  /** The claims of tokens that say whose keys are managed, and who is an admin. */
-  readonly claims: {
-    readonly owner: string;
-    readonly admin: { readonly name: string; readonly value: string } | null;
-  };
 }
 
 /** Where the page's visitors sign in. */
@@ -46,7 +52,7 @@ export interface PageIssuer {
 
 export interface KeysPage {
   /** The document, and the policy it needs. */
-  readonly make: (setup: PageSetup) => { readonly html: Blob; readonly policy: string };
+  readonly make: (setup: PageSetup, facts: PageFacts) => { readonly html: Blob; readonly policy: string };
 }
 
 export function createKeysPage(): KeysPage {
@@ -55,6 +61,8 @@ export function createKeysPage(): KeysPage {
     'page.css': css,
     'dom.js': dom,
     'host.js': host,
+    'form.js': form,
+    'post-tool.js': postTool,
     'sign-in.js': signIn,
     'page.js': js,
   };
@@ -65,17 +73,65 @@ export function createKeysPage(): KeysPage {
     created: frame('created', 'New API key', created),
     listed: frame('listed', 'API keys', listed),
   };
-  const framed = page.replace(/\{(created|listed)\}/g, (_, name) => frames[name] ?? '');
   let last = { json: '', html: new Blob() };
 
   return {
-    make(setup) {
+    make(setup, facts) {
       const json = JSON.stringify(setup).replaceAll('<', '\\u003c');
       // All who read it share its bytes.
-      if (json !== last.json) last = { json, html: new Blob([framed.replace('"{setup}"', () => json)]) };
+      if (json !== last.json)
+        last = { json, html: new Blob([fill(page, { ...frames, setup: json, ...written(setup, facts) })]) };
       return { html: last.html, policy: `${policyOf}; connect-src 'self'${tokenSource(setup.issuer)}` };
     },
   };
+}
+
+/** Fills in the marks that have a text. */
+const fill = (page: string, texts: Readonly<Record<string, string>>) =>
+  page.replace(/"\{(setup)\}"|\{(\w+)\}/g, (mark, quoted, name) => texts[quoted ?? name] ?? mark);
+
+const written = ({ url, issuer }: PageSetup, { mints, scopes, daysMax }: PageFacts) => ({
+  host: escaped(new URL(url).host),
+  ways: (issuer === null ? '' : byIssuer(issuer)) + (mints ? BY_LINK : ''),
+  scopes: scopes === null ? TYPED_SCOPES : chosenScopes(scopes),
+  days: expiries(daysMax),
+});
+
+const byIssuer = ({ name, endpoints }: PageIssuer) =>
+  endpoints === null
+    ? `<p class="way sentence bad"><svg aria-hidden="true"><use href="#i-warn"/></svg>
+<span><bdi>${escaped(name)}</bdi>, where you sign in, can’t be reached. Reload the page to try again.</span></p>`
+    : `<div class="way"><button id="leave" type="button" class="solid">Sign in with <bdi>${escaped(name)}</bdi></button></div>`;
+
+const BY_LINK = `<div class="way">
+<p>Whoever runs this server can send you a link that signs you in. It is made on the server:</p>
+<pre>bun run token --sub <i>your-name</i> --link</pre>
+</div>`;
+
+const TYPED_SCOPES = `<div>
+<label for="scopes">Scopes</label>
+<input id="scopes" name="scopes" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="scopes-hint">
+<p id="scopes-hint" class="hint">What it may do, with spaces between, like “read write”. Give as few as possible.</p>
+</div>`;
+
+const chosenScopes = (scopes: readonly string[]) => `<fieldset>
+<legend>Scopes</legend>
+<div class="choices">${scopes
+  .map((scope) => escaped(scope))
+  .map((scope) => `<label><input type="checkbox" name="scopes" value="${scope}"><bdi>${scope}</bdi></label>`)
+  .join('')}</div>
+<p class="hint">What it may do. Give as few as possible.</p>
+</fieldset>`;
+
+const DAYS = [7, 30, 90, 365];
+const DAYS_USUAL = 90;
+
+function expiries(daysMax: number | null): string {
+  const offered = daysMax === null ? DAYS : [...DAYS.filter((days) => days < daysMax), daysMax];
+  const words = (days: number) => (days === 365 ? 'in a year' : days === 1 ? 'in a day' : `in ${days} days`);
+  const option = (days: number) =>
+    `<option value="${days}"${days === Math.min(DAYS_USUAL, daysMax ?? DAYS_USUAL) ? ' selected' : ''}>${words(days)}</option>`;
+  return offered.map(option).join('') + (daysMax === null ? '<option value="">never</option>' : '');
 }
 
 /** The one address that the page may reach beside its own origin, as a policy has it: without what would end the directive. */

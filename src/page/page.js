@@ -1,11 +1,11 @@
 // The page /keys: signs somebody in, calls the tools for the widgets, and makes keys. The token is in one variable.
 
-import { byId, element, FOR_WIDGET, icon, outputOf, showMessage, showName } from '../widgets/dom.js';
+import { byId, element, FOR_WIDGET, failureOf, icon, outputOf, showMessage, showName } from '../widgets/dom.js';
 import { hostWidget } from '../widgets/host.js';
-import { claimsOf, leaveFor, redeem, takeKept } from './sign-in.js';
+import { typeAgain, typedIn, wanted } from './form.js';
+import { failure, postTool } from './post-tool.js';
+import { claimsOf, hasClaim, leaveFor, redeem, takeFromAddress, takeKept } from './sign-in.js';
 
-const CALL_MS = 75_000; // a tool has 60 s
-const DAYS = [7, 30, 90, 365];
 const setup = JSON.parse(byId('setup').textContent);
 const create = byId('create');
 
@@ -18,35 +18,15 @@ function ownKeys() {
   return { tool: 'list_api_keys', args: {} };
 }
 
-const failure = (...texts) => ({ isError: true, content: texts.map((text) => ({ type: 'text', text })) });
-
 /** Calls a tool; what it returns is what widgets take. */
 async function callTool(tool, args) {
   const held = session;
   const { token } = held;
   if (token === undefined) return failure('Sign in again first.');
-  try {
-    const response = await fetch(`${setup.url}/tools/${tool}`, {
-      method: 'POST',
-      headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
-      body: JSON.stringify(args),
-      credentials: 'omit',
-      cache: 'no-store',
-      redirect: 'error',
-      signal: AbortSignal.timeout(CALL_MS),
-    });
-    const body = await response.json();
-    if (held !== session) return failure('You have signed out.');
-    if (response.ok) return { structuredContent: body };
-    const { detail, code, issues = [], previousUntil } = body;
-    if (response.status === 401 && held.token === token) endSession(detail);
-    const waitS = response.headers.get('Retry-After');
-    const more = issues.map(({ path, message }) => `${path}: ${message}`);
-    if (waitS !== null) more.push(`Try again in ${waitS} s`);
-    return { ...failure(detail, ...more), _meta: { [FOR_WIDGET]: { code, previousUntil } } };
-  } catch {
-    return failure('No answer came. It may have worked all the same: refresh the list to see.');
-  }
+  const { status, result } = await postTool(setup.url, token, tool, args);
+  if (held !== session) return failure('You have signed out.');
+  if (status === 401 && held.token === token) endSession(failureOf(result));
+  return result;
 }
 
 function openFrame(template, holder, ready) {
@@ -84,7 +64,7 @@ async function refresh() {
 }
 
 function showList(result) {
-  const shown = forPage(result, { onPage: true });
+  const shown = forPage(result, { onPage: view });
   if (list !== null) return list.show(shown);
   let show = () => {};
   let latest = shown;
@@ -97,6 +77,35 @@ function showList(result) {
     show();
   };
   list = { ...talk, show: showNext };
+}
+
+/** Shows the person's own keys, or those of others. */
+function show(next) {
+  view = next;
+  const { tool, args } = next;
+  const areOthers = tool === 'admin_list_keys';
+  byId('own').ariaPressed = String(!areOthers);
+  byId('all').ariaPressed = String(areOthers);
+  byId('search').hidden = !areOthers;
+  byId('new').hidden = areOthers || made !== null;
+  byId('revoke-all').hidden = args.owner === undefined;
+  byId('ask').hidden = true;
+  byId('status').textContent = '';
+  for (const place of document.querySelectorAll('.wanted')) showName(place, args.owner ?? '');
+  if (areOthers) closeForm();
+  list?.close();
+  list = null;
+  return refresh();
+}
+
+async function revokeThem() {
+  const { owner } = view.args;
+  const result = await callTool('admin_revoke_keys', { owner });
+  const { revoked } = outputOf(result) ?? {};
+  await show(view);
+  byId('status').textContent =
+    revoked === undefined ? failureOf(result) : revoked === 1 ? '1 key revoked.' : `${revoked} keys revoked.`;
+  byId('revoke-all').focus();
 }
 
 function complain(at, sentence) {
@@ -134,7 +143,7 @@ function forget() {
 
 async function signIn(token) {
   const claims = claimsOf(token);
-  const { sub, [setup.claims.owner]: owner } = claims;
+  const { sub, [setup.ownerClaim]: owner } = claims;
   if (session.sub !== undefined && (session.sub !== sub || session.owner !== owner)) forget();
   Object.assign(session, { token, sub, owner });
   byId('why').hidden = true;
@@ -148,6 +157,7 @@ async function signIn(token) {
   showName(byId('user'), String(sub));
   showName(byId('owner'), String(owner));
   byId('owner-of').hidden = owner === sub;
+  byId('views').hidden = !hasClaim(claims, setup.admin);
   showList(result);
   if (made !== null) byId('made').focus();
   else if (!create.hidden) byId('go').focus();
@@ -167,26 +177,17 @@ function closeForm() {
   byId('new').ariaExpanded = 'false';
 }
 
-/** What the form asks for, as the input of create_api_key. */
-function wanted() {
-  const typed = new FormData(create);
-  const scopes = setup.scopes === null ? typed.get('scopes').split(/\s+/).filter(Boolean) : typed.getAll('scope');
-  const days = typed.get('days');
-  return { name: typed.get('name'), scopes, ...(days !== '' && { expiresInDays: Number(days) }) };
-}
-
 async function make() {
   const go = byId('go');
   if (go.ariaDisabled) return;
   go.ariaDisabled = 'true';
   go.textContent = 'Creating…';
   byId('refused').hidden = true;
-  const result = await callTool('create_api_key', wanted());
+  const result = await callTool('create_api_key', wanted(create));
   go.ariaDisabled = null;
   go.textContent = 'Create key';
   if (typeof outputOf(result)?.key !== 'string') {
-    const { content = [] } = result;
-    if (session.token !== undefined) complain('refused', content.map(({ text }) => text).join('. '));
+    if (session.token !== undefined) complain('refused', failureOf(result));
     return;
   }
   create.reset();
@@ -208,38 +209,6 @@ function closeMade() {
   byId('new').focus();
 }
 
-const typedInForm = () => [...new FormData(create)];
-
-function typeAgain(typed) {
-  for (const field of create.elements) {
-    const values = typed.filter(([name]) => name === field.name).map(([, value]) => value);
-    if (field.type === 'checkbox') field.checked = values.includes(field.value);
-    else if (values.length > 0) field.value = values[0];
-  }
-}
-
-function fillForm() {
-  const { scopes, daysMax } = setup;
-  byId('scopes-typed').hidden = scopes !== null;
-  byId('scopes-chosen').hidden = scopes === null;
-  for (const scope of scopes ?? []) {
-    const box = element('input', '');
-    Object.assign(box, { type: 'checkbox', name: 'scope', value: scope });
-    byId('choices').append(element('label', '', box, element('bdi', '', scope)));
-  }
-  const offered = daysMax === null ? DAYS : [...new Set([...DAYS.filter((days) => days < daysMax), daysMax])];
-  const words = (days) => (days === 365 ? 'in a year' : days === 1 ? 'in a day' : `in ${days} days`);
-  byId('days').append(...offered.map((days) => new Option(words(days), days, days === 90, days === 90)));
-  if (daysMax === null) byId('days').append(new Option('never', ''));
-}
-
-/** Takes what came with the address off it at once. */
-function takeFromAddress() {
-  const { hash, search, pathname } = location;
-  if (hash !== '' || search !== '') history.replaceState(null, '', pathname);
-  return { token: new URLSearchParams(hash.slice(1)).get('token'), query: new URLSearchParams(search) };
-}
-
 /** Says, in place of everything else, where this page works. */
 function showAddress(sentence) {
   const link = element('a', '', setup.page);
@@ -258,7 +227,7 @@ async function comeBack(query, kept) {
 
 async function leave() {
   try {
-    await leaveFor(setup.issuer, setup.page, create.hidden ? null : typedInForm());
+    await leaveFor(setup.issuer, setup.page, create.hidden ? null : typedIn(create));
   } catch {
     showSignIn('This browser does not let the page sign in: it needs HTTPS, and sessionStorage.');
   }
@@ -275,7 +244,7 @@ function listen() {
     event.preventDefault();
     make();
   };
-  byId('leave').onclick = leave;
+  if (byId('leave')) byId('leave').onclick = leave;
   byId('new').onclick = () => (create.hidden ? openForm() : closeForm());
   byId('cancel').onclick = () => {
     closeForm();
@@ -283,6 +252,22 @@ function listen() {
   };
   byId('saved').onclick = closeMade;
   byId('refresh').onclick = refresh;
+  byId('own').onclick = () => show(ownKeys());
+  byId('all').onclick = () => show({ tool: 'admin_list_keys', args: {} });
+  byId('search').onsubmit = (event) => {
+    event.preventDefault();
+    const owner = byId('owner-wanted').value;
+    show({ tool: 'admin_list_keys', args: owner === '' ? {} : { owner } });
+  };
+  byId('revoke-all').onclick = () => {
+    byId('ask').hidden = false;
+    byId('keep-them').focus();
+  };
+  byId('keep-them').onclick = () => {
+    byId('ask').hidden = true;
+    byId('revoke-all').focus();
+  };
+  byId('revoke-them').onclick = revokeThem;
   byId('sign-out').onclick = () => location.reload(); // the browser, too, forgets how the page was opened
   window.onhashchange = () => {
     const { token } = takeFromAddress();
@@ -295,21 +280,14 @@ function listen() {
 function start() {
   const { token, query } = takeFromAddress();
   const kept = takeKept();
-  byId('host').textContent = `at ${new URL(setup.url).host}`;
   if (!setup.isSecure) return showAddress('This page needs HTTPS, and sends nothing without it. Try');
   if (location.origin + location.pathname.replace(/\/$/, '') !== setup.page) {
     return showAddress('This server has its page at another address:');
   }
-  const { issuer, mints } = setup;
-  byId('by-issuer').hidden = issuer === null;
-  byId('away').hidden = issuer === null || issuer.endpoints !== null;
-  byId('leave').hidden = !byId('away').hidden;
-  byId('by-link').hidden = !mints;
-  for (const place of document.querySelectorAll('.issuer')) place.textContent = issuer?.name;
-  fillForm();
+  const { issuer } = setup;
   listen();
   if (kept?.typed) {
-    typeAgain(kept.typed);
+    typeAgain(create, kept.typed);
     create.hidden = false;
   }
   if (token !== null) return signIn(token);

@@ -81,3 +81,16 @@ export function claimsOf(token) {
     return {};
   }
 }
+
+/** Whether the claims have that of ADMIN_CLAIM: text with spaces between, or a list. */
+export function hasClaim(claims, wanted) {
+  const has = claims[wanted?.name];
+  return (typeof has === 'string' ? has.split(' ') : Array.isArray(has) ? has : []).includes(wanted?.value);
+}
+
+/** Takes what came with the address off it, and off the session's history, at once. */
+export function takeFromAddress() {
+  const { hash, search, pathname } = location;
+  if (hash !== '' || search !== '') history.replaceState(null, '', pathname);
+  return { token: new URLSearchParams(hash.slice(1)).get('token'), query: new URLSearchParams(search) };
+}

@@ -27,15 +27,17 @@ export function keysPageRoute({ config, publicUrl, findSignIn }: KeysPageOptions
   const { jwt, jwtClaims, keyCeilings } = config;
   return async ({ acceptsCredentials }) => {
     const url = publicUrl();
-    const { html, policy } = (await load()).make({
+    const setup = {
       url,
       page: new URL(keysPageUrl(url)).href,
       isSecure: acceptsCredentials,
-      mints: jwt.kind === 'secret' || jwt.kind === 'dev-secret',
       issuer: await pageIssuer(config, url, findSignIn),
-      scopes: keyCeilings.scopes,
-      daysMax: keyCeilings.daysMax,
-      claims: { owner: jwtClaims.owner, admin: jwtClaims.admin },
+      ownerClaim: jwtClaims.owner,
+      admin: jwtClaims.admin,
+    };
+    const { html, policy } = (await load()).make(setup, {
+      mints: jwt.kind === 'secret' || jwt.kind === 'dev-secret',
+      ...keyCeilings,
     });
     return new Response(html, { headers: { ...PAGE_HEADERS, 'Content-Security-Policy': policy } });
   };

@@ -43,7 +43,7 @@ const COLUMNS = [
   ['expires', 'Expires', 1, (key) => key.expiresAt ?? Infinity],
   ['used', 'Last used', -1, (key) => key.lastUsedAt ?? -Infinity],
 ];
-const isSuccess = (output) => output?.success === true;
+const isSuccess = (output) => output?.success === true || typeof output?.revoked === 'number';
 const ACTIONS = {
   rotate: {
     tool: 'rotate_api_key',
@@ -76,6 +76,8 @@ let bridge;
 let formats; // of times: `exact`, and `short`
 let refreshing;
 let keys = []; // as listed, each with its row
+let source = { tool: 'list_api_keys', args: {} }; // of further pages
+let cursor = null; // of the next page; null: these are all
 const newKeys = new Map(); // id → the box that shows its new secret, and what forgets that
 let order = { column: 'created', direction: -1 };
 let only = null; // a state, or null: all
@@ -91,6 +93,15 @@ function addRow(key) {
     const button = key.row.querySelector(`.${kind}`);
     button.ariaLabel = `${verb} ${key.name}`;
     button.onclick = () => ask(key, kind, button);
+  }
+  if (key.owner !== null) {
+    // An admin may revoke it, and no more.
+    const owner = element('p', 'owner', 'of ');
+    const name = element('span', '');
+    showName(name, key.owner);
+    owner.append(name);
+    key.row.querySelector('details').after(owner);
+    for (const button of key.row.querySelectorAll('.rotate, .delete')) button.remove();
   }
   if (!bridge.canCallTools) key.row.querySelector('.buttons').remove();
   key.row.querySelector('details').ontoggle = () => showDetails(key);
@@ -182,8 +193,9 @@ function filter() {
     row.hidden = !found && !row.querySelector('.ask, .new-key'); // a response may be on its way there, or has come
     if (!row.hidden) count += 1;
   }
-  const total = `${keys.length.toLocaleString('en')} ${keys.length === 1 ? 'key' : 'keys'}`;
-  const words = count === keys.length ? total : `${count.toLocaleString('en')} of ${total}`;
+  const number = `${keys.length.toLocaleString('en')} ${keys.length === 1 ? 'key' : 'keys'}`;
+  const total = cursor === null ? number : `the newest ${number}`;
+  const words = count === keys.length ? total.replace('the', 'The') : `${count.toLocaleString('en')} of ${total}`;
   if (byId('count').textContent !== words) byId('count').textContent = words; // said aloud once
   byId('none').hidden = count > 0;
 }
@@ -260,7 +272,10 @@ function ask(key, kind, opener) {
     let failure;
     try {
       const chosen = kinds && { overlapHours: Number(kinds.querySelector(':checked').value) };
-      const result = await bridge.callTool(tool, { keyId: key.id, ...chosen });
+      const result =
+        key.owner === null
+          ? await bridge.callTool(tool, { keyId: key.id, ...chosen })
+          : await bridge.callTool('admin_revoke_keys', { keyIds: [key.id] });
       const output = outputOf(result);
       if (isDone(output)) return finished(key, kind, output);
       failure = kinds && output ? KEY_LOST : (refusalWords(problemOf(result), formats) ?? failureOf(result));
@@ -318,7 +333,7 @@ function moveNewKeys() {
 
 function focusRow(row) {
   const title = byId(keys.length === 0 ? 'none-yet' : 'title');
-  (row === undefined || row.hidden ? title : row.querySelector('.delete')).focus();
+  (row === undefined || row.hidden ? title : (row.querySelector('.delete') ?? row.querySelector('summary'))).focus();
 }
 
 function rotated(key, output) {
@@ -361,6 +376,43 @@ function finished(asked, kind, output) {
   }, FADE_MS);
 }
 
+function add(listed) {
+  const added = listed.flatMap(readKey);
+  for (const key of added) addRow(key);
+  keys = [...keys, ...added];
+  refresh();
+  sort(order.column, order.direction);
+  byId('more').hidden = cursor === null || !bridge.canCallTools;
+  return added;
+}
+
+const cursorOf = ({ nextCursor }) => (typeof nextCursor === 'string' ? nextCursor : null);
+
+async function showMore() {
+  const more = byId('more');
+  if (more.ariaDisabled) return;
+  const held = keys;
+  more.ariaDisabled = 'true';
+  more.textContent = 'Loading…';
+  let failure = null;
+  try {
+    const result = await bridge.callTool(source.tool, { ...source.args, cursor });
+    if (held[0]?.row.isConnected !== true) return; // a newer list came meanwhile
+    const output = outputOf(result);
+    if (Array.isArray(output?.keys)) {
+      cursor = cursorOf(output);
+      const [first] = add(output.keys);
+      if (cursor === null) focusRow(first?.row);
+    } else failure = failureOf(result);
+  } catch (error) {
+    failure = error.message;
+  } finally {
+    more.ariaDisabled = null;
+    more.textContent = 'Show more';
+  }
+  byId('status').textContent = failure ?? '';
+}
+
 function showKeys() {
   byId('message').hidden = true;
   byId('empty').hidden = keys.length > 0;
@@ -377,6 +429,7 @@ function replaceByMessage(sentence, bad = true) {
 }
 
 byId('search').oninput = filter;
+byId('more').onclick = showMore;
 byId('order').onchange = ({ target }) => sort(target.value, COLUMNS.find(([id]) => id === target.value)[2]);
 
 connect('api-keys-list', {
@@ -392,14 +445,21 @@ connect('api-keys-list', {
   },
   input: () => {},
   result: (result) => {
-    const { keys: listed, onPage = false } = outputOf(result) ?? {};
-    byId('how').hidden = byId('example').hidden = onPage; // there is no chat to ask in
+    const output = outputOf(result) ?? {};
+    const { keys: listed, onPage } = output;
+    if (onPage) {
+      source = onPage;
+      byId('how').hidden = byId('example').hidden = true; // there is no chat to ask in
+      const areOthers = source.tool !== 'list_api_keys';
+      byId('empty').classList.toggle('others', areOthers);
+      byId('none-yet').textContent = areOthers ? 'No API keys' : 'No API keys yet';
+    }
     if (!Array.isArray(listed)) return replaceByMessage(`No keys to show. ${failureOf(result)}`);
-    keys = listed.flatMap(readKey);
-    for (const key of keys) addRow(key);
+    keys = [];
+    cursor = cursorOf(output);
+    add(listed);
     moveNewKeys();
-    refresh();
-    sort(order.column, order.direction);
+    filter();
     byId('tools').hidden = keys.length < TOOLS_FROM && byId('search').value === '';
     showKeys();
   },

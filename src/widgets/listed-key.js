@@ -1,4 +1,4 @@
-// The keys of list_api_keys, read with care: a host may hand a widget anything.
+// The keys of list_api_keys, or of admin_list_keys, read with care: a host may hand a widget anything.
 
 import { isTime } from './dom.js';
 import { readRotation } from './rotation.js';
@@ -11,9 +11,10 @@ const timeOrNull = (value) => (isTime(value) ? value : null);
 /** A list of the one key, with the text it is searched by; an empty list if the item is not a key. */
 export function readKey(item) {
   if (typeof item?.id !== 'string') return [];
-  const { id, name, scopes, active, fingerprint, createdAt, expiresAt, lastUsedAt } = item;
+  const { id, owner, name, scopes, active, fingerprint, createdAt, expiresAt, lastUsedAt } = item;
   const read = {
     id,
+    owner: textOrNull(owner), // of admin_list_keys alone
     name: String(name),
     scopes: Array.isArray(scopes) ? scopes.map(String) : [],
     active: active === true,
@@ -23,7 +24,7 @@ export function readKey(item) {
     lastUsedAt: timeOrNull(lastUsedAt),
     rotation: readRotation(item.rotation),
   };
-  const texts = [read.name, ...read.scopes, id, read.fingerprint, read.rotation?.otherFingerprint];
+  const texts = [read.name, read.owner, ...read.scopes, id, read.fingerprint, read.rotation?.otherFingerprint];
   return [{ ...read, text: texts.join('\n').toLowerCase() }];
 }
 

@@ -1,0 +1,23 @@
+// The form of a new key: what it asks for, and how what was typed is kept.
+
+/** The input of create_api_key. */
+export function wanted(form) {
+  const typed = new FormData(form);
+  const days = typed.get('days');
+  return {
+    name: typed.get('name'),
+    scopes: typed.getAll('scopes').flatMap((text) => text.split(/\s+/).filter(Boolean)),
+    ...(days !== '' && { expiresInDays: Number(days) }),
+  };
+}
+
+/** What was typed, as JSON can hold it. */
+export const typedIn = (form) => [...new FormData(form)];
+
+export function typeAgain(form, typed) {
+  for (const field of form.elements) {
+    const values = typed.filter(([name]) => name === field.name).map(([, value]) => value);
+    if (field.type === 'checkbox') field.checked = values.includes(field.value);
+    else if (values.length > 0) field.value = values[0];
+  }
+}
