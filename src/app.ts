@@ -204,7 +204,7 @@ function serviceOn(
     guards: deps.guards,
     tools: offered.tools,
     methods: createMethods({ tools, prompts, resources, resourceTemplates, requestStates }),
-    runTool: createToolRunner({ log, inFlight, confirm, budget: sendBudget, clock }),
+    runTool: createToolRunner({ log, inFlight, confirm, clock }),
     confirm,
     sendText: createSendText(sendBudget),
     streams: createEventStreams(clock, sendBudget),
@@ -233,6 +233,7 @@ function serviceOn(
     check,
     isSecure: createHttpsCheck(config.tls !== null, trustProxy),
     inFlight,
+    clock,
     instance,
     log,
     observe: config.accessLog

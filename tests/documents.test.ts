@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Glob } from 'bun';
 import PACKAGE from '../package.json';
-import { type Bounds, LIMITS, type Rate } from '../src/limits/index.ts';
+import { LIMITS, type RateLimit, type ShareLimit, type TotalLimit } from '../src/limits/index.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 
 test('the documents are found', () => {
@@ -82,15 +82,19 @@ test('every threat names a test', () => {
 const amountOf = (amount: number, unit: string): string =>
   unit === 'bytes' ? `${(amount / 1024 / 1024).toLocaleString('en')} MiB` : amount.toLocaleString('en');
 
-const boundsOf = (limit: Rate | (Bounds & { unit: string })): string =>
-  'burst' in limit
-    ? `${limit.burst.toLocaleString('en')} at once, then ${limit.perS} a second,`
-    : `${amountOf(limit.total, limit.unit)} together, ${amountOf(limit.each, limit.unit)}`;
+function boundsOf(limit: RateLimit | ShareLimit | TotalLimit): string {
+  if ('burst' in limit)
+    return `${limit.burst.toLocaleString('en')} at once, then ${limit.perS} a second, for each ${limit.whose}`;
+  const total = amountOf(limit.total, limit.unit);
+  return 'each' in limit
+    ? `${total} together, ${amountOf(limit.each, limit.unit)} for each ${limit.whose}`
+    : `${total} for all`;
+}
 
 test('each limit of the table in the code stands in a table of the documents once, with its amounts', () => {
   const rows = DOCUMENTS.flatMap((document) => readDocument(document).text.match(/^\|.*\|$/gm) ?? []);
   const limits = Object.values(LIMITS).map(
-    (limit) => `| ${limit.what} | ${boundsOf(limit)} for each ${limit.whose}; beyond it ${limit.beyond} |`,
+    (limit) => `| ${limit.what} | ${boundsOf(limit)}; beyond it ${limit.beyond} |`,
   );
   expect(limits.length).toBeGreaterThan(1);
   expect(limits.filter((row) => rows.filter((other) => other === row).length !== 1)).toEqual([]);

@@ -24,7 +24,7 @@ export interface CallExtras {
   readonly reader?: Reader;
 }
 
-const NO_PROGRESS = () => {};
+const NOTHING = () => {};
 
 const NO_CAPABILITIES = {};
 
@@ -47,11 +47,8 @@ export class Call {
   freshAsOfMs = Number.POSITIVE_INFINITY;
   /** Whose budget of unknown keys is used up, if not that of the address. */
   lookupSource: string | undefined = undefined;
-  /** The bytes of the message that made the call, with all others in its batch. */
-  messageBytes = 0;
   #lifetime: AbortController | undefined;
-  /** What to run when the response has left; null once nothing more can be held. */
-  #held: (() => void) | null | undefined = undefined;
+  readonly #request: Pick<RequestContext, 'extend'> | undefined;
 
   constructor(
     readonly requestId: string,
@@ -59,8 +56,11 @@ export class Call {
     /** Where the call comes from, for budgets. Costs a system call. */
     readonly clientAddress: () => string,
     extras?: CallExtras,
+    /** What made the call; nothing if no request did. */
+    request?: Pick<RequestContext, 'extend'>,
   ) {
-    this.progress = extras?.progress ?? NO_PROGRESS;
+    this.#request = request;
+    this.progress = extras?.progress ?? NOTHING;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
     this.reader = extras?.reader ?? 'model';
     this.asking = extras?.asking;
@@ -91,25 +91,9 @@ export class Call {
     this.#lifetime.abort(reason);
   }
 
-  /**
-   * Has `release` run once: when the response has left or the client is gone, or at once if there is no response that
-   * could still leave. For what a large response takes up. One at a time.
-   */
-  holdUntilSent(release: () => void): void {
-    if (this.#held === undefined) this.#held = release;
-    else release();
-  }
-
-  /** What is held, if anything, for the sender of the response, which then runs it. */
-  takeHeld(): (() => void) | undefined {
-    const held = this.#held;
-    this.#held = null;
-    return held ?? undefined;
-  }
-
-  /** Releases what is held: no response is on its way. */
-  release(): void {
-    this.takeHeld()?.();
+  /** The request that made the call is not over before the function that is returned is called. */
+  extend(): () => void {
+    return this.#request?.extend() ?? NOTHING;
   }
 }
 
@@ -117,8 +101,7 @@ export class Call {
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
   const { headers } = context;
   const credentials = readCredentials(headers, metaApiKey);
-  const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras);
-  call.messageBytes = context.bodyBytes;
+  const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
   call.trace = extras?.trace ?? parseTraceparent(headers.get('traceparent'));
   context.call = call;
   return call;

@@ -3,8 +3,6 @@
 
 import { addTo, type Credential, type Guard } from '../guards/guard.ts';
 import type { UserIdentity } from '../guards/user-jwt.ts';
-import type { Utf8 } from '../http/sending/parts.ts';
-import type { SendBudget } from '../http/sending/send-budget.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
@@ -23,8 +21,6 @@ export type Output = CompleteOutput | { readonly inputRequired: string };
 
 export type CompleteOutput =
   | { readonly json: string; readonly widgetJson?: string } // with what is for the widget alone
-  /** A long output, as UTF-8. */
-  | { readonly parts: readonly Utf8[] }
   | { readonly contentJson: string; readonly isError: boolean };
 
 export interface Operation {
@@ -38,8 +34,8 @@ export interface Operation {
   readonly timeoutMs: number;
   /** The rate limit as responses show it when the call was refused before it; null: there is none. */
   readonly fullQuota: RateLimitState | null;
-  /** Guards, then input, then run, then output check. A long output counts against `budget` while it grows. Use the runner. */
-  readonly invoke: (input: unknown, call: Call, budget: SendBudget) => Awaitable<Result<Output, Problem>>;
+  /** Guards, then input, then run, then output check. Use the runner. */
+  readonly invoke: (input: unknown, call: Call) => Awaitable<Result<Output, Problem>>;
 }
 
 interface Parts<Kind, Added extends object, I, O> {
@@ -47,7 +43,7 @@ interface Parts<Kind, Added extends object, I, O> {
   readonly name: string;
   readonly timeoutMs: number | undefined;
   readonly parse: (input: unknown) => Result<I, InvalidInput>;
-  readonly run: (input: I, context: Call & Added, budget: SendBudget) => Awaitable<Result<O, Problem | InputRequired>>;
+  readonly run: (input: I, context: Call & Added) => Awaitable<Result<O, Problem | InputRequired>>;
   readonly encode: (output: O, call: Call) => CompleteOutput;
 }
 
@@ -55,7 +51,6 @@ interface Parts<Kind, Added extends object, I, O> {
 interface Begun {
   readonly input: unknown;
   readonly call: Call;
-  readonly budget: SendBudget;
 }
 
 /** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
@@ -74,7 +69,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
   }
 
   function afterGuards(guarded: Result<Added, Problem>, begun: Begun): Awaitable<Result<Output, Problem>> {
-    const { input, call, budget } = begun;
+    const { input, call } = begun;
     if (!guarded.ok) {
       if (!isProblem(guarded.error)) throw new Error(`${name}: expected its guard to return ok(…) or err of a problem`);
       if (guarded.error.code === 'rate_limited') call.rateLimit = guarded.error.rateLimit ?? call.rateLimit;
@@ -85,12 +80,12 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     const context = addTo(call, guarded.value);
     const { asking } = call;
     if (asking?.state !== undefined) return resume(parsed.value, context, begun, asking, asking.state);
-    return chain(run(parsed.value, context, budget), finish, begun);
+    return chain(run(parsed.value, context), finish, begun);
   }
 
   async function resume(input: I, context: Call & Added, begun: Begun, asking: Asking, state: string) {
     const problem = await asking.resume(state, subjectOf(begun));
-    return problem === undefined ? chain(run(input, context, begun.budget), finish, begun) : err(problem);
+    return problem === undefined ? chain(run(input, context), finish, begun) : err(problem);
   }
 
   function finish(result: Result<O, Problem | InputRequired>, begun: Begun): Awaitable<Result<Output, Problem>> {
@@ -122,7 +117,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     requiredScopes: guard.requiredScopes ?? [],
     timeoutMs,
     fullQuota: guard.fullQuota ?? null,
-    invoke: (input, call, budget) => chain(guard(call), afterGuards, { input, call, budget }),
+    invoke: (input, call) => chain(guard(call), afterGuards, { input, call }),
   };
 }
 

@@ -1,12 +1,8 @@
 // The one way to run a tool or a prompt, for REST and every MCP era: within its time, with bugs caught.
 
-import type { SendBudget } from '../http/sending/send-budget.ts';
 import type { InFlight } from '../lib/in-flight.ts';
-import { networkOf } from '../lib/ip.ts';
 import { type Awaitable, err, isPromise, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
-import { LIMITS } from '../limits/index.ts';
-import { createShare } from '../limits/share.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import type { Call } from './call.ts';
@@ -19,31 +15,20 @@ import type { Operation, Output } from './operation.ts';
  */
 export type AbortSource = Pick<Request, 'signal'>;
 
-export interface RunOptions {
-  readonly budget: SendBudget;
-  readonly clock: Clock;
-}
-
-/**
- * Runs an operation within its time. A long output counts against `budget` while it grows. `canceller` aborts it early,
- * when its response is not awaited any more.
- */
+/** Runs an operation within its time. `canceller` aborts it early, when its response is not awaited any more. */
 export function runOperation(
   operation: Operation,
   input: unknown,
   call: Call,
-  { budget, clock }: RunOptions,
+  clock: Clock,
   canceller?: AbortSource,
 ): Awaitable<ToolResult> {
-  begin(operation, call);
-  const result = operation.invoke(input, call, budget);
-  return isPromise(result) ? runWithTimeout(operation, call, result, clock, canceller?.signal) : result;
-}
-
-/** What is known of a call before any guard: for the log, and the headers of whatever is refused. */
-function begin({ name, fullQuota }: Operation, call: Call): void {
+  const { name, fullQuota } = operation;
+  // What is known of a call before any guard: for the log, and the headers of whatever is refused.
   call.tool = name;
   if (fullQuota !== null) call.rateLimit = fullQuota;
+  const result = operation.invoke(input, call);
+  return isPromise(result) ? runWithTimeout(operation, call, result, clock, canceller?.signal) : result;
 }
 
 function runWithTimeout(
@@ -81,25 +66,21 @@ export type RunTool = (
   canceller?: AbortSource,
 ) => Awaitable<ToolResult>;
 
-export interface ToolRunnerOptions extends RunOptions {
+export interface ToolRunnerOptions {
+  readonly clock: Clock;
   readonly log: Log;
   readonly inFlight: InFlight;
   readonly confirm: Confirm;
 }
 
-/** A shorter message isn't counted: it is no more than the head of its request may be. */
-const MESSAGE_BYTES_COUNTED = 16 * 1024;
-
 /**
  * Runs tools and prompts. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that
  * it is in, and counts against the rate limit like any other response. A call counts as under way until it is done or
- * out of time, even if its response was sent before (202, or an event stream). While calls of long messages hold too
- * many bytes, another one is `overloaded`. A success that took a while is confirmed. What a call holds until its
- * response has left is released here if it fails; if it succeeds, the sender of the response takes it over.
+ * out of time, even if its response was sent before (202, or an event stream), and so does its request. A success that
+ * took a while is confirmed.
  */
 export function createToolRunner(options: ToolRunnerOptions): RunTool {
-  const { log, inFlight, confirm } = options;
-  const messages = createShare(LIMITS.messages);
+  const { log, inFlight, confirm, clock } = options;
 
   function failed(error: unknown, operation: Operation, call: Call): ToolResult {
     const { kind, name } = operation;
@@ -113,12 +94,12 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
     const { error: problem } = result;
     if (problem.code === 'tool_failure')
       log.warn('tool failed', { requestId, traceId, [kind]: name, code: problem.ownCode });
-    call.release();
     return result;
   }
 
   async function finished(pending: Promise<ToolResult>, operation: Operation, call: Call): Promise<ToolResult> {
     inFlight.enter();
+    const requestOver = call.extend();
     try {
       const result = await pending;
       if (!result.ok && result.error.code === 'tool_timeout') {
@@ -130,32 +111,17 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
     } catch (error) {
       return failed(error, operation, call);
     } finally {
+      requestOver();
       inFlight.leave();
     }
   }
 
-  const run: RunTool = (operation, input, call, canceller) => {
+  return (operation, input, call, canceller) => {
     try {
-      const result = runOperation(operation, input, call, options, canceller);
+      const result = runOperation(operation, input, call, clock, canceller);
       return isPromise(result) ? finished(result, operation, call) : over(result, operation, call);
     } catch (error) {
       return failed(error, operation, call);
     }
   };
-
-  const runLong: RunTool = (operation, input, call, canceller) => {
-    const { messageBytes } = call;
-    const release = messages.take(networkOf(call.clientAddress()), messageBytes);
-    if (release === null) {
-      begin(operation, call);
-      return over(err({ code: 'overloaded' }), operation, call);
-    }
-    const result = run(operation, input, call, canceller);
-    if (isPromise(result)) return result.finally(release);
-    release();
-    return result;
-  };
-
-  return (operation, input, call, canceller) =>
-    (call.messageBytes > MESSAGE_BYTES_COUNTED ? runLong : run)(operation, input, call, canceller);
 }

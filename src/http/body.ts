@@ -1,7 +1,14 @@
-// Reads a body, JSON or a form, within bounds, and checks its media type, size and syntax, in this order.
+// Reads a body, JSON or a form, within bounds, and checks its media type, size and syntax, in this order. The bytes of
+// long ones are bounded for all clients together, from before they are read until their requests are over, and a client
+// that sends too slowly is cut off.
 
+import { networkOf } from '../lib/ip.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
-import type { Problem } from '../problem.ts';
+import type { Clock } from '../lib/runtime.ts';
+import { LIMITS } from '../limits/index.ts';
+import { createTransfers, MIN_RATE, type Transfers } from '../limits/min-rate.ts';
+import { createShare, type Release, type Share } from '../limits/share.ts';
+import { OVERLOADED, type Problem } from '../problem.ts';
 import type { RequestContext } from './context.ts';
 
 export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input, far below what hurts
@@ -41,28 +48,61 @@ export type BodyKind = 'form' | 'json_or_form';
 /** The parsed body; undefined if there is none. */
 export type Body = Result<unknown, Problem>;
 
+/** A shorter body isn't counted: it is no more than the head of its request may be. */
+const BYTES_COUNTED = 16 * 1024;
+/** Of a body whose length isn't known, so much more is taken at a time. */
+const BYTES_TAKEN = 64 * 1024;
+
 /**
- * Checks a body before it is read, JSON unless another `kind` is given. Returns the format to read it in when its length
- * and type are given and good; else the body, or why it isn't taken.
+ * Checks a body before it is read, JSON unless another `kind` is given. Returns the format to read it in when it is short
+ * and its type is good; else the body, or why it isn't taken.
  *
  * The caller awaits `format.read` itself, and takes a rejection as INVALID_BODY: awaiting it here would cost
  * every request one more promise, which is as much as reading its headers.
  */
-export function checkBody(kind: BodyKind | undefined, context: RequestContext): BodyFormat | Awaitable<Body> {
-  const { request, headers } = context;
-  const length = headers.get('content-length');
-  // Without a length or chunks there is no body (RFC 9112 §6.3). `request.body` is checked last, because touching it is
-  // slow.
-  if (length === '0' || (length === null && request.body === null)) return NO_BODY;
-  const type = headers.get('content-type');
-  const format = formatFor(kind, type);
-  const isTaken = isOf(format, type);
-  const bytes = Number(length ?? Number.NaN);
-  if (Number.isNaN(bytes)) return readUnmeasured(format, context, isTaken);
-  if (!isTaken) return err({ code: 'unsupported_media_type' });
-  if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
-  context.bodyBytes = bytes;
-  return format;
+export type CheckBody = (kind: BodyKind | undefined, context: RequestContext) => BodyFormat | Awaitable<Body>;
+
+export function createBodyCheck(clock: Clock): CheckBody {
+  const long: LongBodies = {
+    messages: createShare(LIMITS.messages),
+    transfers: createTransfers(MIN_RATE, clock),
+  };
+  return (kind, context) => {
+    const { request, headers } = context;
+    const length = headers.get('content-length');
+    // Without a length or chunks there is no body (RFC 9112 §6.3). `request.body` is checked last, because touching it
+    // is slow.
+    if (length === '0' || (length === null && request.body === null)) return NO_BODY;
+    const type = headers.get('content-type');
+    const format = formatFor(kind, type);
+    const isTaken = isOf(format, type);
+    const bytes = Number(length ?? Number.NaN);
+    if (Number.isNaN(bytes)) return readCounting(format, context, long, isTaken);
+    if (!isTaken) return err({ code: 'unsupported_media_type' });
+    if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
+    context.bodyBytes = bytes;
+    if (bytes <= BYTES_COUNTED) return format;
+    const release = take(context, bytes, long);
+    return release === null ? OVERLOADED_BODY : readCounting(format, context, long, isTaken, bytes, [release]);
+  };
+}
+
+/** What bodies that are not short share. */
+interface LongBodies {
+  readonly messages: Share;
+  readonly transfers: Transfers;
+}
+
+/** Takes bytes from the total until the request is over. */
+function take(context: RequestContext, bytes: number, { messages, transfers }: LongBodies): Release | null {
+  const network = networkOf(context.clientAddress());
+  let release = messages.take(network, bytes);
+  if (release === null) {
+    transfers.makeRoom();
+    release = messages.take(network, bytes);
+  }
+  if (release !== null) context.defer(release);
+  return release;
 }
 
 function formatFor(kind: BodyKind | undefined, type: string | null): BodyFormat {
@@ -76,24 +116,49 @@ const isOf = ({ type, otherSpellings }: BodyFormat, sent: string | null): boolea
 /** Not what its type says, or cut off by the client. */
 export const INVALID_BODY: Body = err({ code: 'invalid_json' });
 export const NO_BODY: Body = ok(undefined);
+const OVERLOADED_BODY: Body = err(OVERLOADED);
 
-// No length announced, or the same one more than once, which Bun lets through: count while reading, and stop at the limit.
-// Only the first byte shows that there is a body.
-async function readUnmeasured(format: BodyFormat, context: RequestContext, isTaken: boolean): Promise<Body> {
+/**
+ * Counts while reading, and stops at the limit: also when no length was announced, or the same one more than once, which
+ * Bun lets through. Only the first byte then shows that there is a body. Of a known length they are taken before.
+ */
+async function readCounting(
+  format: BodyFormat,
+  context: RequestContext,
+  long: LongBodies,
+  isTaken: boolean,
+  bytesTakenBefore = BYTES_COUNTED,
+  releases: Release[] = [],
+): Promise<Body> {
+  const reader = (context.request.body as ReadableStream<Uint8Array>).getReader();
+  const transfer = long.transfers.watch(() => {
+    for (const release of releases) release(); // others wait for the room
+    void reader.cancel().catch(() => {});
+  });
   const decoder = new TextDecoder();
+  let bytesTaken = bytesTakenBefore;
   let bytes = 0;
   let text = '';
   try {
-    for await (const chunk of context.request.body as unknown as AsyncIterable<Uint8Array>) {
-      if (!isTaken && chunk.byteLength > 0) return err({ code: 'unsupported_media_type' });
-      bytes += chunk.byteLength;
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      const { byteLength } = read.value;
+      if (!isTaken && byteLength > 0) return err({ code: 'unsupported_media_type' });
+      bytes += byteLength;
       if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
-      text += decoder.decode(chunk, { stream: true });
+      for (; bytes > bytesTaken; bytesTaken += BYTES_TAKEN) {
+        const release = take(context, BYTES_TAKEN, long);
+        if (release === null) return OVERLOADED_BODY;
+        releases.push(release);
+      }
+      transfer.moved(byteLength);
+      text += decoder.decode(read.value, { stream: true });
     }
     context.bodyBytes = bytes;
     text += decoder.decode();
     return ok(bytes === 0 ? undefined : format.parse(text));
   } catch {
     return INVALID_BODY;
+  } finally {
+    transfer.end();
   }
 }

@@ -57,6 +57,9 @@ export class RequestContext {
   readonly headers: Headers;
   readonly #server: ServerFacts;
   readonly #connections: Connections;
+  /** Its handling, and what extended it. */
+  #partsUnderWay = 1;
+  #deferred: (() => void)[] | undefined = undefined;
 
   constructor(
     server: ServerFacts,
@@ -101,6 +104,34 @@ export class RequestContext {
   /** Switches the idle timeout of the request's connection off, or (false) on again. */
   holdOpen(hold: boolean): void {
     this.#connections.holdOpen(this.request, hold);
+  }
+
+  /** Has `release` run once, when the request is over: its response has left or its client is gone, and nothing goes on. */
+  defer(release: () => void): void {
+    this.#deferred ??= [];
+    this.#deferred.push(release);
+  }
+
+  /**
+   * The request is not over before the function that is returned is called: for what goes on after its handling, such as
+   * a response that is sent in pieces, or a tool.
+   */
+  extend(): () => void {
+    this.#partsUnderWay += 1;
+    let ended = false;
+    return () => {
+      if (ended) return;
+      ended = true;
+      this.endPart();
+    };
+  }
+
+  /** A part of the request is over: its handling, which dispatch.ts says, or what extended it. */
+  endPart(): void {
+    this.#partsUnderWay -= 1;
+    if (this.#partsUnderWay > 0 || this.#deferred === undefined) return;
+    for (const release of this.#deferred) release();
+    this.#deferred = undefined;
   }
 }
 

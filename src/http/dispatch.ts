@@ -3,10 +3,11 @@
 
 import type { InFlight } from '../lib/in-flight.ts';
 import { type Awaitable, isPromise, ok } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
 import type { Log, LogFields } from '../log/log.ts';
 import { excerptOf } from '../log/redact.ts';
 import type { Problem, ProblemCode } from '../problem.ts';
-import { type Body, checkBody, INVALID_BODY, NO_BODY } from './body.ts';
+import { type Body, createBodyCheck, INVALID_BODY, NO_BODY } from './body.ts';
 import { type CheckRequest, hostOf } from './checks.ts';
 import { type Connections, type ObserveRequest, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin } from './cors.ts';
@@ -22,6 +23,7 @@ export interface DispatchOptions {
   readonly isSecure: (headers: Headers) => boolean;
   readonly server: ServerFacts;
   readonly inFlight: InFlight;
+  readonly clock: Clock;
   /** The process: every request id begins with it. */
   readonly instance: string;
   readonly log: Log;
@@ -40,6 +42,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const { server, check, isSecure, inFlight, instance, log, observe } = options;
   const route = createRouter(options.routes);
   const newRequestId = requestIds(instance);
+  const checkBody = createBodyCheck(options.clock);
   const endOfTurn = createResponseBatcher();
   let draining = false;
   let held: Promise<void> | null = null;
@@ -69,6 +72,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   function finish(response: Response, context: RequestContext, found: Route | undefined): Response {
     const { origin, secure, isReadable, idIsGiven, requestId, observed, connectionEnds } = context;
     inFlight.leave();
+    context.endPart();
     // What a proxy passes on speaks for another host.
     if (found?.any === undefined) {
       const open = found?.openToAnyOrigin === true; // said to everyone: a cache may give the response to a page

@@ -31,8 +31,8 @@ export const LIST_BYTES_MAX = 400_000;
 
 /** A list that waits this long for its turn is refused. */
 const LIST_WAIT_MS_MAX = 5000;
-/** A person may wait with as many as come at once. */
-const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst };
+/** A person may wait with all that come within that time. */
+const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst + (LIMITS.lists.perS * LIST_WAIT_MS_MAX) / 1000 };
 /** From this many keys on, what is done with a list has turns of the event loop of its own. */
 const LONG_LIST_KEYS = 50;
 

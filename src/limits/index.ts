@@ -4,8 +4,6 @@
 interface Facts {
   /** What is limited, as the documents name it. */
   readonly what: string;
-  /** For whom the smaller number is. */
-  readonly whose: string;
   /** What those beyond it get. */
   readonly beyond: string;
 }
@@ -23,10 +21,21 @@ export interface Bounds {
   readonly each: number;
 }
 
-export interface RateLimit extends Rate, Facts {}
+export interface RateLimit extends Rate, Facts {
+  /** Who has a budget of its own. */
+  readonly whose: string;
+}
 
 export interface ShareLimit extends Bounds, Facts {
   readonly unit: 'bytes' | 'streams' | 'lists';
+  /** For whom the smaller number is. */
+  readonly whose: string;
+}
+
+/** So much for all. */
+export interface TotalLimit extends Facts {
+  readonly unit: 'bytes';
+  readonly total: number;
 }
 
 const MIB = 1024 * 1024;
@@ -78,11 +87,19 @@ export const LIMITS = {
   },
   /** A tool that waits holds its input, also when its client hung up, so that the number of connections bounds nothing. */
   messages: {
-    what: 'requests above 16 KiB whose calls are under way, also when the client has hung up',
+    what: 'requests above 16 KiB, from before they are read until their calls are over, also when the client has hung up',
     unit: 'bytes',
     total: 64 * MIB,
     each: 16 * MIB, // so four networks at least are needed before others are refused
     whose: 'address (IPv4, or IPv6 /64)',
     beyond: '503 `overloaded`',
   },
-} as const satisfies Readonly<Record<string, RateLimit | ShareLimit>>;
+  /** A few dozen of the largest lists, or thousands of ordinary events. */
+  unread: {
+    what: 'responses above 64 Ki characters, and event streams, that clients do not read',
+    unit: 'bytes',
+    total: 32 * MIB,
+    beyond:
+      'clients that have read less than 32 KiB a second after 1 s, not 10 s, are cut off, or it is 503 `overloaded`',
+  },
+} as const satisfies Readonly<Record<string, RateLimit | ShareLimit | TotalLimit>>;

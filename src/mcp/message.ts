@@ -2,7 +2,6 @@
 // every call, and a schema library would cost more than the call.
 
 import { metaApiKey } from '../http/credentials.ts';
-import { type Text, wrapped } from '../http/sending/parts.ts';
 import { isObject, type JsonObject, quoted } from '../lib/text.ts';
 
 export type Id = string | number;
@@ -93,8 +92,8 @@ export const carriesApiKey = (body: unknown): boolean =>
   });
 
 /** `members` are those of the result object: JSON text without the braces around it. */
-export const resultText = (id: Id, members: Text): Text =>
-  wrapped(`{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : quoted(id)},"result":{`, members, '}}');
+export const resultText = (id: Id, members: string): string =>
+  `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : quoted(id)},"result":{${members}}}`;
 
 /** If no id could be read, the response has none: MCP's schema allows no `null` there. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });

@@ -4,7 +4,6 @@
 import { type HeaderParam, headerParams } from '../authoring/header-params.ts';
 import type { Prompt } from '../authoring/prompt.ts';
 import type { Tool } from '../authoring/tool.ts';
-import { type Text, wrapped } from '../http/sending/parts.ts';
 import { once } from '../lib/memoize.ts';
 import { isObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
@@ -29,7 +28,7 @@ import type { Resource, ResourceTemplate } from './resource.ts';
 export interface Methods {
   plan(request: RequestMessage, context: MessageContext): Plan;
   /** The members of a call's result, with those that the era adds to every result, and more of its `_meta`. */
-  withEraMembers(era: Era, members: Text, type: ResultType, meta?: string): Text;
+  withEraMembers(era: Era, members: string, type: ResultType, meta?: string): string;
 }
 
 /** 2026-07-28, basic, "Responses". */
@@ -172,7 +171,7 @@ export function createMethods(options: MethodsOptions): Methods {
       if (run !== undefined) return run(params, context);
       return failed(ERA_FACTS[context.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
     },
-    withEraMembers: (era, members, type, meta) => wrapped(eraMembers(era, type, meta), members, ''),
+    withEraMembers: (era, members, type, meta) => eraMembers(era, type, meta) + members,
   };
 }
 

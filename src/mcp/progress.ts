@@ -3,7 +3,6 @@
 import type { RequestContext } from '../http/context.ts';
 import type { EventStream } from '../http/sending/event-stream.ts';
 import type { EventStreams } from '../http/sending/keep-alive.ts';
-import type { Text } from '../http/sending/parts.ts';
 import { notificationText } from './message.ts';
 import type { ProgressToken } from './plan.ts';
 
@@ -53,7 +52,7 @@ export function progressResponse(streams: EventStreams, context: RequestContext,
     /**
      * Ends the stream with the response, or with `refusal` when there is no room for it. Undefined without a stream.
      */
-    finish(data: Text, refusal: () => Text): Response | undefined {
+    finish(data: string, refusal: () => string): Response | undefined {
       progress.stop();
       if (stream === undefined) return undefined;
       const isSent = stream.close({ event: 'message', data }) || stream.close({ event: 'message', data: refusal() });

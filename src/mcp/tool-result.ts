@@ -4,7 +4,6 @@ import type { Operation } from '../calls/operation.ts';
 import type { ToolResult } from '../calls/run.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
-import { lengthOf, Quoted, type Text } from '../http/sending/parts.ts';
 import { type InputIssue, type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import { WIDGET_DATA } from './apps.ts';
 import type { Era } from './era.ts';
@@ -86,16 +85,14 @@ export function deniedError(problem: Problem): RpcError {
 /**
  * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded with the call.
  */
-export function toolResultMembers(result: ToolResult): Text {
+export function toolResultMembers(result: ToolResult): string {
   if (!result.ok) return refusalMembers(sentenceOf(result.error), hintOf(result.error));
   const { value } = result;
   if ('json' in value) {
     return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
   }
   if ('inputRequired' in value) return value.inputRequired;
-  if ('contentJson' in value) return value.contentJson.slice(1, -1);
-  const quoted = value.parts.map((part) => new Quoted(part));
-  return ['"content":[{"type":"text","text":"', ...quoted, '"}],"structuredContent":', ...value.parts];
+  return value.contentJson.slice(1, -1);
 }
 
 /** The members of a result that says why there is none, and in a block of its own, what would help. */
@@ -135,7 +132,7 @@ export interface CallInfo {
 }
 
 /** The response message to a call. */
-export function callResultText(methods: Methods, callInfo: CallInfo, result: ToolResult): Text {
+export function callResultText(methods: Methods, callInfo: CallInfo, result: ToolResult): string {
   const { id, era, requestId, operation } = callInfo;
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
   const error = result.ok ? undefined : problemError(result.error, requestId);
@@ -156,15 +153,8 @@ const problemForWidget = (problem: Problem): string | undefined =>
     : undefined;
 
 /** A prompt's JSON is the result itself. */
-const resultMembers = ({ kind }: CallInfo['operation'], result: ToolResult): Text =>
+const resultMembers = ({ kind }: CallInfo['operation'], result: ToolResult): string =>
   kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
-
-/** The text of a response to a call has at least this many characters: a tool's JSON is in it twice (toolResultMembers). */
-export function resultCharsMin(result: ToolResult, { kind }: Operation): number {
-  if (!result.ok) return 0;
-  if ('parts' in result.value) return 2 * lengthOf(result.value.parts);
-  return 'json' in result.value ? (kind === 'tool' ? 2 : 1) * result.value.json.length : 0;
-}
 
 /**
  * The challenge for a call that a client can mend by signing in: of a user's tool or prompt without a valid token, or,

@@ -14,9 +14,8 @@ import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { BodyHandler } from '../http/router.ts';
-import { EVENT_STREAM_HEADERS, eventParts } from '../http/sending/event-stream.ts';
+import { EVENT_STREAM_HEADERS, eventText } from '../http/sending/event-stream.ts';
 import type { EventStreams } from '../http/sending/keep-alive.ts';
-import { lengthOf, partsOf, type Text } from '../http/sending/parts.ts';
 import type { SendText } from '../http/sending/send-text.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
@@ -65,16 +64,16 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
    */
   function tryReply(
     context: RequestContext,
-    text: Text,
-    { status = 200, rateLimit, onSent }: ReplyOptions = {},
+    text: string,
+    { status = 200, rateLimit }: ReplyOptions = {},
   ): Response | null {
     if (status === 200 && !takesJson(context)) {
-      return sendText(eventParts({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS }, onSent);
+      return sendText(context, eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
     }
-    return sendText(text, { status, headers: responseHeaders(rateLimit) }, onSent);
+    return sendText(context, text, { status, headers: responseHeaders(rateLimit) });
   }
 
-  const reply = (context: RequestContext, text: Text, options?: ReplyOptions): Response =>
+  const reply = (context: RequestContext, text: string, options?: ReplyOptions): Response =>
     tryReply(context, text, options) ?? problemResponse(OVERLOADED, context.requestId);
 
   function handleRequest(context: RequestContext, incoming: IncomingRequest): Awaitable<Response> {
@@ -116,25 +115,14 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const challenge = oauthChallenge(plan, result, signIn());
     if (challenge !== null) return problemResponse(challenge.problem, context.requestId, challenge.header);
     const text = callResultText(methods, made, result);
-    const streamed = finishStream(text, made);
+    const streamed = made.progress?.finish(text, () => overloadedText(made));
     if (streamed !== undefined) return streamed;
     if (result.ok) context.perishable = made;
     const { rateLimit } = call;
-    return (
-      tryReply(context, text, { rateLimit, onSent: call.takeHeld() }) ??
-      reply(context, overloadedText(made), { rateLimit })
-    );
+    return tryReply(context, text, { rateLimit }) ?? reply(context, overloadedText(made), { rateLimit });
   }
 
-  /** Undefined if no stream was begun. */
-  function finishStream(text: Text, made: MadeCall): Response | undefined {
-    if (made.progress === null) return undefined;
-    const streamed = made.progress.finish(text, () => overloadedText(made));
-    if (streamed !== undefined) made.call.release();
-    return streamed;
-  }
-
-  const overloadedText = (callInfo: CallInfo): Text => callResultText(methods, callInfo, err(OVERLOADED));
+  const overloadedText = (callInfo: CallInfo): string => callResultText(methods, callInfo, err(OVERLOADED));
 
   function renew(this: MadeCall) {
     const { context, call } = this;
@@ -173,17 +161,12 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   async function batchResponses(context: RequestContext, messages: readonly Message[]): Promise<BatchResponse[]> {
     const responses: BatchResponse[] = [];
     let chars = 0;
-    try {
-      for (const message of messages) {
-        if (message.kind === 'invalid') responses.push({ id: message.id, text: errorText(message.id, message.error) });
-        if (message.kind !== 'request') continue;
-        const response = await batchResponse(context, message, chars >= BATCH_CHARS_MAX);
-        chars += lengthOf(response.text);
-        responses.push(response);
-      }
-    } catch (bug) {
-      release(responses);
-      throw bug;
+    for (const message of messages) {
+      if (message.kind === 'invalid') responses.push({ id: message.id, text: errorText(message.id, message.error) });
+      if (message.kind !== 'request') continue;
+      const response = await batchResponse(context, message, chars >= BATCH_CHARS_MAX);
+      chars += response.text.length;
+      responses.push(response);
     }
     return responses;
   }
@@ -196,9 +179,9 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   }
 
   function replyBatch(context: RequestContext, responses: readonly BatchResponse[]): Response {
-    const onSent = () => release(responses);
-    const parts = responses.flatMap(({ text }, index) => [index === 0 ? '[' : ',', ...partsOf(text)]);
-    return reply(context, [...parts, ']'], { onSent });
+    // Not by join, which copies: what finds no room is never put together.
+    const text = responses.reduce((all, { text }, index) => `${all}${index === 0 ? '' : ','}${text}`, '[');
+    return reply(context, `${text}]`);
   }
 
   function renewBatch(context: RequestContext, responses: BatchResponse[]) {
@@ -263,14 +246,9 @@ interface MadeCall extends Perishable, CallInfo {
   readonly progress: ProgressResponse | null;
 }
 
-/** Ends what the calls of a batch hold until its response has left. */
-function release(responses: readonly BatchResponse[]): void {
-  for (const { success } of responses) success?.call.release();
-}
-
 interface BatchResponse {
   readonly id: Id | undefined;
-  readonly text: Text;
+  readonly text: string;
   /** Only of a call that succeeded. */
   readonly success?: { readonly call: Call; readonly callInfo: CallInfo };
 }
@@ -278,7 +256,6 @@ interface BatchResponse {
 interface ReplyOptions {
   readonly status?: 200 | 400 | 404;
   readonly rateLimit?: RateLimitState | undefined;
-  readonly onSent?: (() => void) | undefined;
 }
 
 const EVENTS = 'text/event-stream';

@@ -16,7 +16,6 @@ import { problemResponse } from '../http/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
 import { EVENT_STREAM_HEADERS, type Sent } from '../http/sending/event-stream.ts';
 import type { EventStreams } from '../http/sending/keep-alive.ts';
-import type { Text } from '../http/sending/parts.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import { legacyContext } from '../mcp/era.ts';
@@ -45,7 +44,6 @@ import {
   deniedError,
   oauthChallenge,
   refusalMembers,
-  resultCharsMin,
 } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 
@@ -98,7 +96,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const session = sessions.open((onEnd) => streams.open(context, onEnd), callers, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
     // A path without an origin: clients insist on the origin they connected to.
-    session.stream.send(() => ({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` }));
+    session.stream.send({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` });
     return session.stream.response;
   }
 
@@ -130,8 +128,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     if (message.method === 'initialize') session.reader = readerOf(message.params.capabilities);
     if (plan.kind === 'call') return takeCall(context, session, message, plan, call);
     const { id } = message;
-    const textOf = () => (plan.kind === 'result' ? resultText(id, plan.members) : errorText(id, plan.error));
-    send(session, textOf, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
+    const text = plan.kind === 'result' ? resultText(id, plan.members) : errorText(id, plan.error);
+    send(session, text, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
     return accepted();
   }
 
@@ -166,7 +164,6 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       // A cancelled request gets no response (basic/utilities/cancellation).
       if (challenge === null && !cancel.signal.aborted)
         sendResult(session, { id, era: 'legacy', requestId, operation }, result);
-      call.release();
       sessions.callEnded(session, id, bodyBytes);
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });
@@ -186,19 +183,19 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       operation.kind === 'tool' ? resultText(id, refusalMembers(TOO_LARGE)) : errorText(id, TOO_LARGE_ERROR);
     const refusal = (why: Sent) => (why === 'too_large' ? tooLarge() : textOf(err(OVERLOADED)));
     try {
-      send(session, () => textOf(result), refusal, resultCharsMin(result, operation));
+      send(session, textOf(result), refusal);
     } catch (bug) {
       // Its POST has its response already: nothing else would catch this, and the process would end.
       log.error('internal error', { requestId: callInfo.requestId, error: bug });
-      send(session, () => textOf(err({ code: 'internal' })), refusal);
+      send(session, textOf(err({ code: 'internal' })), refusal);
     }
   }
 
   /** Sends a response, or why it can't be had here. A client that leaves even that unread is cut off. */
-  function send({ stream }: Session, textOf: () => Text, refusal: (why: Sent) => Text, charsMin?: number): void {
-    const sent = stream.send(() => ({ event: 'message', data: textOf() }), charsMin);
+  function send({ stream }: Session, data: string, refusal: (why: Sent) => string): void {
+    const sent = stream.send({ event: 'message', data });
     if (sent === 'sent') return;
-    if (stream.send(() => ({ event: 'message', data: refusal(sent) })) !== 'sent') stream.cut();
+    if (stream.send({ event: 'message', data: refusal(sent) }) !== 'sent') stream.cut();
   }
 
   return { open, post };

@@ -14,7 +14,6 @@ import { metaApiKey } from '../http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
-import type { Text } from '../http/sending/parts.ts';
 import type { SendText } from '../http/sending/send-text.ts';
 import { type Awaitable, chain, type Result } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
@@ -70,10 +69,8 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     const { context, call } = made;
     if (!result.ok) return refuse(context, result.error, call.rateLimit);
     context.perishable = made;
-    return (
-      sendText(textOf(result.value), { headers: responseHeaders(call.rateLimit) }, call.takeHeld()) ??
-      refuse(context, OVERLOADED, call.rateLimit)
-    );
+    const sent = sendText(context, textOf(result.value), { headers: responseHeaders(call.rateLimit) });
+    return sent ?? refuse(context, OVERLOADED, call.rateLimit);
   }
 
   function renew(this: MadeCall) {
@@ -91,9 +88,8 @@ interface MadeCall extends Perishable {
 
 const NO_INPUT = {};
 
-function textOf(output: Output): Text {
+function textOf(output: Output): string {
   if ('json' in output) return output.json;
-  if ('parts' in output) return output.parts;
   if ('contentJson' in output) return output.contentJson;
   throw new Error('over REST nobody can be asked');
 }

@@ -6,7 +6,6 @@ import { runOperation } from '../../src/calls/run.ts';
 import { parseConfig } from '../../src/config/config.ts';
 import { readCredentials } from '../../src/http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../../src/http/headers.ts';
-import { createSendBudget } from '../../src/http/sending/send-budget.ts';
 import { hashKey } from '../../src/keys/key-format.ts';
 import { isPromise } from '../../src/lib/result.ts';
 import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
@@ -51,11 +50,10 @@ const requestOf = ({ path: requestPath, headers, body }: Load) =>
   new Request(ORIGIN + requestPath, { method: 'POST', headers: { ...headers, Host: '127.0.0.1:3000' }, body });
 const loads = { REST: restGetData(key), 'MCP 2025-11-25': mcp2025GetData(key), 'MCP 2026-07-28': mcp2026GetData(key) };
 
-const budget = createSendBudget(clock, log);
 const source = () => '127.0.0.1';
 const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: null }, source);
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
-const response = await runOperation(tool, {}, newCall(), { budget, clock });
+const response = await runOperation(tool, {}, newCall(), clock);
 const call = newCall();
 const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 await guards.apiKey(call);
@@ -67,7 +65,7 @@ const STEPS: Record<string, () => unknown> = {
   'hash a key': () => hashKey(Bun.SHA256.hash, key),
   'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, call),
   'key guard with rate limit': () => guards.apiKey(newCall()),
-  'run a tool: guards, input, run, output': () => runOperation(tool, {}, newCall(), { budget, clock }),
+  'run a tool: guards, input, run, output': () => runOperation(tool, {}, newCall(), clock),
   "encode a tool's result for MCP": () => toolResultMembers(response),
   'headers of a response': () => responseHeaders(call.rateLimit),
   'make a Response': () => new Response('{}', { headers: responseHeaders(call.rateLimit) }),

@@ -231,14 +231,7 @@ describe('a client that goes away', () => {
     const request = new AbortController();
     const credentials = { xApiKey: null, bearer: null, metaApiKey: null };
     const clock = testClock();
-    const budget = createSendBudget(clock, createLog({ level: 'error', clock, write: async () => {} }));
-    const response = runOperation(
-      steered.tool,
-      {},
-      new Call('r', credentials, () => 'here'),
-      { budget, clock },
-      request,
-    );
+    const response = runOperation(steered.tool, {}, new Call('r', credentials, () => 'here'), clock, request);
     steered.finish();
     expect(await response).toMatchObject({ ok: true });
     await Bun.sleep(0);

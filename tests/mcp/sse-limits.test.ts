@@ -281,7 +281,7 @@ describe('a response that is larger than an event may be', () => {
   const TOO_LARGE = 'The result is too large for this transport; use /mcp';
 
   test('a response too large for an event becomes an in-band error, and the stream goes on', async () => {
-    const { tool, response } = largeTool(3 * MIB);
+    const { tool, response } = largeTool(4 * MIB);
     response();
     const structured = defineTool(anyone, {
       ...facts('structured'),
@@ -295,7 +295,7 @@ describe('a response that is larger than an event may be', () => {
       description: 'a large page',
       mimeType: 'text/plain',
       uri: 'ui://large',
-      read: () => ({ text: 'x'.repeat(3 * MIB) }),
+      read: () => ({ text: 'x'.repeat(4 * MIB) }),
     };
     await using app = await createTestApp({ tools: () => [tool, structured], resources: [page] });
     const session = await openSse(app);

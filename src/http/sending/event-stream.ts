@@ -4,24 +4,14 @@
 
 import type { Clock } from '../../lib/runtime.ts';
 import { SECURITY_HEADERS } from '../headers.ts';
-import {
-  bytesInMemory,
-  filled,
-  free,
-  type Part,
-  partsOf,
-  readerOf,
-  type Text,
-  type TextReader,
-  type Utf8,
-} from './parts.ts';
+import { bytesInMemory, type Utf8 } from './pieces.ts';
 import type { SendBudget } from './send-budget.ts';
+import { createSendQueue } from './send-queue.ts';
 
 export interface ServerEvent {
   /** `message` unless given. */
   readonly event?: string;
-  /** Belongs to the stream that it is given to, which frees it when it has been read or is dropped. */
-  readonly data: Text;
+  readonly data: string;
 }
 
 /**
@@ -32,11 +22,8 @@ export type Sent = 'sent' | 'too_large' | 'no_room';
 
 export interface EventStream {
   readonly response: Response;
-  /**
-   * Takes an event, or drops it. Never waits: what is taken but not read is held, and counts against the budget. The
-   * event is made only if there is room for `bytesMin`, the least that it may have.
-   */
-  send(make: () => ServerEvent, bytesMin?: number): Sent;
+  /** Takes an event, or drops it. Never waits: what is taken but not read is held, and counts against the budget. */
+  send(event: ServerEvent): Sent;
   /** Takes the event only if the client keeps up; else drops it, and returns false. */
   offer(event: ServerEvent): boolean;
   /** A line that clients skip. False, with nothing sent, when something sent before is still unread. */
@@ -60,39 +47,19 @@ export interface EventStreamEnds {
 }
 
 /**
- * The largest event: a page of a list has 400,000 characters, of two bytes each if one of them needs two, and is in the
- * event twice, once as text, where each may need an escape.
+ * What one stream holds unread, and so the largest event. A page of a list has 400,000 characters, of two bytes each if
+ * one of them needs two, and is in its event twice, once as text, where each may need an escape.
  */
-export const EVENT_BYTES_MAX = 3 * 1024 * 1024;
+export const STREAM_BYTES_MAX = 4 * 1024 * 1024;
+/** Of what may be left out, only this much: progress is for clients that keep up. */
+const OFFERED_BYTES_MAX = 64 * 1024;
 /** Held for each stream outside the budget, so that ordinary responses arrive even while others use all of it. */
 const OWN_BYTES = 16 * 1024;
 /** The difference is for small responses alone, such as the error in place of one that found no room. */
 const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
 const SMALL_BYTES_MAX = 1024;
-
-interface Limits {
-  readonly eventBytesMax: number;
-  /** An event is not taken if the queue would then hold more than this. */
-  readonly queueBytesMax: number;
-  /** Events up to this are small. */
-  readonly smallBytesMax: number;
-}
-/** Room for many responses that are ready at the same moment. */
-const FOR_RESPONSES: Limits = {
-  eventBytesMax: EVENT_BYTES_MAX,
-  queueBytesMax: 4 * 1024 * 1024,
-  smallBytesMax: SMALL_BYTES_MAX,
-};
-const FOR_OFFERS: Limits = { eventBytesMax: EVENT_BYTES_MAX, queueBytesMax: 64 * 1024, smallBytesMax: 0 };
-const FOR_THE_LAST: Limits = {
-  ...FOR_RESPONSES,
-  eventBytesMax: Number.POSITIVE_INFINITY,
-  queueBytesMax: Number.POSITIVE_INFINITY,
-};
 /** What an event takes beside its data. */
 const EVENT_OVERHEAD_BYTES = 256;
-/** Handed to the runtime at a time. Of larger pieces, Deno takes more bytes than a client reads. */
-const PIECE_BYTES = 8 * 1024;
 
 export const EVENT_STREAM_HEADERS = {
   'Content-Type': 'text/event-stream',
@@ -104,26 +71,20 @@ export const EVENT_STREAM_HEADERS = {
 
 const LINE_END = /[\r\n]/;
 
-export function eventParts({ event = '', data }: ServerEvent): readonly Part[] {
-  const parts = partsOf(data);
+export function eventText({ event = '', data }: ServerEvent): string {
   // A line break in a field would let its writer forge events. JSON text, which is what is encoded, never has one.
-  if ([event, ...parts].some((part) => typeof part === 'string' && LINE_END.test(part))) {
-    throw new Error('line break in an event');
-  }
-  return [event === '' ? 'data: ' : `event: ${event}\ndata: `, ...parts, '\n\n'];
+  if (LINE_END.test(event) || LINE_END.test(data)) throw new Error('line break in an event');
+  return event === '' ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
-/** What waits to be sent. */
-interface Waiting {
-  readonly parts: readonly Part[];
-  readonly reader: TextReader;
-  readonly bytes: number;
-}
+const bytesOf = (text: string): number => bytesInMemory(text) + EVENT_OVERHEAD_BYTES;
+
+/** Without a look at its characters. */
+const mayBeTooLarge = ({ data }: ServerEvent): boolean => 2 * data.length + EVENT_OVERHEAD_BYTES > STREAM_BYTES_MAX;
 
 export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGone }: EventStreamEnds): EventStream {
-  let queue: Waiting[] = [];
-  let queuedBytes = 0;
-  let heldBytes = 0; // of these, in the budget
+  const queue = createSendQueue();
+  let heldBytes = 0; // of those in the queue, in the budget
   let wanted = false; // the runtime has sent what it was given, and waits for more
   let isOpen = true; // takes events
   let lastMovedMs = clock.monotonicMs();
@@ -145,35 +106,15 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   );
 
   function handOver(): void {
-    if (wanted && queue.length > 0) {
+    if (wanted && !queue.isEmpty) {
       wanted = false;
       lastMovedMs = clock.monotonicMs();
-      const piece = nextPiece();
+      const piece = queue.nextPiece();
       holding.read(piece.length);
-      const holdsAtMost = Math.max(0, queuedBytes - OWN_BYTES);
-      if (heldBytes > holdsAtMost) lower(holdsAtMost);
+      if (heldBytes > queue.bytes - OWN_BYTES) hold(Math.max(0, queue.bytes - OWN_BYTES));
       controller?.enqueue(piece);
     }
-    if (!isOpen && queue.length === 0) end();
-  }
-
-  /** Encodes what fits into a piece, and takes out of the queue what is sent to its end. */
-  function nextPiece(): Utf8 {
-    const piece = new Uint8Array(Math.min(PIECE_BYTES, 3 * queuedBytes)); // a character has at most three bytes
-    let length = 0;
-    for (let [first] = queue; first !== undefined; [first] = queue) {
-      length += first.reader.readInto(piece.subarray(length));
-      if (!first.reader.isAtEnd) break; // the piece is full
-      queue.shift();
-      free(first.parts);
-      queuedBytes -= first.bytes;
-    }
-    return filled(piece, length);
-  }
-
-  function lower(bytes: number): void {
-    heldBytes = bytes;
-    holding.set(bytes);
+    if (!isOpen && queue.isEmpty) end();
   }
 
   function hold(bytes: number): boolean {
@@ -182,47 +123,30 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
     return true;
   }
 
-  function makeRoom(bytes: number, { queueBytesMax, smallBytesMax }: Limits): boolean {
-    const all = queuedBytes + bytes;
-    if (all - heldBytes <= (bytes <= smallBytesMax ? OWN_BYTES_FOR_SMALL : OWN_BYTES)) return true;
-    return all <= queueBytesMax && hold(all - OWN_BYTES);
-  }
-
-  function put(parts: readonly Part[], bytes: number): void {
-    queue.push({ parts, reader: readerOf(parts), bytes });
-    queuedBytes += bytes;
+  function put(text: string, bytes: number): void {
+    queue.put(text, bytes);
     lastMovedMs = clock.monotonicMs();
     handOver();
   }
 
-  function look(bytes: number, limits: Limits): Sent {
-    if (bytes > limits.eventBytesMax) return 'too_large';
-    return makeRoom(bytes, limits) ? 'sent' : 'no_room';
+  function makeRoom(bytes: number, bytesMax: number, isOptional: boolean): boolean {
+    const all = queue.bytes + bytes;
+    const own = bytes <= SMALL_BYTES_MAX && !isOptional ? OWN_BYTES_FOR_SMALL : OWN_BYTES;
+    return all - heldBytes <= own || (all <= bytesMax && hold(all - OWN_BYTES));
   }
 
-  /** Room is looked for first: an event that finds none costs little. */
-  function tryTake(make: () => ServerEvent, bytesMin: number, limits: Limits, beforePut: () => void): Sent {
-    let room = look(bytesMin, limits);
-    if (room !== 'sent') return room;
-    const event = make();
-    const bytes = bytesOf(event.data);
-    room = look(bytes, limits);
-    if (room !== 'sent') {
-      free(event.data);
-      return room;
-    }
-    const parts = eventParts(event);
-    beforePut();
-    put(parts, bytes);
-    return 'sent';
-  }
-
-  function take(make: () => ServerEvent, bytesMin: number, limits: Limits, beforePut = () => {}): Sent {
-    if (!isOpen) return 'no_room';
+  /** Has the event counted and put into the queue, if the queue then holds no more than `bytesMax`. */
+  function take(event: ServerEvent, bytesMax: number, isOptional = false): boolean {
+    if (!isOpen) return false;
+    const { data } = event;
     const heldBefore = heldBytes;
-    const sent = tryTake(make, bytesMin, limits, beforePut);
-    if (sent !== 'sent' && heldBytes !== heldBefore) lower(heldBefore);
-    return sent;
+    // To be measured, a text that was joined is put together, which takes as much memory again: not without room.
+    const hasRoom =
+      makeRoom(data.length + EVENT_OVERHEAD_BYTES, bytesMax, isOptional) &&
+      makeRoom(bytesOf(data), bytesMax, isOptional);
+    if (hasRoom) put(eventText(event), bytesOf(data));
+    else if (heldBytes !== heldBefore) hold(heldBefore);
+    return hasRoom;
   }
 
   function stopTaking(): void {
@@ -234,17 +158,15 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
   function leave(): void {
     if (controller === undefined) return;
     controller = undefined;
-    for (const { parts } of queue) free(parts);
-    queue = [];
-    queuedBytes = 0;
+    queue.clear();
     holding.release();
     stopTaking();
     onGone();
   }
 
   /**
-   * Also with something in the queue: half an event is none, so a stream may end anywhere. (An error would be a line on
-   * Deno's stderr for each.)
+   * Also with something in the queue: clients drop an event that is not whole, so a stream may end anywhere. (An error
+   * would be a line on Deno's stderr for each.)
    */
   function end(): void {
     const open = controller;
@@ -254,16 +176,19 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
 
   return {
     response: new Response(body, { headers: EVENT_STREAM_HEADERS }),
-    send: (make, bytesMin = 0) => take(make, bytesMin, FOR_RESPONSES),
-    offer: (event) => take(() => event, 0, FOR_OFFERS) === 'sent',
+    send(event) {
+      if (mayBeTooLarge(event) && bytesOf(event.data) > STREAM_BYTES_MAX) return 'too_large';
+      return take(event, STREAM_BYTES_MAX) ? 'sent' : 'no_room';
+    },
+    offer: (event) => take(event, OFFERED_BYTES_MAX, true),
     comment(text) {
-      if (!isOpen || queue.length > 0) return false;
-      put([`: ${text}\n\n`], bytesOf(text));
+      if (!isOpen || !queue.isEmpty) return false;
+      put(`: ${text}\n\n`, bytesOf(text));
       return true;
     },
     close(last) {
       if (!isOpen) return true;
-      if (last !== undefined) return take(() => last, 0, FOR_THE_LAST, stopTaking) === 'sent';
+      if (last !== undefined && !take(last, Number.POSITIVE_INFINITY)) return false;
       stopTaking();
       handOver();
       return true;
@@ -274,5 +199,3 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
     },
   };
 }
-
-const bytesOf = (text: Text): number => bytesInMemory(text) + EVENT_OVERHEAD_BYTES;

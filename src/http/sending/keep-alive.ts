@@ -30,6 +30,7 @@ export function createEventStreams(clock: Clock, budget: SendBudget): EventStrea
   return {
     open(context, onEnd) {
       context.holdOpen(true);
+      const over = context.extend();
       const stream = openEventStream(clock, budget, {
         onEnd() {
           // Must come before the response ends: later, the connection would never get its idle timeout back.
@@ -37,6 +38,7 @@ export function createEventStreams(clock: Clock, budget: SendBudget): EventStrea
           onEnd?.();
         },
         onGone() {
+          over();
           streams.delete(stream);
           if (streams.size > 0) return;
           stopLooking?.();

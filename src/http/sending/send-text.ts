@@ -1,7 +1,8 @@
 // Makes a response with a text as its body. A large one is encoded and handed out in pieces as the client reads, so that
-// what is held for it is known, counts against the budget for unread bytes, and is dropped when the client is too slow.
+// what is held for it is known, counts against the total for unread bytes, and is dropped when the client is too slow.
 
-import { bytesInMemory, bytesInMemoryMax, filled, lengthOf, partsOf, readerOf, type Text } from './parts.ts';
+import type { RequestContext } from '../context.ts';
+import { bytesInMemory, filled, readerOf } from './pieces.ts';
 import type { SendBudget } from './send-budget.ts';
 
 /** Texts up to this many characters are left to the runtime, which keeps them until they are sent. */
@@ -9,34 +10,28 @@ const SMALL_CHARS_MAX = 64 * 1024;
 /** Handed to the runtime at a time. */
 const PIECE_BYTES = 32 * 1024;
 
-/**
- * Null when the budget has no room for the text: nothing is sent then. `onSent` runs once, also then: when the last piece
- * has been handed over, or the client is gone or was cut off. For a small text it runs at once.
- */
-export type SendText = (text: Text, init: ResponseInit, onSent?: (() => void) | undefined) => Response | null;
-
-const NOTHING = () => {};
+/** Null when there is no room for the text: nothing is sent then. The request is over when all of it was handed over. */
+export type SendText = (context: Pick<RequestContext, 'extend'>, text: string, init: ResponseInit) => Response | null;
 
 export function createSendText(budget: SendBudget): SendText {
-  function inPieces(text: Text, init: ResponseInit, onSent: () => void): Response | null {
-    const reader = readerOf(partsOf(text));
+  const inPieces: SendText = (context, text, init) => {
+    const reader = readerOf(text);
     let stream: ReadableStreamDefaultController<Uint8Array> | undefined;
     const holding = budget.open(() => {
       stream?.error(new Error('the client reads too slowly'));
       end();
     });
-    function end(): void {
-      if (stream === undefined) return;
-      stream = undefined;
+    // To be measured, a text that was joined is put together, which takes as much memory again: not without room.
+    if (!holding.set(text.length) || !holding.set(bytesInMemory(text))) {
       holding.release();
-      onSent();
-    }
-    // To count exactly, strings are put together, which isn't done for a text without room.
-    if (!holding.set(bytesInMemoryMax(text))) {
-      onSent();
       return null;
     }
-    holding.set(bytesInMemory(text));
+    const over = context.extend();
+    function end(): void {
+      stream = undefined;
+      holding.release();
+      over();
+    }
     const body = new ReadableStream<Uint8Array>(
       {
         start(opened) {
@@ -56,19 +51,8 @@ export function createSendText(budget: SendBudget): SendText {
       new ByteLengthQueuingStrategy({ highWaterMark: 0 }), // nothing is taken out before it can be sent
     );
     return new Response(body, init);
-  }
-
-  return (text, init, onSent = NOTHING) => {
-    const small = smallText(text);
-    if (small === null) return inPieces(text, init, onSent);
-    onSent();
-    return new Response(small, init);
   };
-}
 
-/** Null when it is large, or has parts that are encoded. */
-function smallText(text: Text): string | null {
-  if (lengthOf(text) > SMALL_CHARS_MAX) return null;
-  if (typeof text === 'string') return text;
-  return text.every((part) => typeof part === 'string') ? text.join('') : null;
+  return (context, text, init) =>
+    text.length > SMALL_CHARS_MAX ? inPieces(context, text, init) : new Response(text, init);
 }

@@ -2,16 +2,14 @@
 
 import { describe, expect, test } from 'bun:test';
 import { RequestContext } from '../../../src/http/context.ts';
-import { EVENT_BYTES_MAX, eventParts, type ServerEvent } from '../../../src/http/sending/event-stream.ts';
+import { eventText, STREAM_BYTES_MAX } from '../../../src/http/sending/event-stream.ts';
 import { createEventStreams } from '../../../src/http/sending/keep-alive.ts';
-import { Quoted } from '../../../src/http/sending/parts.ts';
 import { createSendBudget } from '../../../src/http/sending/send-budget.ts';
 import { createLog } from '../../../src/log/log.ts';
 import { testClock } from '../../support/clock.ts';
 import { NO_CONNECTION } from '../../support/peer.ts';
 
 const MiB = 1024 * 1024;
-const eventText = (event: ServerEvent) => eventParts(event).join('');
 
 test('an event is its name, its data and an empty line', () => {
   expect(eventText({ event: 'endpoint', data: '/messages' })).toBe('event: endpoint\ndata: /messages\n\n');
@@ -46,7 +44,7 @@ function openStream(budgetBytes?: number) {
       stream,
       seen,
       reader,
-      send: (data: string) => stream.send(() => ({ data })),
+      send: (data: string) => stream.send({ data }),
       offer: (data: string) => stream.offer({ data }),
       /** Reads at least so many bytes, and returns how many. */
       async read(bytes: number): Promise<number> {
@@ -83,46 +81,12 @@ test.each([
   expect(budget.heldBytes).toBe(0);
 });
 
-/** An encoded event of so many bytes, as a long list is. */
-function encoded(bytes: number) {
-  const json = new Uint8Array(bytes).fill(0x78);
-  return { json, event: { data: ['{"text":"', new Quoted(json), '","list":', json, '}'] } };
-}
-
-describe('the bytes of an encoded event are given back', () => {
-  test('once the event has been read', async () => {
-    const { stream, readToEnd } = openStream();
-    const { json, event } = encoded(100_000);
-    expect(stream.send(() => event)).toBe('sent');
-    expect(json.length).toBe(100_000);
-    stream.close();
-    const text = 'x'.repeat(100_000);
-    expect(await readToEnd()).toBe(`data: {"text":"${text}","list":${text}}\n\n`);
-    expect(json.length).toBe(0);
-  });
-
-  test('when the stream is cut off', () => {
-    const { stream } = openStream();
-    const { json, event } = encoded(100_000);
-    stream.send(() => event);
-    stream.cut();
-    expect(json.length).toBe(0);
-  });
-
-  test('when the stream does not take it', () => {
-    const { stream } = openStream();
-    const { json, event } = encoded(EVENT_BYTES_MAX);
-    expect(stream.send(() => event)).toBe('too_large');
-    expect(json.length).toBe(0);
-  });
-});
-
 describe('a stream takes', () => {
-  test('a stream takes an event of nearly 3 MiB, none that is larger, and others after it', () => {
+  test('a stream takes an event of nearly 4 MiB, none that is larger, and small ones after it', () => {
     const { send } = openStream();
-    expect(send('x'.repeat(EVENT_BYTES_MAX))).toBe('too_large');
-    expect(send('€'.repeat(EVENT_BYTES_MAX / 2))).toBe('too_large');
-    expect(send('x'.repeat(EVENT_BYTES_MAX - 1000))).toBe('sent');
+    expect(send('x'.repeat(STREAM_BYTES_MAX))).toBe('too_large');
+    expect(send('€'.repeat(STREAM_BYTES_MAX / 2))).toBe('too_large');
+    expect(send('x'.repeat(STREAM_BYTES_MAX - 1000))).toBe('sent');
     expect(send('{}')).toBe('sent');
   });
 
@@ -141,16 +105,6 @@ describe('a stream takes', () => {
     while (send('x'.repeat(100_000)) === 'sent');
     await read(200_000);
     expect(send('x'.repeat(100_000))).toBe('sent');
-  });
-
-  test('a stream does not even make an event for which there is no room', () => {
-    const { stream, send } = openStream();
-    while (send('x'.repeat(100_000)) === 'sent');
-    const made = () => {
-      throw new Error('it was made');
-    };
-    expect(stream.send(made, 100_000)).toBe('no_room');
-    expect(stream.send(made, 4 * MiB)).toBe('too_large');
   });
 
   test('a stream takes progress only while little is unread', async () => {

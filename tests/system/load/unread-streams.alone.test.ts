@@ -20,12 +20,13 @@ test.skipIf(!isLinux).each(STREAM_USES)(
 );
 
 test.skipIf(!isLinux)(
-  'one stream, and 8 lists that are larger than an event may be',
+  'one stream, and 8 of the largest lists',
   async () => {
     const { residentMb, medianMs, read } = await unreadLists(await folderWithKeys(1000, 2000), 8, 'bun');
     expect(residentMb).toBeLessThan(RESIDENT_MB_MAX);
     expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
-    expect(read.match(/The result is too large for this transport; use \/mcp/g)).toHaveLength(8);
+    expect(read).toContain('"nextCursor"');
+    expect(read).toContain('"isError":true'); // in place of those beyond what a stream holds
   },
   180_000,
 );

@@ -27,8 +27,10 @@ test('hundreds of unfinished requests leave the server responding, and stopping'
   for (let request = 0; request < REQUESTS; request += 1) {
     expect((await app.useKey(key)).status).toBe(200);
   }
-  // No client has a response, because none has sent a whole request.
-  expect(slow.map((connection) => connection.received()).join('')).toBe('');
+  // No client has a response, because none has sent a whole request, but those whose bodies would be too many.
+  const responses = slow.map((connection) => connection.received()).filter((text) => text !== '');
+  expect(responses.length).toBeWithin(1, (2 * CLIENTS) / HALVES.length);
+  expect(responses.filter((text) => !text.startsWith('HTTP/1.1 503'))).toEqual([]);
   await app.close();
   await Promise.all(slow.map(({ closed }) => closed));
 });
@@ -43,6 +45,7 @@ test('responses that nobody reads hold up nobody else', async () => {
     socket.write(read.repeat(100)); // about 10 MB of responses each
   }
   for (let request = 0; request < REQUESTS; request += 1) {
+    app.clock.advance(50); // each list needs its token
     expect((await app.call('list_api_keys', {}, { authorization })).status).toBe(200);
   }
   for (const { socket } of deaf) socket.destroy();

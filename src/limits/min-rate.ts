@@ -1,0 +1,86 @@
+// A minimum rate for transfers (Kestrel's MinDataRate): whoever moves fewer bytes a second, after a grace, is cut off. So
+// nobody holds memory for long by reading or sending slowly. One timer looks after all.
+
+import type { Cancel, Clock } from '../lib/runtime.ts';
+import { every } from '../lib/timeout.ts';
+
+export interface MinRate {
+  readonly bytesPerS: number;
+  /** Before the rate counts: to wake up, or to cross a gap in a network. Nor may nothing at all move for as long. */
+  readonly graceMs: number;
+}
+
+/** The rate of this server's transfers: of requests that clients send, and of responses that they read. */
+export const MIN_RATE: MinRate = { bytesPerS: 32 * 1024, graceMs: 10_000 };
+
+/** The grace when others find no room: a client that moves bytes at all has moved many by then. */
+const GRACE_WITHOUT_ROOM_MS = 1000;
+
+const LOOK_EVERY_MS = 1000;
+
+/** One transfer that is watched. */
+export interface Transfer {
+  moved(bytes: number): void;
+  /** It is over. May be called again. */
+  end(): void;
+}
+
+export interface Transfers {
+  /** Watches a transfer until it ends, or is too slow: then it has ended, and `cut` is called. */
+  watch(cut: () => void): Transfer;
+  /** Others find no room: cuts off all that are too slow already with the short grace, but one. */
+  makeRoom(but?: Transfer): void;
+}
+
+interface Watched extends Transfer {
+  readonly sinceMs: number;
+  movedAtMs: number;
+  movedBytes: number;
+  readonly cut: () => void;
+}
+
+export function createTransfers({ bytesPerS, graceMs }: MinRate, clock: Clock): Transfers {
+  const watched = new Set<Watched>();
+  let stopLooking: Cancel | undefined;
+
+  /** The average alone would long bear with a client whose kernel took megabytes at once. */
+  function isTooSlow({ sinceMs, movedAtMs, movedBytes }: Watched, nowMs: number, withGraceMs: number): boolean {
+    const dueBytes = ((nowMs - sinceMs - withGraceMs) / 1000) * bytesPerS;
+    return movedBytes < dueBytes || nowMs - movedAtMs > withGraceMs;
+  }
+
+  function cutSlow(withGraceMs: number, but?: Transfer): void {
+    const nowMs = clock.monotonicMs();
+    for (const transfer of watched) {
+      if (transfer === but || !isTooSlow(transfer, nowMs, withGraceMs)) continue;
+      transfer.end();
+      transfer.cut();
+    }
+  }
+
+  return {
+    watch(cut) {
+      const sinceMs = clock.monotonicMs();
+      const transfer: Watched = {
+        sinceMs,
+        movedAtMs: sinceMs,
+        movedBytes: 0,
+        cut,
+        moved(bytes) {
+          transfer.movedBytes += bytes;
+          transfer.movedAtMs = clock.monotonicMs();
+        },
+        end() {
+          watched.delete(transfer);
+          if (watched.size > 0) return;
+          stopLooking?.();
+          stopLooking = undefined;
+        },
+      };
+      watched.add(transfer);
+      stopLooking ??= every(clock, LOOK_EVERY_MS, () => cutSlow(graceMs));
+      return transfer;
+    },
+    makeRoom: (but) => cutSlow(GRACE_WITHOUT_ROOM_MS, but),
+  };
+}
