@@ -16,8 +16,8 @@ const SPREAD_MS = 1000;
 const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 15 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
-/** Uses sorted at once, within about a millisecond. */
-const RUN_LENGTH = 2500;
+/** Uses sorted at once. All of 90,000 would hold up the event loop for tens of milliseconds. */
+const SORTED_MAX = 10_000;
 
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
@@ -100,7 +100,7 @@ export function createLastUsed({ store, clock, log }: { store: KeyStore; clock: 
     nextGeneration += 1;
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(flushing.size / store.usesPerWrite));
     try {
-      for await (const slice of slicesOf(flushing, store.usesPerWrite)) {
+      for (const slice of slicesOf(flushing, store.usesPerWrite)) {
         const recorded = await store.recordUse(slice.map(({ record, usedAtMs }) => [record.id, usedAtMs]));
         if (!recorded.ok) {
           log.warn('last uses kept for later', { count: flushing.size + pending.size, reason: recorded.error.reason });
@@ -138,34 +138,14 @@ export function createLastUsed({ store, clock, log }: { store: KeyStore; clock: 
 
 /**
  * Slices of `uses`, oldest keys first: keys of one age are neighbours in the database, so a write touches a few pages
- * rather than one per key. They are sorted in runs, which are merged on demand: sorting all at once takes tens of ms.
+ * rather than one per key.
  */
-async function* slicesOf(uses: Uses, size: number): AsyncGenerator<TrackedKey[]> {
-  const runs: TrackedKey[][] = [];
+function* slicesOf(uses: Uses, size: number): Generator<TrackedKey[]> {
   const keys = uses.values();
-  for (let run = youngestFirst(keys); run.length > 0; run = youngestFirst(keys)) {
-    runs.push(run);
-    await sleep(0);
+  for (let sorted = oldestFirst(keys); sorted.length > 0; sorted = oldestFirst(keys)) {
+    for (let from = 0; from < sorted.length; from += size) yield sorted.slice(from, from + size);
   }
-  let slice: TrackedKey[] = [];
-  for (let key = takeOldest(runs); key !== undefined; key = takeOldest(runs)) {
-    slice.push(key);
-    if (slice.length < size) continue;
-    yield slice;
-    slice = [];
-  }
-  if (slice.length > 0) yield slice;
 }
 
-const youngestFirst = (keys: MapIterator<TrackedKey>): TrackedKey[] =>
-  [...keys.take(RUN_LENGTH)].sort((a, b) => b.record.createdAtMs - a.record.createdAtMs);
-
-function takeOldest(runs: readonly TrackedKey[][]): TrackedKey | undefined {
-  let oldest: TrackedKey[] | undefined;
-  for (const run of runs) if (createdAtMsOf(run) < createdAtMsOf(oldest)) oldest = run;
-  return oldest?.pop();
-}
-
-/** When the next key of a run was created; infinity when there is none. */
-const createdAtMsOf = (run: readonly TrackedKey[] | undefined) =>
-  run?.at(-1)?.record.createdAtMs ?? Number.POSITIVE_INFINITY;
+const oldestFirst = (keys: MapIterator<TrackedKey>): TrackedKey[] =>
+  [...keys.take(SORTED_MAX)].sort((a, b) => a.record.createdAtMs - b.record.createdAtMs);
