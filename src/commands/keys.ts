@@ -2,6 +2,7 @@
 // servers. One file a verb in keys/. Exit codes: 0 done, 1 failed, 2 wrong usage, or not confirmed.
 
 import { asksForHelp } from './help.ts';
+import { nearest } from './keys/arguments.ts';
 import { writeOut } from './keys/terminal.ts';
 import { CommandError, ReaderLeft, type Verb } from './keys/verb.ts';
 
@@ -32,7 +33,11 @@ async function help(): Promise<string> {
 async function run([name = '--help', ...args]: readonly string[]): Promise<void> {
   if (name === 'help' || asksForHelp([name])) return writeOut(await help());
   const load = VERBS.get(name);
-  if (load === undefined) throw new CommandError(`there is no verb of this name\n${await help()}`, 2);
+  if (load === undefined) {
+    const near = nearest(name, [...VERBS.keys()]);
+    const hint = near === undefined ? [...VERBS.keys()].join(', ') : `did you mean ${near}?`;
+    throw new CommandError(`there is no verb of this name; ${near === undefined ? 'there are ' : ''}${hint}`, 2);
+  }
   const { verb } = await load();
   if (asksForHelp(args)) return writeOut(`usage: keys ${name} ${verb.usage}\n${verb.summary}\n`);
   await verb.run(args, process.env);

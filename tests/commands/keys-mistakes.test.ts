@@ -137,8 +137,8 @@ test.each(['9000000000000000', '-9000000000000000'])(
     await shell.execute(`UPDATE api_keys SET expires_at_ms = ${ms} WHERE user_id = 'typed'`);
     shell.close();
     const year = ms.startsWith('-') ? '0000-01-01T' : '9999-12-31T';
-    for (const format of [[], ['--json']]) {
-      const { code, stdout } = await keys('list', '--user', 'typed', ...format);
+    for (const format of ['--wide', '--json']) {
+      const { code, stdout } = await keys('list', '--user', 'typed', format);
       expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining(year) });
     }
   },
@@ -314,4 +314,29 @@ test('doctor finds a database that takes no writes', async () => {
   await sqld.blockWrites(true);
   const { code, stdout } = await keysCommand(settings, ['doctor']);
   expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^bad +database /m) });
+});
+
+test('list fits 80 columns, whatever owners and names are; --wide has the rest', async () => {
+  const owner = 'an-owner-with-a-very-long-name@department.example.com';
+  const names = ['n'.repeat(200), '日本語の名前日本語の名前', '😀'.repeat(40), 'e\u0301'.repeat(50), 'short'];
+  for (const name of names) expect((await keys('create', '--user', owner, '--name', name)).code).toBe(0);
+  const lines = (await keys('list', '--user', owner)).stdout.trimEnd().split('\n');
+  expect(lines).toHaveLength(1 + names.length);
+  for (const line of lines) expect(Bun.stringWidth(line)).toBeLessThanOrEqual(80);
+  expect(lines[0]).toMatch(/^ID +OWNER +NAME +STATE +LAST USED$/);
+  expect(lines[1]).toMatch(/^[0-9a-f]{32} {2}an-owner-wi… {2}short +active +-$/);
+  const wide = (await keys('list', '--user', owner, '--wide')).stdout;
+  expect(wide).toContain(owner);
+  expect(wide).toMatch(/SCOPES .*EXPIRES .*FINGERPRINT/);
+});
+
+test.each([
+  [['lst'], 'keys: there is no verb of this name; did you mean list?\n'],
+  [['rotate-all'], expect.stringMatching(/^keys: there is no verb of this name; there are list, .*\n$/)],
+  [['list', '--usr', 'x'], expect.stringMatching(/^keys: there is no option --usr; did you mean --user\?\nusage: /)],
+  [['list', '--zzz'], expect.stringMatching(/^keys: there is no option --zzz\nusage: /)],
+  [['list', '--user'], expect.stringMatching(/^keys: --user: expected a value\nusage: /)],
+  [['list', '--json=yes'], expect.stringMatching(/^keys: --json takes no value\nusage: /)],
+] as [string[], string][])('%j is answered in a few words', async (args, stderr) => {
+  expect(await keys(...args)).toEqual({ code: 2, stdout: '', stderr });
 });

@@ -2,6 +2,7 @@
 
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { parseDuration } from '../../lib/duration.ts';
+import { isWithinEdits } from '../../lib/edits.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { CommandError, usageError, type Verb } from './verb.ts';
 
@@ -18,10 +19,29 @@ export function argumentsOf<T extends NonNullable<ParseArgsConfig['options']>>(
     if (twice !== undefined) throw new Error(`--${twice} is there twice`);
     if (parsed.positionals.length <= positionalsMax) return parsed;
   } catch (error) {
-    throw usageError(verb, reasonOf(error));
+    throw usageError(verb, saidOf(error, Object.keys(options)));
   }
   throw usageError(verb, 'too many arguments');
 }
+
+/** What is wrong, in our words; only the name of an option is repeated, since a value may be a key. */
+function saidOf(error: unknown, options: readonly string[]): string {
+  const { code, message } = error as { readonly code?: string; readonly message: string };
+  const option = /'(--?[\w-]+)/.exec(message)?.[1] ?? '';
+  if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
+    const near = nearest(option.replace(/^-+/, ''), options);
+    return `there is no option ${option}${near === undefined ? '' : `; did you mean --${near}?`}`;
+  }
+  if (code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return reasonOf(error);
+  return /does not take/.test(message) ? `${option} takes no value` : `${option}: expected a value`;
+}
+
+/** The one that a word is probably a slip of. */
+export const nearest = (word: string, words: readonly string[]): string | undefined =>
+  words.find((other) => isWithinEdits(word, other, word.length < SHORT_CHARS ? 1 : 2));
+
+/** Of shorter words, two slips make any of many. */
+const SHORT_CHARS = 4;
 
 /** An option with a value that is given more than once; `node:util` would take the last. */
 function twiceIn(

@@ -2,7 +2,7 @@
 
 import type { PlacedKey } from '../../keys/admin.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
-import { isoTime, localTime } from './terminal.ts';
+import { cut, isoTime, localTime } from './terminal.ts';
 
 export const keyObject = (key: PlacedKey) => ({
   id: key.id,
@@ -17,16 +17,42 @@ export const keyObject = (key: PlacedKey) => ({
   fingerprint: fingerprintOf(key.keyHash),
 });
 
-export const KEY_HEADS = ['ID', 'OWNER', 'NAME', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'FINGERPRINT'];
+/** Rows of a table: what stands above them, and the cells of a key. */
+export interface KeyTable {
+  readonly heads: readonly string[];
+  readonly cells: (key: PlacedKey, nowMs: number) => readonly string[];
+}
 
-export const keyCells = (key: PlacedKey, nowMs: number): string[] => [
-  key.id,
-  key.userId,
-  key.name,
-  key.scopes.join(' ') || '-',
-  refusalAt({ ...key, presented: 'in_force', secretEndsAtMs: null }, nowMs) ?? 'active',
-  localTime(key.createdAtMs),
-  localTime(key.expiresAtMs),
-  localTime(key.lastUsedAtMs),
-  fingerprintOf(key.keyHash),
-];
+const stateOf = (key: PlacedKey, nowMs: number) =>
+  refusalAt({ ...key, presented: 'in_force', secretEndsAtMs: null }, nowMs) ?? 'active';
+
+export const WIDE: KeyTable = {
+  heads: ['ID', 'OWNER', 'NAME', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'FINGERPRINT'],
+  cells: (key, nowMs) => [
+    key.id,
+    key.userId,
+    key.name,
+    key.scopes.join(' ') || '-',
+    stateOf(key, nowMs),
+    localTime(key.createdAtMs),
+    localTime(key.expiresAtMs),
+    localTime(key.lastUsedAtMs),
+    fingerprintOf(key.keyHash),
+  ],
+};
+
+/** With an id of 32 columns, a state of 7, a day of 10 and what is between them, 80. */
+const OWNER_COLUMNS = 12;
+const NAME_COLUMNS = 11;
+const DAY_CHARS = 10;
+
+export const NARROW: KeyTable = {
+  heads: ['ID', 'OWNER', 'NAME', 'STATE', 'LAST USED'],
+  cells: (key, nowMs) => [
+    key.id,
+    cut(key.userId, OWNER_COLUMNS),
+    cut(key.name, NAME_COLUMNS),
+    stateOf(key, nowMs),
+    localTime(key.lastUsedAtMs).slice(0, DAY_CHARS),
+  ],
+};

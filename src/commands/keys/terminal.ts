@@ -43,17 +43,45 @@ const unwritten = ({ code, message }: NodeJS.ErrnoException) =>
 export const writeJson = (rows: readonly object[]): Promise<void> =>
   writeOut(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
 
-/** Columns as wide as their longest cell; text of owners can't move the cursor. */
+/** Text of owners can't move the cursor. */
+const shownText = (text: string) => withoutControls(text).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, '');
+
+/** Columns as wide as their longest cell. */
 export function writeTable(rows: readonly (readonly string[])[]): Promise<void> {
-  const shown = rows.map((cells) => cells.map((cell) => withoutControls(cell).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, '')));
-  const widths = (shown[0] ?? []).map((_, column) => Math.max(...shown.map((cells) => cells[column]?.length ?? 0)));
+  const shown = rows.map((cells) => cells.map(shownText));
+  const widths = (shown[0] ?? []).map((_, column) => Math.max(...shown.map((cells) => columnsOf(cells[column] ?? ''))));
   const line = (cells: readonly string[]) =>
     cells
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .map((cell, column) => cell + ' '.repeat(Math.max(0, (widths[column] ?? 0) - columnsOf(cell))))
       .join('  ')
       .trimEnd();
   return writeOut(shown.map((cells) => `${line(cells)}\n`).join(''));
 }
+
+/** `text` in at most so many columns of a terminal. */
+export function cut(text: string, columns: number): string {
+  const shown = shownText(text);
+  if (columnsOf(shown) <= columns) return shown;
+  let left = columns - 1;
+  let kept = '';
+  for (const character of shown) {
+    left -= columnsOf(character);
+    if (left < 0) break;
+    kept += character;
+  }
+  return `${kept}…`;
+}
+
+/** As terminals count: ideographs and emoji take two, marks none. */
+const columnsOf = (text: string): number =>
+  [...text].reduce(
+    (columns, character) => columns + (MARK.test(character) ? 0 : WIDE_CHARACTER.test(character) ? 2 : 1),
+    0,
+  );
+
+const MARK = /\p{M}/u;
+const WIDE_CHARACTER =
+  /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
 
 export const isoTime = (ms: number | null): string | null => (ms === null ? null : rfc3339(ms));
 
