@@ -94,6 +94,16 @@ export const LIMITS = {
     whose: 'address (IPv4, or IPv6 /64)',
     beyond: '503 `overloaded`',
   },
+  /** At about 10 KB a quiet stream, 10 MB in all: far below what a small machine has. */
+  streams: {
+    what: 'open `/sse` streams',
+    unit: 'streams',
+    total: 1000,
+    each: 100,
+    whose: 'address (IPv4, or IPv6 /64), and for each owner',
+    beyond:
+      'the oldest of them that belongs to nobody makes room, then the oldest that sent no request; else 503 `overloaded`',
+  },
   /** A few dozen of the largest lists, or thousands of ordinary events. */
   unread: {
     what: 'responses above 64 Ki characters, and event streams, that clients do not read',

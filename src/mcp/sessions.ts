@@ -1,19 +1,17 @@
-// The sessions of HTTP+SSE: each is one open event stream, and ends with it. In memory, bounded in all and for each
-// address. A session belongs to the first valid credential that it sees.
+// The sessions of HTTP+SSE: each is one open event stream, and ends with it. In memory, bounded in all, for each address
+// and for each owner. A session belongs to the first valid credential that it sees.
 
 import type { Reader } from '../calls/call.ts';
 import type { EventStream } from '../http/sending/event-stream.ts';
 import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { RandomBytes } from '../lib/runtime.ts';
-import type { Problem } from '../problem.ts';
+import { LIMITS } from '../limits/index.ts';
+import { OVERLOADED, type Problem } from '../problem.ts';
 import type { Id } from './message.ts';
 import type { Callers } from './subjects.ts';
 
-/** At about 10 KB a quiet stream, 10 MB in all: far below what a small machine has. */
-const SESSIONS_MAX = 1000;
-/** No address takes more than a tenth of them. */
-const SESSIONS_PER_NETWORK_MAX = 100;
+const { total: SESSIONS_MAX, each: SESSIONS_MAX_EACH } = LIMITS.streams;
 
 export interface Session {
   readonly id: string;
@@ -65,8 +63,9 @@ export function createSessions(random: RandomBytes): Sessions {
   const sessions = new Map<string, Session>(); // in the order of opening
   let draining = false;
 
-  /** Leaves fewer than `most` of these sessions, if those that make room are enough. */
-  function makeRoom(among: readonly Session[], most: number): boolean {
+  /** Leaves fewer than `most` of such sessions, if those that make room are enough. */
+  function makeRoom(isSuch: (session: Session) => boolean, most: number): boolean {
+    const among = [...sessions.values()].filter(isSuch);
     if (among.length < most) return true;
     for (const makesRoom of MAKES_ROOM) {
       const oldest = among.find(makesRoom);
@@ -77,17 +76,19 @@ export function createSessions(random: RandomBytes): Sessions {
     return false;
   }
 
-  function makeRoomFor(network: string): boolean {
-    const all = [...sessions.values()];
-    const own = all.filter((session) => session.network === network);
-    if (own.length >= SESSIONS_PER_NETWORK_MAX) return makeRoom(own, SESSIONS_PER_NETWORK_MAX);
-    return makeRoom(all, SESSIONS_MAX);
-  }
+  /** For one more of these owners. */
+  const makeRoomForOwners = (subjects: readonly string[]): boolean =>
+    subjects.every((subject) => makeRoom(({ owners }) => owners.includes(subject), SESSIONS_MAX_EACH));
+
+  const makeRoomFor = (network: string, subjects: readonly string[]): boolean =>
+    makeRoom((session) => session.network === network, SESSIONS_MAX_EACH) &&
+    makeRoomForOwners(subjects) &&
+    makeRoom(() => true, SESSIONS_MAX);
 
   return {
     open(openStream, { subjects, valid }, address) {
       const network = networkOf(address);
-      if (draining || !makeRoomFor(network)) return undefined;
+      if (draining || !makeRoomFor(network, subjects)) return undefined;
       const id = uuid(random(16));
       const session: Session = {
         id,
@@ -112,6 +113,7 @@ export function createSessions(random: RandomBytes): Sessions {
         if (unknown !== null) return err(unknown);
         const hasEnded = subjects.length === 0 && wrong.some((credential) => credentials.includes(credential));
         if (owners.length > 0) return isCall && hasEnded ? ok(session) : err(NO_SESSION);
+        if (!makeRoomForOwners(subjects)) return err(OVERLOADED);
         session.owners = subjects;
       }
       const newer = valid.filter((credential) => !credentials.includes(credential));

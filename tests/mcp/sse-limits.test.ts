@@ -23,6 +23,7 @@ import { waitFor } from '../support/wait-for.ts';
 const MIB = 1024 * 1024;
 const SESSIONS_MAX = 1000;
 const PER_ADDRESS_MAX = 100;
+const PER_OWNER_MAX = 100;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} });
 const initialized = { jsonrpc: '2.0', method: 'notifications/initialized' };
 
@@ -63,10 +64,11 @@ async function makeRoomInOrder(
   const count = most + others;
   const opened: SseSocket[] = [];
   for (const [index, kind] of OPENED.entries()) opened.push(await openAs(app, kind, addressOf(index)));
-  const user = await bearer(app, 'alice');
+  const users = await Promise.all(Array.from({ length: 20 }, (_, index) => bearer(app, `user ${index}`)));
+  const userOf = (index: number) => users[index % users.length] ?? {};
   for (let index = opened.length; index < most; index += 1) {
-    const stream = await openSseSocket(app.url, { ...cameFrom(addressOf(index)), ...user });
-    await postTo(stream.postUrl, initialize, user);
+    const stream = await openSseSocket(app.url, { ...cameFrom(addressOf(index)), ...userOf(index) });
+    await postTo(stream.postUrl, initialize, userOf(index));
   }
   expect(await sessionsOf(app.url)).toBe(count);
   for (const [place, index] of MAKE_ROOM.entries()) {
@@ -75,7 +77,7 @@ async function makeRoomInOrder(
     expect(await sessionsOf(app.url)).toBe(count);
     for (const later of MAKE_ROOM.slice(place + 1)) expect(opened[later]?.text()).not.toContain('\r\n0\r\n\r\n');
   }
-  const refused = await fetch(`${app.url}/sse`, { headers: { ...cameFrom(addressOf(0)), ...user } });
+  const refused = await fetch(`${app.url}/sse`, { headers: { ...cameFrom(addressOf(0)), ...userOf(0) } });
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
   expect(((await refused.json()) as { code: string }).code).toBe('overloaded');
   const [first] = opened;
@@ -102,6 +104,23 @@ describe('the number of streams', () => {
     const addressOf = (index: number) => `2001:db8:0:1::${index}`;
     await makeRoomInOrder(app, PER_ADDRESS_MAX, addressOf, others.length);
     for (const other of others) expect(await isOpen(app, other)).toBe(true);
+  }, 60_000);
+
+  test('one owner has 100 streams, from however many addresses, and takes no more by claiming those of nobody', async () => {
+    await using app = await startBehindProxy();
+    const alice = await bearer(app, 'alice');
+    const addressOf = (index: number) => cameFrom(`192.0.2.${index % 10}`);
+    for (let index = 0; index < PER_OWNER_MAX; index += 1) {
+      const stream = await openSseSocket(app.url, { ...addressOf(index), ...alice });
+      await postTo(stream.postUrl, initialize, alice);
+    }
+    const refused = await fetch(`${app.url}/sse`, { headers: { ...addressOf(0), ...alice } });
+    expect(refused.status).toBe(503);
+    const nobodys = await openSseSocket(app.url, addressOf(0));
+    expect((await postTo(nobodys.postUrl, initialize, alice)).status).toBe(503);
+    expect((await postTo(nobodys.postUrl, initialize)).status).toBe(202);
+    const bob = await openSseSocket(app.url, { ...addressOf(0), ...(await bearer(app, 'bob')) });
+    expect((await postTo(bob.postUrl, initialize, await bearer(app, 'bob'))).status).toBe(202);
   }, 60_000);
 
   test('an anonymous client that opens all it can takes only its share, and nobody’s place', async () => {
