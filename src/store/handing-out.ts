@@ -4,6 +4,7 @@
 import type { HandingOutStore } from '../keys/handing-out.ts';
 import { MS_PER_HOUR } from '../lib/duration.ts';
 import { ok } from '../lib/result.ts';
+import { sleep } from '../lib/timeout.ts';
 import type { Database, DbResult, Statement } from './database.ts';
 
 const REDEEM = `INSERT INTO redeemed_codes (number, attempt, key_id, fingerprint, changed_by)
@@ -31,6 +32,9 @@ const ANY_CODE_SECRET = 'SELECT 1 FROM code_secrets WHERE hour <= ?1 LIMIT 1';
 /** Of a file: else the page as it was would stay in its log until that is written anew. */
 const EMPTY_LOG: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
 
+const EMPTY_LOG_TRIES = 100;
+const EMPTY_LOG_PAUSE_MS = 50;
+
 /** Codes are made in the hour of their secret, and end a minute after it. */
 const SECRET_HOURS = 2;
 
@@ -50,8 +54,17 @@ export function createHandingOutStore(db: Database, isFile: boolean): HandingOut
       { sql: DELETE_CODE_SECRETS, args },
     ]);
     if (!forgotten.ok || !isFile) return forgotten;
-    const emptied = await db.write(EMPTY_LOG);
-    return emptied.ok ? ok(undefined) : emptied;
+    return emptyLog();
+  }
+
+  /** Whoever reads or writes meanwhile keeps it from being done: then again, a moment later. */
+  async function emptyLog(): DbResult<void> {
+    for (let tries = 0; tries < EMPTY_LOG_TRIES; tries += 1) {
+      const emptied = await db.read(EMPTY_LOG); // which a transaction of writes could not
+      if (!emptied.ok || emptied.value[0]?.busy === 0) return emptied.ok ? ok(undefined) : emptied;
+      await sleep(EMPTY_LOG_PAUSE_MS);
+    }
+    return ok(undefined); // it will be written anew by and by
   }
 
   return {

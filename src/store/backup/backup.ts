@@ -1,7 +1,7 @@
 // A consistent copy of the database, as a file, also of a remote one.
 
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
+import { type Client, createClient } from '@libsql/client';
 import type { DatabaseConfig, RemoteConfig } from '../../config/database.ts';
 import { expected } from '../../config/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
@@ -67,6 +67,16 @@ async function replicate(config: RemoteConfig, copy: string): Promise<void> {
 async function vacuumInto(path: string, file: string): Promise<void> {
   makePrivate(file);
   await onFile(path, (client) => client.execute({ sql: 'VACUUM INTO ?', args: [file] }));
+  await onFile(file, leaveOutCodeSecrets);
+}
+
+/** They are for an hour, and with one of them a code that somebody logged would open: a backup is kept for longer. */
+async function leaveOutCodeSecrets(client: Client): Promise<void> {
+  const { rows } = await client.execute("SELECT 1 FROM sqlite_master WHERE name = 'code_secrets'");
+  if (rows.length === 0) return; // of a version before
+  await client.execute('PRAGMA journal_mode = MEMORY'); // no other file has them for a moment
+  await client.execute('PRAGMA secure_delete = ON');
+  await client.execute('DELETE FROM code_secrets');
 }
 
 const tokenOf = ({ authToken }: RemoteConfig) => (authToken === null ? {} : { authToken });

@@ -1,0 +1,248 @@
+// A key that is handed to a client: what it gets, for how long, once; and what is left behind.
+
+import { describe, expect, test } from 'bun:test';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { backUp } from '../../src/store/backup/backup.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { codeFor, handOver, register, sentBack } from '../support/hand-over.ts';
+import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+
+const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back', OAUTH_RESOURCES: 'https://other.example/mcp' };
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+test('the token is the key, with its own scopes, and an end only if it has one', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app);
+  const { key } = await app.createKey('alice', { scopes: ['write', 'read'] });
+  expect(await client.redeem(await codeFor(client, key))).toEqual({
+    status: 200,
+    body: { access_token: key, token_type: 'Bearer', scope: 'write read' },
+  });
+  const { key: ending } = await app.createKey('alice', { scopes: [], expiresInDays: 1 });
+  const code = await codeFor(client, ending);
+  app.clock.advance(1500);
+  expect((await client.redeem(code)).body).toEqual({
+    access_token: ending,
+    token_type: 'Bearer',
+    scope: '',
+    expires_in: 86_398,
+  });
+});
+
+test('a redirect may differ in its port, and keeps its query as it stands', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app, ['http://127.0.0.1/back?a=%62&c']);
+  const { key } = await app.createKey('alice');
+  const redirect = 'http://127.0.0.1:4321/back?a=%62&c';
+  const response = await handOver(client.page({ redirect_uri: redirect }), { key });
+  expect(response.headers.get('location')).toStartWith(`${redirect}&code=`);
+  const code = (await sentBack(response)).get('code') ?? '';
+  expect((await client.redeem(code)).body.error).toBe('invalid_grant');
+  expect((await client.redeem(code, { redirect_uri: redirect })).status).toBe(200);
+});
+
+test('a code is good for a minute', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  const [first, second] = [await codeFor(client, key), await codeFor(client, key)];
+  app.clock.advance(MINUTE_MS - 1);
+  expect((await client.redeem(first)).status).toBe(200);
+  app.clock.advance(1);
+  expect((await client.redeem(second)).body.error).toBe('invalid_grant');
+});
+
+test('of many who redeem a code at once one gets the key, and the key lives on', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  const code = await codeFor(client, key);
+  const redeemed = await Promise.all(Array.from({ length: 20 }, () => client.redeem(code)));
+  expect(redeemed.filter(({ status }) => status === 200)).toHaveLength(1);
+  expect(redeemed.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(19);
+  expect((await app.useKey(key)).status).toBe(200);
+  expect((await eventsIn(app)).filter(({ kind }) => kind === 'connected')).toHaveLength(1);
+});
+
+test.each([
+  ['revoke_api_key', 0],
+  ['delete_api_key', 0],
+])('a key that has ended meanwhile (%s) is not handed out', async (tool) => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app);
+  const { id, key } = await app.createKey('alice');
+  const code = await codeFor(client, key);
+  await app.call(tool, { keyId: id }, await bearer(app, 'alice'));
+  expect(await client.redeem(code)).toEqual({ status: 400, body: { error: 'invalid_grant' } });
+});
+
+test('without OAUTH_REDIRECTS there is nothing of it', async () => {
+  await using app = await createTestApp();
+  const paths = ['/.well-known/oauth-authorization-server', '/authorize', '/token', '/register'];
+  for (const path of paths) {
+    expect((await fetch(app.url + path)).status).toBe(404);
+    expect((await fetch(app.url + path, { method: 'POST' })).status).toBe(404);
+  }
+});
+
+test('the metadata names this server alone, at the root and where its path places it', async () => {
+  const env = { ...ENV, BASE_PATH: '/keys', JWT_SECRET: undefined, JWT_ISSUER: 'https://id.example' };
+  await using app = await createTestApp({ env });
+  const { origin } = new URL(app.url);
+  const read = async (path: string) => (await fetch(origin + path)).json();
+  const metadata = await read('/.well-known/oauth-authorization-server');
+  expect(metadata).toEqual({
+    issuer: app.url,
+    authorization_endpoint: `${app.url}/authorize`,
+    token_endpoint: `${app.url}/token`,
+    registration_endpoint: `${app.url}/register`,
+    response_types_supported: ['code'],
+    response_modes_supported: ['query'],
+    grant_types_supported: ['authorization_code'],
+    code_challenge_methods_supported: ['S256'],
+    token_endpoint_auth_methods_supported: ['none'],
+    authorization_response_iss_parameter_supported: true,
+    scopes_supported: ['read'],
+  });
+  expect(await read('/.well-known/oauth-authorization-server/keys')).toEqual(metadata);
+  for (const path of ['', '/mcp', '/sse']) {
+    expect(await read(`/.well-known/oauth-protected-resource/keys${path}`)).toMatchObject({
+      resource: app.url + path,
+      authorization_servers: [app.url],
+      scopes_supported: ['read'],
+    });
+  }
+});
+
+test('metadata, registration and token are for pages of any origin; the page that asks for a key is for none', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const headers = { origin: 'https://elsewhere.example' };
+  const at = (path: string, init: RequestInit = {}) => fetch(app.url + path, { ...init, headers });
+  const opened = [
+    await at('/.well-known/oauth-authorization-server'),
+    await at('/register', { method: 'POST' }),
+    await at('/token', { method: 'POST' }),
+    await at('/token', { method: 'OPTIONS' }),
+  ];
+  expect(opened.map((response) => response.headers.get('access-control-allow-origin'))).toEqual(['*', '*', '*', '*']);
+  expect((await at('/authorize')).status).toBe(403);
+});
+
+test('in production over plain HTTP no key is asked for and none handed out', async () => {
+  const env = { ...ENV, NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example' };
+  await using app = await createTestApp({ env });
+  const statuses = await Promise.all([
+    fetch(`${app.url}/authorize`),
+    fetch(`${app.url}/authorize`, { method: 'POST', headers: { origin: 'https://keys.example' } }),
+    fetch(`${app.url}/token`, { method: 'POST' }),
+  ]);
+  expect(statuses.map(({ status }) => status)).toEqual([403, 403, 403]);
+  expect(await statuses[2]?.json()).toEqual({ error: 'https_required' });
+});
+
+describe('the trail', () => {
+  test('one event and one line say which key went where; the key itself is in none, and in no URL', async () => {
+    await using app = await createTestApp({ env: { ...ENV, ACCESS_LOG: '1' } });
+    const client = await register(app, ['https://client.example/back']);
+    const { id, key } = await app.createKey('alice');
+    const page = client.page({ resource: 'https://other.example/mcp' });
+    const handed = await handOver(page, { key });
+    const code = (await sentBack(handed)).get('code') ?? '';
+    await client.redeem(code);
+    const events = await eventsIn(app);
+    expect(events.at(-1)).toMatchObject({
+      keyId: id,
+      owner: 'alice',
+      kind: 'connected',
+      how: 'oauth',
+      actor: 'client.example',
+      address: '127.0.0.1',
+      fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
+    });
+    const line = (await app.log()).find(({ event }) => event === 'API key handed to a client');
+    expect(line).toMatchObject({
+      keyId: id,
+      userId: 'alice',
+      host: 'client.example',
+      resource: 'https://other.example/mcp',
+      requestId: events.at(-1)?.requestId,
+    });
+    const secret = key.split('_').at(-1) ?? '';
+    for (const text of [await app.logText(), JSON.stringify(events), handed.headers.get('location') ?? '', page.href]) {
+      expect(text).not.toContain(secret);
+    }
+    expect(await app.logText()).not.toContain(code);
+  });
+
+  test('pasting sets lastUsedAt, is no use of the limit, and completes no rotation', async () => {
+    await using app = await createTestApp({ env: { ...ENV, RATE_LIMIT_REQUESTS: '1' } });
+    const client = await register(app);
+    const { id } = await app.createKey('alice');
+    const alice = await bearer(app, 'alice');
+    const { key } = (await app.call('rotate_api_key', { keyId: id }, alice)).body;
+    expect((await client.redeem(await codeFor(client, key))).body.access_token).toBe(key);
+    const [listed] = (await app.call('list_api_keys', {}, alice)).body.keys;
+    expect(listed.rotation.state).toBe('until_first_use');
+    expect(listed.lastUsedAt).toBe(app.clock.nowMs());
+    expect((await app.useKey(key)).status).toBe(200);
+  });
+});
+
+describe('the secrets that codes are sealed with', () => {
+  const secretsIn = async ({ folder }: TestApp) => {
+    const db = createClient({ url: `file:${join(folder, 'keys.db')}` });
+    const { rows } = await db.execute('SELECT hour, value FROM code_secrets ORDER BY hour');
+    db.close();
+    return rows.map(({ hour, value }) => ({ hour: Number(hour), value: String(value) }));
+  };
+  /** Whether any file of the database has this text. */
+  const isOnDisk = ({ folder }: TestApp, text: string) =>
+    readdirSync(folder).some((file) => readFileSync(join(folder, file)).includes(text));
+
+  test('each hour has its own, and two hours later it is in no file any more', async () => {
+    await using app = await createTestApp({ env: ENV, store: 'embedded' });
+    const client = await register(app);
+    const { key } = await app.createKey('alice');
+    const toNextHour = () => HOUR_MS - (app.clock.nowMs() % HOUR_MS);
+    await codeFor(client, key);
+    const [first] = await secretsIn(app);
+    if (first === undefined) throw new Error('no secret was made');
+    expect(first.hour).toBe(Math.floor(app.clock.nowMs() / HOUR_MS));
+    app.clock.advance(toNextHour());
+    const code = await codeFor(client, key);
+    expect((await secretsIn(app)).map(({ hour }) => hour)).toEqual([first.hour, first.hour + 1]);
+    expect((await client.redeem(code)).status).toBe(200);
+    expect(isOnDisk(app, first.value)).toBe(true);
+    app.clock.advance(toNextHour());
+    for (let tries = 0; tries < 200 && isOnDisk(app, first.value); tries += 1) await Bun.sleep(10);
+    expect(isOnDisk(app, first.value)).toBe(false);
+    expect((await secretsIn(app)).map(({ hour }) => hour)).toEqual([first.hour + 1]);
+  });
+
+  test('a backup has none of them', async () => {
+    await using app = await createTestApp({ env: ENV, store: 'embedded' });
+    const { key } = await app.createKey('alice');
+    await codeFor(await register(app), key);
+    const [secret] = await secretsIn(app);
+    const folder = temporaryFolder();
+    const file = join(folder, 'backup.db');
+    await backUp({ config: { mode: 'embedded', path: join(app.folder, 'keys.db') }, file, folder });
+    const bytes = readFileSync(file);
+    expect(bytes.includes(Bun.SHA256.hash(key, 'hex'))).toBe(true);
+    expect(bytes.includes(secret?.value ?? '')).toBe(false);
+    expect(readdirSync(folder)).toEqual(['backup.db']);
+  });
+
+  test('a code outlives the hour in which it was made', async () => {
+    await using app = await createTestApp({ env: ENV });
+    const client = await register(app);
+    const { key } = await app.createKey('alice');
+    app.clock.advance(HOUR_MS - (app.clock.nowMs() % HOUR_MS) - 1000);
+    const code = await codeFor(client, key);
+    app.clock.advance(30_000);
+    expect((await client.redeem(code)).status).toBe(200);
+  });
+});
