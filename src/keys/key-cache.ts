@@ -125,7 +125,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
       const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
       const key = record && { ...track(record), record, believedUntilMs: clock.monotonicMs() + believedForMs() };
       if (!isUsable(key)) drop(keyHash, key);
-      else if (keeps) usable.set(keyHash, key);
+      else if (keeps) usable.set(key.record.keyHash === keyHash ? key.record.keyHash : keyHash, key); // one string, not two
       return key;
     },
     drop(keyHash, key) {
