@@ -117,13 +117,13 @@ test('the table of the log names the events that are logged, all of them and no 
   const outages = source.matchAll(/createOutageLog\(log, \{ on: '([^']+)'(?:, off: '([^']+)')?/g);
   const logged = [...lines, ...outages].flatMap(([, ...events]) => events.filter((event) => event !== undefined));
   const events = new Set(logged.map((event) => event.replace(/:.*/, '')));
-  const rows = readDocument('src/README.md').table('Operations');
+  const rows = readDocument('src/server/README.md').table('The log');
   const named = rows.filter(([level = '']) => /info|warn/.test(level)).flatMap(([, cell = '']) => eventsIn(cell));
   expect(named.sort()).toEqual([...events].sort());
 });
 
 describe('on Deno', () => {
-  const deno = readDocument('src/README.md');
+  const deno = readDocument('src/server/README.md');
 
   test('the version is the one that is installed', () => {
     expect(deno.section('Deno')).toContain(`(tested with ${PACKAGE.devDependencies.deno})`);

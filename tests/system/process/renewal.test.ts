@@ -134,7 +134,7 @@ const CLIENTS = 16;
 const RENEWALS = 3;
 const RESPONSES_BETWEEN = 200;
 
-// On Deno connections are refused for some milliseconds, and bodies may be broken off: see src/README.md.
+// On Deno connections are refused for some milliseconds, and bodies may be broken off: see src/server/README.md.
 test.skipIf(USUAL_RUNTIME === 'deno')('under load every request that was sent gets a response', async () => {
   const { server, put } = await startWithTls();
   await using _server = server;

@@ -13,7 +13,7 @@ import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
-/** On Deno the listener goes last, and closing is left to the client: see src/README.md. */
+/** On Deno the listener goes last, and closing is left to the client: see src/server/README.md. */
 const onDeno = USUAL_RUNTIME === 'deno';
 /** Far above what a stop takes, on a busy machine too; far below the 10 s that a stuck request gets. */
 const STOP_MS_MAX = 5000;

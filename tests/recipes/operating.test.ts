@@ -1,0 +1,112 @@
+// What "Running the server" tells an operator to type: who called what, from a real log; the units that keep backups.
+
+import { describe, expect, test } from 'bun:test';
+import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../support/client.ts';
+import { run } from '../support/command.ts';
+import { ROOT, readDocument } from '../support/documents.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { keysCommand } from '../support/keys-command.ts';
+import { startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const DOCUMENT = readDocument('src/server/README.md');
+const ENV = { JWT_SECRET: TEST_SECRET };
+const PATH = process.env.PATH ?? '';
+
+test.skipIf(Bun.which('jq') === null)(
+  'who called what yesterday: by owner, key, tool or path, and status',
+  async () => {
+    await using server = await startServer({ env: { ...ENV, ACCESS_LOG: '1', TRUST_PROXY: '1' } });
+    const created = await callOver(
+      server.url,
+      'create_api_key',
+      { name: 'CI', scopes: ['write'] },
+      await userHeaders('alice'),
+    );
+    const key = { 'x-api-key': created.body.key };
+    for (let calls = 0; calls < 3; calls += 1) await callOver(server.url, 'whoami', {}, key);
+    await callOver(server.url, 'get_data', {}, key);
+    for (const uri of ['/orders?page=1', '/orders?page=2'])
+      await fetch(`${server.url}/verify`, { headers: { ...key, 'x-forwarded-uri': uri } });
+    await server.stop();
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'keys.log'), server.stdout());
+    const today = new Date().toISOString().slice(0, 10);
+    const recipe = DOCUMENT.codeBlock('Who called what', 'sh').replace('2026-01-31', today);
+    const { code, stdout } = await run(['bash', '-c', recipe], { cwd: folder, env: { PATH } });
+    expect({
+      code,
+      lines: stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.trim()),
+    }).toEqual({
+      code: 0,
+      lines: ['3 alice\tCI\twhoami\t200', '2 alice\tCI\t/orders\t200', '1 alice\tCI\tget_data\t403'],
+    });
+  },
+);
+
+test('backup and restore, as they are typed', async () => {
+  await using server = await startServer({ env: ENV });
+  const env = { ...ENV, DATABASE_URL: `file:${join(server.folder, 'data/keys.db')}` };
+  const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, await userHeaders('alice'));
+  const target = join(temporaryFolder(), 'keys-backup.db');
+  for (const command of DOCUMENT.codeBlocks('Backups', 'sh')) {
+    const [, ...words] = command.trim().split(/ (?:run )?/);
+    expect(words.shift()).toBe('keys');
+    const args = words.map((word) => word.replace('keys-backup.db', target));
+    expect((await keysCommand(env, [...args, ...(args[0] === 'restore' ? ['--yes'] : [])])).code).toBe(0);
+  }
+  expect((await keysCommand(env, ['show', body.id])).code).toBe(0);
+});
+
+describe('the backup every hour', () => {
+  const read = (name: string) => readFileSync(join(import.meta.dir, name), 'utf8');
+  const unit = read('mcp-key-server-backup.service');
+  const commands = [...unit.matchAll(/^ExecStart=(.*)$/gm)].map(([, command = '']) => command.replaceAll('%%', '%'));
+
+  test.skipIf(Bun.which('systemd-analyze') === null)('systemd knows every setting of both units', () => {
+    const folder = temporaryFolder();
+    const known = unit.replaceAll('/usr/local/bin/bun', process.execPath);
+    writeFileSync(join(folder, 'mcp-key-server-backup.service'), known);
+    writeFileSync(join(folder, 'mcp-key-server-backup.timer'), read('mcp-key-server-backup.timer'));
+    const verify = Bun.spawnSync(
+      [
+        'systemd-analyze',
+        '--no-pager',
+        'verify',
+        '--man=no',
+        '--recursive-errors=no',
+        'mcp-key-server-backup.timer',
+        'mcp-key-server-backup.service',
+      ],
+      { cwd: folder },
+    );
+    expect({ code: verify.exitCode, said: verify.stderr.toString() }).toEqual({ code: 0, said: '' });
+  });
+
+  test('its commands make a copy beside a running server, and remove those older than two weeks', async () => {
+    await using server = await startServer({ env: ENV });
+    await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, await userHeaders('alice'));
+    const backups = join(temporaryFolder(), 'backups');
+    mkdirSync(backups);
+    const old = join(backups, 'keys-old.db');
+    writeFileSync(old, '');
+    const fifteenDaysAgo = Date.now() / 1000 - 15 * 86_400;
+    utimesSync(old, fifteenDaysAgo, fifteenDaysAgo);
+    const env = { ...ENV, PATH, DATABASE_URL: `file:${join(server.folder, 'data/keys.db')}`, NODE_ENV: 'production' };
+    for (const command of commands) {
+      const here = command
+        .replaceAll('/var/lib/mcp-key-server-backups', backups)
+        .replaceAll('/usr/local/bin/bun', process.execPath);
+      expect(await run(['bash', '-c', here], { cwd: ROOT, env })).toMatchObject({ code: 0 });
+    }
+    const [kept, ...others] = readdirSync(backups);
+    expect(others).toEqual([]);
+    expect(kept).toMatch(/^keys-\d{4}-\d\d-\d\dT\d{6}\.db$/);
+    expect(statSync(join(backups, kept ?? '')).mode & 0o777).toBe(0o600);
+  });
+});
