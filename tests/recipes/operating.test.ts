@@ -97,7 +97,13 @@ describe('the backup every hour', () => {
     writeFileSync(old, '');
     const fifteenDaysAgo = Date.now() / 1000 - 15 * 86_400;
     utimesSync(old, fifteenDaysAgo, fifteenDaysAgo);
-    const env = { ...ENV, PATH, DATABASE_URL: `file:${join(server.folder, 'data/keys.db')}`, NODE_ENV: 'production' };
+    const env = {
+      ...ENV,
+      PATH,
+      HOME: temporaryFolder(),
+      DATABASE_URL: `file:${join(server.folder, 'data/keys.db')}`,
+      NODE_ENV: 'production',
+    };
     for (const command of commands) {
       const here = command
         .replaceAll('/var/lib/mcp-key-server-backups', backups)
