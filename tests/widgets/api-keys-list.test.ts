@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import type { FrameLocator } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
+import { INITIALIZED, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
 import { stopClock, type WithPreview, withPreview } from './preview-page.ts';
 
 const FILTER_MS_MAX = 100;
@@ -284,6 +285,39 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await page.keyboard.press('Enter');
       await list.getByText('5 keys', { exact: true }).waitFor();
       expect(await focused()).toEqual(['Delete nightly backup', 'solid']);
+    });
+  });
+
+  const tools = { ...INITIALIZED, hostCapabilities: { serverTools: {} } };
+  const older = { keys: listOf('older').keys.map((key) => ({ ...key, id: 'older' })) };
+
+  test('shows the next page of a long list when asked, or why there is none, and then no button', async () => {
+    await withBareHost(browser(), 'api-keys-list', async (host) => {
+      const { frame, initialize, post, heard } = host;
+      const more = frame.getByRole('button', { name: 'Show more' });
+      await initialize(tools);
+      await post(toolResult({ ...listOf('newest', 'newer'), nextCursor: '17-3' }));
+      await more.click();
+      const text = 'Rate limit exceeded; try again later';
+      await post(await responseTo(host, { isError: true, content: [{ type: 'text', text }] }));
+      await frame.getByText(text).waitFor();
+      await more.click();
+      await post(await responseTo(host, { content: [], structuredContent: older }));
+      await frame.getByText('3 keys', { exact: true }).waitFor();
+      expect(await more.count()).toBe(0);
+      const calls = (await heard()).filter(({ method }) => method === 'tools/call');
+      expect(calls.map(({ params }) => params)).toEqual(
+        Array(2).fill({ name: 'list_api_keys', arguments: { cursor: '17-3' } }),
+      );
+    });
+  });
+
+  test('offers no next page where the host does not let widgets call tools', async () => {
+    await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
+      await initialize();
+      await post(toolResult({ ...listOf('newest'), nextCursor: '17-3' }));
+      await frame.getByText('newest', { exact: true }).waitFor();
+      expect(await frame.getByRole('button', { name: 'Show more' }).count()).toBe(0);
     });
   });
 });
