@@ -135,7 +135,6 @@ test('only entry files name a runtime', () => {
 /** Files with timers of real time, beside the commands, and what those wait for. */
 const REAL_TIMERS = {
   'lib/runtime.ts': 'they are the clock’s',
-  'lib/semaphore.ts': 'a primary’s one writer',
   'log/log.ts': 'more lines for the same write',
   'store/remote/database.ts': 'a response over the network',
   'store/replica/worker.ts': 'the next pull, in a thread of its own',

@@ -54,4 +54,5 @@ export const actorFields = ({ userId, actor, requestId, traceId }: Actor) => ({
  * What limits on conduct go by: the person for this owner. By the owner alone, a member of a team could use up its
  * turns and lock the others out; by the person alone, owners whose tokens share one `sub` could. No id has controls.
  */
-export const personOf = ({ userId, actor }: Actor): string => (actor === userId ? userId : `${userId}\0${actor}`);
+export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string =>
+  actor === userId ? userId : `${userId}\0${actor}`;

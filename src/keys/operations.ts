@@ -36,6 +36,9 @@ const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst + (LIMITS.lists.pe
 /** From this many keys on, what is done with a list has turns of the event loop of its own. */
 const LONG_LIST_KEYS = 50;
 
+/** A change that failed may be carried out this long after, at most. */
+const UNKNOWN_OUTCOME_MS = 60_000;
+
 /** A rotation that others overtake is tried this often in all. */
 const ROTATE_TRIES = 3;
 
@@ -77,9 +80,9 @@ export interface Keys {
   /**
    * Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids exist.
    */
-  revoke(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
+  revoke(actor: Actor, keyId: string): Promise<Result<void, Problem>>;
   /** As `revoke`, but removes the record. */
-  delete(actor: Actor, keyId: string): Promise<Result<void, StoreUnavailable>>;
+  delete(actor: Actor, keyId: string): Promise<Result<void, Problem>>;
   /**
    * Gives the actor's key a new secret, which is given out here and never again. The old one goes on until
    * `overlapHours` after the new one's first use; with 0 it ends now. A user may rotate and create only so fast.
@@ -108,6 +111,9 @@ export interface KeysOptions {
   readonly ceilings: KeyCeilings;
 }
 
+const isRevoked = ({ active }: ApiKeyRecord) => !active;
+const never = () => false;
+
 /** What the store doesn't know of a listed key. */
 export const ownPartOf = (key: ListedKey, lastUsed: LastUsed, nowMs: number) => ({
   lastUsedAtMs: lastUsed.of(key),
@@ -121,6 +127,8 @@ export function createKeys(options: KeysOptions): Keys {
   // this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
   const creations = createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log);
   const lists = createPersonBudget([LIMITS.lists], clock, log);
+  const misses = createPersonBudget([LIMITS.misses], clock, log);
+  let lastFailedMs = Number.NEGATIVE_INFINITY; // a change whose outcome is unknown
   const reading = createWaitingShare(LIMITS.listsAtOnce, LISTS_WAITING, clock);
 
   /** Logs why the store gave no response: the caller is told only that it gave none. */
@@ -142,19 +150,46 @@ export function createKeys(options: KeysOptions): Keys {
     event: string,
     actor: Actor,
     keyId: string,
+    isDone: (record: ApiKeyRecord) => boolean,
     change: (origin: Origin) => Promise<Result<Changed | null, StoreUnavailable>>,
-  ): Promise<Result<void, StoreUnavailable>> {
+  ): Promise<Result<void, Problem>> {
     // Text that is not shaped like an id names no key, and never gets near the store or the log: the store might cut it
     // to an id, or it may be a key pasted into the wrong field.
     if (!isIdShaped(keyId)) {
       log.info(event, { ...actorFields(actor), changed: false });
       return ok(undefined);
     }
+    const found = logged(await store.findOwn(actor.userId, keyId), actor);
+    if (!found.ok) return found;
+    if (found.value === null || isDone(found.value)) return changesNothing(event, actor, keyId, found.value);
     const changed = logged(await change(originBy(actor)), actor);
-    if (!changed.ok) return changed;
+    if (!changed.ok) {
+      lastFailedMs = clock.monotonicMs();
+      return changed;
+    }
     await refresh();
     const { value } = changed;
     log.info(event, { ...actorFields(actor), keyId, ...(value === null ? { changed: false } : value) });
+    return ok(undefined);
+  }
+
+  /** A refusal that a caller may ask for only so often. */
+  function missed(actor: Actor, problem: Problem): Result<never, Problem> {
+    const taken = misses.take(actor);
+    return taken.ok ? err(problem) : taken;
+  }
+
+  /** No write. What has ended without this process knowing is made known to it: an earlier try may have done it. */
+  async function changesNothing(
+    event: string,
+    actor: Actor,
+    keyId: string,
+    record: ApiKeyRecord | null,
+  ): Promise<Result<void, Problem>> {
+    const taken = misses.take(actor);
+    if (!taken.ok) return taken;
+    if (record !== null || clock.monotonicMs() - lastFailedMs < UNKNOWN_OUTCOME_MS) await refresh();
+    log.info(event, { ...actorFields(actor), keyId, changed: false });
     return ok(undefined);
   }
 
@@ -205,10 +240,10 @@ export function createKeys(options: KeysOptions): Keys {
     },
 
     revoke: (actor, keyId) =>
-      mutate('API key revoked', actor, keyId, (origin) => store.deactivate(actor.userId, keyId, origin)),
+      mutate('API key revoked', actor, keyId, isRevoked, (origin) => store.deactivate(actor.userId, keyId, origin)),
 
     delete: (actor, keyId) =>
-      mutate('API key deleted', actor, keyId, (origin) => store.remove(actor.userId, keyId, origin)),
+      mutate('API key deleted', actor, keyId, never, (origin) => store.remove(actor.userId, keyId, origin)),
 
     async rotate(actor, keyId, overlapHours) {
       if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
@@ -217,13 +252,13 @@ export function createKeys(options: KeysOptions): Keys {
         const found = logged(await store.findOwn(actor.userId, keyId), actor);
         if (!found.ok) return found;
         const record = found.value;
-        if (record === null) return err({ code: 'key_not_found' });
+        if (record === null) return missed(actor, { code: 'key_not_found' });
         if (!granted(actor, { scopes: record.scopes }).ok) {
           return err({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
         }
         const nowMs = clock.nowMs();
         const refusal = rotationRefusal(record, overlapMs, nowMs);
-        if (refusal !== null) return err(refusal);
+        if (refusal !== null) return missed(actor, refusal);
         const taken = creations.take(actor);
         if (!taken.ok) return taken;
         const key = mintKey(keyPrefix, production, random);
@@ -244,7 +279,9 @@ export function createKeys(options: KeysOptions): Keys {
       if (Object.keys(fields).length === 0) return ok(undefined);
       const grant = granted(actor, { scopes: fields.scopes ?? [] });
       if (!grant.ok) return grant;
-      return mutate('API key updated', actor, keyId, (origin) => store.update(actor.userId, keyId, fields, origin));
+      return mutate('API key updated', actor, keyId, never, (origin) =>
+        store.update(actor.userId, keyId, fields, origin),
+      );
     },
   };
 }

@@ -50,7 +50,7 @@ export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
     const known = found.value;
     if (known.length === 0) return ok(undefined);
     const nowMs = clock.nowMs();
-    const ended = await store.revokeByHashes(hashes, nowMs, originOf('possession', caller));
+    const ended = await store.revokeByHashes(hashes, nowMs, originOf('possession', caller), known[0]?.userId);
     if (!ended.ok) return unavailable(ended.error, caller);
     await refresh();
     for (const { id: keyId, userId, keyHash, presented } of known) {

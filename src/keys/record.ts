@@ -127,7 +127,7 @@ export type StoreResult<T> = Promise<Result<T, StoreUnavailable>>;
 
 /**
  * Every write is harmless when repeated, also late (`update` may put back what it wrote), and durable once it resolves, but
- * for `recordUse`, which a power cut may undo. Every change of a key leaves an event with its origin, in the same transaction.
+ * for `recordUse`, which a power cut may undo. `whose`: whose turn it is at a database that is far away. Every change of a key leaves an event with its origin, in the same transaction.
  */
 export interface KeyStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
@@ -152,7 +152,7 @@ export interface KeyStore {
    * Ends secrets by their hashes: with the one in force, its key; a next or previous one alone. Those that are unknown, or
    * have ended by `nowMs`, are passed over.
    */
-  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin): StoreResult<void>;
+  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, whose?: string): StoreResult<void>;
   /** The owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): StoreResult<ApiKeyRecord | null>;
   /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
@@ -166,9 +166,14 @@ export interface KeyStore {
    * The record with a secret of this hash, from the primary where a replica has not reached `atLeast`. Gives up after `withinMs`,
    * because a later response would be too old to count.
    */
-  findByHash(keyHash: string, atLeast: FeedPosition, withinMs: number): Awaitable<Result<Found, StoreUnavailable>>;
+  findByHash(
+    keyHash: string,
+    atLeast: FeedPosition,
+    withinMs: number,
+    whose?: string,
+  ): Awaitable<Result<Found, StoreUnavailable>>;
   /** What the primary has for each of these hashes, read with one statement. Gives up after `withinMs`. */
-  findByHashes(keyHashes: readonly string[], withinMs: number): StoreResult<(keyHash: string) => Found>;
+  findByHashes(keyHashes: readonly string[], withinMs: number, whose?: string): StoreResult<(keyHash: string) => Found>;
   /** Whether an operator refuses this owner, from the primary. Gives up after `withinMs`. */
   isBlocked(owner: string, withinMs: number): StoreResult<boolean>;
   /** The change feed after a position, from the primary. Gives up after `withinMs`. */

@@ -134,18 +134,19 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
       const waiters = source.next;
       source.next = [];
       source.came = 0;
-      await Promise.all([readTogether(waiters), sleep(TOGETHER_EVERY_MS)]);
+      await Promise.all([readTogether(name, waiters), sleep(TOGETHER_EVERY_MS)]);
     }
     source.serving = false;
     if (source.alone === 0) sources.delete(name);
   }
 
-  async function readTogether(waiters: readonly Waiter[]): Promise<void> {
+  async function readTogether(name: string, waiters: readonly Waiter[]): Promise<void> {
     reads += 1;
     try {
       const found = await store.findByHashes(
         waiters.map(({ keyHash }) => keyHash),
         feed.queryTimeoutMs,
+        name,
       );
       for (const { keyHash, resolve } of waiters) resolve(found.ok ? ok(found.value(keyHash)) : found);
     } catch (bug) {
@@ -155,8 +156,8 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
     }
   }
 
-  async function readAll(keyHashes: readonly string[]): StoreResult<readonly Found[]> {
-    const found = await store.findByHashes(keyHashes, feed.queryTimeoutMs);
+  async function readAll(name: string, keyHashes: readonly string[]): StoreResult<readonly Found[]> {
+    const found = await store.findByHashes(keyHashes, feed.queryTimeoutMs, name);
     return found.ok ? ok(keyHashes.map(found.value)) : found;
   }
 
@@ -171,7 +172,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
       const source = sourceOf(name);
       if (source.alone < ALONE_MAX && budgets.take(name) === 0) {
         const found = await alone(name, source, async () =>
-          store.findByHash(keyHash, feed.position, feed.queryTimeoutMs),
+          store.findByHash(keyHash, feed.position, feed.queryTimeoutMs, name),
         );
         if (found.ok) giveBack(name, [found.value]);
         return found;
@@ -183,7 +184,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
       const { source: name } = asker;
       const source = sourceOf(name);
       if (source.alone < ALONE_MAX && budgets.take(name, keyHashes.length) === 0) {
-        const found = await alone(name, source, () => readAll(keyHashes));
+        const found = await alone(name, source, () => readAll(name, keyHashes));
         if (found.ok) giveBack(name, found.value);
         return found;
       }

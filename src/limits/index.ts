@@ -60,6 +60,14 @@ export const LIMITS = {
     whose: 'person and process',
     beyond: '429 `rate_limited`',
   },
+  /** Each is a read; what changes something is bounded by what was created. */
+  misses: {
+    what: 'revoking, deleting and rotating keys that are not there, or have ended',
+    burst: 2000,
+    perS: 20,
+    whose: 'person and process',
+    beyond: '429 `rate_limited`',
+  },
   /** At 2 to 5 ms for the largest, a tenth of a core; an open widget asks once. */
   lists: {
     what: 'lists of keys',

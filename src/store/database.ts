@@ -1,8 +1,7 @@
 // One libSQL database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
 
 import type { InStatement } from '@libsql/client';
-import { err, type Result } from '../lib/result.ts';
-import type { Semaphore } from '../lib/semaphore.ts';
+import type { Result } from '../lib/result.ts';
 import type { StoreUnavailable } from '../problem.ts';
 
 export type Value = string | number | bigint | ArrayBuffer | null;
@@ -14,6 +13,10 @@ export interface Statement {
   readonly sql: string;
   /** Values for its `?`, if it has any. */
   readonly args?: readonly Value[];
+  /** Whose turn it takes at a database that is far away: owners are served in turn. Without it, that of all without it. */
+  readonly whose?: string | undefined;
+  /** Never waits behind another statement: what keeps memory current. */
+  readonly urgent?: true;
 }
 
 /** Why a database gave no response. */
@@ -103,19 +106,4 @@ export function errorReason(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = String(message ?? error).split('\n', 1)[0] ?? '';
   return typeof code === 'string' && !text.includes(code) ? `${code}: ${text}` : text;
-}
-
-/** What `run` returns while it holds a permit; the outage `reason` when none was free in time. */
-export async function withPermit<T>(
-  { acquire, release }: Semaphore,
-  withinMs: number,
-  reason: string,
-  run: () => DbResult<T>,
-): DbResult<T> {
-  if (!(await acquire(withinMs))) return err(unavailable('unreachable', reason));
-  try {
-    return await run();
-  } finally {
-    release();
-  }
 }

@@ -1,5 +1,6 @@
 // KeyStore over a Database: what is asked of it (queries.ts), and what its rows say (rows.ts).
 
+import { type Origin, personOf } from '../keys/actor.ts';
 import { type Changed, type Found, fingerprintOf, isLost, type KeyStore, type ListPlace } from '../keys/record.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import type { Database, DbResult, Row, Statement, Unavailable } from './database.ts';
@@ -70,19 +71,19 @@ function readsOf({ primary, replica }: KeyStoreOptions): Reads {
   return {
     async listByUser(userId, after, bytesMax) {
       const { createdAtMs, row } = after ?? BEFORE_ALL;
-      const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax] });
+      const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], whose: userId });
       if (!rows.ok) return rows;
       const keys = rows.value.map((listed) => ({ ...listedOf(listed), row: Number(listed.row) }));
       return ok({ keys, remaining: Number(rows.value[0]?.remaining ?? 0) });
     },
 
     async findOwn(userId, keyId) {
-      const rows = await primary.read({ sql: FIND_OWN, args: [keyId, userId] });
+      const rows = await primary.read({ sql: FIND_OWN, args: [keyId, userId], whose: userId });
       return rows.ok ? ok(rows.value[0] === undefined ? null : recordOf(rows.value[0])) : rows;
     },
 
-    findByHash(keyHash, atLeast, withinMs): Awaitable<Result<Found, Unavailable>> {
-      const statement: Statement = { sql: FIND, args: [keyHash] };
+    findByHash(keyHash, atLeast, withinMs, whose): Awaitable<Result<Found, Unavailable>> {
+      const statement: Statement = { sql: FIND, args: [keyHash], whose };
       const fromPrimary = () =>
         primary.read(statement, withinMs).then((rows) => (rows.ok ? ok(foundOf(rows.value)) : rows));
       if (replica === undefined) return fromPrimary();
@@ -96,8 +97,8 @@ function readsOf({ primary, replica }: KeyStoreOptions): Reads {
       });
     },
 
-    async findByHashes(keyHashes, withinMs) {
-      const rows = await primary.read({ sql: FIND_ALL, args: [JSON.stringify(keyHashes)] }, withinMs);
+    async findByHashes(keyHashes, withinMs, whose) {
+      const rows = await primary.read({ sql: FIND_ALL, args: [JSON.stringify(keyHashes)], whose }, withinMs);
       if (!rows.ok) return rows;
       const { position } = foundOf(rows.value); // without any of the keys there is still a row, as in FIND
       const records = new Map(rows.value.filter(isRecord).map((row) => [String(row.presented_hash), presentedOf(row)]));
@@ -105,12 +106,13 @@ function readsOf({ primary, replica }: KeyStoreOptions): Reads {
     },
 
     async isBlocked(owner, withinMs) {
-      const rows = await primary.read({ sql: 'SELECT 1 FROM blocked_owners WHERE owner = ?', args: [owner] }, withinMs);
+      const sql = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
+      const rows = await primary.read({ sql, args: [owner], whose: owner }, withinMs);
       return rows.ok ? ok(rows.value.length > 0) : rows;
     },
 
     async changesAfter(reached, withinMs) {
-      const rows = await primary.read({ sql: CHANGES, args: [reached.seq] }, withinMs);
+      const rows = await primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs);
       if (!rows.ok) return rows;
       const page = pageOf(rows.value, reached.seq);
       if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
@@ -139,8 +141,8 @@ function readsOf({ primary, replica }: KeyStoreOptions): Reads {
 
 function changesOf(primary: Database): Changes {
   // If no row was changed, but an earlier try may have changed it, that counts as changed.
-  async function change(sql: string, args: NonNullable<Statement['args']>): DbResult<Changed | null> {
-    const written = await primary.write({ sql, args });
+  async function change(sql: string, whose: string, args: NonNullable<Statement['args']>): DbResult<Changed | null> {
+    const written = await primary.write({ sql, args, whose });
     if (!written.ok) return written;
     const { rows, repeated } = written.value;
     if (rows[0] !== undefined) return ok({ fingerprint: fingerprintOf(String(rows[0].key_hash)) });
@@ -162,28 +164,31 @@ function changesOf(primary: Database): Changes {
           keysPerUserMax,
           JSON.stringify(origin),
         ],
+        whose: turnOf(record.userId, origin),
       });
       if (!inserted.ok || inserted.value.changed > 0) return inserted.ok ? ok('created') : inserted;
       // Nothing inserted: the user is at the limit, or an earlier try of this very statement was carried out.
       const mine = await primary.read({
         sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?',
         args: [record.id, record.keyHash],
+        whose: record.userId,
       });
       return mine.ok ? ok(mine.value.length > 0 ? 'created' : 'limit_reached') : mine;
     },
 
-    deactivate: (userId, keyId, origin) => change(DEACTIVATE, [keyId, userId, JSON.stringify(origin)]),
+    deactivate: (userId, keyId, origin) =>
+      change(DEACTIVATE, turnOf(userId, origin), [keyId, userId, JSON.stringify(origin)]),
 
-    remove: (userId, keyId, origin) => change(REMOVE, [keyId, userId, JSON.stringify(origin)]),
+    remove: (userId, keyId, origin) => change(REMOVE, turnOf(userId, origin), [keyId, userId, JSON.stringify(origin)]),
 
     update(userId, keyId, { name, scopes }, origin) {
       const scopesJson = scopes === undefined ? null : JSON.stringify(scopes);
-      return change(UPDATE, [keyId, userId, name ?? null, scopesJson, JSON.stringify(origin)]);
+      return change(UPDATE, turnOf(userId, origin), [keyId, userId, name ?? null, scopesJson, JSON.stringify(origin)]);
     },
 
-    async revokeByHashes(keyHashes, nowMs, origin) {
+    async revokeByHashes(keyHashes, nowMs, origin, whose) {
       const args = [JSON.stringify(keyHashes), nowMs, JSON.stringify(origin)];
-      const revoked = await primary.write({ sql: REVOKE_BY_HASHES, args });
+      const revoked = await primary.write({ sql: REVOKE_BY_HASHES, args, whose });
       return revoked.ok ? ok(undefined) : revoked;
     },
 
@@ -191,15 +196,16 @@ function changesOf(primary: Database): Changes {
       const rotated = await primary.write({
         sql: overlapMs > 0 ? ROTATE : ROTATE_AT_ONCE,
         args: [id, userId, rotations, hash, overlapMs, nowMs, JSON.stringify(origin)],
+        whose: turnOf(userId, origin),
       });
       if (!rotated.ok || rotated.value.rows.length > 0) return rotated.ok ? ok(true) : rotated;
       // Nothing changed: another was faster, or an earlier try of this very statement was carried out.
-      const mine = await primary.read({ sql: HAS_SECRET, args: [id, hash] });
+      const mine = await primary.read({ sql: HAS_SECRET, args: [id, hash], whose: userId });
       return mine.ok ? ok(mine.value.length > 0) : mine;
     },
 
-    promote: ({ id, second, rotations }, usedAtMs, origin) =>
-      change(PROMOTE, [id, second?.hash ?? null, rotations, usedAtMs, JSON.stringify(origin)]),
+    promote: ({ id, userId, second, rotations }, usedAtMs, origin) =>
+      change(PROMOTE, `first use ${userId}`, [id, second?.hash ?? null, rotations, usedAtMs, JSON.stringify(origin)]),
 
     async recordUse(uses) {
       const written = await primary.writeUnsynced({ sql: RECORD_USE, args: [JSON.stringify(uses)] });
@@ -207,3 +213,6 @@ function changesOf(primary: Database): Changes {
     },
   };
 }
+
+/** Whose turn a change is: the person's, so that none of a team has all turns of its owner. */
+const turnOf = (userId: string, { actor }: Origin): string => personOf({ userId, actor: actor ?? userId });
