@@ -1,5 +1,5 @@
 // A TCP proxy in front of a libSQL server: holds back the pulls of replicas while statements pass, loses responses and
-// connections, counts.
+// connections, counts; and can be as far away as one likes.
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
@@ -30,7 +30,8 @@ export interface Proxy extends AsyncDisposable {
   sent(text: string): number;
 }
 
-export async function startProxy(target: string): Promise<Proxy> {
+/** `delayMs`: how much later each response comes. */
+export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<Proxy> {
   const { hostname, port } = new URL(target);
   const sockets = new Set<Socket>();
   const pulls = new Set<Socket>();
@@ -71,7 +72,8 @@ export async function startProxy(target: string): Promise<Proxy> {
       }
     });
     client.pipe(server);
-    server.pipe(client);
+    if (delayMs === 0) server.pipe(client);
+    else server.on('data', (chunk) => void setTimeout(() => client.destroyed || client.write(chunk), delayMs));
   });
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
 

@@ -7,7 +7,7 @@ import { callOver, userHeaders } from '../../support/client.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
-import { guess } from './guesser.ts';
+import { guess } from './attack.ts';
 
 const CONNECTIONS = 200;
 const PER_S_MAX = 16_000;

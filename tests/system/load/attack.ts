@@ -1,0 +1,79 @@
+// An attacker over many connections: sends whatever he can think of, as fast as he can.
+
+import { openSocket, postText } from '../../support/http-socket.ts';
+
+/** Calls in one MCP batch, which may have no more. */
+const BATCH_CALLS = 100;
+
+export interface Attack {
+  /** Responses so far; each call of a batch has one. */
+  readonly answered: number;
+  end(): void;
+}
+
+interface AttackOptions {
+  readonly connections: number;
+  /** Calls: shared by everything that runs here, the attacker too, so what it reaches depends on the machine. */
+  readonly perSMax: number;
+}
+
+/** Sends one request after the other on each connection until `end` is called. A response is JSON, and `last` its end. */
+export async function attack(
+  url: string,
+  { connections, perSMax }: AttackOptions,
+  { next, calls = 1, last = '}' }: { readonly next: () => string; readonly calls?: number; readonly last?: '}' | ']' },
+): Promise<Attack> {
+  const startedMs = performance.now();
+  const end = last.charCodeAt(0);
+  let sent = 0;
+  let answered = 0;
+  const sockets = await Promise.all(Array.from({ length: connections }, () => openSocket(url)));
+  for (const socket of sockets) {
+    const ask = () => {
+      if (socket.destroyed) return;
+      const aheadMs = (sent / perSMax) * 1000 - (performance.now() - startedMs);
+      if (aheadMs > 5) return void setTimeout(ask, aheadMs);
+      sent += calls;
+      socket.write(next());
+    };
+    socket.on('data', (chunk) => {
+      if (chunk.at(-1) !== end) return;
+      answered += calls;
+      ask();
+    });
+    ask();
+  }
+  return {
+    get answered() {
+      return answered;
+    },
+    end() {
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** Guesses keys, a new one each time. */
+export function guess(
+  url: string,
+  options: AttackOptions & { readonly inBatches: boolean; readonly headers?: Readonly<Record<string, string>> },
+): Promise<Attack> {
+  const { inBatches, headers } = options;
+  let count = 0;
+  const nextKey = () => {
+    count += 1;
+    return `sk_test_${count.toString(16).padStart(64, '0')}`;
+  };
+  const single = () => postText('/tools/get_data', '{}', { 'X-API-Key': nextKey(), ...headers });
+  const batch = () => {
+    const calls = Array.from({ length: BATCH_CALLS }, (_, id) => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name: 'get_data', arguments: {}, _meta: { api_key: nextKey() } },
+    }));
+    const accepted = { Accept: 'application/json', 'MCP-Protocol-Version': '2025-03-26' };
+    return postText('/mcp', JSON.stringify(calls), { ...accepted, ...headers });
+  };
+  return attack(url, options, inBatches ? { next: batch, calls: BATCH_CALLS, last: ']' } : { next: single });
+}
