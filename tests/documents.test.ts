@@ -112,7 +112,7 @@ test('the table of the log names the events that are logged, all of them and no 
     .map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'))
     .join('\n');
   const lines = source.matchAll(
-    /(?:(?:\.(?:info|infoEncoded|warn|warnThrottled)|\bmutate)\(|\bline\('warn', )'([^']+)'/g,
+    /(?:(?:\.(?:info|infoEncoded|warn|warnThrottled|warnOnce)|\bmutate)\(|\bline\('warn', )'([^']+)'/g,
   );
   const outages = source.matchAll(/createOutageLog\(log, \{ on: '([^']+)'(?:, off: '([^']+)')?/g);
   const logged = [...lines, ...outages].flatMap(([, ...events]) => events.filter((event) => event !== undefined));

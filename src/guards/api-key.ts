@@ -71,6 +71,6 @@ export function logRefused(log: Log, error: Problem, { requestId, traceId }: Cal
     log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, fingerprint, sent });
   }
   if (error.code === 'store_unavailable') {
-    log.warn('key store out of reach', { requestId, traceId, reason: error.reason });
+    log.warnOnce('key store out of reach', { requestId, traceId, reason: error.reason });
   }
 }

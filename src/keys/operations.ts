@@ -133,7 +133,7 @@ export function createKeys(options: KeysOptions): Keys {
 
   /** Logs why the store gave no response: the caller is told only that it gave none. */
   function logged<T>(stored: Result<T, StoreUnavailable>, { requestId, traceId }: Actor): Result<T, StoreUnavailable> {
-    if (!stored.ok) log.warn('key store out of reach', { requestId, traceId, reason: stored.error.reason });
+    if (!stored.ok) log.warnOnce('key store out of reach', { requestId, traceId, reason: stored.error.reason });
     return stored;
   }
 

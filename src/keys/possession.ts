@@ -29,7 +29,7 @@ export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
   const { store, unknownKeys, refresh, clock, sha256, log, originOf } = options;
 
   function unavailable(problem: StoreUnavailable, { requestId }: Caller): Result<never, Problem> {
-    log.warn('key store out of reach', { requestId, reason: problem.reason });
+    log.warnOnce('key store out of reach', { requestId, reason: problem.reason });
     return err(problem);
   }
 

@@ -24,6 +24,11 @@ export interface Log {
    * those left out since the last.
    */
   warnThrottled(event: string, bucket: string, fields: LogFields): void;
+  /**
+   * As `warn`, for what every caller meets while something is away: a line when it begins, and no other until a minute has
+   * passed without.
+   */
+  warnOnce(event: string, fields: LogFields): void;
   /** Hands everything buffered to `write` and resolves when it was taken. */
   flush(): Promise<void>;
 }
@@ -35,6 +40,8 @@ export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 const FLUSH_AFTER_MS = 50;
 /** Once this many characters wait, a write starts. */
 const FLUSH_AT_CHARS = 64 * 1024;
+/** What nobody has met for this long is over: when it is met again, that is a new line. */
+const OVER_AFTER_MS = 60_000;
 /** Kept for a reader that is slow or does not read. Beyond this, lines are dropped and counted. */
 const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 
@@ -42,6 +49,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   const least = LOG_LEVELS.indexOf(options.level);
   const enabled = (level: LogLevel) => LOG_LEVELS.indexOf(level) >= least;
   const throttle = createThrottle(options.clock);
+  const metAtMs = new Map<string, number>(); // by event, of which the program has a few
   let lines = '';
   const utf8 = new TextEncoder();
   let pendingBytes = 0; // handed to `write`, not taken yet
@@ -110,6 +118,12 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     warnThrottled(event, bucket, fields) {
       const suppressed = throttle(`${event} ${bucket}`);
       if (suppressed !== null) line('warn', event, { ...fields, suppressed });
+    },
+    warnOnce(event, fields) {
+      const nowMs = options.clock.monotonicMs();
+      const lastMs = metAtMs.get(event) ?? Number.NEGATIVE_INFINITY;
+      metAtMs.set(event, nowMs);
+      if (nowMs - lastMs >= OVER_AFTER_MS) line('warn', event, fields);
     },
     flush: send,
   };

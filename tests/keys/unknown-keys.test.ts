@@ -284,6 +284,22 @@ test('keys that could not be read use up the budget too', async () => {
   expect(verifier.reads - before).toBe(1);
 });
 
+test('an outage is one line of the log, however many meet it, and another once a minute has passed without', async () => {
+  await using app = await createTestApp();
+  const { key } = await app.createKey('alice');
+  await app.useKey(key);
+  await app.service.close();
+  const lines = async () => (await app.log()).filter(({ event }) => event === 'key store out of reach').length;
+  await flood(app, 1, 50);
+  expect(await lines()).toBe(1);
+  app.clock.advance(59_999);
+  await flood(app, 100, 50);
+  expect(await lines()).toBe(1);
+  app.clock.advance(60_000);
+  await flood(app, 200, 1);
+  expect(await lines()).toBe(2);
+});
+
 describe('networkOf', () => {
   test.each([
     ['192.0.2.7', '192.0.2.7'],
