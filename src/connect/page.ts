@@ -30,18 +30,15 @@ const HEAD = inlineAssets(
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<link rel="stylesheet" href="../widgets/shared.css">
 <link rel="stylesheet" href="./page.css">
 `,
-  { 'shared.css': shared, 'page.css': css },
+  { 'page.css': shared + css },
 );
 
 /** No `form-action`: browsers apply it to every hop of the redirect that the form ends in. */
 export const POLICY = [
   "default-src 'none'",
-  `style-src ${inlineTexts(HEAD, 'style')
-    .map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`)
-    .join(' ')}`,
+  `style-src 'sha256-${createHash('sha256').update(inlineTexts(HEAD, 'style').join('')).digest('base64')}'`,
   "base-uri 'none'",
   "frame-ancestors 'none'",
 ].join('; ');

@@ -1,0 +1,160 @@
+// The page that asks for a key, in a real browser: to another origin, over a callback that redirects again, and for
+// everybody who reads it.
+
+import { expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import type { AxeResults } from 'axe-core';
+import type { Browser, Page } from 'playwright-core';
+import { describeInBrowser } from '../support/browser.ts';
+import { type Registered, register } from '../support/hand-over.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
+
+declare const axe: { run(options: object): Promise<AxeResults> };
+const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back cursor://anysphere.cursor-mcp/oauth/callback' };
+
+interface Place extends AsyncDisposable {
+  readonly app: TestApp;
+  readonly client: Registered;
+  readonly key: string;
+  readonly page: Page;
+  /** What the client's own server was asked for: method, URL, and headers. */
+  readonly asked: { method: string; url: URL; headers: Headers }[];
+}
+
+/** A client with a server of its own, whose callback redirects once more, to yet another origin. */
+async function place(browser: Browser): Promise<Place> {
+  const app = await createTestApp({ env: ENV });
+  const { key } = await app.createKey('alice');
+  const asked: Place['asked'] = [];
+  const serve = (respond: (url: URL) => Response) =>
+    Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch(request) {
+        const url = new URL(request.url);
+        asked.push({ method: request.method, url, headers: new Headers(request.headers) });
+        return respond(url);
+      },
+    });
+  const last = serve(() => new Response('<title>connected</title>', { headers: { 'content-type': 'text/html' } }));
+  const callback = serve(({ search }) => Response.redirect(`http://localhost:${last.port}/done${search}`, 302));
+  const client = await register(app, [`http://127.0.0.1:${callback.port}/callback`]);
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  return {
+    app,
+    client,
+    key,
+    page,
+    asked,
+    async [Symbol.asyncDispose]() {
+      await context.close();
+      await Promise.all([last.stop(true), callback.stop(true)]);
+      await app.close();
+    },
+  };
+}
+
+/** All findings, whatever their weight. */
+async function findings(page: Page): Promise<string[]> {
+  // As a user of the page's own would: its policy lets nothing run.
+  await page.evaluate(AXE);
+  const { violations, passes } = await page.evaluate(() => axe.run({ resultTypes: ['violations', 'passes'] }));
+  expect(passes.length).toBeGreaterThan(5); // axe did look
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+}
+
+describeInBrowser('the page that asks for a key', (browser) => {
+  test('a person hands over a key with the keyboard; the key is in no URL, referrer or history entry', async () => {
+    await using there = await place(browser());
+    const { app, client, key, page, asked } = there;
+    const violations: string[] = [];
+    page.on('console', (message) => violations.push(message.text()));
+    await page.goto(client.page().href);
+    expect(await page.locator('.host').textContent()).toBe('a program on this computer');
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe('key');
+
+    await page.keyboard.type(`sk_test_${'0'.repeat(64)}`);
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').waitFor();
+    expect(await page.getByRole('alert').textContent()).toBe('Invalid or expired API key');
+    expect(await page.getByLabel('API key').inputValue()).toBe('');
+
+    await page.getByLabel('API key').fill(`  ${key} `);
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Hand over the key');
+    await page.keyboard.press('Enter');
+    await page.waitForURL((url) => url.pathname === '/done');
+    const pages = asked.filter(({ url }) => url.pathname !== '/favicon.ico');
+    expect(pages.map(({ method, url }) => `${method} ${url.pathname}`)).toEqual(['GET /callback', 'GET /done']);
+    const [first] = pages;
+    expect(first?.url.searchParams.get('state')).toBe('of the client');
+    for (const { url, headers } of asked) {
+      expect(url.href).not.toContain(key);
+      expect(headers.get('referer') ?? '').not.toContain(app.url);
+      expect(headers.get('cookie')).toBeNull();
+    }
+    const code = first?.url.searchParams.get('code') ?? '';
+    const redirect = `${first?.url.origin}/callback`;
+    expect((await client.redeem(code, { redirect_uri: redirect })).body.access_token).toBe(key);
+    const entries = await (await page.context().newCDPSession(page)).send('Page.getNavigationHistory');
+    expect(JSON.stringify(entries)).not.toContain(key);
+    expect(violations.filter((text) => /Content Security Policy|CSP/i.test(text))).toEqual([]);
+  }, 60_000);
+
+  test('cancelled, nothing is handed over', async () => {
+    await using there = await place(browser());
+    await there.page.goto(there.client.page().href);
+    await there.page.getByRole('button', { name: 'Cancel' }).click();
+    await there.page.waitForURL((url) => url.pathname === '/done');
+    const { url } = there.asked[0] ?? { url: new URL('http://none') };
+    expect([url.searchParams.get('error'), url.searchParams.get('code')]).toEqual(['access_denied', null]);
+  }, 60_000);
+
+  test('axe finds nothing, light and dark, wide and at 320 px, asked, refused and stopped', async () => {
+    await using there = await place(browser());
+    const { app, key, page } = there;
+    const hosted = await register(app, ['https://client.example/back']);
+    const cursor = await register(app, ['cursor://anysphere.cursor-mcp/oauth/callback']);
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      for (const width of [320, 1000]) {
+        await page.setViewportSize({ width, height: 800 });
+        for (const url of [there.client.page(), hosted.page(), cursor.page(), there.client.page({ client_id: 'x' })]) {
+          await page.goto(url.href);
+          expect(await findings(page)).toEqual([]);
+          expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+        }
+        await page.goto(hosted.page().href);
+        await page.getByLabel('API key').fill(`${key}0`);
+        await page.keyboard.press('Enter');
+        await page.getByRole('alert').waitFor();
+        expect(await findings(page)).toEqual([]);
+      }
+    }
+    await page.goto(hosted.page().href);
+    expect(await page.locator('.host').textContent()).toBe('client.example');
+    await page.goto(cursor.page().href);
+    expect(await page.locator('.host').textContent()).toBe('cursor://anysphere.cursor-mcp');
+  }, 120_000);
+});
+
+test('the page’s policy is as strict as a form allows, and nothing keeps it', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const { headers } = await fetch((await register(app)).page());
+  expect(headers.get('content-security-policy')).toMatch(
+    /^default-src 'none'; style-src 'sha256-[\w+/]{43}='; base-uri 'none'; frame-ancestors 'none'$/,
+  );
+  expect(headers.get('referrer-policy')).toBe('same-origin');
+  expect(headers.get('cache-control')).toBe('no-store');
+  expect(headers.get('set-cookie')).toBeNull();
+});
+
+test('the page leads to where keys are made, if there is such a page', async () => {
+  await using app = await createTestApp({ env: ENV });
+  expect(await (await fetch((await register(app)).page())).text()).toContain(`href="${app.url}/keys"`);
+  await using without = await createTestApp({ env: { ...ENV, KEYS_PAGE: '0' } });
+  expect(await (await fetch((await register(without)).page())).text()).not.toContain('/keys"');
+});
