@@ -3,11 +3,13 @@
 /** The input of create_api_key. */
 export function wanted(form) {
   const typed = new FormData(form);
-  const days = typed.get('days');
+  const [days, limit, quota] = ['days', 'limit', 'quota'].map((name) => typed.get(name));
   return {
     name: typed.get('name'),
     scopes: typed.getAll('scopes').flatMap((text) => text.split(/\s+/).filter(Boolean)),
     ...(days !== '' && { expiresInDays: Number(days) }),
+    ...(limit && { rateLimit: { requests: Number(limit), window: typed.get('window') } }),
+    ...(quota && { quota: { requests: Number(quota), period: typed.get('period') } }),
   };
 }
 

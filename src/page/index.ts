@@ -36,6 +36,8 @@ export interface PageFacts {
   readonly scopes: readonly string[] | null;
   /** The longest life of a key; null: no limit. */
   readonly daysMax: number | null;
+  /** Whether a key may get a rate limit and a quota of its own. */
+  readonly hasLimits: boolean;
 }
 
 /** Where the page's visitors sign in. */
@@ -90,11 +92,12 @@ export function createKeysPage(): KeysPage {
 const fill = (page: string, texts: Readonly<Record<string, string>>) =>
   page.replace(/"\{(setup)\}"|\{(\w+)\}/g, (mark, quoted, name) => texts[quoted ?? name] ?? mark);
 
-const written = ({ url, issuer }: PageSetup, { mints, scopes, daysMax }: PageFacts) => ({
+const written = ({ url, issuer }: PageSetup, { mints, scopes, daysMax, hasLimits }: PageFacts) => ({
   host: escaped(new URL(url).host),
   ways: (issuer === null ? '' : byIssuer(issuer)) + (mints ? BY_LINK : ''),
   scopes: scopes === null ? TYPED_SCOPES : chosenScopes(scopes),
   days: expiries(daysMax),
+  limits: hasLimits ? LIMITS : '',
 });
 
 const byIssuer = ({ name, endpoints }: PageIssuer) =>
@@ -122,6 +125,22 @@ const chosenScopes = (scopes: readonly string[]) => `<fieldset>
   .join('')}</div>
 <p class="hint">What it may do. Give as few as possible.</p>
 </fieldset>`;
+
+const LIMITS = `<details>
+<summary>Limits</summary>
+<div class="limits">
+<div>
+<label for="limit">Rate limit</label>
+<div class="line"><input id="limit" name="limit" type="number" min="1" max="1000000000" placeholder="the server’s">
+<select name="window" aria-label="Window of the rate limit"><option value="1s">calls a second</option><option value="1m" selected>calls a minute</option><option value="1h">calls an hour</option><option value="1d">calls a day</option></select></div>
+</div>
+<div>
+<label for="quota">Quota</label>
+<div class="line"><input id="quota" name="quota" type="number" min="1" max="1000000000" placeholder="the server’s">
+<select name="period" aria-label="Period of the quota"><option value="day" selected>calls a day</option><option value="month">calls a month</option></select></div>
+</div>
+</div>
+</details>`;
 
 const DAYS = [7, 30, 90, 365];
 const DAYS_USUAL = 90;

@@ -6,8 +6,8 @@ import { testClock } from '../support/clock.ts';
 import { createTestApp, type TestApp, type TestAppOptions } from '../support/test-app.ts';
 
 /** A page, its frames and a browser, on a machine that may be busy. */
-const BROWSER_TEST_MS = 180_000;
-const STEP_MS_MAX = 15_000;
+export const BROWSER_TEST_MS = 180_000;
+export const STEP_MS_MAX = 15_000;
 
 /** An app whose clock begins with the machine's time, which the browser has. */
 export function appForBrowser(options: TestAppOptions = {}): Promise<TestApp> {

@@ -1,0 +1,49 @@
+// An issuer that signs in alice without asking, as a page's public client, or does it wrong in whatever way a test wants.
+
+import { createIssuer, type Issuer } from './issuer.ts';
+
+export interface Answers {
+  /** Changes what the issuer sends back. */
+  readonly back?: (params: URLSearchParams) => void;
+  readonly claims?: Record<string, unknown>;
+  /** In place of the token. */
+  readonly refusal?: object;
+  readonly withoutCors?: true;
+  readonly sendsIss?: boolean;
+}
+
+/** An issuer that signs in alice at once, or does it wrong. */
+export async function lenientIssuer(answers: Answers, nowMs: () => number): Promise<Issuer> {
+  const issuer = await createIssuer();
+  const { url } = issuer;
+  issuer.overrides.set('/.well-known/oauth-authorization-server', () =>
+    Response.json({
+      issuer: url,
+      jwks_uri: issuer.jwksUrl,
+      authorization_endpoint: `${url}/authorize`,
+      token_endpoint: `${url}/token`,
+      authorization_response_iss_parameter_supported: answers.sendsIss ?? true,
+    }),
+  );
+  let resource = '';
+  issuer.overrides.set('/authorize', (request) => {
+    const asked = new URL(request.url).searchParams;
+    resource = asked.get('resource') ?? '';
+    const back = new URL(asked.get('redirect_uri') ?? '');
+    back.searchParams.set('code', 'a-code');
+    back.searchParams.set('state', asked.get('state') ?? '');
+    back.searchParams.set('iss', url);
+    answers.back?.(back.searchParams);
+    return Response.redirect(back.href, 302);
+  });
+  issuer.overrides.set('/token', async () => {
+    const nowS = Math.floor(nowMs() / 1000);
+    const claims = { sub: 'alice', aud: resource, iat: nowS, exp: nowS + 3600, ...answers.claims };
+    const body = answers.refusal ?? { access_token: await issuer.token(claims), token_type: 'Bearer' };
+    return Response.json(body, {
+      status: answers.refusal === undefined ? 200 : 400,
+      headers: answers.withoutCors ? {} : { 'access-control-allow-origin': '*' },
+    });
+  });
+  return issuer;
+}
