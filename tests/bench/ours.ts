@@ -25,7 +25,7 @@ export const startOurs = (databasePath: string, env: Readonly<Record<string, str
 export const startBare = (response: CannedResponse, reads: BodyRead = 'json'): Promise<Process> =>
   startOther('bare', JSON.stringify(response), reads);
 
-/** The same with the server's batching of responses, which helps it too. */
+/** The same with the server's batching of responses: what that costs where there is nothing to gather. */
 export const startBatchedBare = (response: CannedResponse): Promise<Process> =>
   startOther('bare', JSON.stringify(response), 'json', 'batched');
 
