@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Glob } from 'bun';
 import PACKAGE from '../package.json';
-import { LIMITS, type RateLimit, type ShareLimit, type TotalLimit } from '../src/limits/index.ts';
+import { type EachLimit, LIMITS, type RateLimit, type ShareLimit, type TotalLimit } from '../src/limits/index.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 
 test('the documents are found', () => {
@@ -82,9 +82,10 @@ test('every threat names a test', () => {
 const amountOf = (amount: number, unit: string): string =>
   unit === 'bytes' ? `${(amount / 1024 / 1024).toLocaleString('en')} MiB` : amount.toLocaleString('en');
 
-function boundsOf(limit: RateLimit | ShareLimit | TotalLimit): string {
+function boundsOf(limit: RateLimit | ShareLimit | EachLimit | TotalLimit): string {
   if ('burst' in limit)
     return `${limit.burst.toLocaleString('en')} at once, then ${limit.perS} a second, for each ${limit.whose}`;
+  if (!('total' in limit)) return amountOf(limit.each, limit.unit);
   const total = amountOf(limit.total, limit.unit);
   return 'each' in limit
     ? `${total} together, ${amountOf(limit.each, limit.unit)} for each ${limit.whose}`

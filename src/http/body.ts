@@ -11,7 +11,7 @@ import { createShare, type Release, type Share } from '../limits/share.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import type { RequestContext } from './context.ts';
 
-export const BODY_BYTES_MAX = 1024 * 1024; // far above any sensible tool input, far below what hurts
+export const BODY_BYTES_MAX = LIMITS.body.each;
 
 /** A kind of body, and how it is read. */
 export interface BodyFormat {

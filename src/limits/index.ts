@@ -32,6 +32,12 @@ export interface ShareLimit extends Bounds, Facts {
   readonly whose: string;
 }
 
+/** So much in each that there is. */
+export interface EachLimit extends Facts {
+  readonly unit: 'bytes' | 'calls';
+  readonly each: number;
+}
+
 /** So much for all. */
 export interface TotalLimit extends Facts {
   readonly unit: 'bytes';
@@ -41,6 +47,8 @@ export interface TotalLimit extends Facts {
 const MIB = 1024 * 1024;
 
 export const LIMITS = {
+  /** Far above any sensible input of a tool, far below what hurts. */
+  body: { what: 'request body', unit: 'bytes', each: MIB, beyond: '413 `payload_too_large`' },
   /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */
   creations: {
     what: 'creating and rotating keys',
@@ -112,6 +120,20 @@ export const LIMITS = {
     beyond:
       'the oldest of them that belongs to nobody makes room, then the oldest that sent no request; else 503 `overloaded`',
   },
+  /** Clients wait for responses, so they have few. */
+  sessionCalls: {
+    what: 'calls at once in one session of `/sse`',
+    unit: 'calls',
+    each: 256,
+    beyond: '503 `overloaded`',
+  },
+  /** As sent: each POST has its response at once, so that a client may send any number. */
+  sessionMessages: {
+    what: 'the messages of those calls, together',
+    unit: 'bytes',
+    each: 4 * MIB,
+    beyond: '503 `overloaded`',
+  },
   /** A few dozen of the largest lists, or thousands of ordinary events. */
   unread: {
     what: 'responses above 64 Ki characters, and event streams, that clients do not read',
@@ -120,4 +142,4 @@ export const LIMITS = {
     beyond:
       'clients that have read less than 32 KiB a second after 1 s, not 10 s, are cut off, or it is 503 `overloaded`',
   },
-} as const satisfies Readonly<Record<string, RateLimit | ShareLimit | TotalLimit>>;
+} as const satisfies Readonly<Record<string, RateLimit | ShareLimit | EachLimit | TotalLimit>>;

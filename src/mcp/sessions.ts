@@ -7,19 +7,21 @@ import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { RandomBytes } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
+import { createShare, type Share } from '../limits/share.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import type { Id } from './message.ts';
 import type { Callers } from './subjects.ts';
 
 const { total: SESSIONS_MAX, each: SESSIONS_MAX_EACH } = LIMITS.streams;
+const MESSAGES = { total: LIMITS.sessionMessages.each, each: LIMITS.sessionMessages.each };
 
 export interface Session {
   readonly id: string;
   readonly stream: EventStream;
   /** The calls under way, by request id, each with what cancels it. */
   readonly calls: Map<Id, AbortController>;
-  /** The bytes of their messages. */
-  callBytes: number;
+  /** What their messages may have. */
+  readonly messages: Share;
   /** Where it was opened from: an IPv4 address, or an IPv6 /64. */
   readonly network: string;
   /** True once the client has sent a request. */
@@ -41,8 +43,8 @@ export interface Sessions {
    * credential makes it theirs. An owner's credential that is not valid any more may only call tools, to be told so.
    */
   find(id: string, callers: Callers, isCall: boolean): Result<Session, Problem>;
-  /** A call of this session has ended, whose message had that many bytes. */
-  callEnded(session: Session, id: Id, bytes: number): void;
+  /** A call of this session has ended. */
+  callEnded(session: Session, id: Id): void;
   /** Ends each session as soon as none of its calls is under way, and opens no more. */
   drain(): void;
   readonly count: number;
@@ -94,7 +96,7 @@ export function createSessions(random: RandomBytes): Sessions {
         id,
         stream: openStream(() => sessions.delete(id)),
         calls: new Map(),
-        callBytes: 0,
+        messages: createShare(MESSAGES),
         network,
         used: false,
         reader: 'model',
@@ -120,9 +122,8 @@ export function createSessions(random: RandomBytes): Sessions {
       if (newer.length > 0) session.credentials = [...credentials, ...newer].slice(-CREDENTIALS_MAX);
       return ok(session);
     },
-    callEnded(session, id, bytes) {
+    callEnded(session, id) {
       session.calls.delete(id);
-      session.callBytes -= bytes;
       if (draining && session.calls.size === 0) session.stream.close();
     },
     drain() {

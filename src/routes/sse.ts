@@ -5,7 +5,7 @@ import { type Call, callOf } from '../calls/call.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { RunTool, ToolResult } from '../calls/run.ts';
 import type { CheckBearer } from '../guards/bearer.ts';
-import { BODY_BYTES_MAX, type Body } from '../http/body.ts';
+import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
 import type { RequestContext } from '../http/context.ts';
@@ -17,6 +17,7 @@ import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
 import { EVENT_STREAM_HEADERS, type Sent } from '../http/sending/event-stream.ts';
 import type { EventStreams } from '../http/sending/keep-alive.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
+import { LIMITS } from '../limits/index.ts';
 import type { Log } from '../log/log.ts';
 import { legacyContext } from '../mcp/era.ts';
 import {
@@ -61,11 +62,6 @@ export interface SseRouteOptions {
   readonly checkBearer: CheckBearer | null;
   readonly log: Log;
 }
-
-/** Calls under way in one session; clients wait for responses, so they have few. */
-const SESSION_CALLS_MAX = 256;
-/** Their messages together, as sent: each POST has its response at once, so that a client may send any number. */
-const SESSION_CALL_BYTES_MAX = 4 * BODY_BYTES_MAX;
 
 const NO_SESSION_ID: Problem = {
   code: 'invalid_input',
@@ -146,11 +142,10 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const { requestId, bodyBytes } = context;
     const { operation } = plan;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
-    if (session.calls.size >= SESSION_CALLS_MAX || session.callBytes + bodyBytes > SESSION_CALL_BYTES_MAX)
-      return problemResponse(OVERLOADED, requestId);
+    const release = session.calls.size < LIMITS.sessionCalls.each ? session.messages.take(session.id, bodyBytes) : null;
+    if (release === null) return problemResponse(OVERLOADED, requestId);
     const cancel = new AbortController();
     session.calls.set(id, cancel);
-    session.callBytes += bodyBytes;
     const progress =
       plan.progressToken === undefined
         ? undefined
@@ -164,7 +159,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       // A cancelled request gets no response (basic/utilities/cancellation).
       if (challenge === null && !cancel.signal.aborted)
         sendResult(session, { id, era: 'legacy', requestId, operation }, result);
-      sessions.callEnded(session, id, bodyBytes);
+      release();
+      sessions.callEnded(session, id);
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the response to the POST.
