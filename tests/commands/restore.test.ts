@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { cpSync, existsSync, readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createClient } from '@libsql/client';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand, startKeys } from '../support/keys-command.ts';
@@ -20,6 +21,13 @@ const call = async ({ url }: ServerProcess, tool: string, input: object, owner =
   (await callOver(url, tool, input, await userHeaders(owner))).body;
 const create = (server: ServerProcess, owner = 'alice') =>
   call(server, 'create_api_key', { name: 'n', scopes: ['read'] }, owner);
+
+async function secretsOf(place: string) {
+  const client = createClient({ url: place.startsWith('http') ? place : `file:${place}` });
+  const { rows } = await client.execute('SELECT name, value FROM server_secrets ORDER BY name');
+  client.close();
+  return rows.map(({ name, value }) => [name, value]);
+}
 
 /** A server on a database that a restore makes of `file`, at a path where there is none. */
 async function restoredFrom(file: string, path = join(temporaryFolder(), 'data/keys.db')): Promise<ServerProcess> {
@@ -69,6 +77,7 @@ test('onto a machine without a database it makes one, for its owner alone, and d
   const path = join(temporaryFolder(), 'data/keys.db');
   await using restored = await restoredFrom(backup, path);
   expect(await use(restored, key)).toBe(200);
+  expect(await secretsOf(path)).toEqual(await secretsOf(backup)); // what OAuth clients were registered with
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
@@ -82,6 +91,7 @@ test('a remote database that is empty is made as well', async () => {
   expect(await keysCommand(sqld.env, ['restore', backup])).toMatchObject({ code: 0 });
   await using remote = await startServer({ env: { ...ENV, ...sqld.env } });
   expect(await use(remote, key)).toBe(200);
+  expect(await secretsOf(sqld.url)).toEqual(await secretsOf(backup));
 });
 
 test('a bad backup makes no database', async () => {

@@ -23,8 +23,9 @@ export const verb: Verb = {
     const restoreFrom = (backup: Backup) =>
       withStoreOrNew(env, async (store, { database }) => {
         const restoring = await compare(store.db, backup, Date.now());
-        if (restoring.replaced > 0) await ask(restoring, backup, values.yes === true);
-        await restore(database, store.db, backup);
+        const isNew = restoring.replaced === 0;
+        if (!isNew) await ask(restoring, backup, values.yes === true);
+        await restore(database, store.db, backup, { isNew });
         say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
       });
     await withPrivateFolder((folder) => withBackup(file, folder, restoreFrom)).catch((error) => {

@@ -8,7 +8,9 @@ import { type Backup, chunksOf, onFile } from './file.ts';
 const REPLACED = ['api_keys', 'key_uses'];
 /** Only added to: who was blocked since stays blocked, and no event is forgotten. */
 const MERGED = ['blocked_owners', 'key_events'];
-const TABLES = [...REPLACED, ...MERGED];
+/** Taken over by a new database alone: in one that is in use, a secret may have been replaced because it had got out. */
+const SECRETS = 'server_secrets';
+const TABLES = [...REPLACED, ...MERGED, SECRETS];
 const CHUNK_ROWS = 500;
 
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
@@ -17,8 +19,17 @@ const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
  * Puts keys and their uses back as they were, in one transaction, and gives the database a new id, so that every process
  * forgets what it knows. Triggers are off meanwhile: a restore is not a change by a user, and has one event of its own.
  */
-export const restore = (config: DatabaseConfig, db: Database, { path }: Backup): Promise<void> =>
-  config.mode === 'embedded' ? restoreFile(config.path, path) : restoreRemote(db, path);
+export const restore = (config: DatabaseConfig, db: Database, { path }: Backup, options = { isNew: false }) =>
+  config.mode === 'embedded' ? restoreFile(config.path, path, options) : restoreRemote(db, path, options);
+
+interface RestoreOptions {
+  /** The database holds nothing that a server could rely on. */
+  readonly isNew: boolean;
+}
+
+/** Without the secrets of before, the registrations of OAuth clients would be lost, which they keep for good. */
+const takeSecrets = (source: string) =>
+  `UPDATE ${SECRETS} SET value = b.value FROM ${source} b WHERE b.name = ${SECRETS}.name`;
 
 const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
 
@@ -51,7 +62,7 @@ SET seq = seq + (SELECT max(seq) FROM (SELECT seq FROM key_events UNION ALL SELE
 WHERE EXISTS (SELECT 1 FROM ${source} b WHERE b.seq = key_events.seq
 AND (b.at_ms, b.owner, b.key_id, b.kind) IS NOT (key_events.at_ms, key_events.owner, key_events.key_id, key_events.kind))`;
 
-const restoreFile = (path: string, backup: string) =>
+const restoreFile = (path: string, backup: string, { isNew }: RestoreOptions): Promise<void> =>
   onFile(path, async (client) => {
     await client.execute({ sql: 'ATTACH ? AS backup', args: [backup] });
     const { rows: triggers } = await client.execute(TRIGGERS);
@@ -59,6 +70,7 @@ const restoreFile = (path: string, backup: string) =>
       ...REPLACED.flatMap((table) => replace(table, `backup.${table}`)),
       ...MERGED.flatMap((table) => merge(table, `backup.${table}`)),
       restoredEvent('backup.key_events'),
+      ...(isNew ? [takeSecrets(`backup.${SECRETS}`)] : []),
     ];
     await client.batch(withoutTriggers(triggers, statements).map(driverStatement), 'write');
   });
@@ -68,7 +80,7 @@ const restoreFile = (path: string, backup: string) =>
  * keeps others from writing for 5 s, which 100,000 insertions would. If the transaction is sent twice, the second fails,
  * because the first has used up what was sent ahead.
  */
-async function restoreRemote(db: Database, path: string): Promise<void> {
+async function restoreRemote(db: Database, path: string, { isNew }: RestoreOptions): Promise<void> {
   const read = async (sql: string) => unwrap(await db.read({ sql }));
   const idOf = async () => (await read('SELECT database_id FROM feed'))[0]?.database_id;
   const idBefore = await idOf();
@@ -80,6 +92,7 @@ async function restoreRemote(db: Database, path: string): Promise<void> {
       ...indexes.map(({ sql }) => String(sql)),
       ...MERGED.flatMap((table) => merge(table, aheadOf(table))),
       restoredEvent(aheadOf('key_events')),
+      ...(isNew ? [takeSecrets(aheadOf(SECRETS))] : []),
     ];
     const restored = await db.writeAll([...withoutTriggers(await read(TRIGGERS), statements), ...DROP_AHEAD]);
     if (!restored.ok && (await idOf()) === idBefore) unwrap(restored);
