@@ -58,6 +58,12 @@ describe.skipIf(!isPossible)('the image', () => {
     const written = readdirSync(join(image.root, image.volume)).filter((name) => !/^\.bun-.*\.node$/.test(name));
     expect(written.filter((name) => !name.startsWith('keys.db'))).toEqual([]);
     expect(readdirSync(join(image.root, 'tmp'))).toEqual([]);
+    const [program = ''] = image.entrypoint;
+    const kept = await run(image.command([program, 'keys', 'backup', '/data/keys-backup.db'], production), {
+      cwd: image.root,
+    });
+    expect(kept.code).toBe(0);
+    expect(statSync(join(image.root, image.volume, 'keys-backup.db')).size).toBeGreaterThan(0);
     expect(statSync(join(image.root, image.volume, 'keys.db')).uid).toBe(65532);
   });
 
