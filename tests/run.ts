@@ -16,12 +16,15 @@ const LINES_SHOWN_MAX = 40;
 const NAME_CHARS_MAX = 120;
 
 const ENTITIES: Readonly<Record<string, string>> = {
-  '&quot;': '"',
-  '&amp;': '&',
-  '&lt;': '<',
-  '&gt;': '>',
-  '&apos;': "'",
+  quot: '"',
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  apos: "'",
 };
+
+/** In a report of JUnit's form: name, file, and what is inside. */
+const TEST = /<testcase name="([^"]*)"[^>]*? file="([^"]*)"[^>]*?(?:\/>|>(.*?)<\/testcase>)/gs;
 
 interface Failure {
   readonly file: string;
@@ -53,8 +56,14 @@ let failed = false;
 try {
   for (const run of runs) {
     rmSync(report, { force: true });
-    failed = !(await runTests(run)) || failed;
-    failures.push(...longNames(report));
+    const shown: Failure[] = [];
+    failed = !(await runTests(run, shown)) || failed;
+    const [reported, long] = readReport(report);
+    // With several files at a time, what bun prints of a failure may come after its test's line, or among another's.
+    failures.push(
+      ...(reported.length > 0 ? [...shown.filter(({ name }) => name === ''), ...reported] : shown),
+      ...long,
+    );
     if (stopped) break;
   }
 } finally {
@@ -64,7 +73,7 @@ summarize();
 process.exit(failed || stopped || failures.length > 0 ? 1 : 0);
 
 /** True if `bun test` says that all passed. */
-async function runTests(chosen: readonly string[]): Promise<boolean> {
+async function runTests(chosen: readonly string[], shown: Failure[]): Promise<boolean> {
   const command = ['test', '--timeout', String(TIMEOUT_MS), '--only-failures', '--reporter=junit'];
   const tests = spawn([process.execPath, '--no-env-file', ...command, `--reporter-outfile=${report}`, ...chosen], {
     stdio: ['inherit', 'inherit', 'pipe'],
@@ -74,15 +83,15 @@ async function runTests(chosen: readonly string[]): Promise<boolean> {
     tests.kill(signal);
   };
   process.on('SIGINT', stop).on('SIGTERM', stop);
-  const reader = createReader();
+  const reader = createReader(shown);
   for await (const line of linesOf(tests.stderr)) reader(line);
   const passed = (await tests.exited) === 0;
   process.off('SIGINT', stop).off('SIGTERM', stop);
   return passed;
 }
 
-/** Reads what `bun test` prints: shows what fails, and counts. */
-function createReader(): (line: string) => void {
+/** Reads what `bun test` prints: shows what fails, adds it to `shown`, and counts. */
+function createReader(shown: Failure[]): (line: string) => void {
   let file = '';
   let lines: string[] = [];
   let rules = 0;
@@ -112,7 +121,7 @@ function createReader(): (line: string) => void {
     const isBroken = rules === 2; // the error stands between two rules
     if (name === undefined && !isBroken) return;
     rules = 0;
-    failures.push({ file, name: name?.split(' > ').at(-1) ?? '', lines: lines.slice(-LINES_SHOWN_MAX) });
+    shown.push({ file, name: name?.split(' > ').at(-1) ?? '', lines: lines.slice(-LINES_SHOWN_MAX) });
     lines = [];
   };
 }
@@ -128,30 +137,39 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   if (rest !== '') yield rest;
 }
 
-/** The tests of a run whose names are too long. */
-function longNames(path: string): Failure[] {
+/** The tests of a run that failed, and those whose names are too long. */
+function readReport(path: string): [failed: Failure[], long: Failure[]] {
   let xml: string;
   try {
     xml = readFileSync(path, 'utf8');
   } catch {
-    return []; // nothing could be run, which has been said
+    return [[], []]; // nothing could be run, which has been said
   }
-  const text = (attribute: string) =>
-    attribute.replace(/&(quot|amp|lt|gt|apos|#\d+);/g, (entity) => ENTITIES[entity] ?? ' ');
-  return [...xml.matchAll(/<testcase name="([^"]*)"[^>]* file="([^"]*)"/g)]
-    .map(([, name = '', file = '']) => ({ file, name: text(name) }))
-    .filter(({ name }) => [...name].length > NAME_CHARS_MAX)
-    .map((test) => ({
-      ...test,
-      lines: [`its name has more than ${NAME_CHARS_MAX} characters`, `(fail) ${test.name}`],
-    }));
+  const failed: Failure[] = [];
+  const long: Failure[] = [];
+  for (const [, quoted = '', file = '', inside = ''] of xml.matchAll(TEST)) {
+    const name = unquoted(quoted);
+    const why = /<failure[^>]*>(.*?)<\/failure>/s.exec(inside)?.[1];
+    if (why !== undefined)
+      failed.push({ file, name, lines: unquoted(why).trimEnd().split('\n').slice(0, LINES_SHOWN_MAX) });
+    if ([...name].length <= NAME_CHARS_MAX) continue;
+    long.push({ file, name, lines: [`its name has more than ${NAME_CHARS_MAX} characters`] });
+  }
+  return [failed, long];
+}
+
+function unquoted(text: string): string {
+  return text.replace(/&(?:(quot|amp|lt|gt|apos)|#(\d+));/g, (_, name: string | undefined, code: string | undefined) =>
+    name === undefined ? String.fromCodePoint(Number(code)) : (ENTITIES[name] ?? ''),
+  );
 }
 
 function summarize(): void {
   for (const { file, name, lines } of failures) {
     const pattern = name.replace(/[$()*+.?[\\\]^{|}]/g, '\\$&').replaceAll("'", '.');
     const again = `bun test ./${file}${name === '' ? '' : ` -t '${pattern}'`}`;
-    process.stderr.write(`\n== ${file}\n${lines.join('\n')}\nonce more: ${again}\n`);
+    const what = name === '' ? '' : `(fail) ${name}\n`;
+    process.stderr.write(`\n== ${file}\n${what}${lines.join('\n')}\nonce more: ${again}\n`);
   }
   const failedInAll = Math.max(total.fail, failures.length, failed ? 1 : 0);
   process.stdout.write(`${total.pass} passed, ${failedInAll} failed, ${total.skip} skipped\n`);

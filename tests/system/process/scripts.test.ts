@@ -15,7 +15,8 @@ const ROOT = join(import.meta.dir, '../../..');
 const scripts: Readonly<Record<string, string>> = PACKAGE.scripts;
 
 test.each([
-  ['test', ['probe.alone.test.ts', 'probe.test.ts']],
+  ['test', ['probe.test.ts']],
+  ['test:measured', ['probe.alone.test.ts']],
   ['test:long', ['probe.long.ts']],
 ])(
   'bun run %s runs its own form of the tests, and ignores the environment, but for PATH, HOME and CI, and .env',
@@ -61,42 +62,57 @@ test.each([
 );
 
 describe('bun run test', () => {
-  /** A folder with a test that runs beside others, and one that runs alone. */
-  async function runTests(beside: string, alone: string, args: readonly string[] = []) {
+  const [FAILS, TOO_LONG] = ["throw new Error('why it failed')", 'x'.repeat(121)];
+  const probe = (name: string, body = '') =>
+    `import { test } from 'bun:test';\ntest(${JSON.stringify(name)}, () => {${body}});\n`;
+
+  async function runTests(files: Readonly<Record<string, string>>, args: readonly string[] = []) {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tests'));
     cpSync(join(ROOT, 'tests/run.ts'), join(folder, 'tests/run.ts'));
-    for (const [file, name, body] of [
-      ['probe.test.ts', 'beside', beside],
-      ['probe.alone.test.ts', 'alone', alone],
-    ] as const) {
-      const source = `import { test } from 'bun:test';\ntest('${name}', () => {${body}});\n`;
-      writeFileSync(join(folder, 'tests', file), source);
-    }
-    const { code, stderr } = await runCommand([process.execPath, 'tests/run.ts', ...args], {
+    for (const [file, source] of Object.entries(files)) writeFileSync(join(folder, 'tests', file), source);
+    const { code, stdout, stderr } = await runCommand([process.execPath, 'tests/run.ts', ...args], {
       cwd: folder,
       env: { PATH: process.env.PATH ?? '' },
     });
-    return { code, ran: [...stderr.matchAll(/^\((pass|fail)\) (\w+)/gm)].map(([, how, name]) => `${name}: ${how}`) };
+    return { code, total: stdout.split('\n').at(-2), shown: stderr };
   }
 
-  test.each([
-    ['', '', 0],
-    ['throw 1', '', 1],
-    ['', 'throw 1', 1],
-  ])('runs what is measured alone last, and fails if either part does: %p, %p', async (beside, alone, code) => {
-    const how = (body: string) => (body === '' ? 'pass' : 'fail');
-    expect(await runTests(beside, alone)).toEqual({
-      code,
-      ran: [`beside: ${how(beside)}`, `alone: ${how(alone)}`],
-    });
+  const FILES = { 'probe.test.ts': probe('beside'), 'probe.alone.test.ts': probe('alone', FAILS) };
+  const PASSED = '1 passed, 0 failed, 0 skipped';
+  const FAILED = '0 passed, 1 failed, 0 skipped';
+
+  test('leaves out what measures, which --measured runs alone', async () => {
+    expect(await runTests(FILES)).toMatchObject({ code: 0, total: PASSED });
+    expect(await runTests(FILES, ['--measured'])).toMatchObject({ code: 1, total: FAILED });
   });
 
-  test.each(['beside', 'alone'])('runs what its arguments choose: %s', async (name) => {
-    const file = name === 'alone' ? 'tests/probe.alone.test.ts' : './tests/probe.test.ts';
-    expect(await runTests('', '', [file])).toEqual({ code: 0, ran: [`${name}: pass`] });
-    expect(await runTests('throw 1', 'throw 1', [file])).toEqual({ code: 1, ran: [`${name}: fail`] });
-    expect((await runTests('', '', ['tests/nothing.test.ts'])).code).toBe(1);
+  test('runs what its arguments choose', async () => {
+    expect(await runTests(FILES, ['./tests/probe.test.ts'])).toMatchObject({ code: 0, total: PASSED });
+    expect(await runTests(FILES, ['tests/probe.alone.test.ts'])).toMatchObject({ code: 1, total: FAILED });
+    expect(await runTests(FILES, ['tests/nothing.test.ts'])).toMatchObject({ code: 1 });
+  });
+
+  test('shows of two files what failed alone, at the end once more with how to run it again, and one total', async () => {
+    const { code, total, shown } = await runTests({
+      'a.test.ts': probe('it passes') + probe("it's (one) of $two", FAILS).replace(/^import.*\n/, ''),
+      'b.test.ts': probe('it passes too'),
+    });
+    expect([code, total]).toEqual([1, '2 passed, 1 failed, 0 skipped']);
+    expect(shown).not.toMatch(/^\(pass\)/m);
+    const atTheEnd = shown.slice(shown.indexOf('== tests/a.test.ts'));
+    expect(atTheEnd).toMatch(/^== .*\n\(fail\) it's \(one\) of \$two\nError: why it failed\n/);
+    const again = /^once more: (bun test .*)$/m.exec(shown)?.[1];
+    expect(again).toBe("bun test ./tests/a.test.ts -t 'it.s \\(one\\) of \\$two'");
+  });
+
+  test('a file that cannot be loaded, and a name of more than 120 characters, are failures', async () => {
+    const broken = await runTests({ 'a.test.ts': 'const;', 'b.test.ts': probe('it passes') });
+    expect([broken.code, broken.total]).toEqual([1, '1 passed, 1 failed, 0 skipped']);
+    expect(broken.shown).toContain('once more: bun test ./tests/a.test.ts');
+    const long = await runTests({ 'a.test.ts': probe(TOO_LONG), 'b.test.ts': probe(TOO_LONG.slice(1)) });
+    expect([long.code, long.total]).toEqual([1, '2 passed, 1 failed, 0 skipped']);
+    expect(long.shown).toContain('its name has more than 120 characters');
   });
 });
 
