@@ -13,9 +13,11 @@ const { samples, rotated, colours } = setup;
 const chosen = { ...setup.defaults, ...Object.fromEntries(new URLSearchParams(location.search)) };
 const agedMs = Date.now() - setup.madeAtMs; // the page is the same at any time
 const INSTANT = ['theme', 'width']; // choices that take effect without a new page
+const darkSystem = matchMedia('(prefers-color-scheme: dark)');
+const theme = () => (chosen.theme === 'system' ? (darkSystem.matches ? 'dark' : 'light') : chosen.theme);
 
 const context = (frame) => ({
-  theme: chosen.theme === 'dark' ? 'dark' : 'light',
+  theme: theme() === 'dark' ? 'dark' : 'light',
   styles: { variables: chosen.theme === 'sepia' ? colours : blank(colours) },
   containerDimensions: { width: frame.clientWidth, maxHeight: HEIGHT_MAX },
   displayMode: 'inline',
@@ -107,16 +109,24 @@ function choose(param, value) {
   url.searchParams.set(param, value);
   history.replaceState(null, '', url);
   show();
-  if (param === 'theme') {
-    for (const frame of frames()) {
-      const { theme, styles } = context(frame);
-      hosts.get(frame).notify('host-context-changed', { theme, styles });
-    }
+  if (param === 'theme') tellTheme();
+}
+
+function tellTheme() {
+  for (const frame of frames()) {
+    const { theme, styles } = context(frame);
+    hosts.get(frame).notify('host-context-changed', { theme, styles });
   }
 }
 
+darkSystem.addEventListener('change', () => {
+  if (chosen.theme !== 'system') return;
+  show();
+  tellTheme();
+});
+
 function show() {
-  document.documentElement.dataset.theme = chosen.theme;
+  document.documentElement.dataset.theme = theme();
   byId('frames').dataset.width = chosen.width;
   for (const frame of frames()) {
     frame.parentElement.style.flex = chosen.width === 'auto' ? '' : `0 0 ${Number(chosen.width) + 2}px`;

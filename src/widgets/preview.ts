@@ -18,7 +18,7 @@ const WIDGETS = ['api-key-created', 'api-keys-list'] as const;
  */
 const CHOICES = {
   widget: ['both', ...WIDGETS],
-  theme: ['light', 'dark', 'sepia'],
+  theme: ['system', 'light', 'dark', 'sepia'],
   width: ['auto', '320', '480', '720'],
   data: DATA_SETS,
   calls: ['work', 'fail', 'silent', 'off'],

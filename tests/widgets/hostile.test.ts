@@ -115,6 +115,23 @@ describeInBrowser('both widgets', (browser) => {
     });
   });
 
+  test('the preview and its widgets follow the system, unless a theme is chosen', async () => {
+    await preview('data=few', async ({ page, created, list }) => {
+      const shows = async (theme: string) => {
+        await page.locator(`html[data-theme=${theme}]`).waitFor({ state: 'attached' });
+        for (const widget of [created, list])
+          await widget.locator(`[data-theme=${theme}]`).waitFor({ state: 'attached' });
+      };
+      await shows('light');
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await shows('dark');
+      await page.getByRole('link', { name: 'light' }).click();
+      await shows('light');
+      await page.getByRole('link', { name: 'system' }).click();
+      await shows('dark');
+    });
+  });
+
   test('tell the host how tall they are, and grow no taller than a screen', async () => {
     await preview('data=1000', async ({ page, list }) => {
       await list.getByText('1,000 keys', { exact: true }).waitFor();

@@ -72,8 +72,8 @@ test('?widget= selects one', async () => {
 
 test.each([
   ['widget', 'api-keys-lists', 'both, api-key-created, api-keys-list'],
-  ['theme', 'Dark', 'light, dark, sepia'],
-  ['theme', '', 'light, dark, sepia'],
+  ['theme', 'Dark', 'system, light, dark, sepia'],
+  ['theme', '', 'system, light, dark, sepia'],
   ['width', '321', 'auto, 320, 480, 720'],
   ['data', '<script>', 'few, empty, 1000, hostile, error, widget, encrypted, rotated, leaked'],
   ['calls', 'constructor', 'work, fail, silent, off'],
