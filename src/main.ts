@@ -1,6 +1,6 @@
 // The server on Bun: what server.ts needs of this runtime.
 
-import { delimiter } from 'node:path';
+import { basename, delimiter, relative } from 'node:path';
 import { once } from './lib/memoize.ts';
 import { SERVER_NAME } from './lib/server-info.ts';
 import { sleep } from './lib/timeout.ts';
@@ -70,10 +70,20 @@ function bunCommand(): string {
   return Bun.which('bun', { PATH: folders.join(delimiter) }) === null ? `npx -y bun@${Bun.version}` : 'bun';
 }
 
+/** Undefined for Bun itself. One in a folder of the PATH needs no more than its name. */
+function executable(): string | undefined {
+  if (!Bun.main.startsWith('/$bunfs/')) return undefined;
+  const name = basename(process.execPath);
+  if (Bun.which(name) === process.execPath) return name;
+  const path = relative(process.cwd(), process.execPath);
+  return path.startsWith('..') ? process.execPath : `./${path}`;
+}
+
 export const runtime: Runtime = {
   name: 'bun',
   sharesPorts: process.platform === 'linux',
   runScript: `${bunCommand()} run`,
+  executable: executable(),
   env: process.env,
   sha256: Bun.SHA256.hash,
   writeOut: writerTo(Bun.stdout),

@@ -29,17 +29,20 @@ export type Problem =
   | {
       readonly code: 'missing_token';
       readonly sent?: 'api_key';
+      readonly lacksScheme?: true;
       readonly wanted?: 'METRICS_TOKEN';
       readonly help?: string;
     }
   | {
       readonly code: 'invalid_token';
       readonly reason: string;
+      /** The signature is right, and the time is over, which anyone can read in it. */
+      readonly expired?: true;
       readonly sent?: 'api_key';
       readonly wanted?: 'METRICS_TOKEN';
       readonly help?: string;
     }
-  | { readonly code: 'missing_api_key' }
+  | { readonly code: 'missing_api_key'; readonly lacksScheme?: true }
   | {
       readonly code: 'invalid_api_key';
       readonly reason: KeyRefusal;
@@ -173,8 +176,12 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
   return { status, code, detail: exactDetail(problem) ?? detail };
 }
 
+const WITHOUT_SCHEME = 'expected "Bearer " before it in Authorization';
+
 function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
+  if ('lacksScheme' in problem && problem.lacksScheme) return `${TEXTS[problem.code].detail}: ${WITHOUT_SCHEME}`;
+  if (problem.code === 'invalid_token' && problem.expired) return 'The user token has expired';
   if ('wanted' in problem && problem.wanted !== undefined) return METRICS_TOKEN_WANTED;
   if (problem.code === 'invalid_json' && problem.notObject) return NOT_AN_OBJECT;
   if (problem.code === 'unsupported_media_type' && problem.orForm) return NEITHER_JSON_NOR_FORM;

@@ -25,5 +25,5 @@ export interface StartOptions {
 /** Resolves when the server listens. A start that fails ends the process, with one line on stderr. */
 export async function start(options: StartOptions = {}): Promise<void> {
   const { runtime } = await thisRuntime();
-  await startOn({ ...runtime, runScript: SERVER_NAME }, options);
+  await startOn({ ...runtime, runScript: runtime.executable ?? SERVER_NAME }, options);
 }

@@ -49,8 +49,9 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
   const decide: Guard<KeyCall, KeyAuth> = (call) => {
     const key = presentedKey(call.credentials);
     if (key === null) {
-      log.warn('No API key provided', { requestId: call.requestId, traceId: call.traceId });
-      return err({ code: 'missing_api_key' });
+      const { lacksScheme } = call.credentials;
+      log.warn('No API key provided', { requestId: call.requestId, traceId: call.traceId, lacksScheme });
+      return err({ code: 'missing_api_key', ...(lacksScheme && { lacksScheme }) });
     }
     return chain(verify(key, call), logged, call);
   };

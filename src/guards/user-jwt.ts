@@ -44,8 +44,14 @@ export function userJwtGuard(
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
-      log.warn('No user token provided', { requestId, traceId, ...wrongKind });
-      return err({ code: 'missing_token', ...wrongKind, ...(help && { help: help() }) });
+      const { lacksScheme } = credentials;
+      log.warn('No user token provided', { requestId, traceId, ...wrongKind, lacksScheme });
+      return err({
+        code: 'missing_token',
+        ...wrongKind,
+        ...(lacksScheme && { lacksScheme }),
+        ...(help && { help: help() }),
+      });
     }
     return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
       if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });

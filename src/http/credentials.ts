@@ -9,19 +9,22 @@ export interface Credentials {
   readonly bearer: string | null;
   /** `_meta.api_key` of the body. */
   readonly metaApiKey: string | null;
+  /** Authorization holds what looks like a credential, without `Bearer` before it. */
+  readonly lacksScheme?: true;
 }
 
 // RFC 9110 §11.1: the scheme's name is case-insensitive. What follows the one space is the credential, spaces included.
 const BEARER = /^Bearer (?=.)/i;
 const BEARER_LENGTH = 'Bearer '.length;
+/** A key or a token alone (token68, RFC 9110 §11.2); longer than the name of any scheme. */
+const CREDENTIAL_ALONE = /^[\w.~+/-]{24,}=*$/;
 
 export function readCredentials(headers: Headers, metaApiKey: string | null): Credentials {
   const authorization = headers.get('authorization');
-  return {
-    xApiKey: headers.get('x-api-key') || null,
-    bearer: authorization !== null && BEARER.test(authorization) ? authorization.slice(BEARER_LENGTH) : null,
-    metaApiKey,
-  };
+  const xApiKey = headers.get('x-api-key') || null;
+  if (authorization === null) return { xApiKey, bearer: null, metaApiKey };
+  if (BEARER.test(authorization)) return { xApiKey, bearer: authorization.slice(BEARER_LENGTH), metaApiKey };
+  return { xApiKey, bearer: null, metaApiKey, ...(CREDENTIAL_ALONE.test(authorization) && { lacksScheme: true }) };
 }
 
 /** A client's id and secret, as OAuth clients send them. */

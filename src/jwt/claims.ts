@@ -121,6 +121,7 @@ const mayHaveNewerKey = (error: unknown, token: string): boolean =>
 // unusable key.
 const problemOf = (error: unknown): Problem => ({
   code: 'invalid_token',
+  ...(error instanceof errors.JWTExpired && { expired: true }),
   reason:
     error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired
       ? error.message

@@ -1,6 +1,7 @@
 // What the operator reads when the server has started.
 
 import { type Config, keysPageUrl } from '../config/config.ts';
+import type { Env } from '../config/env.ts';
 import { shownUrl } from '../config/urls.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
@@ -15,19 +16,40 @@ const NO_HOST_NAME_WARNING =
 const NO_HTTPS_WARNING =
   '  warning: in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY behind a proxy\n';
 
+const WITH_SECRET = '\n                           where JWT_SECRET is set as it is here';
+
 export interface BannerFacts {
   readonly listening: string;
   readonly publicUrl: string;
-  /** What runs a script of package.json. */
+  /** What runs a script of package.json, or the command `token` in its place. */
   readonly runScript: string;
+  readonly env: Env;
 }
 
-export function banner(config: Config, { listening, publicUrl, runScript }: BannerFacts): string {
+/** Mints a token as this server takes it, typed where the server was started. */
+function tokenCommand({ database, jwt }: Config, { runScript, env }: BannerFacts): string {
+  const settings = [
+    jwt.kind === 'dev-secret' && database.mode === 'embedded' && setting(env, 'DATABASE_URL'),
+    setting(env, 'JWT_ISSUER'),
+    setting(env, 'JWT_AUDIENCE'),
+  ];
+  return [...settings.filter(Boolean), runScript, 'token --sub alice'].join(' ');
+}
+
+/** As a shell takes it. */
+function setting(env: Env, name: 'DATABASE_URL' | 'JWT_ISSUER' | 'JWT_AUDIENCE'): string | undefined {
+  const { [name]: value } = env;
+  if (!value) return undefined;
+  return `${name}=${/^[\w./:@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`}`;
+}
+
+export function banner(config: Config, facts: BannerFacts): string {
+  const { listening, publicUrl } = facts;
   const { database, jwt } = config;
   const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
   const signIn =
     jwt.kind === 'secret' || jwt.kind === 'dev-secret'
-      ? `sign in (mint a token)   ${runScript} token --sub alice`
+      ? `sign in (mint a token)   ${tokenCommand(config, facts)}${jwt.kind === 'secret' ? WITH_SECRET : ''}`
       : `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`;
   const unnamed = !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null;
   const insecure = config.production && config.tls === null && config.trustProxy === 0;

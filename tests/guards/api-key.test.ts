@@ -204,6 +204,24 @@ describe('both kinds at once', () => {
     ]);
   });
 
+  test('a credential in Authorization without Bearer is not read, and the sentence says so', async () => {
+    const { key } = await app.createKey('alice');
+    const token = await app.token('alice');
+    const said = async (tool: string, authorization: string) => (await app.call(tool, {}, { authorization })).body;
+    const why = 'expected "Bearer " before it in Authorization';
+    expect(await said('get_data', key)).toMatchObject({
+      code: 'missing_api_key',
+      detail: `No API key provided: ${why}`,
+    });
+    expect(await said('list_api_keys', token)).toMatchObject({
+      code: 'missing_token',
+      detail: `No user token provided: ${why}`,
+    });
+    for (const other of ['Bearer', 'Basic YWxpY2U6c2VjcmV0', 'Negotiate', `Token ${key}`]) {
+      expect(await said('get_data', other)).toMatchObject({ detail: 'No API key provided' });
+    }
+  });
+
   test('a user token in X-API-Key or _meta is not read', async () => {
     const token = await app.token('alice');
     expect((await app.call('list_api_keys', {}, { 'x-api-key': token })).body.code).toBe('missing_token');

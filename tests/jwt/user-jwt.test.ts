@@ -124,6 +124,19 @@ describe('exp', () => {
     }
   });
 
+  test('a token that was good says that it has expired, and any other does not', async () => {
+    const said = async (token: string) =>
+      (await app.call('list_api_keys', {}, { authorization: `Bearer ${token}` })).body;
+    const old = { sub: 'alice', exp: nowS() - 60 };
+    expect(await said(await signed(old))).toMatchObject({
+      code: 'invalid_token',
+      detail: 'The user token has expired',
+    });
+    const detail = 'Invalid or expired user token';
+    expect(await said(await signed(old, {}, 'another secret of more than 32 bytes'))).toMatchObject({ detail });
+    expect(await said(await signed({ ...old, sub: '' }))).toMatchObject({ code: 'invalid_token' });
+  });
+
   test('a verdict kept from before exp does not outlive exp and its tolerance', async () => {
     await using own = await createTestApp();
     const token = await signed({ sub: 'alice', exp: nowS(own) + 60 });

@@ -48,8 +48,9 @@ async function live(server: ServerProcess, headers: Record<string, string>): Pro
 test('the executable serves a file of its own with nothing configured, and a token that it mints', async () => {
   const folder = folderWithTool();
   await using server = await start(folder);
-  expect(server.stderr()).toContain('mcp-key-server token --sub alice');
-  const token = await output([join(folder, 'server'), 'token', '--sub', 'alice'], { cwd: folder });
+  const typed = /sign in \(mint a token\) +(.*)\n/.exec(server.stderr())?.[1] ?? '';
+  expect(typed).toBe('./server token --sub alice');
+  const token = await output(['sh', '-c', typed], { cwd: folder });
   await live(server, { authorization: `Bearer ${token.trim()}` });
   expect(await (await fetch(`${server.url}/widgets/preview`)).text()).toContain('api-key-created');
   expect(readdirSync(folder).sort()).toEqual(['data', 'server', 'tools']);
