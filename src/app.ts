@@ -17,7 +17,7 @@ import { createHostCheck, createOriginCheck } from './http/host-origin.ts';
 import { createEventStreams } from './http/sending/keep-alive.ts';
 import { createSendBudget } from './http/sending/send-budget.ts';
 import { createSendText } from './http/sending/send-text.ts';
-import { userJwtVerifier } from './jwt/index.ts';
+import { createUserJwts } from './jwt/index.ts';
 import { createFindSignIn } from './jwt/sign-in.ts';
 import { createOriginOf } from './keys/actor.ts';
 import type { Feed } from './keys/feed.ts';
@@ -91,6 +91,8 @@ export interface PreparedService extends Service {
    * it is done, the app has nothing to respond with.
    */
   open(): Promise<void>;
+  /** Fetches the key set of user tokens, if there is one. */
+  fetchKeys(): Promise<void>;
 }
 
 /** A service with its database open. Throws an Error whose message is the line to show. */
@@ -108,10 +110,10 @@ export async function prepareService(config: Config, options: ServiceOptions): P
   prepareDataFolder(config, options.log);
   // For what may be believed and how long. Windows of rate limits aren't on it: setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
-  const verifyUserJwt = await userJwtVerifier(config, { ...options, clock: ageClock });
+  const { verify: verifyUserJwt, fetchKeys } = await createUserJwts(config, { ...options, clock: ageClock });
   const store = await prepareStore(config.database, { ...options, eventDays: config.eventDays });
   try {
-    return { ...serviceOn(store, verifyUserJwt, ageClock, config, options), open: store.open };
+    return { ...serviceOn(store, verifyUserJwt, ageClock, config, options), open: store.open, fetchKeys };
   } catch (error) {
     await store.close();
     throw error;

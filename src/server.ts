@@ -34,6 +34,8 @@ export interface Runtime {
   readonly sharesPorts: boolean;
   /** What runs a script of package.json here. */
   readonly runScript: string;
+  /** How a shell names the executable that this is, if it is one. */
+  readonly executable?: string | undefined;
   readonly env: Env;
   readonly sha256: Sha256;
   /** Takes a chunk of log lines; resolves when it has left the process. */
@@ -127,7 +129,9 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
   const { env, runScript } = runtime;
   const { environment } = config;
   begin({ version: SERVER_VERSION, environment, store: service.storeMode, settings: settingsOf(env) });
-  runtime.writeErr(banner(config, { listening, publicUrl, runScript })); // last: its reader may send a signal at once
+  if (tls !== null) (await import('./server/certificate.ts')).warnOfCertificate(tls, clock, log);
+  void service.fetchKeys();
+  runtime.writeErr(banner(config, { listening, publicUrl, runScript, env })); // last: its reader may send a signal at once
 }
 
 interface OpenedLog {

@@ -100,7 +100,11 @@ export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Con
   // The system would pick another one for each process.
   if (reusePort && port === 0) read.fault('PORT', '1-65535, because REUSE_PORT is set', '0');
   const connect = connectConfig(read);
-  const users = userTokens(read, verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null);
+  const users = userTokens(
+    read,
+    verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null,
+    runsAs.production,
+  );
   const config: Config = {
     ...runsAs,
     host: parsed('HOST', 'an address or host name', hostName) ?? '127.0.0.1',

@@ -5,9 +5,17 @@ import type { Config } from './config.ts';
 import { type Env, VARIABLES } from './env.ts';
 import { shownUrl } from './urls.ts';
 
-/** The variables that are set, as the log may show them. */
+/** The variables that somebody has set, as the log may show them. */
 export const settingsOf = (env: Env): Readonly<Record<string, string>> =>
-  Object.fromEntries(VARIABLES.flatMap((name) => (env[name] ? [[name, shownValue(name, env[name])]] : [])));
+  Object.fromEntries(
+    VARIABLES.flatMap((name) => {
+      const { [name]: value } = env;
+      return value && !isSetByScripts(name, value) ? [[name, shownValue(name, value)]] : [];
+    }),
+  );
+
+/** The scripts of package.json start the server with it. */
+const isSetByScripts = (name: string, value: string) => name === 'RUST_LOG' && value === 'off';
 
 function shownValue(name: string, value: string): string {
   if (/SECRET|TOKEN/.test(name)) return '(not shown)';

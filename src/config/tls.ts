@@ -2,6 +2,7 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { MS_PER_DAY } from '../lib/duration.ts';
 import type { Config } from './config.ts';
 import { expected } from './expected.ts';
 
@@ -11,9 +12,11 @@ export interface Tls {
   readonly key: string;
 }
 
-/** When the certificate ends. Throws as `readTls` does. */
-export const certificateEnd = (files: NonNullable<Config['tls']>): Date =>
-  new X509Certificate(readTls(files).cert).validToDate;
+/** One that ends sooner is worth a word: two weeks are time enough to renew it. */
+export const CERTIFICATE_MS_MIN = 14 * MS_PER_DAY;
+
+/** When a certificate ends. */
+export const certificateEnd = ({ cert }: Tls): Date => new X509Certificate(cert).validToDate;
 
 /** Throws an Error that says which file can't be used, and why. */
 export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls {

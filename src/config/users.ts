@@ -12,6 +12,9 @@ export type JwtConfig =
 
 export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
 
+/** What examples have in place of a secret, which everybody knows. */
+const PLACEHOLDER = /^(change[-_]?me|your-)/i;
+
 export interface UserTokens {
   readonly jwt: JwtConfig;
   readonly jwtIssuer: string | null;
@@ -20,8 +23,12 @@ export interface UserTokens {
   readonly authorizationServer: string | null;
 }
 
-/** `demandedIn`: the environment in which something must say it. */
-export function userTokens({ text, parsed, fault }: EnvReader, demandedIn: string | null): UserTokens {
+/** `demandedIn`: the environment in which something must say it. In `production` no secret may be an example's. */
+export function userTokens(
+  { text, parsed, fault }: EnvReader,
+  demandedIn: string | null,
+  production: boolean,
+): UserTokens {
   const secret = text('JWT_SECRET');
   const previous = text('JWT_SECRET_PREVIOUS');
   const jwksUrl = parsed('JWT_JWKS_URL', 'an https URL (http on loopback only)', trustedUrl, outlinedUrl);
@@ -31,6 +38,8 @@ export function userTokens({ text, parsed, fault }: EnvReader, demandedIn: strin
       const value = text(name);
       if (value !== null && new TextEncoder().encode(value).length < JWT_SECRET_BYTES_MIN) {
         fault(name, `at least ${JWT_SECRET_BYTES_MIN} bytes (the value is not shown)`);
+      } else if (value !== null && production && PLACEHOLDER.test(value)) {
+        fault(name, 'a secret of your own, and it begins as examples do (`openssl rand -base64 32` makes one)');
       }
     }
     const url = text('JWT_JWKS_URL');

@@ -19,17 +19,26 @@ export interface UserJwtOptions {
   readonly publicUrl: () => string;
 }
 
-export async function userJwtVerifier(
+export interface UserJwts {
+  readonly verify: VerifyUserJwt;
+  /** Fetches the key set, if there is one: what is out of reach is in the log then, before the first user comes. */
+  fetchKeys(): Promise<void>;
+}
+
+export async function createUserJwts(
   config: Config,
   { clock, sha256, log, publicUrl }: UserJwtOptions,
-): Promise<VerifyUserJwt> {
+): Promise<UserJwts> {
   const { jwt, jwtIssuer: issuer, jwtAudience, jwtClaims: claims } = config;
   const keys = await verificationKeys(config, { clock, log });
   // A secret signs for this server alone; an issuer signs for others too.
   const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
   const usual = () => (isSecret ? null : ownAudiences(publicUrl()));
   const audiences = jwtAudience === null ? usual : () => [jwtAudience];
-  return createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 });
+  return {
+    verify: createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 }),
+    fetchKeys: async () => void (await keys.get()),
+  };
 }
 
 async function verificationKeys(

@@ -446,6 +446,20 @@ describe('who signs user tokens', () => {
     ]);
   });
 
+  test.each(['changeme', 'change-me', 'change_me', 'your-', 'CHANGEME', 'Change-Me'])(
+    'a JWT_SECRET that begins with %s, as examples do, stops a start in production alone',
+    (beginning) => {
+      const secret = beginning + SECRET_32;
+      const fault = 'expected a secret of your own, and it begins as examples do (`openssl rand -base64 32` makes one)';
+      expect(parsed({ JWT_SECRET: secret }).jwt.kind).toBe('secret');
+      expect(faults({ NODE_ENV: 'production', JWT_SECRET: secret })).toEqual([`JWT_SECRET: ${fault}`]);
+      expect(faults({ NODE_ENV: 'production', JWT_SECRET: SECRET_32, JWT_SECRET_PREVIOUS: secret })).toEqual([
+        `JWT_SECRET_PREVIOUS: ${fault}`,
+      ]);
+      expect(parsed({ NODE_ENV: 'production', JWT_SECRET: SECRET_32 + beginning }).jwt.kind).toBe('secret');
+    },
+  );
+
   test('JWT_SECRET_PREVIOUS is a secret too, stands beside JWT_SECRET only, and is never echoed', () => {
     const previous = 'p'.repeat(32);
     expect(parsed({ JWT_SECRET: SECRET_32, JWT_SECRET_PREVIOUS: previous }).jwt).toEqual({

@@ -90,6 +90,11 @@ describe('the settings', () => {
     expect(settingsOf({})).toEqual({});
   });
 
+  test('are what a person has set, not what the scripts set', () => {
+    expect(settingsOf({ RUST_LOG: 'off' })).toEqual({});
+    expect(settingsOf({ RUST_LOG: 'debug' })).toEqual({ RUST_LOG: 'debug' });
+  });
+
   test('hold no secret', () => {
     const settings = settingsOf({
       JWT_SECRET: 'hunter2',

@@ -1,8 +1,7 @@
 // `keys doctor`: looks for what is wrong with a server of this configuration, and says it to a person.
 
 import type { Config } from '../../config/config.ts';
-import { certificateEnd } from '../../config/tls.ts';
-import { MS_PER_DAY } from '../../lib/duration.ts';
+import { CERTIFICATE_MS_MIN, certificateEnd, readTls } from '../../config/tls.ts';
 import { isLoopback } from '../../lib/ip.ts';
 import { isObject, reasonOf } from '../../lib/text.ts';
 import { addressOf } from '../../server/banner.ts';
@@ -14,8 +13,6 @@ import { CommandError, type Verb } from './verb.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;
-/** Certificates are usually renewed a month before they end. */
-const CERTIFICATE_MS_MIN = 14 * MS_PER_DAY;
 
 type Finding = readonly [state: 'ok' | 'note' | 'bad', about: string, text: string];
 
@@ -65,7 +62,7 @@ export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtM
 /** That of the files: the running server may still have the one before, until SIGHUP. */
 function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): Finding {
   try {
-    const end = certificateEnd(files);
+    const end = certificateEnd(readTls(files));
     const leftMs = end.getTime() - nowMs;
     const state = leftMs <= 0 ? 'bad' : leftMs < CERTIFICATE_MS_MIN ? 'note' : 'ok';
     return [state, 'certificate', `it ${leftMs <= 0 ? 'ended' : 'ends'} at ${localTime(end.getTime())}`];
