@@ -56,7 +56,7 @@ test('the last use in one process is listed by the other', async () => {
   let lastUsedAt: number | undefined;
   await waitFor(async () => {
     const { body } = await there.call('list_api_keys', {}, await userHeaders('alice'));
-    lastUsedAt = body.keys[0].lastUsedAt;
+    lastUsedAt = body.keys?.[0].lastUsedAt; // none when lists are asked for faster than one person may
     return lastUsedAt !== undefined;
   });
   expect(lastUsedAt).toBeWithin(beforeMs, Date.now());
