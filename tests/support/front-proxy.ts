@@ -75,7 +75,8 @@ export async function startFrontProxy(
   let text = PUT_INTO_PLACE[program](edit(read(program, recipe)), { folder, port, certFile, keyFile })
     .replaceAll('/etc/ssl/example.pem', bundle)
     .replaceAll('/etc/ssl/example.key', keyFile)
-    .replaceAll('/etc/haproxy/', `${folder}/`);
+    .replaceAll('/etc/haproxy/', `${folder}/`)
+    .replaceAll('https://mcp.example', `https://127.0.0.1:${port}`);
   writeFileSync(join(folder, 'verify.lua'), edit(read('haproxy', 'verify.lua')));
   for (const [named, url] of Object.entries(backends)) text = text.replaceAll(named, new URL(url).host);
   const config = join(folder, 'config');

@@ -17,9 +17,12 @@ export interface Connection {
   close(): Promise<void>;
 }
 
+type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
+
 export interface ClientKind {
   readonly path: '/mcp' | '/sse';
-  connection(url: URL, provider: SignIn['provider']): Connection;
+  /** `fetch`: for a server whose certificate only the test trusts. */
+  connection(url: URL, provider: SignIn['provider'], fetch?: FetchLike): Connection;
 }
 
 const INFO = { name: 'test', version: '1' };
@@ -51,15 +54,18 @@ function ofV2(
 
 const v2Http = (mode?: v2.VersionNegotiationMode): ClientKind => ({
   path: '/mcp',
-  connection: (url, authProvider) => ofV2(new v2.StreamableHTTPClientTransport(url, { authProvider }), mode),
+  connection: (url, authProvider, fetch) =>
+    ofV2(new v2.StreamableHTTPClientTransport(url, { authProvider, ...(fetch && { fetch }) }), mode),
 });
 
 export const CLIENTS: Readonly<Record<string, ClientKind>> = {
   'SDK v1 over Streamable HTTP': {
     path: '/mcp',
     // Their declarations don't allow for exactOptionalPropertyTypes.
-    connection: (url, authProvider) =>
-      ofV1(new StreamableHTTPClientTransport(url, { authProvider }) as Parameters<typeof ofV1>[0]),
+    connection: (url, authProvider, fetch) =>
+      ofV1(
+        new StreamableHTTPClientTransport(url, { authProvider, ...(fetch && { fetch }) }) as Parameters<typeof ofV1>[0],
+      ),
   },
   'SDK v1 over HTTP+SSE': {
     path: '/sse',

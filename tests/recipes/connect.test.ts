@@ -1,0 +1,136 @@
+// An MCP server of somebody's own, without any authentication, behind Caddy and the recipe as it stands here: official
+// clients sign in with a key, and the server never sees it.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { callOver, userHeaders } from '../support/client.ts';
+import { type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
+import { handOver } from '../support/hand-over.ts';
+import { createSignIn } from '../support/oauth-client.ts';
+import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { freePorts } from '../support/sqld.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+
+const LAG_MAX_MS = 1000;
+
+/** An MCP server in a few lines: one tool, which says whose key it was called with. */
+function startOwnServer(seen: Headers[]) {
+  const results: Readonly<Record<string, (headers: Headers) => object>> = {
+    initialize: () => ({
+      protocolVersion: '2025-11-25',
+      capabilities: { tools: {} },
+      serverInfo: { name: 'own', version: '1' },
+    }),
+    'tools/list': () => ({ tools: [{ name: 'whose', inputSchema: { type: 'object' } }] }),
+    'tools/call': (headers) => ({
+      content: [{ type: 'text', text: `${headers.get('x-key-owner')} ${headers.get('x-key-id')}` }],
+    }),
+  };
+  return Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      seen.push(new Headers(request.headers));
+      if (request.method !== 'POST') return new Response(null, { status: 405 });
+      const { id, method } = (await request.json()) as { id?: number; method: string };
+      if (id === undefined) return new Response(null, { status: 202 });
+      return Response.json({ jsonrpc: '2.0', id, result: results[method]?.(request.headers) ?? {} });
+    },
+  });
+}
+
+const WHOSE = { name: 'whose', arguments: {} };
+const KINDS = Object.entries(CLIENTS).filter(([name]) => /HTTP$/.test(name) && !name.includes('SSE'));
+
+describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behind Caddy', () => {
+  let keys: ServerProcess;
+  let proxy: FrontProxy;
+  let own: ReturnType<typeof startOwnServer>;
+  const seen: Headers[] = [];
+  beforeAll(async () => {
+    const [port = 0] = freePorts(1);
+    const keysUrl = `http://127.0.0.1:${port}`;
+    own = startOwnServer(seen);
+    proxy = await startFrontProxy(
+      'caddy',
+      'connect.Caddyfile',
+      { '127.0.0.1:3000': keysUrl, '127.0.0.1:8080': own.url.href },
+      (recipe) => recipe.replaceAll('"https://keys.example"', `"${keysUrl}"`),
+    );
+    const env = {
+      PORT: String(port),
+      JWT_SECRET: TEST_SECRET,
+      TRUST_PROXY: '1',
+      REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),
+      OAUTH_REDIRECTS: 'loopback',
+      OAUTH_RESOURCES: `${proxy.url}/mcp`,
+    };
+    keys = await startServer({ env });
+  });
+  afterAll(async () => {
+    await proxy?.[Symbol.asyncDispose]();
+    await own?.stop(true);
+    await keys?.[Symbol.asyncDispose]();
+  });
+
+  const create = async (scopes: readonly string[]) =>
+    (await callOver(keys.url, 'create_api_key', { name: 'n', scopes }, await userHeaders('alice'))).body as {
+      id: string;
+      key: string;
+    };
+
+  /** The proxy has a certificate of its own, the key server none. */
+  const trusting = (url: string | URL, init?: RequestInit): Promise<Response> => {
+    const { origin, pathname, search } = new URL(url);
+    return origin === proxy.url ? proxy.fetch(pathname + search, init) : fetch(url, init);
+  };
+
+  test.each(KINDS)('%s signs in, calls its tool, and is refused within the bound of a revocation', async (_, kind) => {
+    const { id, key } = await create(['read']);
+    const { provider, signIn } = createSignIn((page) => handOver(page, { key }));
+    const url = new URL(`${proxy.url}/mcp`);
+    const first = kind.connection(url, provider, trusting);
+    expect(isUnauthorized(await first.connect().catch((error: unknown) => error))).toBe(true);
+    await first.finishAuth(await signIn());
+    const client = kind.connection(url, provider, trusting);
+    await client.connect();
+    expect(await client.callTool(WHOSE)).toMatchObject({ content: [{ text: `alice ${id}` }] });
+    for (const headers of seen) {
+      expect([headers.get('authorization'), headers.get('x-api-key')]).toEqual([null, null]);
+      expect(JSON.stringify([...headers])).not.toContain(key);
+    }
+
+    await callOver(keys.url, 'revoke_api_key', { keyId: id }, await userHeaders('alice'));
+    const revokedAtMs = performance.now();
+    await waitFor(async () => isUnauthorized(await client.callTool(WHOSE).catch((error: unknown) => error)));
+    expect(performance.now() - revokedAtMs).toBeLessThan(LAG_MAX_MS);
+    await client.close();
+  });
+
+  test('a refusal names the service’s own metadata, which names the key server; one for want of scopes is no challenge', async () => {
+    const metadata = `${proxy.url}/.well-known/oauth-protected-resource/mcp`;
+    const post = (headers: Record<string, string>) =>
+      proxy.fetch('/mcp', { method: 'POST', headers: { 'x-key-owner': 'forged', ...headers }, body: '{}' });
+    const none = await post({});
+    expect([none.status, none.headers.get('www-authenticate')]).toEqual([
+      401,
+      `Bearer realm="mcp-key-server", scope="read", resource_metadata="${metadata}"`,
+    ]);
+    const wrong = await post({ authorization: 'Bearer x' });
+    expect(wrong.headers.get('www-authenticate')).toBe(
+      `Bearer error="invalid_token", error_description="Invalid or expired API key", scope="read", resource_metadata="${metadata}"`,
+    );
+    const { key } = await create(['write']);
+    const denied = await post({ authorization: `Bearer ${key}` });
+    expect([denied.status, denied.headers.get('www-authenticate')]).toEqual([403, null]);
+    expect(await (await proxy.fetch(new URL(metadata).pathname)).json()).toEqual({
+      resource: `${proxy.url}/mcp`,
+      authorization_servers: [keys.url],
+      bearer_methods_supported: ['header'],
+      scopes_supported: ['read'],
+    });
+  });
+});
