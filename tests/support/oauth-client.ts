@@ -13,9 +13,13 @@ export interface SignIn {
   readonly signIn: () => Promise<URLSearchParams>;
 }
 
-/** `answer`: what the user does at the page of the authorization server; there is none where it lets everybody in. */
-export function createSignIn(answer?: (page: URL) => Promise<Response>): SignIn {
-  let client: OAuthClientInformationMixed | undefined;
+/** `answer`: what the user does at the page of the authorization server; there is none where it lets everybody in.
+ * `registered`: the client as it was registered beforehand. */
+export function createSignIn(
+  answer?: (page: URL) => Promise<Response>,
+  registered?: OAuthClientInformationMixed,
+): SignIn {
+  let client = registered;
   let tokens: OAuthTokens | undefined;
   let verifier = '';
   let discovered: OAuthDiscoveryState | undefined;

@@ -1,5 +1,5 @@
-// A certified OpenID provider on loopback (oidc-provider), where anybody signs in by typing a name: for the page /keys,
-// whose access tokens are JWTs for the resource that was asked for.
+// A certified OpenID provider on loopback (oidc-provider), where anybody signs in by typing a name: for the page /keys
+// and for MCP clients, whose access tokens are JWTs for the resource that was asked for.
 
 import { createServer } from 'node:http';
 import { exportJWK, generateKeyPair } from 'jose';
@@ -13,7 +13,8 @@ export interface OpenidProvider extends AsyncDisposable {
   begin(clientId: string, redirectUri: string): Promise<void>;
 }
 
-export async function createOpenidProvider(): Promise<OpenidProvider> {
+/** `scopes`: those of the resource; clients that ask for none of them or of OpenID's are refused. `registers`: clients register themselves, too. */
+export async function createOpenidProvider({ scopes = '', registers = false } = {}): Promise<OpenidProvider> {
   // @ts-expect-error: the package has no types
   const { default: Provider } = await quietly(() => import('oidc-provider'));
   const { privateKey } = await generateKeyPair('RS256', { extractable: true });
@@ -44,11 +45,14 @@ export async function createOpenidProvider(): Promise<OpenidProvider> {
             clientBasedCORS: () => true,
             ttl: { Interaction: TTL_S, Session: TTL_S, Grant: TTL_S, AccessToken: TTL_S, IdToken: TTL_S },
             findAccount: (_: unknown, sub: string) => ({ accountId: sub, claims: () => ({ sub }) }),
+            scopes: ['openid', 'offline_access', ...scopes.split(' ').filter(Boolean)],
+            clientDefaults: { token_endpoint_auth_method: 'none' },
             features: {
+              registration: { enabled: registers },
               resourceIndicators: {
                 enabled: true,
                 getResourceServerInfo: (_: unknown, audience: string) => ({
-                  scope: '',
+                  scope: scopes,
                   audience,
                   accessTokenFormat: 'jwt',
                   accessTokenTTL: TTL_S,
