@@ -3,7 +3,7 @@
 
 import type { Prompt } from './authoring/prompt.ts';
 import type { Tool } from './authoring/tool.ts';
-import { createConfirm } from './calls/confirm.ts';
+import { createLeave } from './calls/leave.ts';
 import { createToolRunner } from './calls/run.ts';
 import { type Config, keysPageUrl } from './config/config.ts';
 import type { Env } from './config/env.ts';
@@ -166,7 +166,7 @@ function serviceOn(
   const prompts = byName('prompt', offered.prompts, ceilings.scopes);
 
   const inFlight = createInFlight();
-  const confirm = createConfirm(keyDomain, log);
+  const leave = createLeave(keyDomain, log);
   const sendBudget = createSendBudget(clock, log);
   const sessions = createSessions(random);
   const expiring = createExpiring(store.admin, clock);
@@ -206,8 +206,8 @@ function serviceOn(
     guards: deps.guards,
     tools: offered.tools,
     methods: createMethods({ tools, prompts, resources, resourceTemplates, requestStates }),
-    runTool: createToolRunner({ log, inFlight, confirm, clock }),
-    confirm,
+    runTool: createToolRunner({ log, inFlight, leave, clock }),
+    leave,
     sendText: createSendText(sendBudget),
     streams: createEventStreams(clock, sendBudget),
     connect,

@@ -48,7 +48,7 @@ export class Call {
   /** Whose budget of unknown keys is used up, if not that of the address. */
   lookupSource: string | undefined = undefined;
   #lifetime: AbortController | undefined;
-  readonly #request: Pick<RequestContext, 'extend'> | undefined;
+  readonly #request: Pick<RequestContext, 'extend' | 'turn'> | undefined;
 
   constructor(
     readonly requestId: string,
@@ -57,7 +57,7 @@ export class Call {
     readonly clientAddress: () => string,
     extras?: CallExtras,
     /** What made the call; nothing if no request did. */
-    request?: Pick<RequestContext, 'extend'>,
+    request?: Pick<RequestContext, 'extend' | 'turn'>,
   ) {
     this.#request = request;
     this.progress = extras?.progress ?? NOTHING;
@@ -89,6 +89,11 @@ export class Call {
   abort(reason: unknown): void {
     this.#lifetime ??= new AbortController();
     this.#lifetime.abort(reason);
+  }
+
+  /** Resolves when the response to the request that made the call may leave. Undefined: now. */
+  turn(): Promise<void> | undefined {
+    return this.#request?.turn();
   }
 
   /** The request that made the call is not over before the function that is returned is called. */

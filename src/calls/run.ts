@@ -1,12 +1,12 @@
 // The one way to run a tool or a prompt, for REST and every MCP era: within its time, with bugs caught.
 
 import type { InFlight } from '../lib/in-flight.ts';
-import { type Awaitable, err, isPromise, type Result } from '../lib/result.ts';
+import { type Awaitable, chain, err, isPromise, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import type { Call } from './call.ts';
-import type { Confirm } from './confirm.ts';
+import type { Leave } from './leave.ts';
 import type { Operation, Output } from './operation.ts';
 
 /**
@@ -59,28 +59,27 @@ function runWithTimeout(
 
 export type ToolResult = Result<Output, Problem>;
 
-export type RunTool = (
-  operation: Operation,
-  input: unknown,
-  call: Call,
-  canceller?: AbortSource,
-) => Awaitable<ToolResult>;
+export type Run = (operation: Operation, input: unknown, call: Call, canceller?: AbortSource) => Awaitable<ToolResult>;
+
+export interface RunTool extends Run {
+  /** Of several calls whose results leave together: they have to pass `leave.together`. All others may leave at once. */
+  readonly oneOfMany: Run;
+}
 
 export interface ToolRunnerOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly inFlight: InFlight;
-  readonly confirm: Confirm;
+  readonly leave: Leave;
 }
 
 /**
  * Runs tools and prompts. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that
  * it is in, and counts against the rate limit like any other response. A call counts as under way until it is done or
- * out of time, even if its response was sent before (202, or an event stream), and so does its request. A success that
- * took a while is confirmed.
+ * out of time, even if its response was sent before (202, or an event stream), and so does its request.
  */
 export function createToolRunner(options: ToolRunnerOptions): RunTool {
-  const { log, inFlight, confirm, clock } = options;
+  const { log, inFlight, leave, clock } = options;
 
   function failed(error: unknown, operation: Operation, call: Call): ToolResult {
     const { kind, name } = operation;
@@ -106,8 +105,7 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
         const { requestId, traceId } = call;
         log.warn('tool out of time', { requestId, traceId, [operation.kind]: operation.name });
       }
-      const problem = result.ok ? await confirm(call) : undefined;
-      return over(problem === undefined ? result : err(problem), operation, call);
+      return over(result, operation, call);
     } catch (error) {
       return failed(error, operation, call);
     } finally {
@@ -116,7 +114,7 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
     }
   }
 
-  return (operation, input, call, canceller) => {
+  const oneOfMany: Run = (operation, input, call, canceller) => {
     try {
       const result = runOperation(operation, input, call, clock, canceller);
       return isPromise(result) ? finished(result, operation, call) : over(result, operation, call);
@@ -124,4 +122,9 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
       return failed(error, operation, call);
     }
   };
+
+  const run: Run = (operation, input, call, canceller) =>
+    chain(oneOfMany(operation, input, call, canceller), leave<Output>, call);
+
+  return Object.assign(run, { oneOfMany });
 }

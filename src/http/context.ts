@@ -21,6 +21,8 @@ export interface ServerFacts {
   readonly trustProxy: number;
   /** Production refuses credentials over plain HTTP. */
   readonly production: boolean;
+  /** Resolves when the response to a request may leave; undefined, or without it: now. */
+  readonly turn?: (request: Request) => Promise<void> | undefined;
 }
 
 /** What a request turned out to ask for, and who asked, for the access log. */
@@ -47,8 +49,6 @@ export class RequestContext {
   idIsGiven = false;
   /** Told of the response. */
   observed: ReturnType<ObserveRequest> | undefined = undefined;
-  /** Set by a route whose response may become wrong while it waits to leave. */
-  perishable: Perishable | undefined = undefined;
   /** False once its origin was refused, or its host, before the origin was checked: no page may read the response. */
   isReadable = true;
   /** The Origin header: whose page sent the request, if one did. */
@@ -60,6 +60,7 @@ export class RequestContext {
   /** Its handling, and what extended it. */
   #partsUnderWay = 1;
   #deferred: (() => void)[] | undefined = undefined;
+  #hadTurn = false;
 
   constructor(
     server: ServerFacts,
@@ -126,6 +127,13 @@ export class RequestContext {
     };
   }
 
+  /** Resolves when the response may leave. Undefined: now; and for whoever asks again. */
+  turn(): Promise<void> | undefined {
+    if (this.#hadTurn) return undefined;
+    this.#hadTurn = true;
+    return this.#server.turn?.(this.request);
+  }
+
   /** A part of the request is over: its handling, which dispatch.ts says, or what extended it. */
   endPart(): void {
     this.#partsUnderWay -= 1;
@@ -133,12 +141,6 @@ export class RequestContext {
     for (const release of this.#deferred) release();
     this.#deferred = undefined;
   }
-}
-
-/** A response that is good for only so long. */
-export interface Perishable {
-  /** Asked when the response leaves. Undefined if it is good, which is nearly always known at once; else what to send. */
-  renew(): Promise<Response | undefined> | undefined;
 }
 
 /** A call that may take longer than this may come near its connection's idle timeout, 75 s (main.ts). */

@@ -21,7 +21,7 @@ export interface DispatchOptions {
   readonly routes: readonly Route[];
   readonly check: CheckRequest;
   readonly isSecure: (headers: Headers) => boolean;
-  readonly server: ServerFacts;
+  readonly server: Omit<ServerFacts, 'turn'>;
   readonly inFlight: InFlight;
   readonly clock: Clock;
   /** The process: every request id begins with it. */
@@ -39,13 +39,24 @@ export interface Dispatch {
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
-  const { server, check, isSecure, inFlight, instance, log, observe } = options;
+  const { check, isSecure, inFlight, instance, log, observe } = options;
   const route = createRouter(options.routes);
   const newRequestId = requestIds(instance);
   const checkBody = createBodyCheck(options.clock);
   const endOfTurn = createResponseBatcher();
   let draining = false;
   let held: Promise<void> | null = null;
+  const untilReleased = () => held ?? undefined;
+  const server: ServerFacts = { ...options.server, turn };
+
+  /**
+   * Whoever makes a response waits here before the last decision about it. After any other method than POST a client may
+   * send its next request before it has this response (RFC 9112 §9.3.2).
+   */
+  function turn({ method }: Request): Promise<void> | undefined {
+    const turnEnd = method === 'POST' ? endOfTurn() : undefined;
+    return turnEnd === undefined ? untilReleased() : turnEnd.then(untilReleased);
+  }
 
   const refuse = (context: RequestContext, found: Route | undefined, problem: Problem) =>
     found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
@@ -61,7 +72,6 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   function internalError(bug: unknown, context: RequestContext, found: Route | undefined): Response {
     const { requestId } = context;
     log.error('internal error', { requestId, error: bug });
-    context.perishable = undefined;
     return refuse(context, found, { code: 'internal' });
   }
 
@@ -101,9 +111,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (bug) {
       response = internalError(bug, context, found);
     }
-    await endOfTurn();
-    if (held !== null) await held;
-    return leave(response, context, found);
+    await context.turn();
+    return finish(response, context, found);
   }
 
   async function settle(handled: Awaitable<Response>, context: RequestContext, found: Route | undefined) {
@@ -113,33 +122,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (bug) {
       response = internalError(bug, context, found);
     }
-    // After any other method a client may send its next request before it has this response (RFC 9112 §9.3.2).
-    if (context.request.method === 'POST') await endOfTurn();
-    if (held !== null) await held;
-    return leave(response, context, found);
-  }
-
-  /** Lets a response go that is still good. */
-  function leave(response: Response, context: RequestContext, found: Route | undefined): Awaitable<Response> {
-    const renewing = context.perishable?.renew();
-    return renewing === undefined ? finish(response, context, found) : renewed(response, renewing, context, found);
-  }
-
-  /** `response`, or what `renewing` puts in its place. */
-  async function renewed(
-    response: Response,
-    renewing: Promise<Response | undefined>,
-    context: RequestContext,
-    found: Route | undefined,
-  ): Promise<Response> {
-    let other: Response | undefined;
-    try {
-      other = await renewing;
-    } catch (bug) {
-      other = internalError(bug, context, found);
-    }
-    if (other !== undefined) void response.body?.cancel(); // gives back what is held for it
-    return finish(other ?? response, context, found);
+    await context.turn();
+    return finish(response, context, found);
   }
 
   return {
@@ -156,7 +140,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
         if (typeof handler === 'function' && handler === found?.post) return post(handler, context, found);
         const handled =
           typeof handler === 'function' ? handler(context, NO_BODY) : refuseAndLog(context, found, handler);
-        return isPromise(handled) || held !== null ? settle(handled, context, found) : leave(handled, context, found);
+        return isPromise(handled) || held !== null ? settle(handled, context, found) : finish(handled, context, found);
       } catch (bug) {
         return finish(internalError(bug, context, found), context, found);
       }

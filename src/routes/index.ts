@@ -1,7 +1,7 @@
 // The route table: each path, what handles it, and who may read it.
 
 import type { Tool } from '../authoring/tool.ts';
-import type { Confirm } from '../calls/confirm.ts';
+import type { Leave } from '../calls/leave.ts';
 import type { RunTool } from '../calls/run.ts';
 import type { Config } from '../config/config.ts';
 import type { Connect } from '../connect/index.ts';
@@ -59,7 +59,7 @@ export interface RoutesOptions {
   readonly tools: readonly Tool[];
   readonly methods: Methods;
   readonly runTool: RunTool;
-  readonly confirm: Confirm;
+  readonly leave: Leave;
   readonly sendText: SendText;
   readonly streams: EventStreams;
   readonly sessions: Sessions;

@@ -2,12 +2,12 @@
 // The caller has a key with the scope `introspect`. Neither key's rate limit is touched.
 
 import { Call, callOf } from '../calls/call.ts';
-import type { Confirm } from '../calls/confirm.ts';
+import type { Leave } from '../calls/leave.ts';
 import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../guards/api-key.ts';
 import { type Guard, PASS, sequence } from '../guards/guard.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
-import type { Perishable, RequestContext } from '../http/context.ts';
+import type { RequestContext } from '../http/context.ts';
 import { type ClientCredentials, carriesCredential, readBasic, readCredentials } from '../http/credentials.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { oauthErrorResponse } from '../http/oauth-error.ts';
@@ -22,7 +22,7 @@ import type { ToolDeps } from '../tools/folder/toolbox.ts';
 export interface IntrospectRouteOptions {
   readonly verifyKey: VerifyKey;
   readonly guards: Pick<ToolDeps['guards'], 'scopes'>;
-  readonly confirm: Confirm;
+  readonly leave: Leave;
   readonly publicUrl: () => string;
   readonly log: Log;
 }
@@ -35,7 +35,7 @@ interface ClientCall {
 export function introspectRoute(
   options: IntrospectRouteOptions,
 ): Pick<Route, 'post' | 'takes' | 'takesSecrets' | 'refuse'> {
-  const { verifyKey, guards, confirm, publicUrl, log } = options;
+  const { verifyKey, guards, leave, publicUrl, log } = options;
   const keyGuard = apiKeyGuard(verifyKey, log);
   const callerGuard = sequence<Call & ClientCall, KeyAuth, object, object>(
     keyGuard,
@@ -59,18 +59,12 @@ export function introspectRoute(
     asked.lookupSource = `key ${allowed.value.auth.keyId}`;
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
-    context.perishable = { renew: () => renew(context, caller, asked) };
+    // The response says that one key is good, to the holder of another: both must still be.
+    const ended = await leave.together<Call>([caller, asked]);
+    const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
+    if (refused !== undefined) return refuse(context, refused);
+    if (askedEnded !== undefined) return refuseToken(context, askedEnded);
     return json(activeToken(found.value, publicUrl()));
-  }
-
-  /** The response says that one key is good, to the holder of another: both must still be. */
-  function renew(context: RequestContext, caller: Call, asked: Call): ReturnType<Perishable['renew']> {
-    const confirming = [confirm(caller), confirm(asked)] as const;
-    if (confirming.every((problem) => problem === undefined)) return undefined;
-    return Promise.all(confirming).then(([refused, ended]) => {
-      if (refused !== undefined) return refuse(context, refused);
-      return ended && refuseToken(context, ended);
-    });
   }
 
   return { post, takes: 'form', takesSecrets: true, refuse };

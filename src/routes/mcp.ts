@@ -1,14 +1,14 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can handle any request.
 
 import { type Call, callerOf, callOf } from '../calls/call.ts';
-import type { Confirm } from '../calls/confirm.ts';
+import type { Leave } from '../calls/leave.ts';
 import type { RunTool, ToolResult } from '../calls/run.ts';
 import type { CheckBearer } from '../guards/bearer.ts';
 import { accepts } from '../http/accept.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
-import type { Perishable, RequestContext } from '../http/context.ts';
+import type { RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { carriesCredential, readCredentials } from '../http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
@@ -39,7 +39,7 @@ import { OVERLOADED, type Problem } from '../problem.ts';
 export interface McpRouteOptions {
   readonly methods: Methods;
   readonly runTool: RunTool;
-  readonly confirm: Confirm;
+  readonly leave: Leave;
   readonly sendText: SendText;
   readonly streams: EventStreams;
   /** How OAuth clients sign in; null: they are never challenged. */
@@ -55,7 +55,7 @@ export interface McpRouteOptions {
 const BATCH_CHARS_MAX = 1024 * 1024;
 
 export function mcpRoute(options: McpRouteOptions): BodyHandler {
-  const { methods, runTool, confirm, sendText, streams, signIn, checkBearer, eager, log } = options;
+  const { methods, runTool, leave, sendText, streams, signIn, checkBearer, eager, log } = options;
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /**
@@ -105,7 +105,6 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
       plan,
       call,
       progress,
-      renew,
     });
     return progress === null ? response : Promise.race([progress.opened, response]);
   }
@@ -117,21 +116,11 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const text = callResultText(methods, made, result);
     const streamed = made.progress?.finish(text, () => overloadedText(made));
     if (streamed !== undefined) return streamed;
-    if (result.ok) context.perishable = made;
     const { rateLimit } = call;
     return tryReply(context, text, { rateLimit }) ?? reply(context, overloadedText(made), { rateLimit });
   }
 
   const overloadedText = (callInfo: CallInfo): string => callResultText(methods, callInfo, err(OVERLOADED));
-
-  function renew(this: MadeCall) {
-    const { context, call } = this;
-    return confirm(call)?.then((problem) => {
-      if (problem === undefined) return undefined;
-      const text = callResultText(methods, this, err(problem));
-      return reply(context, text, { rateLimit: call.rateLimit });
-    });
-  }
 
   async function batchResponse(
     context: RequestContext,
@@ -149,7 +138,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
       case 'call': {
         const { operation } = plan;
         const call = callOf(context, plan.metaApiKey, plan);
-        const result = full ? err(OVERLOADED) : await runTool(operation, plan.input, call);
+        const result = full ? err(OVERLOADED) : await runTool.oneOfMany(operation, plan.input, call);
         const callInfo: CallInfo = { id, era: 'legacy', requestId, operation };
         const text = callResultText(methods, callInfo, result);
         return result.ok ? { id, text, success: { call, callInfo } } : { id, text };
@@ -174,29 +163,18 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   async function handleBatch(context: RequestContext, messages: readonly Message[]): Promise<Response> {
     const responses = await holdingOpen(context, Number.POSITIVE_INFINITY, batchResponses(context, messages));
     if (responses.length === 0) return accepted();
-    context.perishable = { renew: () => renewBatch(context, responses) };
-    return replyBatch(context, responses);
-  }
-
-  function replyBatch(context: RequestContext, responses: readonly BatchResponse[]): Response {
-    // Not by join, which copies: what finds no room is never put together.
-    const text = responses.reduce((all, { text }, index) => `${all}${index === 0 ? '' : ','}${text}`, '[');
-    return reply(context, `${text}]`);
-  }
-
-  function renewBatch(context: RequestContext, responses: BatchResponse[]) {
-    let changed = false;
-    const renewing = responses.flatMap(({ id, success }, index) => {
-      if (success === undefined) return [];
-      const confirmed = confirm(success.call)?.then((problem) => {
-        if (problem === undefined) return;
-        changed = true;
-        responses[index] = { id, text: callResultText(methods, success.callInfo, err(problem)) };
-      });
-      return confirmed ?? [];
+    const refused = await leave.together(responses.flatMap(({ success }) => success?.call ?? []));
+    const texts = responses.map(({ text, success }) => {
+      const problem = success && refused.get(success.call);
+      return success && problem ? callResultText(methods, success.callInfo, err(problem)) : text;
     });
-    if (renewing.length === 0) return undefined;
-    return Promise.all(renewing).then(() => (changed ? replyBatch(context, responses) : undefined));
+    return replyBatch(context, texts);
+  }
+
+  function replyBatch(context: RequestContext, texts: readonly string[]): Response {
+    // Not by join, which copies: what finds no room is never put together.
+    const text = texts.reduce((all, text, index) => `${all}${index === 0 ? '' : ','}${text}`, '[');
+    return reply(context, `${text}]`);
   }
 
   function handleBody(context: RequestContext, body: Body): Awaitable<Response> {
@@ -239,7 +217,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
 const MISSING: Problem = { code: 'missing_token' };
 
 /** What it takes to respond to a call once its result is there. */
-interface MadeCall extends Perishable, CallInfo {
+interface MadeCall extends CallInfo {
   readonly context: RequestContext;
   readonly plan: CallPlan;
   readonly call: Call;

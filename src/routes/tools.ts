@@ -2,13 +2,12 @@
 
 import type { Tool } from '../authoring/tool.ts';
 import { type Call, callOf, withoutMeta } from '../calls/call.ts';
-import type { Confirm } from '../calls/confirm.ts';
 import type { Output } from '../calls/operation.ts';
 import type { RunTool } from '../calls/run.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
-import type { Perishable, RequestContext } from '../http/context.ts';
+import type { RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
@@ -23,7 +22,6 @@ import { OVERLOADED, type Problem } from '../problem.ts';
 
 export interface ToolRouteOptions {
   readonly runTool: RunTool;
-  readonly confirm: Confirm;
   readonly sendText: SendText;
   /** Where users sign in; null: clients are never sent there. */
   readonly signIn: () => SignIn | null;
@@ -39,7 +37,7 @@ export function toolRoutes(prefix: string, tools: readonly Tool[], options: Tool
 }
 
 function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { runTool, confirm, sendText, signIn, log } = options;
+  const { runTool, sendText, signIn, log } = options;
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
@@ -62,26 +60,20 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     const call = callOf(context, key, meta === undefined ? undefined : { trace: metaTrace(meta) });
     call.reader = 'program';
     const result = holdingOpen(context, tool.timeoutMs, runTool(tool, withoutMeta(input), call));
-    return chain(result, respond, { context, call, renew });
+    return chain(result, respond, { context, call });
   }
 
   function respond(result: Result<Output, Problem>, made: MadeCall): Response {
     const { context, call } = made;
     if (!result.ok) return refuse(context, result.error, call.rateLimit);
-    context.perishable = made;
     const sent = sendText(context, textOf(result.value), { headers: responseHeaders(call.rateLimit) });
     return sent ?? refuse(context, OVERLOADED, call.rateLimit);
-  }
-
-  function renew(this: MadeCall) {
-    const { context, call } = this;
-    return confirm(call)?.then((problem) => problem && refuse(context, problem, call.rateLimit));
   }
 
   return { post, refuse };
 }
 
-interface MadeCall extends Perishable {
+interface MadeCall {
   readonly context: RequestContext;
   readonly call: Call;
 }

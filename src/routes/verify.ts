@@ -2,11 +2,11 @@
 // (forward_auth, auth_request, ext_authz). Guarded like a tool; status and headers are the whole response.
 
 import { type Call, callOf } from '../calls/call.ts';
-import type { Confirm } from '../calls/confirm.ts';
+import type { Leave } from '../calls/leave.ts';
 import type { KeyAuth } from '../guards/api-key.ts';
 import { type Guard, sequence } from '../guards/guard.ts';
 import { challengeFor } from '../http/challenge.ts';
-import type { Perishable, RequestContext } from '../http/context.ts';
+import type { RequestContext } from '../http/context.ts';
 import { createResponseHeaders, UNCACHED_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { queryOf, type Route } from '../http/router.ts';
@@ -22,13 +22,13 @@ import type { ToolDeps } from '../tools/folder/toolbox.ts';
 
 export interface VerifyRouteOptions {
   readonly guards: Pick<ToolDeps['guards'], 'apiKey' | 'scopes'>;
-  readonly confirm: Confirm;
+  readonly leave: Leave;
   /** How many proxies in front to believe. */
   readonly trustProxy: number;
   readonly log: Log;
 }
 
-export function verifyRoute({ guards, confirm, trustProxy, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
+export function verifyRoute({ guards, leave, trustProxy, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
   const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
   // A proxy demands the same scopes again and again, and reading them would be a third of the work.
   const guardFor = memoize((demand: string): Guard<Call, KeyAuth> => {
@@ -58,27 +58,22 @@ export function verifyRoute({ guards, confirm, trustProxy, log }: VerifyRouteOpt
     warnOnce(context);
     const call = callOf(context, null);
     call.rateLimit = fullQuota;
-    return chain(guardFor(demandOf(context.request))(call), respond, { context, call, renew });
+    const guarded = guardFor(demandOf(context.request))(call);
+    return chain(chain(guarded, leave<KeyAuth>, call), respond, { context, call });
   }
 
   function respond(guarded: Result<KeyAuth, Problem>, made: MadeCall): Response {
     const { context, call } = made;
     if (!guarded.ok) return refuse(context, guarded.error, call.rateLimit);
-    context.perishable = made;
     const headers = responseHeaders(call.rateLimit);
     identify(headers, guarded.value.auth);
     return new Response(null, { headers });
   }
 
-  function renew(this: MadeCall) {
-    const { context, call } = this;
-    return confirm(call)?.then((problem) => problem && refuse(context, problem, call.rateLimit));
-  }
-
   return { any: verify, refuse };
 }
 
-interface MadeCall extends Perishable {
+interface MadeCall {
   readonly context: RequestContext;
   readonly call: Call;
 }

@@ -4,7 +4,7 @@
 // Names follow Prometheus' rules, and OpenTelemetry's conventions for MCP servers where there are some.
 
 import type { Operation } from '../calls/operation.ts';
-import type { RunTool, ToolResult } from '../calls/run.ts';
+import type { Run, RunTool, ToolResult } from '../calls/run.ts';
 import type { Guard } from '../guards/guard.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { KeyStore } from '../keys/record.ts';
@@ -88,10 +88,13 @@ export function createMetrics(clock: Clock): Metrics {
         durations.observe(secondsSince(startedMs));
         return result;
       }
-      return (operation, input, call, canceller) => {
-        const started = { operation, startedMs: clock.monotonicMs() };
-        return chain(runTool(operation, input, call, canceller), observe, started);
-      };
+      const observed =
+        (run: Run): Run =>
+        (operation, input, call, canceller) => {
+          const started = { operation, startedMs: clock.monotonicMs() };
+          return chain(run(operation, input, call, canceller), observe, started);
+        };
+      return Object.assign(observed(runTool), { oneOfMany: observed(runTool.oneOfMany) });
     },
 
     methods(transport, methods) {
