@@ -23,10 +23,15 @@ export interface Backup {
  * Checks a backup and gives it to `use`, brought up to date in a copy. Throws UnusableDatabase if it can't be read, is
  * damaged or empty, or not ours. `folder` is a private one for the copy, which the caller removes.
  */
-export async function withBackup<T>(file: string, folder: string, use: (backup: Backup) => Promise<T>): Promise<T> {
+export async function withBackup<T>(
+  file: string,
+  folder: string,
+  use: (backup: Backup) => Promise<T>,
+  copy = copyFileSync,
+): Promise<T> {
   const path = join(folder, 'backup.db');
   makePrivate(path);
-  copyBackup(file, path);
+  copyBackup(file, path, copy);
   await letSignalsIn();
   const db = embeddedDatabase(path);
   try {
@@ -48,7 +53,7 @@ const PARTS = ['', '-wal', '-journal'];
 /** As often as a server that writes to the file may come in between. */
 const COPY_TRIES_MAX = 5;
 
-function copyBackup(file: string, path: string): void {
+function copyBackup(file: string, path: string, copy: typeof copyFileSync): void {
   try {
     const real = realpathSync(file); // the parts are beside the file itself
     for (let tries = 0; tries < COPY_TRIES_MAX; tries += 1) {
@@ -56,7 +61,7 @@ function copyBackup(file: string, path: string): void {
       for (const part of PARTS) {
         if (!isThere(`${real}${part}`)) continue;
         makePrivate(`${path}${part}`);
-        copyFileSync(`${real}${part}`, `${path}${part}`);
+        copy(`${real}${part}`, `${path}${part}`);
       }
       if (statesOf(real) === before) return;
     }
@@ -97,22 +102,28 @@ const CUT: Statement = {
   sql: `UPDATE api_keys SET ${NUMBERS.map((column) => `${column} = ${held(column)}`)} WHERE ${NUMBERS.map(isBeyond).join(' OR ')}`,
 };
 
-/** The rows of a table in a file, in the order of its columns. */
+/** The rows of a table in a file, in the order of its columns; page by page along its primary key. */
 export async function* chunksOf(path: string, table: string, rows: number): AsyncGenerator<Row[]> {
   const client = createClient({ url: fileUrl(path) });
   try {
-    for (let after = 0; ; ) {
-      const sql = `SELECT rowid AS at_row, * FROM ${table} WHERE rowid > ? ORDER BY rowid LIMIT ?`;
-      const { rows: page } = await client.execute({ sql, args: [after, rows] });
-      const last = page.at(-1);
+    const { rows: parts } = await client.execute({ sql: PRIMARY_KEY, args: [table] });
+    const key = parts.map(({ name }) => String(name));
+    const after = `WHERE (${key}) > (${key.map(() => '?')})`;
+    for (let last: Row | undefined; ; ) {
+      const { rows: page } = await client.execute({
+        sql: `SELECT * FROM ${table} ${last === undefined ? '' : after} ORDER BY ${key} LIMIT ${rows}`,
+        args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
+      });
+      last = page.at(-1);
       if (last === undefined) return;
-      after = Number(last.at_row);
       yield page;
     }
   } finally {
     client.close();
   }
 }
+
+const PRIMARY_KEY = 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk';
 
 export async function onFile<T>(path: string, use: (client: Client) => Promise<T>): Promise<T> {
   const client = createClient({ url: fileUrl(path), timeout: LOCK_WAIT_MS });

@@ -121,7 +121,7 @@ async function sendAhead(db: Database, path: string, table: string): Promise<voi
     ]),
   );
   for await (const rows of chunksOf(path, table, CHUNK_ROWS)) {
-    const columns = Object.keys(rows[0] ?? {}).filter((name) => name !== 'at_row');
+    const columns = Object.keys(rows[0] ?? {});
     const values = columns.map((_, at) => `value ->> ${at}`);
     const sql = `INSERT OR IGNORE INTO ${ahead} SELECT ${values} FROM json_each(?)`; // it may be sent twice
     const args = [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))];
