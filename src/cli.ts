@@ -1,6 +1,7 @@
 // The command `mcp-key-server`, as the package and the executable have it: serves, or runs one of the other commands.
 
 import { asksForHelp } from './commands/help.ts';
+import { SERVER_VERSION } from './lib/server-info.ts';
 import { start } from './start.ts';
 
 const COMMANDS = new Map([
@@ -11,6 +12,7 @@ const COMMANDS = new Map([
 
 async function main([name, ...args]: readonly string[]): Promise<void> {
   if (name === undefined) return start();
+  if (name === '--version' || name === '-v') return void process.stdout.write(`${SERVER_VERSION}\n`);
   const command = COMMANDS.get(name);
   if (command !== undefined) return (await command()).main(args);
   const usage = `usage: mcp-key-server [${[...COMMANDS.keys()].join(' | ')}] …\n`;

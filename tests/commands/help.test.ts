@@ -38,3 +38,10 @@ test.each(COMMANDS)('%s', async (command, usage) => {
     });
   }
 });
+
+test('the command says its version', async () => {
+  for (const asked of ['--version', '-v']) {
+    const said = await run([process.execPath, join(SRC, 'cli.ts'), asked], { cwd: temporaryFolder() });
+    expect(said).toEqual({ code: 0, stdout: '1.0.0\n', stderr: '' });
+  }
+});
