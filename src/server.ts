@@ -24,7 +24,7 @@ import {
 import { tlsRenewal } from './server/renewal.ts';
 import { createStrayErrors, type Stray } from './server/stray-errors.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
-import { type ImportModule, readToolFolder } from './tools/folder/folder.ts';
+import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folder/folder.ts';
 import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
 
 /** What a runtime provides. */
@@ -104,7 +104,7 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
   warnOfSettings(runtime, config, log);
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const readFolder = own.tools === undefined || config.toolsDir !== null; // ./tools may be where own.tools come from
-  const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool) : [];
+  const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool) : null;
   let publicUrl = config.publicUrl ?? '';
   const service = await prepareService(config, {
     clock,
@@ -114,7 +114,7 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
     publicUrl: () => publicUrl,
     usage: runtime.usage,
     env: runtime.env,
-    toolFiles: [...toolFilesOf(own), ...inFolder],
+    toolFiles: [...toolFilesOf(own), ...(inFolder ?? [])],
   });
   let listening = '';
   const server = await serveAndOpen(runtime, config, tls, service, (port) => {
@@ -128,10 +128,26 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
   runtime.onStrayError(createStrayErrors({ log, own: service.own, stop: () => stop({ reason: 'a bug' }, 1) }));
   const { env, runScript } = runtime;
   const { environment } = config;
-  begin({ version: SERVER_VERSION, environment, store: service.storeMode, settings: settingsOf(env) });
+  begin({
+    version: SERVER_VERSION,
+    environment,
+    store: service.storeMode,
+    settings: settingsOf(env),
+    tools: Object.fromEntries(service.own),
+  });
   if (tls !== null) (await import('./server/certificate.ts')).warnOfCertificate(tls, clock, log);
   void service.fetchKeys();
-  runtime.writeErr(banner(config, { listening, publicUrl, runScript, env })); // last: its reader may send a signal at once
+  runtime.writeErr(
+    banner(config, {
+      listening,
+      publicUrl,
+      runScript,
+      env,
+      own: service.own,
+      folder: config.toolsDir ?? DEFAULT_FOLDER,
+      hasFolder: inFolder !== null,
+    }),
+  ); // last: its reader may send a signal at once
 }
 
 interface OpenedLog {

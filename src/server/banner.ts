@@ -24,6 +24,18 @@ export interface BannerFacts {
   /** What runs a script of package.json, or the command `token` in its place. */
   readonly runScript: string;
   readonly env: Env;
+  /** The names of what each file of one's own offers. */
+  readonly own: ReadonlyMap<string, readonly string[]>;
+  /** The folder with tools of one's own, as it is named, and whether it is there. */
+  readonly folder: string;
+  readonly hasFolder: boolean;
+}
+
+/** A line for each file, or one that says that there is none. */
+function ownTools({ own, folder, hasFolder }: BannerFacts): string {
+  if (own.size === 0)
+    return `  tools of your own        none: ${folder} ${hasFolder ? 'has none' : 'does not exist'}\n`;
+  return [...own].map(([file, names]) => `  tools of your own        ${names.join(', ')} (${file})\n`).join('');
 }
 
 /** Mints a token as this server takes it, typed where the server was started. */
@@ -57,6 +69,6 @@ export function banner(config: Config, facts: BannerFacts): string {
   environment              ${config.environment}
   MCP clients connect to   ${publicUrl}/mcp
 ${config.keysPage === null ? '' : `  people manage keys at    ${keysPageUrl(publicUrl)}\n`}  keys are kept in         ${where}
-  ${signIn}
+${ownTools(facts)}  ${signIn}
 ${unnamed ? NO_HOST_NAME_WARNING : ''}${insecure ? NO_HTTPS_WARNING : ''}`;
 }

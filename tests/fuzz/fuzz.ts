@@ -149,7 +149,7 @@ function count(figures: Figures, { responses, ended }: Outcome): void {
 }
 
 /** The banner, and nothing after it. */
-const STDERR_LINES = 8;
+const STDERR_LINES = 9;
 
 async function health(target: Target): Promise<{ readonly status: number; readonly ms: number }> {
   const startedAtMs = performance.now();

@@ -9,7 +9,7 @@ import { type MakePrompts, type MakeTools, type ToolFile, unusable } from './too
 /** Imports the module at an absolute path. */
 export type ImportModule = (path: string) => Promise<object>;
 
-const DEFAULT_FOLDER = './tools';
+export const DEFAULT_FOLDER = './tools';
 
 /** A file that waits for something while it is loaded must not hold up the start without a word. */
 const LOAD_MS_MAX = 30_000;
@@ -21,26 +21,31 @@ const LOAD_MS_MAX = 30_000;
 export const toolFileNames = (names: readonly string[]): readonly string[] =>
   names.filter((name) => /^[^._].*\.(ts|js|mjs)$/.test(name) && !/\.test\.\w+$|\.d\.ts$/.test(name)).sort();
 
-/** The tool files of a folder; null is ./tools, where it exists. Throws an Error whose message is the line to show. */
+/**
+ * The tool files of a folder; `toolsDir` null is ./tools, where it exists, and else the result is null. Throws an Error
+ * whose message is the line to show.
+ */
 export async function readToolFolder(
   toolsDir: string | null,
   importModule: ImportModule,
-): Promise<readonly ToolFile[]> {
+): Promise<readonly ToolFile[] | null> {
   const folder = toolsDir ?? DEFAULT_FOLDER;
   const files: ToolFile[] = [];
-  for (const name of toolFileNames(namesIn(folder, toolsDir === null))) {
+  const names = namesIn(folder, toolsDir === null);
+  if (names === null) return null;
+  for (const name of toolFileNames(names)) {
     const file = posix.join(folder, name);
     files.push(toolFileOf(file, await loaded(file, importModule(resolve(folder, name)))));
   }
   return files;
 }
 
-function namesIn(folder: string, optional: boolean): readonly string[] {
+function namesIn(folder: string, optional: boolean): readonly string[] | null {
   try {
     return readdirSync(folder);
   } catch (error) {
     const { code, name, message } = error as { code?: string; name: string; message: string };
-    if (optional && (code === 'ENOENT' || name === 'NotCapable')) return []; // Deno without permission to read
+    if (optional && (code === 'ENOENT' || name === 'NotCapable')) return null; // Deno without permission to read
     const expected = 'expected a folder that can be read, with the tools of your own';
     throw new Error(`TOOLS_DIR: ${expected}, got ${JSON.stringify(folder)} (${code ?? message})`);
   }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { makeCertificate } from '../../support/certificate.ts';
 import { callOver } from '../../support/client.ts';
 import { output } from '../../support/command.ts';
-import { temporaryFolder } from '../../support/folder.ts';
+import { folderWith, temporaryFolder } from '../../support/folder.ts';
 import { createIssuer, JWKS_PATH } from '../../support/issuer.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -53,6 +53,24 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
     const says = server.stderr().includes('where JWT_SECRET is set as it is here');
     expect(says).toBe(env.JWT_ISSUER !== undefined);
+  });
+
+  test('what comes from which file of the folder is in the banner and the first line; or that there is none', async () => {
+    const tool = (name: string) => `import { defineTool, ok, v } from 'mcp-key-server';
+export default () => defineTool(() => ok({}), { name: '${name}', title: 'T', description: 'D.', input: v.strictObject({}),
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  run: () => ok({ content: [] }) });\n`;
+    const folder = folderWith({ 'tools/b.ts': tool('second'), 'tools/a.ts': tool('first') });
+    await using server = await startServer({ runtime, folder });
+    expect(await logged(server, 'started')).toMatchObject({
+      tools: { 'tools/a.ts': ['first'], 'tools/b.ts': ['second'] },
+    });
+    expect(server.stderr()).toMatch(/own +first \(tools\/a\.ts\)\n.*own +second \(tools\/b\.ts\)\n/);
+    await using without = await startServer({ runtime });
+    expect(await logged(without, 'started')).toMatchObject({ tools: {} });
+    expect(without.stderr()).toMatch(/tools of your own +none: \.\/tools does not exist\n/);
+    await using empty = await startServer({ runtime, folder: folderWith({ 'tools/_part.ts': '' }) });
+    expect(empty.stderr()).toMatch(/tools of your own +none: \.\/tools has none\n/);
   });
 
   test.each([

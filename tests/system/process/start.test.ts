@@ -51,6 +51,7 @@ describe('with no configuration at all', () => {
         environment: 'development',
         store: 'embedded',
         settings: { PORT: '0' },
+        tools: {},
       },
     ]);
     expect(server.stderr()).toMatch(/environment +development\n/);
