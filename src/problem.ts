@@ -23,7 +23,8 @@ export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'bloc
  */
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true }
-  | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[] }
+  /** `detail`: what a tool says of it in words of its own. */
+  | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[]; readonly detail?: string }
   | { readonly code: 'invalid_state' }
   | { readonly code: 'invalid_response'; readonly issues: readonly InputIssue[] }
   | {
@@ -183,6 +184,7 @@ function exactDetail(problem: Problem): string | undefined {
   if ('lacksScheme' in problem && problem.lacksScheme) return `${TEXTS[problem.code].detail}: ${WITHOUT_SCHEME}`;
   if (problem.code === 'invalid_token' && problem.expired) return 'The user token has expired';
   if ('wanted' in problem && problem.wanted !== undefined) return METRICS_TOKEN_WANTED;
+  if (problem.code === 'invalid_input') return problem.detail;
   if (problem.code === 'invalid_json' && problem.notObject) return NOT_AN_OBJECT;
   if (problem.code === 'unsupported_media_type' && problem.orForm) return NEITHER_JSON_NOR_FORM;
   if (problem.code !== 'rotation_under_way') return undefined;

@@ -3,7 +3,7 @@
 import type * as v from 'valibot';
 import type { InputRequired } from '../calls/ask.ts';
 import type { Call } from '../calls/call.ts';
-import { mustBe } from '../calls/definition.ts';
+import { mustBe, mustHaveGuard } from '../calls/definition.ts';
 import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
 import type { Guard } from '../guards/guard.ts';
@@ -79,6 +79,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O> | WithContent<Added, I>,
 ): Tool {
+  mustHaveGuard('defineTool', guard, definition);
   const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
   const { name, title, description } = facts;
   mustBe('text', 'defineTool', { name });

@@ -22,7 +22,7 @@ const isRateLimit = (value: unknown): boolean =>
 
 /** What these codes must have. */
 const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean } = {
-  invalid_input: ({ issues }) => issues !== undefined,
+  invalid_input: ({ issues, detail }) => issues !== undefined && (detail === undefined || isText(detail)),
   invalid_response: ({ issues }) => issues !== undefined,
   insufficient_scope: ({ required }) => isListOf(required, isAscii),
   scope_not_granted: ({ grantable }) => isListOf(grantable, isText),

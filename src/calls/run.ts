@@ -96,15 +96,24 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
     return result;
   }
 
-  async function finished(pending: Promise<ToolResult>, operation: Operation, call: Call): Promise<ToolResult> {
+  /** `tool_timeout` is also how a call ends that its client has cancelled. */
+  function logStopped({ kind, name }: Operation, { requestId, traceId }: Call, canceller?: AbortSource): void {
+    const fields = { requestId, traceId, [kind]: name };
+    if (canceller?.signal.aborted) log.info('tool call cancelled', fields);
+    else log.warn('tool out of time', fields);
+  }
+
+  async function finished(
+    pending: Promise<ToolResult>,
+    operation: Operation,
+    call: Call,
+    canceller?: AbortSource,
+  ): Promise<ToolResult> {
     inFlight.enter();
     const requestOver = call.extend();
     try {
       const result = await pending;
-      if (!result.ok && result.error.code === 'tool_timeout') {
-        const { requestId, traceId } = call;
-        log.warn('tool out of time', { requestId, traceId, [operation.kind]: operation.name });
-      }
+      if (!result.ok && result.error.code === 'tool_timeout') logStopped(operation, call, canceller);
       return over(result, operation, call);
     } catch (error) {
       return failed(error, operation, call);
@@ -117,7 +126,7 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
   const oneOfMany: Run = (operation, input, call, canceller) => {
     try {
       const result = runOperation(operation, input, call, clock, canceller);
-      return isPromise(result) ? finished(result, operation, call) : over(result, operation, call);
+      return isPromise(result) ? finished(result, operation, call, canceller) : over(result, operation, call);
     } catch (error) {
       return failed(error, operation, call);
     }

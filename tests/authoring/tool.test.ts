@@ -1,7 +1,7 @@
 // A tool as its author defines it: time, cancellation, output that fits its schema, bugs.
 
 import { describe, expect, test } from 'bun:test';
-import { statSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool } from '../../src/authoring/tool.ts';
@@ -16,6 +16,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
 import { createTestApp, failureOf } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.string() }) };
 
@@ -47,6 +48,38 @@ describe('time', () => {
     expect(stopped).toBeInstanceOf(Error);
     const told = { level: 'warn', event: 'tool out of time', tool: 'slow', requestId: body.requestId };
     expect(await app.log()).toContainEqual(expect.objectContaining(told));
+  });
+
+  test('one that its client cancels is logged as that, and as no tool that is too slow', async () => {
+    const begun = Promise.withResolvers<void>();
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(anyone, {
+          ...facts('waiting'),
+          ...schemas,
+          run(_input, { signal }) {
+            begun.resolve();
+            return new Promise((_resolve, reject) => {
+              signal.addEventListener('abort', () => reject(signal.reason));
+            });
+          },
+        }),
+      ],
+    });
+    const hangsUp = new AbortController();
+    const { body, headers } = modern('tools/call', { name: 'waiting' });
+    const asked = fetch(`${app.url}/mcp`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+      signal: hangsUp.signal,
+    }).catch(() => {});
+    await begun.promise;
+    hangsUp.abort();
+    await asked;
+    const lines = async () => (await app.log()).filter(({ tool }) => tool === 'waiting');
+    await waitFor(async () => (await lines()).length > 0);
+    expect(await lines()).toEqual([expect.objectContaining({ level: 'info', event: 'tool call cancelled' })]);
   });
 
   test.each([0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY])('a time of %d ms is refused', (timeoutMs) => {
@@ -155,6 +188,28 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     expect(line?.error).toContain('bare: expected run to return ok(…) or err(…)');
   });
 
+  test('its words on bad input are kept, over REST and MCP', async () => {
+    const issues = [{ path: 'day', message: 'Expected a working day' }];
+    const problem = { code: 'invalid_input', issues, detail: 'Nothing is delivered then' } as const;
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('picky'), ...schemas, run: () => err(problem) })],
+    });
+    const { status, body } = await app.call('picky');
+    expect([status, body.detail, body.issues]).toEqual([400, problem.detail, issues]);
+    const { result } = (await post(app, call('picky'))).body;
+    expect(result.content[0].text).toBe('Nothing is delivered then:\n- day: Expected a working day');
+  });
+
+  test('without a guard it is refused, with what to write', () => {
+    const definition = { ...facts('open'), ...schemas, run: () => ok({ said: '' }) };
+    const define = defineTool as unknown as (...args: unknown[]) => unknown;
+    for (const args of [[definition], [undefined, definition], []]) {
+      expect(() => define(...args)).toThrow(
+        'defineTool: expected a guard, and then the definition: defineTool(guards.',
+      );
+    }
+  });
+
   const WHOLE = { retryAfterS: 1, rateLimit: { limit: { requests: 1, windowS: 1 }, remaining: 0, resetS: 1 } };
   const NOT_WHOLE: unknown[] = [
     'not_found',
@@ -166,6 +221,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'scope_not_granted' },
     { code: 'invalid_input' },
     { code: 'invalid_input', issues: ['no'] },
+    { code: 'invalid_input', issues: [], detail: 7 },
     { code: 'invalid_response', issues: [{ path: 'a' }] },
     { code: 'not_found', issues: 1 },
     { code: 'missing_token', sent: 'a letter' },
@@ -253,12 +309,10 @@ describe('a name that cannot be used stops the start', () => {
     expect(await failureOf(named(...names))).toContain(found);
   });
 
-  test('a start that stops at a tool’s name closes the database again', async () => {
+  test('a start that stops at a tool’s name makes no database', async () => {
     const folder = temporaryFolder();
     await failureOf(createTestApp({ folder, store: 'embedded', tools: () => toolsNamed(['a/b']) }));
-    const bytesOf = (file: string) => statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0;
-    expect(bytesOf('keys.db')).toBeGreaterThan(0);
-    expect(bytesOf('keys.db-wal')).toBe(0); // what closing in order leaves: everything is in the file itself
+    expect(existsSync(join(folder, 'keys.db'))).toBe(false);
   });
 
   test('a tool with any other name is served', async () => {
