@@ -298,7 +298,7 @@ test('a prompt for users is challenged, with an authorization server', async () 
 });
 
 test('a response too large for /sse is an error that says so', async () => {
-  await using app = await serve(() => [open('large', () => says('x'.repeat(3 * 1024 * 1024)))]);
+  await using app = await serve(() => [open('large', () => says('x'.repeat(4 * 1024 * 1024)))]);
   const session = await openSse(app);
   await session.post(request('prompts/get', { name: 'large' }));
   expect((await session.nextMessage()).error).toMatchObject({ code: -31000, data: { code: 'overloaded' } });

@@ -38,10 +38,10 @@ describe('tools/list', () => {
       expect(tool.inputSchema).toMatchObject({ type: 'object', additionalProperties: false });
       expect(tool.outputSchema.type).toBe('object');
     }
-    for (const name of ['list_api_keys', 'get_data']) {
-      const { inputSchema } = tools.find((tool: { name: string }) => tool.name === name);
-      expect(inputSchema).toEqual({ type: 'object', additionalProperties: false });
-    }
+    const inputOf = (name: string) => tools.find((tool: { name: string }) => tool.name === name).inputSchema;
+    expect(inputOf('get_data')).toEqual({ type: 'object', additionalProperties: false });
+    expect(Object.keys(inputOf('list_api_keys').properties)).toEqual(['cursor']);
+    expect(inputOf('list_api_keys').required).toEqual([]);
     const hints = (name: string) => {
       const { annotations } = tools.find((tool: { name: string }) => tool.name === name);
       const { readOnlyHint, destructiveHint, idempotentHint, openWorldHint } = annotations;

@@ -42,6 +42,8 @@ export interface ModelUser {
 }
 
 const KEYS_MAX = 12;
+/** A user may list 20 times a second. */
+const LIST_EVERY_MS = 60;
 const SCOPES = ['read', 'write:orders'];
 
 /** `random`: 0 to 1. */
@@ -56,6 +58,7 @@ export async function createModelUser(
   /** Creations without a response: each may have left a key whose id nobody knows. */
   let untold = 0;
   let answered = 0;
+  let listedAtMs = Number.NEGATIVE_INFINITY;
 
   function expectOk(outcome: Outcome, what: string) {
     if (outcome.kind === 'refused') throw new WrongResponse(`${what} was refused`);
@@ -145,7 +148,9 @@ export async function createModelUser(
     }
     if (dice < 0.25 && own.acknowledged === 'active') return end(own, 'revoked');
     if (dice < 0.3 && own.acknowledged !== 'deleted') return end(own, 'deleted');
-    return dice < 0.4 ? list() : use(own);
+    if (dice >= 0.4 || performance.now() - listedAtMs < LIST_EVERY_MS) return use(own);
+    listedAtMs = performance.now();
+    return list();
   }
 
   return {
