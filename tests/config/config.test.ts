@@ -259,6 +259,51 @@ const BOUNDS: readonly {
     expected: 'lazy or eager',
   },
   {
+    name: 'OAUTH_REDIRECTS',
+    read: (config) => config.connect?.redirects,
+    accepted: [
+      ['loopback', { exact: [], prefixes: [], loopback: true }],
+      [
+        'https://a.example/back https://b.example/c/* app.example://back',
+        {
+          exact: ['https://a.example/back', 'app.example://back'],
+          prefixes: ['https://b.example/c/'],
+          loopback: false,
+        },
+      ],
+    ],
+    refused: [
+      'http://127.0.0.1/',
+      'https://A.example/',
+      ['https://a.example/#b', 'https://a.example/#…'],
+      'https://a.example/../b',
+      'https://a.example/%2e%2e/b',
+      'https://a.example/*/b',
+      'https://*.example/',
+      'javascript:alert(1)',
+      'file:///etc/passwd',
+      'ftp://a.example/',
+      'app://',
+      'Loopback',
+    ],
+    expected:
+      'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between',
+  },
+  {
+    name: 'OAUTH_RESOURCES',
+    read: (config) => config.connect,
+    accepted: [['https://a.example/mcp/ http://127.0.0.1:1/mcp', null]], // no key is handed out
+    refused: ['http://a.example/mcp', ['https://a.example/mcp?b', 'https://a.example/mcp?…'], 'a.example'],
+    expected: 'https URLs (http on loopback only) without query and fragment, with spaces between',
+  },
+  {
+    name: 'JWT_SCOPES',
+    read: (config) => config.jwtScopes,
+    accepted: [['openid api://x/keys openid', ['openid', 'api://x/keys']]],
+    refused: ['openid offline_access', 'a"b'],
+    expected: 'scopes with spaces between, without offline_access',
+  },
+  {
     name: 'TRUST_PROXY',
     read: (config) => config.trustProxy,
     accepted: [
@@ -557,5 +602,14 @@ test('everything that is wrong is said at once', () => {
     'PORT',
     'DATABASE_URL',
     'LOG_LEVEL',
+  ]);
+});
+
+test('with OAUTH_REDIRECTS clients sign in when they connect, unless MCP_AUTH says otherwise', () => {
+  const redirects = { OAUTH_REDIRECTS: 'loopback' };
+  expect(parsed(redirects).mcpAuth).toBe('eager');
+  expect(parsed({ ...redirects, MCP_AUTH: 'lazy' }).mcpAuth).toBe('lazy');
+  expect(parsed({ ...redirects, OAUTH_RESOURCES: 'https://a.example/mcp/' }).connect?.resources).toEqual([
+    'https://a.example/mcp',
   ]);
 });
