@@ -91,7 +91,7 @@ const leakFault = (text: string, planted: PlantedSecrets): string | null => {
  * What a response has to repeat: the id and the progress token (JSON-RPC 2.0 §5, MCP), and in a tool's output the name
  * and scopes of a key as its owner gave them. The key of create_api_key is given out there and nowhere else.
  */
-const ECHOED = new Set(['id', 'progressToken', 'name', 'scopes']);
+const ECHOED = new Set(['client_name', 'id', 'progressToken', 'name', 'scopes']);
 
 function withoutEchoes(value: unknown): unknown {
   if (typeof value === 'string') {

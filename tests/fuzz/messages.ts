@@ -119,6 +119,46 @@ const introspection = (planted: PlantedSecrets): fc.Arbitrary<Draft> => {
   }));
 };
 
+const OAUTH_FIELDS = [
+  'client_id',
+  'redirect_uri',
+  'response_type',
+  'code_challenge',
+  'state',
+  'resource',
+  'key',
+  'cancel',
+  'grant_type',
+  'code',
+  'code_verifier',
+  '%',
+];
+
+/** What comes to the door for clients that speak only OAuth. */
+function signingIn(planted: PlantedSecrets): fc.Arbitrary<Draft> {
+  const value = fc.oneof(
+    fc.constantFrom(...planted.keys, ...planted.badKeys, ...planted.tokens, '', '%00', '%ff', '%'),
+    fc.constantFrom('code', 'authorization_code', 'S256', 'http://127.0.0.1:1/', 'javascript:alert(1)', 'WyIiXQ.AAAA'),
+    fc.string(),
+  );
+  const fields = fc
+    .array(fc.tuple(fc.constantFrom(...OAUTH_FIELDS), value), { maxLength: 8 })
+    .map((pairs) => bytesOf(pairs.map((pair) => pair.join('=')).join('&')));
+  const form = fc.tuple(fc.constantFrom('/authorize', '/token'), fields, fc.boolean()).map(([target, text, isOwn]) => ({
+    method: 'POST',
+    target,
+    headers: isOwn ? [FORM_TYPE, ['Origin', 'http://localhost'] as const] : [FORM_TYPE],
+    body: undefined,
+    text,
+  }));
+  const registration = fc.record({
+    redirect_uris: fc.array(fc.constantFrom('http://127.0.0.1/', 'http://localhost:1/a', 'https://x.example/', '')),
+    token_endpoint_auth_method: fc.constantFrom('none', 'client_secret_post'),
+  });
+  const registered = registration.map((body) => ({ method: 'POST', target: '/register', headers: [], body }));
+  return fc.oneof(form, registered);
+}
+
 const FORM_TYPE = ['Content-Type', 'application/x-www-form-urlencoded'] as const;
 
 /** Leaked keys, and much else but the keys that other inputs use. */
@@ -278,6 +318,11 @@ const READS = [
   '/widgets/preview',
   '/widgets/preview?widget=api-keys-list&theme=dark',
   '/.well-known/oauth-protected-resource/mcp',
+  '/.well-known/oauth-authorization-server',
+  '/authorize',
+  '/authorize?client_id=x&redirect_uri=http://127.0.0.1/&response_type=code',
+  '/token',
+  '/register',
   '/tools/get_data',
   '/messages',
   '/%2e%2e/etc/passwd',
@@ -347,6 +392,7 @@ export function requests(planted: PlantedSecrets, sessions: readonly string[]): 
     { weight: 1, arbitrary: read(planted) },
     { weight: 1, arbitrary: introspection(planted) },
     { weight: 1, arbitrary: revocation(planted) },
+    { weight: 1, arbitrary: signingIn(planted) },
   );
   const changed = draft.chain((made) =>
     fc.tuple(

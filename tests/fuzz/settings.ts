@@ -89,12 +89,27 @@ function startPlain(onStdout: OnStdout): Promise<Target> {
 }
 
 function startLimited(onStdout: OnStdout): Promise<Target> {
-  return targetOf({ ...WITH_SECRET, RATE_LIMIT_REQUESTS: '5', RATE_LIMIT_WINDOW: '2s' }, onStdout);
+  return targetOf(
+    {
+      ...WITH_SECRET,
+      OAUTH_REDIRECTS: 'loopback',
+      MCP_AUTH: 'lazy',
+      RATE_LIMIT_REQUESTS: '5',
+      RATE_LIMIT_WINDOW: '2s',
+    },
+    onStdout,
+  );
 }
 
 function startProduction(onStdout: OnStdout): Promise<Target> {
   const { certFile, keyFile, cert } = makeCertificate();
-  const env = { ...WITH_SECRET, NODE_ENV: 'production', TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
+  const env = {
+    ...WITH_SECRET,
+    OAUTH_REDIRECTS: 'loopback',
+    NODE_ENV: 'production',
+    TLS_CERT_FILE: certFile,
+    TLS_KEY_FILE: keyFile,
+  };
   return targetOf(env, onStdout, { ca: cert, strict: true });
 }
 
