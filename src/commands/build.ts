@@ -1,7 +1,7 @@
 // `bun run build`: the package in dist/, as JavaScript and declarations, because Deno and Node refuse TypeScript in
 // packages. `bun run build --compile`: the executable dist/mcp-key-server, which needs nothing beside it.
 
-import { rmSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, join } from 'node:path';
 import type { BunPlugin } from 'bun';
@@ -14,6 +14,7 @@ const USAGE =
 const ROOT = join(import.meta.dirname, '../..');
 const SRC = join(ROOT, 'src');
 const DIST = join(ROOT, 'dist');
+const TSC = join(ROOT, 'node_modules/.bin/tsc');
 /** Threads. Each is a file of its own, which the bundler doesn't see in the URL that names it. */
 const THREADS = [
   { file: 'store/replica/worker.ts', startedBy: /\/store\/replica\/replica\.ts$/ },
@@ -50,6 +51,13 @@ function nativeDriver(): BunPlugin {
   return replacing(/\/libsql\/index\.js$/, 'require(`@libsql/$' + '{target}`)', `require(${JSON.stringify(native)})`);
 }
 
+/** What stays is the executable, which is no part of it. */
+function removeOldPackage(): void {
+  for (const name of existsSync(DIST) ? readdirSync(DIST) : []) {
+    if (name !== SERVER_NAME) rmSync(join(DIST, name), { recursive: true, force: true });
+  }
+}
+
 async function buildPackage(): Promise<void> {
   await Bun.build({
     entrypoints: [...['index.ts', 'testing.ts', 'cli.ts'].map((file) => join(SRC, file)), ...THREAD_FILES],
@@ -77,7 +85,7 @@ async function buildDeclarations(): Promise<void> {
   };
   const files = ['index.ts', 'testing.ts', 'types/modules.d.ts', 'types/deno.d.ts'].map((file) => join(SRC, file));
   await Bun.write(config, JSON.stringify({ extends: '../tsconfig.json', compilerOptions, files, include: [] }));
-  const tsc = Bun.spawn([join(ROOT, 'node_modules/.bin/tsc'), '-p', config], { stdio: ['ignore', 2, 2] });
+  const tsc = Bun.spawn([TSC, '-p', config], { stdio: ['ignore', 2, 2] });
   if ((await tsc.exited) !== 0) throw new Error('tsc found errors');
   rmSync(config);
 }
@@ -103,8 +111,11 @@ if (import.meta.main) {
   const args = process.argv.slice(2);
   if (asksForHelp(args)) process.stdout.write(USAGE);
   else if (args.includes('--compile')) await buildExecutable();
-  else {
-    rmSync(DIST, { recursive: true, force: true });
+  else if (!existsSync(TSC)) {
+    process.stderr.write(`${SERVER_NAME}: expected the development packages; first run: bun install\n`);
+    process.exit(1);
+  } else {
+    removeOldPackage();
     await buildPackage();
   }
 }

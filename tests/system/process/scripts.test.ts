@@ -1,7 +1,7 @@
 // The scripts of package.json: what they let in from the environment.
 
 import { describe, expect, test } from 'bun:test';
-import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import PACKAGE from '../../../package.json';
 import { run as runCommand } from '../../support/command.ts';
@@ -9,6 +9,7 @@ import { readDocument } from '../../support/documents.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { productionEnv, productionFolder } from '../../support/production.ts';
 import { startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
+import { copyOfSource } from '../../support/source.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
 const ROOT = join(import.meta.dir, '../../..');
@@ -174,3 +175,36 @@ test.skipIf(USUAL_RUNTIME === 'deno')(
     expect(server.stderr()).toContain('https://from.file/mcp');
   },
 );
+
+test.each(['start', 'start:deno', 'test'])('npm run %s without Bun on the PATH says what to type', async (name) => {
+  const folder = productionFolder();
+  const PATH = temporaryFolder();
+  for (const program of ['sh', 'sed']) symlinkSync(Bun.which(program) ?? '', join(PATH, program));
+  const { code, stdout, stderr } = await runCommand(['/bin/sh', '-c', scripts[name] ?? ''], {
+    cwd: folder,
+    env: { PATH, npm_lifecycle_event: name },
+  });
+  const said = `mcp-key-server: Bun is not on the PATH; with Node.js: npx -y ${PACKAGE.packageManager} run ${name}\n`;
+  expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: said });
+});
+
+describe('bun run build', () => {
+  const build = (cwd: string) =>
+    runCommand([process.execPath, 'src/commands/build.ts'], { cwd, env: productionEnv(cwd) });
+
+  test('where start alone has installed packages, it says what to run first', async () => {
+    const stderr = 'mcp-key-server: expected the development packages; first run: bun install\n';
+    expect(await build(productionFolder())).toEqual({ code: 1, stdout: '', stderr });
+  });
+
+  test('it leaves the executable alone, and nothing else of an earlier build', async () => {
+    const root = copyOfSource();
+    mkdirSync(join(root, 'dist/types'), { recursive: true });
+    for (const file of ['mcp-key-server', 'old.js', 'types/old.d.ts']) writeFileSync(join(root, 'dist', file), 'old');
+    expect((await build(root)).code).toBe(0);
+    const left = ['mcp-key-server', 'old.js', 'types/old.d.ts', 'cli.js'].map((file) =>
+      existsSync(join(root, 'dist', file)),
+    );
+    expect(left).toEqual([true, false, false, true]);
+  });
+});
