@@ -134,11 +134,11 @@ export const LIMITS = {
     each: 4 * MIB,
     beyond: '503 `overloaded`',
   },
-  /** A few dozen of the largest lists, or thousands of ordinary events. */
+  /** Eighteen of the largest lists over MCP, or thousands of ordinary events; twice as much takes the process above 256 MB. */
   unread: {
     what: 'responses above 64 Ki characters, and event streams, that clients do not read',
     unit: 'bytes',
-    total: 32 * MIB,
+    total: 16 * MIB,
     beyond:
       'clients that have read less than 32 KiB a second after 1 s, not 10 s, are cut off, or it is 503 `overloaded`',
   },
