@@ -47,6 +47,8 @@ async function startThere({ delayMs, mode }: Place) {
   }
   const env = { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', LOG_LEVEL: 'warn', RATE_LIMIT_REQUESTS: '0', ...store };
   const server = stack.use(await startServer({ env }));
+  // The tables are made over the same distance.
+  await waitFor(async () => (await fetch(`${server.url}/mcp/health`)).status === 200);
   return {
     url: server.url,
     log: server.stdout,
