@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { describeInBrowser } from '../support/browser.ts';
+import { startServer } from '../support/server-process.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
 
@@ -36,6 +37,18 @@ test('the page stands below the base path, and not at all with KEYS_PAGE=0', asy
   expect((await fetch(`${below.url}/keys`)).status).toBe(200);
   await using without = await createTestApp({ env: { KEYS_PAGE: '0' } });
   expect((await fetch(`${without.url}/keys`)).status).toBe(404);
+});
+
+test('the page has the same policy on Deno', async () => {
+  await using app = await createTestApp();
+  await using deno = await startServer({ runtime: 'deno' });
+  const policyAt = async (url: string) => (await fetch(`${url}/keys`)).headers.get('content-security-policy');
+  expect(await policyAt(deno.url)).toBe((await policyAt(app.url)) ?? '');
+});
+
+test('the script of the page stays below 300 lines', async () => {
+  const script = await Bun.file(`${import.meta.dir}/../../src/page/page.js`).text();
+  expect(script.split('\n').length).toBeLessThan(300);
 });
 
 test('a scope that is markup stays text', async () => {
