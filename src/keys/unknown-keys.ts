@@ -76,21 +76,6 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
 
   const isGood = ({ record }: Found) => record !== null && refusalAt(record, clock.nowMs()) === null;
 
-  function refused({ source, requestId }: Asker): Result<never, Problem> {
-    const keyId = KEY_SOURCE.exec(source)?.[1];
-    const named = keyId === undefined ? { address: source } : { keyId };
-    log.warnThrottled('Too many unknown keys', source, { requestId, ...named });
-    return err({ code: 'rate_limited', retryAfterS: 1 });
-  }
-
-  function sourceOf(name: string): Source {
-    const known = sources.get(name);
-    if (known !== undefined) return known;
-    const source: Source = { alone: 0, next: [], came: 0, serving: false };
-    sources.set(name, source);
-    return source;
-  }
-
   /** Runs a read of a source for which its budget has paid. */
   async function alone<T>(name: string, source: Source, read: () => Promise<T>): Promise<T> {
     source.alone += 1;
@@ -169,7 +154,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
   return {
     async find(keyHash, asker) {
       const { source: name } = asker;
-      const source = sourceOf(name);
+      const source = sourceOf(name, sources);
       if (source.alone < ALONE_MAX && budgets.take(name) === 0) {
         const found = await alone(name, source, async () =>
           store.findByHash(keyHash, feed.position, feed.queryTimeoutMs, name),
@@ -177,12 +162,12 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
         if (found.ok) giveBack(name, [found.value]);
         return found;
       }
-      return (await together(name, source, keyHash)) ?? refused(asker);
+      return (await together(name, source, keyHash)) ?? refused(asker, log);
     },
 
     async findAll(keyHashes, asker) {
       const { source: name } = asker;
-      const source = sourceOf(name);
+      const source = sourceOf(name, sources);
       if (source.alone < ALONE_MAX && budgets.take(name, keyHashes.length) === 0) {
         const found = await alone(name, source, () => readAll(name, keyHashes));
         if (found.ok) giveBack(name, found.value);
@@ -190,7 +175,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
       }
       const all: Found[] = [];
       for (const found of await Promise.all(keyHashes.map((keyHash) => together(name, source, keyHash)))) {
-        if (found === null) return refused(asker);
+        if (found === null) return refused(asker, log);
         if (!found.ok) return found;
         all.push(found.value);
       }
@@ -201,4 +186,19 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
       return reads;
     },
   };
+}
+
+function sourceOf(name: string, sources: Map<string, Source>): Source {
+  const known = sources.get(name);
+  if (known !== undefined) return known;
+  const source: Source = { alone: 0, next: [], came: 0, serving: false };
+  sources.set(name, source);
+  return source;
+}
+
+function refused({ source, requestId }: Asker, log: Log): Result<never, Problem> {
+  const keyId = KEY_SOURCE.exec(source)?.[1];
+  const named = keyId === undefined ? { address: source } : { keyId };
+  log.warnThrottled('Too many unknown keys', source, { requestId, ...named });
+  return err({ code: 'rate_limited', retryAfterS: 1 });
 }
