@@ -29,8 +29,8 @@ export interface StreamsOptions {
 const WATCHED_MS = 2000;
 const LOOK_EVERY_MS = 50;
 const AT_A_TIME = 16;
-/** As many as one address may have. */
-const STREAMS_PER_ADDRESS = 100;
+/** As many as one address may have, and one owner. */
+const STREAMS_EACH = 100;
 export const USER = 'the user with the large list';
 
 /** A tool that reports progress, which makes its response an event stream, and then responds with 400 KB. */
@@ -73,7 +73,7 @@ export const STREAM_USES = Object.keys(USES);
 
 /** Opens a stream, reads where to post, and nothing more. */
 function openDeaf(url: string, index: number, headers: HeaderMap) {
-  const address = cameFrom(`192.0.2.${Math.floor(index / STREAMS_PER_ADDRESS)}`);
+  const address = cameFrom(`192.0.2.${Math.floor(index / STREAMS_EACH)}`);
   const lines = Object.entries({ ...headers, ...address }).map(([name, value]) => `${name}: ${value}\r\n`);
   const client = deafClient(url, `GET /sse HTTP/1.1\r\nHost: localhost\r\n${lines.join('')}\r\n`);
   const path = /data: (\S+)/.exec(readUntil(client, /data: \S+\n/))?.[1];
@@ -173,14 +173,15 @@ export async function unreadStreams(use: string, { streams, runtime }: StreamsOp
   const source = readFileSync(index, 'utf8');
   const imports = `import * as v from 'valibot';\nimport { ok } from '../lib/result.ts';\nimport { defineTool } from '../authoring/tool.ts';\n`;
   writeFileSync(index, imports + source.replace('const OFFERED = [', `${LARGE_TOOL}$&\n  largeAfterProgress,`));
-  await using server = await startOn(await folderWithKeys(200, 900), runtime, root);
-  const user = await userHeaders(USER);
+  const owners = Array.from({ length: Math.ceil(streams / STREAMS_EACH) }, (_, number) => `owner ${number}`);
+  await using server = await startOn(await folderWithKeys(200, 900, owners), runtime, root);
+  const users = await Promise.all(owners.map((owner) => userHeaders(owner)));
   const deaf: DeafClient[] = [];
   try {
     return await watch(server, async () => {
       while (deaf.length < streams) {
         const some = Array.from({ length: Math.min(AT_A_TIME, streams - deaf.length) }, (_, number) =>
-          USES[use]?.(server.url, deaf.length + number, user),
+          USES[use]?.(server.url, deaf.length + number, users[(deaf.length + number) % users.length] ?? {}),
         );
         for (const client of await Promise.all(some)) if (client !== undefined) deaf.push(client);
       }
