@@ -26,7 +26,7 @@ describe('paths', () => {
     expect(body).toContain(`${app.url}/.well-known/oauth-protected-resource\n`);
   });
 
-  test.each(['/nope', '/tools', '/Tools/get_data', '/index.html', '/%2e%2e/etc/passwd', '/openapi.json/'])(
+  test.each(['/nope', '/tools', '/Tools/get_data', '/index.html', '/%2e%2e/etc/passwd'])(
     '%s is 404 not_found',
     async (path) => {
       const { status, body } = await fetched(path);
@@ -34,7 +34,7 @@ describe('paths', () => {
     },
   );
 
-  test.each(['nope', '', 'get_data/', 'Get_Data', 'get%5Fdata', '*', '__proto__', 'constructor', 'toString'])(
+  test.each(['nope', '', 'Get_Data', 'get%5Fdata', '*', '__proto__', 'constructor', 'toString'])(
     'POST /tools/%s is 404 tool_not_found',
     async (name) => {
       const { status, body } = await fetched(`/tools/${name}`, { method: 'POST' });

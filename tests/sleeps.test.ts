@@ -34,6 +34,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'store/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
   'store/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
   'support/loop-monitor.test.ts: 15 + times % 10': 'the event loop is held up',
+  'support/proxy.ts: delayMs': 'the primary is far away',
   'system/process/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',
   'system/process/kill.test.ts: 50 + ((round * 37) % 150)': 'a process is killed',
 };

@@ -49,7 +49,7 @@ async function internalError(server: ServerProcess): Promise<Record<string, unkn
 
 describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   test.each(Object.entries(LEFT_BEHIND))('%s is logged with its file, and the server goes on', async (_what, work) => {
-    const waiting = 'await new Promise((resolve) => setTimeout(resolve, 300));';
+    const waiting = 'await new Promise((resolve) => setTimeout(resolve, 150));';
     const folder = folderWith({
       'tools/careless.ts': toolFile('careless', work),
       'tools/waiting.ts': toolFile('waiting', waiting),
