@@ -111,7 +111,11 @@ export async function prepareService(config: Config, options: ServiceOptions): P
   // For what may be believed and how long. Windows of rate limits aren't on it: setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
   const { verify: verifyUserJwt, fetchKeys } = await createUserJwts(config, { ...options, clock: ageClock });
-  const store = await prepareStore(config.database, { ...options, eventDays: config.eventDays });
+  const store = await prepareStore(config.database, {
+    ...options,
+    eventDays: config.eventDays,
+    usageDays: config.usageDays,
+  });
   try {
     return { ...serviceOn(store, verifyUserJwt, ageClock, config, options), open: store.open, fetchKeys };
   } catch (error) {

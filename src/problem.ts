@@ -71,6 +71,7 @@ export type Problem =
   | { readonly code: 'key_not_active' }
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
   | { readonly code: 'rate_limited'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
+  | { readonly code: 'quota_exceeded'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
   | { readonly code: 'tool_timeout' }
   | { readonly code: 'internal' }
   | { readonly code: 'store_unavailable'; readonly reason: string }
@@ -142,6 +143,7 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
   key_not_active: { status: 409, detail: 'The key is revoked or has expired; create a new one' },
   rotation_under_way: { status: 409, detail: 'The previous secret of this key is still accepted' },
   rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },
+  quota_exceeded: { status: 429, detail: 'The quota of this API key is used up; try again when its period is over' },
   tool_timeout: { status: 504, detail: 'The tool took too long and was stopped' },
   internal: { status: 500, detail: 'Something went wrong on the server' },
   store_unavailable: { status: 503, detail: 'The key store is out of reach; try again' },
@@ -196,6 +198,7 @@ function exactDetail(problem: Problem): string | undefined {
 export function retryAfterSeconds(problem: Problem): number | null {
   switch (problem.code) {
     case 'rate_limited':
+    case 'quota_exceeded':
       return problem.retryAfterS;
     case 'tool_failure':
       return problem.retryAfterS ?? null;

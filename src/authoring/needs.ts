@@ -11,7 +11,7 @@ export function describedWithNeeds(description: string, operation: Operation): s
   const needs = [
     credential === 'user_jwt' && 'Needs a user token.',
     credential === 'api_key' && `Needs an API key${scopesOf(operation)} (X-API-Key, or Authorization: Bearer).`,
-    fullQuota && `At most ${limitInWords(fullQuota.limit)}.`,
+    fullQuota && fullQuota.name !== 'user' && `At most ${limitInWords(fullQuota.limit)}.`,
   ];
   return [description, ...needs].filter(Boolean).join(' ');
 }

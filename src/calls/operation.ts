@@ -72,7 +72,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     const { input, call } = begun;
     if (!guarded.ok) {
       if (!isProblem(guarded.error)) throw new Error(`${name}: expected its guard to return ok(…) or err of a problem`);
-      if (guarded.error.code === 'rate_limited') call.rateLimit = guarded.error.rateLimit ?? call.rateLimit;
+      call.rateLimit = limitIn(guarded.error) ?? call.rateLimit;
       return guarded;
     }
     const parsed = parse(input);
@@ -120,6 +120,10 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     invoke: (input, call) => chain(guard(call), afterGuards, { input, call }),
   };
 }
+
+/** The state of the limit that refuses a call. */
+const limitIn = (problem: Problem): RateLimitState | undefined =>
+  problem.code === 'rate_limited' || problem.code === 'quota_exceeded' ? problem.rateLimit : undefined;
 
 /** What the guard for keys or users has added, if there is one. */
 function callerOf(context: Call): readonly unknown[] {

@@ -30,6 +30,8 @@ const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean
   rotation_under_way: ({ untilMs }) => isTime(untilMs),
   rate_limited: ({ retryAfterS, rateLimit }) =>
     isCount(retryAfterS) && (rateLimit === undefined || isRateLimit(rateLimit)),
+  quota_exceeded: ({ retryAfterS, rateLimit }) =>
+    isCount(retryAfterS) && (rateLimit === undefined || isRateLimit(rateLimit)),
   tool_failure: ({ status, ownCode, detail, retryAfterS }) =>
     failureFault({ status, code: ownCode, detail, retryAfterS }) === null,
 };

@@ -10,6 +10,7 @@ const VERBS: ReadonlyMap<string, () => Promise<{ verb: Verb }>> = new Map([
   ['list', () => import('./keys/list.ts')],
   ['show', () => import('./keys/show.ts')],
   ['create', () => import('./keys/create.ts')],
+  ['update', () => import('./keys/update.ts')],
   ['revoke', () => import('./keys/revoke.ts')],
   ['block', async () => ({ verb: (await import('./keys/block.ts')).block })],
   ['unblock', async () => ({ verb: (await import('./keys/block.ts')).unblock })],

@@ -5,6 +5,7 @@ import { parseDuration } from '../lib/duration.ts';
 import { isKeyPrefix } from '../lib/key-prefix.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { isScope, splitScopes } from '../lib/scope.ts';
+import { type LimitCeilings, parseLimit, parseQuota, type Quota, REQUESTS_MAX } from '../limits/key-limits.ts';
 import { LOG_LEVELS, type LogLevel } from '../log/log.ts';
 import { type ConnectConfig, connectConfig, jwtScopes } from './connect.ts';
 import { type DatabaseConfig, databaseConfig, HEADER_TEXT } from './database.ts';
@@ -35,7 +36,11 @@ export interface Config extends Environment, UserTokens {
   readonly database: DatabaseConfig;
   readonly revocationLagMaxMs: number;
   /** What any key may have: null for no bound. */
-  readonly keyCeilings: { readonly scopes: readonly string[] | null; readonly daysMax: number | null };
+  readonly keyCeilings: {
+    readonly scopes: readonly string[] | null;
+    readonly daysMax: number | null;
+    readonly limits: LimitCeilings;
+  };
   /** Where a new key is shown over MCP. */
   readonly keyReveal: 'result' | 'widget';
   /** The claims of a user token that say who owns its user's keys, and (null: none) what that user may grant. */
@@ -55,7 +60,14 @@ export interface Config extends Environment, UserTokens {
   readonly jwtScopes: readonly string[];
   /** `eager` has an effect only with an authorization server, the issuer or this server. */
   readonly mcpAuth: 'lazy' | 'eager';
+  /** Of keys without one of their own. */
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
+  /** As `rateLimit`; null: none. */
+  readonly keyQuota: Quota | null;
+  /** Of each person, for tools for users. */
+  readonly userRateLimit: { readonly requests: number; readonly windowMs: number };
+  /** Days for which the uses of keys are kept. */
+  readonly usageDays: number;
   /** Null: loopback origins and the public one. */
   readonly allowedOrigins: readonly string[] | null;
   /** Lower-case names without port. Null: loopback names and the public one. */
@@ -77,6 +89,18 @@ export interface Config extends Environment, UserTokens {
   readonly accessLog: boolean;
   /** Null: there are no metrics. */
   readonly metricsToken: string | null;
+}
+
+/** A month: what lists and widgets show, and what a quota of a month counts. */
+const USAGE_DAYS_MIN = 31;
+
+/** More than people and their agents call, and little enough for one core to serve some of them. */
+const USER_LIMIT = { requests: 3000, windowMs: 60_000 };
+
+function userLimit(value: string): Config['userRateLimit'] | null {
+  if (value === '0') return { requests: 0, windowMs: 60_000 };
+  const limit = parseLimit(value);
+  return limit && { requests: limit.requests, windowMs: limit.windowS * 1000 };
 }
 
 const keyPrefix = (value: string) => (isKeyPrefix(value) ? value : null);
@@ -105,6 +129,11 @@ export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Con
     verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null,
     runsAs.production,
   );
+  const rateLimit = {
+    requests: integer('RATE_LIMIT_REQUESTS', 0, REQUESTS_MAX) ?? 1000,
+    windowMs: parsed('RATE_LIMIT_WINDOW', 'a window like 30s, 5m, 1h or 1d', parseDuration) ?? 3_600_000,
+  };
+  const keyQuota = parsed('KEY_QUOTA', 'calls in a day or month, like 5000/day or 100000/month', parseQuota);
   const config: Config = {
     ...runsAs,
     host: parsed('HOST', 'an address or host name', hostName) ?? '127.0.0.1',
@@ -117,6 +146,11 @@ export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Con
     keyCeilings: {
       scopes: parsed('KEY_SCOPES', SCOPES_EXPECTED, scopeNames),
       daysMax: integer('KEY_MAX_DAYS', 1, 36_500),
+      limits: {
+        rateLimit:
+          rateLimit.requests === 0 ? null : { requests: rateLimit.requests, windowS: rateLimit.windowMs / 1000 },
+        quota: keyQuota,
+      },
     },
     keyReveal: oneOf('KEY_REVEAL', ['result', 'widget']) ?? 'result',
     ...users,
@@ -130,10 +164,10 @@ export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Con
     jwtScopes: jwtScopes(read),
     // Hosted clients take a 200 on `initialize` for "no sign-in needed".
     mcpAuth: oneOf('MCP_AUTH', ['lazy', 'eager']) ?? (connect === null ? 'lazy' : 'eager'),
-    rateLimit: {
-      requests: integer('RATE_LIMIT_REQUESTS', 0, 1_000_000_000) ?? 1000,
-      windowMs: parsed('RATE_LIMIT_WINDOW', 'a window like 30s, 5m, 1h or 1d', parseDuration) ?? 3_600_000,
-    },
+    rateLimit,
+    keyQuota,
+    userRateLimit: parsed('USER_RATE_LIMIT', 'calls in a window, like 3000/1m, or 0', userLimit) ?? USER_LIMIT,
+    usageDays: integer('USAGE_DAYS', USAGE_DAYS_MIN, 400) ?? USAGE_DAYS_MIN,
     allowedOrigins: parsed(
       'ALLOWED_ORIGINS',
       'origins like https://app.example, with commas between',

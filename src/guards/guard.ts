@@ -39,7 +39,7 @@ export function addTo<Context extends object, Add extends object>(context: Conte
 
 /**
  * Guards one after another, each with what those before it added; the first refusal is the result. Asks for the
- * credential of the first guard that has one, and for the scopes of all; the rate limit is that of the last. NoInfer:
+ * credential of the first guard that has one, and for the scopes of all; the rate limit is that of the last, that of persons aside. NoInfer:
  * the types come from the guards, not from the type expected of the result.
  *
  * Throws an Error for what the compiler would refuse too, because tool files start without it.
@@ -66,10 +66,11 @@ export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   if (scopesAt !== -1 && guards.findIndex(({ credential }) => credential !== undefined) > scopesAt) {
     throw new Error('sequence: expected the guard of scopes after that of the API key');
   }
+  const quotas = guards.flatMap(({ fullQuota }) => fullQuota ?? []);
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
     requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),
-    fullQuota: guards.findLast(({ fullQuota }) => fullQuota !== undefined)?.fullQuota,
+    fullQuota: quotas.findLast(({ name }) => name !== 'user') ?? quotas.at(-1),
   });
 }
 

@@ -1,10 +1,11 @@
-// The rate limit guard: a number of requests per bucket and window, counted in this process. A bucket's window begins
+// Rate limits: those of keys, and a number of requests per bucket and window, counted in this process. A bucket's window begins
 // with its first use. Adds the state of the limit, for the response's headers (draft-ietf-httpapi-ratelimit-headers); a
 // refusal carries it too.
 
-import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
-import { err, ok } from '../lib/result.ts';
+import type { LimitName, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
+import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
+import type { Problem } from '../problem.ts';
 import { type Guard, PASS } from './guard.ts';
 
 /** What the guard adds; nothing while the limit is switched off. */
@@ -13,6 +14,8 @@ export interface Limited {
 }
 
 export interface RateLimitOptions<In> {
+  /** In headers; `key` unless given. */
+  readonly name?: LimitName;
   /** Requests per window; 0 switches the limit off. */
   readonly requests: number;
   readonly windowMs: number;
@@ -34,10 +37,11 @@ interface Bucket {
 const BUCKETS_MAX = 100_000;
 
 export function rateLimitGuard<In>(options: RateLimitOptions<In>): Guard<In, Limited> {
-  const { requests, windowMs, key, onRefused, clock } = options;
+  const { name, requests, windowMs, key, onRefused, clock } = options;
   if (requests === 0) return () => PASS;
   const buckets = new Map<string, Bucket>();
   const limit: RateLimit = { requests, windowS: windowMs / 1000 };
+  const named = name && { name };
 
   function bucketOf(name: string, nowMs: number): Bucket {
     const known = buckets.get(name);
@@ -59,16 +63,42 @@ export function rateLimitGuard<In>(options: RateLimitOptions<In>): Guard<In, Lim
 
   const decide: Guard<In, Limited> = (call) => {
     const nowMs = clock.monotonicMs();
-    const name = key(call) ?? 'unknown';
-    const bucket = bucketOf(name, nowMs);
+    const bucketName = key(call) ?? 'unknown';
+    const bucket = bucketOf(bucketName, nowMs);
     // The clock has fractions: rounding errors can make the rest of a new window a hair longer than the window.
     const resetS = Math.min(limit.windowS, Math.ceil((bucket.endsAtMs - nowMs) / 1000));
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;
-    const rateLimit = { limit, remaining: requests - bucket.used, resetS };
+    const rateLimit = { ...named, limit, remaining: requests - bucket.used, resetS };
     if (admitted) return ok({ rateLimit });
-    onRefused?.(call, name);
+    onRefused?.(call, bucketName);
     return err({ code: 'rate_limited', retryAfterS: resetS, rateLimit });
   };
+  return Object.assign(decide, { fullQuota: { ...named, limit, remaining: requests, resetS: limit.windowS } });
+}
+
+export interface KeyLimitOptions<In> {
+  /** Counts a call of the key, if its limit and quota admit it. */
+  readonly admit: (keyId: string) => Result<RateLimitState | undefined, Problem>;
+  /** Of keys without one of their own; 0 requests: none. */
+  readonly rateLimit: { readonly requests: number; readonly windowMs: number };
+  /** Told of each refusal. */
+  readonly onRefused: (call: In, problem: Problem) => void;
+}
+
+/** Holds a key to its limit and its quota, which all processes on a database share (keys/usage.ts). */
+export function keyLimitGuard<In extends { readonly auth: { readonly keyId: string } }>({
+  admit,
+  rateLimit: { requests, windowMs },
+  onRefused,
+}: KeyLimitOptions<In>): Guard<In, Limited> {
+  const decide: Guard<In, Limited> = (call) => {
+    const admitted = admit(call.auth.keyId);
+    if (admitted.ok) return admitted.value === undefined ? PASS : ok({ rateLimit: admitted.value });
+    onRefused(call, admitted.error);
+    return admitted;
+  };
+  const limit = { requests, windowS: windowMs / 1000 };
+  if (requests === 0) return decide;
   return Object.assign(decide, { fullQuota: { limit, remaining: requests, resetS: limit.windowS } });
 }

@@ -28,28 +28,45 @@ export const UNCACHED_HEADERS = { 'Cache-Control': 'no-store', ...SECURITY_HEADE
 export const UNCACHED_JSON_HEADERS = { 'Content-Type': 'application/json', ...UNCACHED_HEADERS } as const;
 
 /** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
-export function setRateLimit(headers: Headers, { limit, remaining, resetS }: RateLimitState): void {
-  headers.set('RateLimit-Policy', `"key";q=${limit.requests};w=${limit.windowS}`);
-  headers.set('RateLimit', `"key";r=${remaining};t=${resetS}`);
+export function setRateLimit(headers: Headers, state: RateLimitState): void {
+  headers.set('RateLimit-Policy', policyText(state));
+  headers.set('RateLimit', stateText(state));
+}
+
+function policyText({ name = 'key', limit, and }: RateLimitState): string {
+  const own = `"${name}";q=${limit.requests};w=${limit.windowS}`;
+  return and === undefined ? own : `${own}, ${policyText(and)}`;
+}
+
+function stateText({ name = 'key', remaining, resetS, and }: RateLimitState): string {
+  const own = `"${name}";r=${remaining};t=${resetS}`;
+  return and === undefined ? own : `${own}, ${stateText(and)}`;
 }
 
 /** Gives the headers of a rate-limited response. A Response must copy them at once, because the next call changes them. */
 export type ResponseHeaders = (rateLimit: RateLimitState | undefined) => Headers;
 
+/** Limits whose headers are kept filled: keys may have limits of their own. */
+const FILLED_MAX = 1000;
+
 /** Filling Headers costs more than anything else about a response, so they are filled once per limit. */
 export function createResponseHeaders(common: Readonly<Record<string, string>>): ResponseHeaders {
   const unlimited = new Headers(common);
-  const limited = new Map<RateLimit, Headers>();
+  const limited = new Map<RateLimit, { readonly headers: Headers; readonly and: RateLimit | undefined }>();
+
+  function fill(state: RateLimitState): Headers {
+    const headers = new Headers(common);
+    setRateLimit(headers, state);
+    if (limited.size >= FILLED_MAX) limited.clear();
+    limited.set(state.limit, { headers, and: state.and?.limit });
+    return headers;
+  }
+
   return (rateLimit) => {
     if (rateLimit === undefined) return unlimited;
     const filled = limited.get(rateLimit.limit);
-    if (filled === undefined) {
-      const headers = new Headers(common);
-      setRateLimit(headers, rateLimit);
-      limited.set(rateLimit.limit, headers);
-      return headers;
-    }
-    filled.set('RateLimit', `"key";r=${rateLimit.remaining};t=${rateLimit.resetS}`);
-    return filled;
+    if (filled === undefined || filled.and !== rateLimit.and?.limit) return fill(rateLimit);
+    filled.headers.set('RateLimit', stateText(rateLimit));
+    return filled.headers;
   };
 }

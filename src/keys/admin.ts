@@ -2,14 +2,16 @@
 // admin tools go through here. Everything that may touch many keys goes a batch at a time, so that other statements do
 // not wait for it.
 
+import type { RateLimit } from '../lib/rate-limit.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
+import type { Quota } from '../limits/key-limits.ts';
 import type { Log } from '../log/log.ts';
 import type { StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import type { LastUsed } from './last-used.ts';
-import { type OwnKey, ownPartOf } from './operations.ts';
-import type { ApiKeyRecord, ListedKey, StoreResult } from './record.ts';
+import { type OwnKey, type OwnPart, ownPartOf } from './operations.ts';
+import type { ApiKeyRecord, Changed, ListedKey, StoreResult } from './record.ts';
 
 /** Which keys; those that fit all that is given. */
 export interface KeyFilter {
@@ -21,6 +23,15 @@ export interface KeyFilter {
   readonly unusedSinceMs?: number | undefined;
   /** Usable keys that expire by then. */
   readonly expiresByMs?: number | undefined;
+}
+
+/** What an operator changes of a key; null: the server's limit or quota, or no expiry. */
+export interface KeyEdit {
+  readonly name?: string | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  readonly expiresAtMs?: number | null | undefined;
+  readonly rateLimit?: RateLimit | null | undefined;
+  readonly quota?: Quota | null | undefined;
 }
 
 /** A key with its place in the order of creation. */
@@ -50,6 +61,8 @@ export interface AdminStore {
   revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): StoreResult<RevokedBatch | null>;
   /** Adds those whose hashes and ids are not there, each unless its owner has `keysPerUserMax`. Returns how many it added. */
   importBatch(records: readonly ApiKeyRecord[], keysPerUserMax: number, origin: Origin): StoreResult<ImportedBatch>;
+  /** Changes what is given. Null: no such key, or nothing to change. */
+  edit(keyId: string, edit: KeyEdit, origin: Origin): StoreResult<Changed | null>;
   /** False: the owner was blocked already. */
   block(owner: string, origin: Origin): StoreResult<boolean>;
   /** False: the owner was not blocked. */
@@ -117,6 +130,7 @@ const PAGE_KEYS = 100;
 export interface AdminKeysOptions {
   readonly store: AdminStore;
   readonly lastUsed: LastUsed;
+  readonly usage: OwnPart['usage'];
   readonly originOf: OriginOf;
   /** Makes a change known to this process before the response. */
   readonly refresh: () => Promise<void>;
@@ -124,14 +138,17 @@ export interface AdminKeysOptions {
   readonly log: Log;
 }
 
-export function createAdminKeys({ store, lastUsed, originOf, refresh, clock, log }: AdminKeysOptions): AdminKeys {
+export function createAdminKeys(options: AdminKeysOptions): AdminKeys {
+  const { store, usage, originOf, refresh, clock, log } = options;
   return {
     async page(owner, before) {
       const nowMs = clock.nowMs();
       const found = await store.page({ owner }, nowMs, before, PAGE_KEYS + 1); // one more, to see whether any follows
       if (!found.ok) return found;
       const page = found.value.slice(0, PAGE_KEYS);
-      const keys = page.map((key) => ({ ...key, ...ownPartOf(key, lastUsed, nowMs) }));
+      const uses = await usage.usesOf(page.map(({ id }) => id));
+      if (!uses.ok) return uses;
+      const keys = page.map((key) => ({ ...key, ...ownPartOf(key, options, uses.value, nowMs) }));
       return ok({ keys, next: found.value.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null });
     },
 

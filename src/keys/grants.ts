@@ -1,6 +1,8 @@
 // What a key may be given: the ceilings of the configuration, and those of the person who asks. Pure.
 
+import type { RateLimit } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
+import { type LimitCeilings, type Quota, writtenLimit } from '../limits/key-limits.ts';
 import type { InputIssue, Problem } from '../problem.ts';
 
 export interface KeyCeilings {
@@ -8,6 +10,7 @@ export interface KeyCeilings {
   readonly scopes: readonly string[] | null;
   /** The longest life of a key; null: keys need not expire. */
   readonly daysMax: number | null;
+  readonly limits: LimitCeilings;
 }
 
 /** What a key is asked to have. */
@@ -15,12 +18,18 @@ export interface Wish {
   readonly scopes: readonly string[];
   /** Days, fractions allowed. */
   readonly expiresInDays?: number | undefined;
+  readonly rateLimit?: RateLimit | undefined;
+  readonly quota?: Quota | undefined;
 }
 
 export interface Grant {
   readonly scopes: readonly string[];
   /** Null: never expires. */
   readonly expiresInDays: number | null;
+  /** Null: none of its own. */
+  readonly rateLimit: RateLimit | null;
+  /** As `rateLimit`. */
+  readonly quota: Quota | null;
 }
 
 /** Issues reported at once. Each names all scopes that exist. */
@@ -28,9 +37,9 @@ const ISSUES_MAX = 10;
 
 /** `grantable`: the scopes that the person may give; null: any. A ceiling never lowers a wish for scopes: it refuses. */
 export function grantOf(
-  { scopes: existing, daysMax }: KeyCeilings,
+  { scopes: existing, daysMax, limits }: KeyCeilings,
   grantable: readonly string[] | null,
-  { scopes, expiresInDays }: Wish,
+  { scopes, expiresInDays, rateLimit, quota }: Wish,
 ): Result<Grant, Problem> {
   const issues: InputIssue[] = [];
   for (const [index, scope] of scopes.entries()) {
@@ -40,9 +49,41 @@ export function grantOf(
   if (daysMax !== null && expiresInDays !== undefined && expiresInDays > daysMax) {
     issues.push({ path: 'expiresInDays', message: `Expected a number above 0 and at most ${daysMax}` });
   }
+  issues.push(...limitIssues(limits, { rateLimit, quota }));
   if (issues.length > 0) return err({ code: 'invalid_input', issues });
   if (grantable !== null && !scopes.every((scope) => grantable.includes(scope))) {
     return err({ code: 'scope_not_granted', grantable });
   }
-  return ok({ scopes, expiresInDays: expiresInDays ?? daysMax });
+  return ok({
+    scopes,
+    expiresInDays: expiresInDays ?? daysMax,
+    rateLimit: rateLimit ?? null,
+    quota: quota ?? null,
+  });
+}
+
+/** What is too much of what a user wants: a limit in both its number and its rate, a quota in number and period. */
+function limitIssues(
+  ceilings: LimitCeilings,
+  wanted: { readonly rateLimit?: RateLimit | undefined; readonly quota?: Quota | undefined },
+): InputIssue[] {
+  const { rateLimit: most, quota: mostQuota } = ceilings;
+  const { rateLimit, quota } = wanted;
+  const issues: InputIssue[] = [];
+  if (most !== null && rateLimit !== undefined) {
+    const isFaster = rateLimit.requests * most.windowS > most.requests * rateLimit.windowS;
+    if (rateLimit.requests > most.requests || isFaster) {
+      const { requests, window } = writtenLimit(most);
+      issues.push({
+        path: 'rateLimit',
+        message: `Expected at most ${requests} requests, and no faster than ${requests} in ${window}`,
+      });
+    }
+  }
+  if (mostQuota !== null && quota !== undefined) {
+    if (quota.period !== mostQuota.period || quota.requests > mostQuota.requests) {
+      issues.push({ path: 'quota', message: `Expected at most ${mostQuota.requests} a ${mostQuota.period}` });
+    }
+  }
+  return issues;
 }

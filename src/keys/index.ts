@@ -1,6 +1,7 @@
 // The key domain: operations, verification and last uses, put together over a store.
 
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
+import type { Quota } from '../limits/key-limits.ts';
 import type { Log } from '../log/log.ts';
 import { createOriginOf } from './actor.ts';
 import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
@@ -12,6 +13,7 @@ import { createKeys, type Keys } from './operations.ts';
 import { createRevokeSecrets, type RevokeSecrets } from './possession.ts';
 import type { KeyStore } from './record.ts';
 import { createUnknownKeys } from './unknown-keys.ts';
+import { createUsage, type Usage } from './usage.ts';
 import { createVerifier, type Verifier } from './verify.ts';
 
 export interface KeyDomain {
@@ -21,6 +23,7 @@ export interface KeyDomain {
   readonly checkBlock: CheckBlock;
   readonly admin: AdminKeys;
   readonly revokeSecrets: RevokeSecrets;
+  readonly usage: Usage;
   /** Reads the trail of changes. */
   readonly events: KeyStore['events'];
   /** Stops polling and writes what is pending. The store stays open. */
@@ -38,27 +41,34 @@ export function createKeyDomain(options: {
   keyPrefix: string;
   ceilings: KeyCeilings;
   lagMaxMs: number;
+  /** Of keys without one of their own; 0 requests: none. */
+  rateLimit: { readonly requests: number; readonly windowMs: number };
+  /** As `rateLimit`; null: none. */
+  keyQuota: Quota | null;
   /** Whether events say where a change came from. */
   eventAddresses: boolean;
 }): KeyDomain {
   const lastUsed = createLastUsed(options);
+  const usage = createUsage(options);
+  const store = usage.reading(options.store);
   const originOf = createOriginOf(options.eventAddresses);
   const feed = createFeed(options);
-  const unknownKeys = createUnknownKeys({ ...options, feed });
-  const verifier = createVerifier({ ...options, feed, lastUsed, unknownKeys, originOf });
+  const unknownKeys = createUnknownKeys({ ...options, store, feed });
+  const verifier = createVerifier({ ...options, store, feed, lastUsed, unknownKeys, originOf });
   const { refresh } = feed;
-  const keys = createKeys({ ...options, lastUsed, originOf, refresh });
+  const keys = createKeys({ ...options, lastUsed, usage, originOf, refresh });
   return {
     keys,
     verifier,
     feed,
+    usage,
     checkBlock: createCheckBlock({ store: options.store, feed }),
-    admin: createAdminKeys({ ...options, store: options.adminStore, lastUsed, originOf, refresh }),
+    admin: createAdminKeys({ ...options, store: options.adminStore, lastUsed, usage, originOf, refresh }),
     events: options.store.events,
     revokeSecrets: createRevokeSecrets({ ...options, unknownKeys, originOf, refresh }),
     async stop() {
       feed.stop();
-      await lastUsed.stop();
+      await Promise.all([lastUsed.stop(), usage.stop()]);
     },
   };
 }

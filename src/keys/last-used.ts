@@ -5,6 +5,7 @@ import type { Clock } from '../lib/runtime.ts';
 import { sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
 import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
+import { slicesOf } from './slices.ts';
 
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;
@@ -16,8 +17,6 @@ const SPREAD_MS = 1000;
 const PAUSE_MS_MAX = 5;
 /** Keys remembered while the store is away: about 15 MB. Uses of further keys are not noted, but counted. */
 const PENDING_KEYS_MAX = 100_000;
-/** Uses sorted at once. All of 90,000 would hold up the event loop for tens of milliseconds. */
-const SORTED_MAX = 10_000;
 
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
@@ -100,7 +99,7 @@ export function createLastUsed({ store, clock, log }: { store: KeyStore; clock: 
     nextGeneration += 1;
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(flushing.size / store.usesPerWrite));
     try {
-      for (const slice of slicesOf(flushing, store.usesPerWrite)) {
+      for (const slice of slicesOf(flushing.values(), store.usesPerWrite, ({ record }) => record.createdAtMs)) {
         const recorded = await store.recordUse(slice.map(({ record, usedAtMs }) => [record.id, usedAtMs]));
         if (!recorded.ok) {
           log.warn('last uses kept for later', { count: flushing.size + pending.size, reason: recorded.error.reason });
@@ -135,17 +134,3 @@ export function createLastUsed({ store, clock, log }: { store: KeyStore; clock: 
     },
   };
 }
-
-/**
- * Slices of `uses`, oldest keys first: keys of one age are neighbours in the database, so a write touches a few pages
- * rather than one per key.
- */
-function* slicesOf(uses: Uses, size: number): Generator<TrackedKey[]> {
-  const keys = uses.values();
-  for (let sorted = oldestFirst(keys); sorted.length > 0; sorted = oldestFirst(keys)) {
-    for (let from = 0; from < sorted.length; from += size) yield sorted.slice(from, from + size);
-  }
-}
-
-const oldestFirst = (keys: MapIterator<TrackedKey>): TrackedKey[] =>
-  [...keys.take(SORTED_MAX)].sort((a, b) => a.record.createdAtMs - b.record.createdAtMs);

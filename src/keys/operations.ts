@@ -22,6 +22,7 @@ import {
   type ListPlace,
 } from './record.ts';
 import { type Rotation, rotationAt, rotationRefusal } from './rotation.ts';
+import type { Usage, Uses } from './usage.ts';
 
 /** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;
@@ -55,6 +56,8 @@ export interface MadeKey {
 /** A key as its owner sees it. */
 export interface OwnKey extends ListedKey {
   readonly expired: boolean;
+  /** Null: not used in so many days. */
+  readonly uses: Uses | null;
   /** Null unless it is being rotated. */
   readonly rotation: Rotation | null;
 }
@@ -85,9 +88,16 @@ export interface Keys {
   delete(actor: Actor, keyId: string): Promise<Result<void, Problem>>;
   /**
    * Gives the actor's key a new secret, which is given out here and never again. The old one goes on until
-   * `overlapHours` after the new one's first use; with 0 it ends now. A user may rotate and create only so fast.
+   * `overlapHours` after the new one's first use; with 0 it ends now. With `expiresInDays` the key gets a new expiry. A user
+   * may rotate and create only so fast.
    */
-  rotate(actor: Actor, keyId: string, overlapHours: number): Promise<Result<MadeKey, Problem>>;
+  rotate(
+    actor: Actor,
+    keyId: string,
+    wish: { overlapHours: number; expiresInDays?: number | undefined },
+  ): Promise<Result<MadeKey, Problem>>;
+  /** Uses of a key today (UTC), by all processes as far as this one knows. */
+  usesToday(keyId: string): number;
   /** Changes the fields that are given and not empty, within what the actor may grant. No tool offers it. */
   update(
     actor: Actor,
@@ -99,6 +109,7 @@ export interface Keys {
 export interface KeysOptions {
   readonly store: KeyStore;
   readonly lastUsed: LastUsed;
+  readonly usage: Pick<Usage, 'quotaOf' | 'usesOf' | 'usesToday'>;
   /** Makes a mutation known to this process before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
@@ -114,15 +125,27 @@ export interface KeysOptions {
 const isRevoked = ({ active }: ApiKeyRecord) => !active;
 const never = () => false;
 
+export interface OwnPart {
+  readonly lastUsed: LastUsed;
+  readonly usage: Pick<Usage, 'quotaOf' | 'usesOf'>;
+}
+
 /** What the store doesn't know of a listed key. */
-export const ownPartOf = (key: ListedKey, lastUsed: LastUsed, nowMs: number) => ({
+export const ownPartOf = (
+  key: ListedKey,
+  { lastUsed, usage }: OwnPart,
+  uses: ReadonlyMap<string, Uses>,
+  nowMs: number,
+) => ({
   lastUsedAtMs: lastUsed.of(key),
+  uses: uses.get(key.id) ?? null,
+  quota: usage.quotaOf(key),
   rotation: rotationAt(key, nowMs),
   expired: key.expiresAtMs !== null && key.expiresAtMs < nowMs,
 });
 
 export function createKeys(options: KeysOptions): Keys {
-  const { store, lastUsed, refresh, clock, random, sha256, log, originOf, keyPrefix, production, ceilings } = options;
+  const { store, usage, refresh, clock, random, sha256, log, originOf, keyPrefix, production, ceilings } = options;
   // Nothing else that changes keys: each key is revoked and deleted at most once, and each new secret first used once, so
   // this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
   const creations = createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log);
@@ -199,7 +222,7 @@ export function createKeys(options: KeysOptions): Keys {
       if (!grant.ok) return grant;
       const taken = creations.take(actor);
       if (!taken.ok) return taken;
-      const { scopes, expiresInDays } = grant.value;
+      const { scopes, expiresInDays, rateLimit, quota } = grant.value;
       const key = mintKey(keyPrefix, production, random);
       const createdAtMs = clock.nowMs();
       const record: ApiKeyRecord = {
@@ -213,6 +236,8 @@ export function createKeys(options: KeysOptions): Keys {
         expiresAtMs: expiresInDays === null ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
         second: null,
         rotations: 0,
+        rateLimit,
+        quota,
       };
       const inserted = logged(await store.insert(record, KEYS_PER_USER_MAX, originBy(actor)), actor);
       if (!inserted.ok) return inserted;
@@ -232,12 +257,16 @@ export function createKeys(options: KeysOptions): Keys {
         if (!listed.ok) return listed;
         if (listed.value.keys.length >= LONG_LIST_KEYS) await nextTurn();
         const nowMs = clock.nowMs();
-        const keys = listed.value.keys.map((key) => ({ ...key, ...ownPartOf(key, lastUsed, nowMs) }));
+        const uses = logged(await usage.usesOf(listed.value.keys.map(({ id }) => id)), actor);
+        if (!uses.ok) return uses;
+        const keys = listed.value.keys.map((key) => ({ ...key, ...ownPartOf(key, options, uses.value, nowMs) }));
         return ok({ ...listed.value, keys });
       } finally {
         void nextTurn().then(release);
       }
     },
+
+    usesToday: usage.usesToday,
 
     revoke: (actor, keyId) =>
       mutate('API key revoked', actor, keyId, isRevoked, (origin) => store.deactivate(actor.userId, keyId, origin)),
@@ -245,8 +274,10 @@ export function createKeys(options: KeysOptions): Keys {
     delete: (actor, keyId) =>
       mutate('API key deleted', actor, keyId, never, (origin) => store.remove(actor.userId, keyId, origin)),
 
-    async rotate(actor, keyId, overlapHours) {
+    async rotate(actor, keyId, { overlapHours, expiresInDays }) {
       if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
+      const lasting = granted(actor, { scopes: [], expiresInDays });
+      if (!lasting.ok) return lasting;
       const overlapMs = overlapHours * MS_PER_HOUR;
       for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
         const found = logged(await store.findOwn(actor.userId, keyId), actor);
@@ -263,13 +294,15 @@ export function createKeys(options: KeysOptions): Keys {
         if (!taken.ok) return taken;
         const key = mintKey(keyPrefix, production, random);
         const hash = hashKey(sha256, key);
-        const rotated = logged(await store.rotate(record, { hash, overlapMs }, nowMs, originBy(actor)), actor);
+        const expiresAtMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
+        const next = { hash, overlapMs, expiresAtMs };
+        const rotated = logged(await store.rotate(record, next, nowMs, originBy(actor)), actor);
         if (!rotated.ok) return rotated;
         if (!rotated.value) continue; // another caller has changed it meanwhile
         await refresh();
         const fingerprint = fingerprintOf(overlapMs > 0 ? record.keyHash : hash);
         log.info('API key rotated', { ...actorFields(actor), keyId, fingerprint });
-        return ok({ record, key });
+        return ok({ record: expiresAtMs === null ? record : { ...record, expiresAtMs }, key });
       }
       return err({ code: 'overloaded' });
     },

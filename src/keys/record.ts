@@ -1,6 +1,8 @@
 // The API key record and the store it lives in, as the domain needs them. src/store implements the interface.
 
+import type { RateLimit } from '../lib/rate-limit.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
+import type { Quota } from '../limits/key-limits.ts';
 import type { KeyRefusal, StoreUnavailable } from '../problem.ts';
 import type { Origin } from './actor.ts';
 import type { EventQuery, KeyEvent } from './events.ts';
@@ -19,6 +21,8 @@ export interface NextSecret {
   readonly hash: string;
   /** How long the secret in force goes on after the first use of this one; 0: it ends now, and any other too. */
   readonly overlapMs: number;
+  /** Of the key, for both secrets; as it was unless given. */
+  readonly expiresAtMs?: number | null;
 }
 
 export interface ApiKeyRecord {
@@ -37,6 +41,10 @@ export interface ApiKeyRecord {
   readonly second: SecondSecret | null;
   /** Grows with each rotation. */
   readonly rotations: number;
+  /** Its own; null: the server's. */
+  readonly rateLimit: RateLimit | null;
+  /** As `rateLimit`. */
+  readonly quota: Quota | null;
 }
 
 /** A record as found by the hash of one of its secrets. */
@@ -115,7 +123,42 @@ export interface Found {
   readonly record: PresentedKey | null;
   /** Where the change feed stood when the record was read, in the same statement. */
   readonly position: FeedPosition;
+  /** Null: there is no such key, or nobody asked for them. */
+  readonly counts: KeyCounts | null;
 }
+
+/** For whom and when the uses of a key are read. */
+export interface CountsAsOf {
+  /** Whose counts are its own. */
+  readonly instance: number;
+  readonly nowMs: number;
+  /** The window of keys that have no limit of their own; 0: none. */
+  readonly windowS: number;
+}
+
+/** Uses by one process, and by all others together. */
+export interface Shares {
+  readonly own: number;
+  readonly others: number;
+}
+
+/** The uses of a key, as of a time. */
+export interface KeyCounts {
+  /** In the window of the limit in force. */
+  readonly window: Shares;
+  readonly day: Shares;
+  /** This month's, but for the day's. */
+  readonly before: number;
+}
+
+/** The uses of a key by a process in a window, which only grow. */
+export type Count = readonly [keyId: string, windowS: number, number: number, uses: number];
+
+/** A window of a key; with the first day of the month, those of the days before are wanted too. */
+export type CountedWindow = readonly [keyId: string, windowS: number, number: number, firstDay: number | null];
+
+/** The uses of a key in a day: of all processes, and of the one that asks. */
+export type DayUses = readonly [day: number, uses: number, own: number];
 
 /** A change that was made. Its fingerprint is null if only an earlier try of the same statement can have made it. */
 export interface Changed {
@@ -155,7 +198,7 @@ export interface KeyStore {
   revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, whose?: string): StoreResult<void>;
   /** The owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): StoreResult<ApiKeyRecord | null>;
-  /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
+  /** Gives a key its next secret, and a new expiry if one is given. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
   rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): StoreResult<boolean>;
   /**
    * Puts a next secret in force; the one that was becomes the previous one, whose end counts from `usedAtMs`. Null:
@@ -171,9 +214,15 @@ export interface KeyStore {
     atLeast: FeedPosition,
     withinMs: number,
     whose?: string,
+    asOf?: CountsAsOf,
   ): Awaitable<Result<Found, StoreUnavailable>>;
   /** What the primary has for each of these hashes, read with one statement. Gives up after `withinMs`. */
-  findByHashes(keyHashes: readonly string[], withinMs: number, whose?: string): StoreResult<(keyHash: string) => Found>;
+  findByHashes(
+    keyHashes: readonly string[],
+    withinMs: number,
+    whose?: string,
+    asOf?: CountsAsOf,
+  ): StoreResult<(keyHash: string) => Found>;
   /** Whether an operator refuses this owner, from the primary. Gives up after `withinMs`. */
   isBlocked(owner: string, withinMs: number): StoreResult<boolean>;
   /** The change feed after a position, from the primary. Gives up after `withinMs`. */
@@ -182,6 +231,19 @@ export interface KeyStore {
   events(query: EventQuery): StoreResult<KeyEvent[]>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): StoreResult<void>;
+  /** Raises the counts of a process to these, never lowers them. At most `usesPerWrite` keys. */
+  recordCounts(instance: number, counts: readonly Count[]): StoreResult<void>;
+  /** What is counted in each of these windows, in their order; null: the key is gone. `before` is 0 unless asked for. */
+  countsOf(
+    instance: number,
+    windows: readonly CountedWindow[],
+  ): StoreResult<readonly ((Shares & { readonly before: number }) | null)[]>;
+  /** The days from `firstDay` on in which these keys were used, by key. */
+  usesByDay(
+    keyIds: readonly string[],
+    firstDay: number,
+    instance: number,
+  ): StoreResult<ReadonlyMap<string, readonly DayUses[]>>;
   /** The most uses that one write can take without holding up anything else for more than a few milliseconds. */
   readonly usesPerWrite: number;
 }

@@ -43,6 +43,7 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   key_not_active: 'tool',
   rotation_under_way: 'tool',
   rate_limited: 'tool',
+  quota_exceeded: 'tool',
   tool_timeout: 'tool',
   internal: CODES.internal,
   store_unavailable: 'tool',

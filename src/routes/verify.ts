@@ -48,7 +48,8 @@ export function verifyRoute({ guards, leave, trustProxy, log }: VerifyRouteOptio
   /** A proxy passes on the client's own identity headers unless the response replaces them: so a refusal has them. */
   function refuse({ requestId }: RequestContext, problem: Problem, limit = fullQuota): Response {
     const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
-    const reached = problem.code === 'rate_limited' ? (problem.rateLimit ?? limit) : limit;
+    const isLimit = problem.code === 'rate_limited' || problem.code === 'quota_exceeded';
+    const reached = isLimit ? (problem.rateLimit ?? limit) : limit;
     const response = problemResponse(shown, requestId, challengeFor(shown, null), reached);
     identify(response.headers, null);
     return response;

@@ -1,8 +1,8 @@
 // The queries of an operator: AdminStore over a Database. Their filters may fit any key, so they read the table in the
 // order of creation, a batch at a time.
 
-import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../keys/admin.ts';
-import type { ApiKeyRecord } from '../keys/record.ts';
+import { type AdminStore, COUNTED_MAX, type KeyEdit, type KeyFilter, type KeyName } from '../keys/admin.ts';
+import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import { ok } from '../lib/result.ts';
 import type { Database, DbResult, Row, Statement } from './database.ts';
 import { IS_BLOCKED, KEY_COLUMNS, USED_AT } from './queries.ts';
@@ -53,6 +53,24 @@ const KNOWN = `SELECT count(*) AS count, coalesce(sum(own), 0) AS own FROM (SELE
 SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0 AND id = r.value ->> 1)) AS own FROM json_each(?1) r
 WHERE EXISTS (SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0)
 OR EXISTS (SELECT 1 FROM api_keys WHERE second_hash = r.value ->> 0) GROUP BY r.value ->> 0)`;
+
+/** The columns that an edit sets. */
+function fieldsOf({ name, scopes, expiresAtMs, rateLimit, quota }: KeyEdit): (readonly [string, Args[number]])[] {
+  return [
+    ...(name === undefined ? [] : [['name', name] as const]),
+    ...(scopes === undefined ? [] : [['scopes', JSON.stringify(scopes)] as const]),
+    ...(expiresAtMs === undefined ? [] : [['expires_at_ms', expiresAtMs] as const]),
+    ...(rateLimit === undefined
+      ? []
+      : [
+          ['limit_requests', rateLimit?.requests ?? null] as const,
+          ['limit_window_s', rateLimit?.windowS ?? null] as const,
+        ]),
+    ...(quota === undefined
+      ? []
+      : [['quota_requests', quota?.requests ?? null] as const, ['quota_period', quota?.period ?? null] as const]),
+  ];
+}
 
 export function createAdminStore(db: Database): AdminStore {
   const countOf = (rows: readonly Row[]): number => Number(rows[0]?.count);
@@ -151,6 +169,21 @@ export function createAdminStore(db: Database): AdminStore {
     async nowMs() {
       const rows = await db.read({ sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" });
       return rows.ok ? ok(Number(rows.value[0]?.now_ms)) : rows;
+    },
+
+    async edit(keyId, edit, origin) {
+      const fields = fieldsOf(edit);
+      const names = fields.map(([name]) => name).join(', ');
+      const marks = fields.map((_, index) => `?${index + 3}`).join(', ');
+      const written = await db.write({
+        sql: `UPDATE api_keys SET (changed_by, ${names}) = (?2, ${marks}) WHERE id = ?1 AND (${names}) IS NOT (${marks})
+RETURNING key_hash`,
+        args: [keyId, JSON.stringify(origin), ...fields.map(([, value]) => value)],
+      });
+      if (!written.ok) return written;
+      const { rows, repeated } = written.value;
+      if (rows[0] !== undefined) return ok({ fingerprint: fingerprintOf(String(rows[0].key_hash)) });
+      return ok(repeated ? { fingerprint: null } : null);
     },
 
     async blockedOwners() {

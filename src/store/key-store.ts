@@ -1,11 +1,23 @@
 // KeyStore over a Database: what is asked of it (queries.ts), and what its rows say (rows.ts).
 
 import { type Origin, personOf } from '../keys/actor.ts';
-import { type Changed, type Found, fingerprintOf, isLost, type KeyStore, type ListPlace } from '../keys/record.ts';
+import type { CountsAsOf } from '../keys/record.ts';
+import {
+  type Changed,
+  type DayUses,
+  type Found,
+  fingerprintOf,
+  isLost,
+  type KeyStore,
+  type ListPlace,
+} from '../keys/record.ts';
+import { dayAt, monthOf } from '../keys/windows.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
+import { pruneCounts } from './counts.ts';
 import type { Database, DbResult, Row, Statement, Unavailable } from './database.ts';
 import { CHANGES, pageOf, prune } from './feed.ts';
 import {
+  COUNTS_OF,
   DEACTIVATE,
   EVENTS_AFTER,
   FIND,
@@ -16,14 +28,16 @@ import {
   LIST,
   NEWEST_EVENTS,
   PROMOTE,
+  RECORD_COUNTS,
   RECORD_USE,
   REMOVE,
   REVOKE_BY_HASHES,
   ROTATE,
   ROTATE_AT_ONCE,
   UPDATE,
+  USES_BY_DAY,
 } from './queries.ts';
-import { eventOf, foundOf, isRecord, listedOf, presentedOf, recordOf } from './rows.ts';
+import { eventOf, foundOf, isRecord, listedOf, recordOf, sharesOf } from './rows.ts';
 
 /** More than any integer of a row, one beyond 2^53 included. */
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
@@ -47,15 +61,26 @@ export type ServerSecret = 'request_state' | 'client_id';
 export interface FullKeyStore extends KeyStore {
   /** As in feed.ts. */
   prune(eventsKeptMs: number): DbResult<boolean>;
+  /** As in counts.ts. */
+  pruneCounts(nowMs: number, daysKept: number): DbResult<void>;
   /** A secret that all processes on the database share (db/README.md). */
   serverSecret(name: ServerSecret): DbResult<string>;
 }
 
 type Reads = Pick<
   FullKeyStore,
-  'listByUser' | 'findOwn' | 'findByHash' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events' | 'serverSecret'
+  | 'listByUser'
+  | 'countsOf'
+  | 'usesByDay'
+  | 'findOwn'
+  | 'findByHash'
+  | 'findByHashes'
+  | 'isBlocked'
+  | 'changesAfter'
+  | 'events'
+  | 'serverSecret'
 >;
-type Changes = Omit<FullKeyStore, keyof Reads | 'usesPerWrite' | 'prune'>;
+type Changes = Omit<FullKeyStore, keyof Reads | 'usesPerWrite' | 'prune' | 'pruneCounts'>;
 
 export function createKeyStore(options: KeyStoreOptions): FullKeyStore {
   const { primary, usesPerWrite } = options;
@@ -64,6 +89,7 @@ export function createKeyStore(options: KeyStoreOptions): FullKeyStore {
     ...changesOf(primary),
     usesPerWrite,
     prune: (eventsKeptMs) => prune(primary, eventsKeptMs),
+    pruneCounts: (nowMs, daysKept) => pruneCounts(primary, nowMs, daysKept),
   };
 }
 
@@ -82,8 +108,8 @@ function readsOf({ primary, replica }: KeyStoreOptions): Reads {
       return rows.ok ? ok(rows.value[0] === undefined ? null : recordOf(rows.value[0])) : rows;
     },
 
-    findByHash(keyHash, atLeast, withinMs, whose): Awaitable<Result<Found, Unavailable>> {
-      const statement: Statement = { sql: FIND, args: [keyHash], whose };
+    findByHash(keyHash, atLeast, withinMs, whose, asOf): Awaitable<Result<Found, Unavailable>> {
+      const statement: Statement = { sql: FIND, args: [keyHash, ...countArgs(asOf)], whose };
       const fromPrimary = () =>
         primary.read(statement, withinMs).then((rows) => (rows.ok ? ok(foundOf(rows.value)) : rows));
       if (replica === undefined) return fromPrimary();
@@ -97,12 +123,13 @@ function readsOf({ primary, replica }: KeyStoreOptions): Reads {
       });
     },
 
-    async findByHashes(keyHashes, withinMs, whose) {
-      const rows = await primary.read({ sql: FIND_ALL, args: [JSON.stringify(keyHashes)], whose }, withinMs);
+    async findByHashes(keyHashes, withinMs, whose, asOf) {
+      const args = [JSON.stringify(keyHashes), ...countArgs(asOf)];
+      const rows = await primary.read({ sql: FIND_ALL, args, whose }, withinMs);
       if (!rows.ok) return rows;
       const { position } = foundOf(rows.value); // without any of the keys there is still a row, as in FIND
-      const records = new Map(rows.value.filter(isRecord).map((row) => [String(row.presented_hash), presentedOf(row)]));
-      return ok((keyHash) => ({ record: records.get(keyHash) ?? null, position }));
+      const found = new Map(rows.value.filter(isRecord).map((row) => [String(row.presented_hash), foundOf([row])]));
+      return ok((keyHash) => found.get(keyHash) ?? { record: null, position, counts: null });
     },
 
     async isBlocked(owner, withinMs) {
@@ -129,6 +156,32 @@ function readsOf({ primary, replica }: KeyStoreOptions): Reads {
       return ok(afterSeq === null ? events.reverse() : events);
     },
 
+    async countsOf(instance, windows) {
+      const rows = await primary.read({ sql: COUNTS_OF, args: [JSON.stringify(windows), instance] });
+      if (!rows.ok) return rows;
+      const found = new Map(rows.value.map((row) => [Number(row.at), row]));
+      return ok(
+        windows.map((_, at) => {
+          const row = found.get(at);
+          return row === undefined ? null : { ...sharesOf(row.counts), before: Number(row.before ?? 0) };
+        }),
+      );
+    },
+
+    async usesByDay(keyIds, firstDay, instance) {
+      const rows = await primary.read({ sql: USES_BY_DAY, args: [JSON.stringify(keyIds), firstDay, instance] });
+      if (!rows.ok) return rows;
+      const days = (row: Row) => JSON.parse(String(row.days)) as (readonly [number, number, number | null])[];
+      return ok(
+        new Map(
+          rows.value.map((row) => [
+            String(row.id),
+            days(row).map(([day, uses, own]): DayUses => [day, uses, own ?? 0]),
+          ]),
+        ),
+      );
+    },
+
     async serverSecret(name) {
       const rows = await primary.read({ sql: 'SELECT value FROM server_secrets WHERE name = ?', args: [name] });
       if (!rows.ok) return rows;
@@ -138,6 +191,14 @@ function readsOf({ primary, replica }: KeyStoreOptions): Reads {
     },
   };
 }
+
+/** The parameters of COUNTS. */
+function countArgs({ instance, nowMs, windowS }: CountsAsOf = NOBODY): number[] {
+  const day = dayAt(nowMs);
+  return [instance, Math.floor(nowMs / 1000), windowS, monthOf(day).firstDay, day];
+}
+
+const NOBODY: CountsAsOf = { instance: 0, nowMs: 0, windowS: 0 };
 
 function changesOf(primary: Database): Changes {
   // If no row was changed, but an earlier try may have changed it, that counts as changed.
@@ -163,6 +224,10 @@ function changesOf(primary: Database): Changes {
           record.expiresAtMs,
           keysPerUserMax,
           JSON.stringify(origin),
+          record.rateLimit?.requests ?? null,
+          record.rateLimit?.windowS ?? null,
+          record.quota?.requests ?? null,
+          record.quota?.period ?? null,
         ],
         whose: turnOf(record.userId, origin),
       });
@@ -192,10 +257,10 @@ function changesOf(primary: Database): Changes {
       return revoked.ok ? ok(undefined) : revoked;
     },
 
-    async rotate({ id, userId, rotations }, { hash, overlapMs }, nowMs, origin) {
+    async rotate({ id, userId, rotations }, { hash, overlapMs, expiresAtMs }, nowMs, origin) {
       const rotated = await primary.write({
         sql: overlapMs > 0 ? ROTATE : ROTATE_AT_ONCE,
-        args: [id, userId, rotations, hash, overlapMs, nowMs, JSON.stringify(origin)],
+        args: [id, userId, rotations, hash, overlapMs, nowMs, JSON.stringify(origin), expiresAtMs ?? null],
         whose: turnOf(userId, origin),
       });
       if (!rotated.ok || rotated.value.rows.length > 0) return rotated.ok ? ok(true) : rotated;
@@ -209,6 +274,11 @@ function changesOf(primary: Database): Changes {
 
     async recordUse(uses) {
       const written = await primary.writeUnsynced({ sql: RECORD_USE, args: [JSON.stringify(uses)] });
+      return written.ok ? ok(undefined) : written;
+    },
+
+    async recordCounts(instance, counts) {
+      const written = await primary.writeUnsynced({ sql: RECORD_COUNTS, args: [JSON.stringify(counts), instance] });
       return written.ok ? ok(undefined) : written;
     },
   };

@@ -65,6 +65,8 @@ export interface StoreOptions {
   readonly log: Log;
   /** Events of keys are kept for this long. */
   readonly eventDays: number;
+  /** Uses of keys are kept for so many days. */
+  readonly usageDays: number;
 }
 
 /** Old changes and events are removed shortly after start-up, off its critical path, and then this often. */
@@ -109,7 +111,9 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const handingOut = createHandingOutStore(db, mode === 'embedded');
   async function prune(): DbResult<boolean> {
     const forgotten = await handingOut.prune(options.clock.nowMs());
-    return forgotten.ok ? store.prune(options.eventDays * MS_PER_DAY) : forgotten;
+    if (!forgotten.ok) return forgotten;
+    const counts = await store.pruneCounts(options.clock.nowMs(), options.usageDays);
+    return counts.ok ? store.prune(options.eventDays * MS_PER_DAY) : counts;
   }
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   async function closeAll(): Promise<void> {

@@ -23,19 +23,30 @@ const heldColumn = (column: string) => `${held(`k.${column}`)} AS ${column}`;
 /** The columns of the key `k`. To sort by one, name it with its table: `ORDER BY k.created_at_ms` uses an index. */
 export const KEY_COLUMNS = [
   'k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.second_hash, k.second_is',
+  'k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period',
   ...['created_at_ms', 'expires_at_ms', 'second_ends_at_ms', 'rotations'].map(heldColumn),
 ].join(', ');
 
-export const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS} FROM feed f
+// ?2: the process that asks, ?3: the second, ?4: the window of keys without one, ?5: the first day of the month, ?6: the day.
+// CAST, because drivers may send a whole number as a fraction.
+const WINDOW_S = 'coalesce(k.limit_window_s, ?4)';
+const COUNTS = `(SELECT json_array(sum(uses) FILTER (WHERE instance = ?2), sum(uses) FILTER (WHERE instance <> ?2))
+FROM key_counts c WHERE c.row = k.row AND c.window_s = ${WINDOW_S} AND c.number = CAST(?3 / ${WINDOW_S} AS INTEGER)) AS window_counts,
+(SELECT json_array(sum(uses) FILTER (WHERE number = ?6 AND instance = ?2),
+sum(uses) FILTER (WHERE number = ?6 AND instance <> ?2), sum(uses) FILTER (WHERE number < ?6))
+FROM key_counts c WHERE c.row = k.row AND c.window_s = 86400 AND c.number BETWEEN ?5 AND ?6) AS day_counts`;
+
+export const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS} FROM feed f
 LEFT JOIN api_keys k ON k.row = ${rowBy('?1')}`;
 
-export const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS} FROM feed f
+export const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS} FROM feed f
 LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted. Without RETURNING, which
 // would take a fourteenth of its time.
-export const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by)
-SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9
+export const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by,
+limit_requests, limit_window_s, quota_requests, quota_period)
+SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9, ?10, ?11, ?12, ?13
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
 ON CONFLICT DO NOTHING`;
@@ -51,7 +62,7 @@ export const UPDATE = `UPDATE api_keys SET name = coalesce(?3, name), scopes = c
 WHERE id = ?1 AND user_id = ?2 AND (name, scopes) IS NOT (coalesce(?3, name), coalesce(?4, scopes)) RETURNING key_hash`;
 
 // A rotation changes only what it has read: a late duplicate does nothing, nor does one that another has overtaken.
-const ROTATED = 'rotations = rotations + 1, changed_by = ?7';
+const ROTATED = 'rotations = rotations + 1, changed_by = ?7, expires_at_ms = coalesce(?8, expires_at_ms)';
 const ROTATABLE =
   'id = ?1 AND user_id = ?2 AND rotations = ?3 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?6)';
 
@@ -99,6 +110,24 @@ WHERE ${AFTER} ${NEWEST_FIRST})) WHERE before IS NULL OR before < ?4)`;
 export const RECORD_USE = `INSERT INTO key_uses (row, last_used_at_ms)
 SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
 ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
+
+export const RECORD_COUNTS = `INSERT INTO key_counts (row, window_s, number, instance, uses)
+SELECT k.row, c.value ->> 1, c.value ->> 2, ?2, c.value ->> 3 FROM json_each(?1) AS c CROSS JOIN api_keys k
+WHERE k.id = c.value ->> 0
+ON CONFLICT (row, window_s, number, instance) DO UPDATE SET uses = excluded.uses WHERE uses < excluded.uses`;
+
+export const COUNTS_OF = `SELECT w.key AS at,
+(SELECT json_array(sum(uses) FILTER (WHERE instance = ?2), sum(uses) FILTER (WHERE instance <> ?2)) FROM key_counts c
+WHERE c.row = k.row AND c.window_s = w.value ->> 1 AND c.number = w.value ->> 2) AS counts,
+(SELECT sum(uses) FROM key_counts c WHERE c.row = k.row AND c.window_s = 86400
+AND c.number >= w.value ->> 3 AND c.number < w.value ->> 2) AS before
+FROM json_each(?1) AS w CROSS JOIN api_keys k WHERE k.id = w.value ->> 0`;
+
+/** By key, the days in which it was used. */
+export const USES_BY_DAY = `SELECT id, json_group_array(json_array(number, uses, own)) AS days FROM (
+SELECT k.id, c.number, sum(c.uses) AS uses, sum(c.uses) FILTER (WHERE c.instance = ?3) AS own
+FROM json_each(?1) AS i CROSS JOIN api_keys k CROSS JOIN key_counts c
+WHERE k.id = i.value AND c.row = k.row AND c.window_s = 86400 AND c.number >= ?2 GROUP BY k.id, c.number) GROUP BY id`;
 
 export const NEWEST_EVENTS = `SELECT * FROM key_events WHERE seq > ?1 AND (?2 IS NULL OR key_id = ?2) AND (?3 IS NULL OR owner = ?3)
 ORDER BY seq DESC LIMIT ?4`;

@@ -1,7 +1,17 @@
 // What the rows of the key store's queries say.
 
 import type { KeyEvent } from '../keys/events.ts';
-import type { ApiKeyRecord, FeedPosition, Found, ListedKey, PresentedKey, SecondSecret } from '../keys/record.ts';
+import type {
+  ApiKeyRecord,
+  FeedPosition,
+  Found,
+  KeyCounts,
+  ListedKey,
+  PresentedKey,
+  SecondSecret,
+  Shares,
+} from '../keys/record.ts';
+import type { Quota } from '../limits/key-limits.ts';
 import type { Row } from './database.ts';
 
 // The columns are STRICT and CHECKed in db/, so their types are known here.
@@ -18,6 +28,14 @@ export function recordOf(row: Row): ApiKeyRecord {
     expiresAtMs: row.expires_at_ms as number | null,
     second: secondOf(row),
     rotations: Number(row.rotations),
+    rateLimit:
+      row.limit_requests === null
+        ? null
+        : { requests: Number(row.limit_requests), windowS: Number(row.limit_window_s) },
+    quota:
+      row.quota_requests === null
+        ? null
+        : { requests: Number(row.quota_requests), period: row.quota_period as Quota['period'] },
   };
 }
 
@@ -60,10 +78,21 @@ export const isRecord = (row: Row) => row.id !== null;
 
 export function foundOf([row]: readonly Row[]): Found {
   if (row === undefined) throw new Error('the feed table has lost its row');
-  return {
-    record: isRecord(row) ? presentedOf(row) : null,
-    position: positionOf(row),
-  };
+  const position = positionOf(row);
+  return isRecord(row)
+    ? { record: presentedOf(row), position, counts: countsOf(row) }
+    : { record: null, position, counts: null };
+}
+
+function countsOf(row: Row): KeyCounts {
+  const [own, others, before] = JSON.parse(String(row.day_counts)) as (number | null)[];
+  return { window: sharesOf(row.window_counts), day: { own: own ?? 0, others: others ?? 0 }, before: before ?? 0 };
+}
+
+/** The sum of no counts is NULL. */
+export function sharesOf(json: unknown): Shares {
+  const [own, others] = JSON.parse(String(json)) as (number | null)[];
+  return { own: own ?? 0, others: others ?? 0 };
 }
 
 const positionOf = (row: Row): FeedPosition => ({

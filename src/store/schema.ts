@@ -7,6 +7,7 @@ import migration0004 from '../../db/0004_rotation_and_events.sql' with { type: '
 import migration0005 from '../../db/0005_expiring.sql' with { type: 'text' };
 import migration0006 from '../../db/0006_ranges_and_restores.sql' with { type: 'text' };
 import migration0007 from '../../db/0007_connect.sql' with { type: 'text' };
+import migration0008 from '../../db/0008_limits_and_counts.sql' with { type: 'text' };
 import { sleep } from '../lib/timeout.ts';
 import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
@@ -19,6 +20,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0005_expiring', sql: migration0005 },
   { name: '0006_ranges_and_restores', sql: migration0006 },
   { name: '0007_connect', sql: migration0007 },
+  { name: '0008_limits_and_counts', sql: migration0008 },
 ];
 
 /** A remote database may take this long to add a column. */
@@ -38,11 +40,12 @@ const CREATE_LEDGER: Statement = {
 const SHAPE: Statement = {
   sql: `SELECT k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.created_at_ms, k.expires_at_ms,
 k.last_used_at_ms, k.second_hash, k.second_is, k.second_ends_at_ms, k.overlap_ms, k.rotations, k.changed_by, k.deleting,
+k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period, n.row, n.window_s, n.number, n.instance, n.uses,
 u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq,
 e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret, e.backup_seq,
 b.owner, b.blocked_at_ms, b.changed_by, b.deleting, s.name, s.value, h.hour, h.value, r.number, r.attempt, r.key_id,
 r.fingerprint, r.redeemed_at_ms, r.changed_by
-FROM api_keys k, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s, code_secrets h,
+FROM api_keys k, key_counts n, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s, code_secrets h,
 redeemed_codes r LIMIT 0`,
 };
 const TRIGGERS = [
@@ -52,7 +55,9 @@ const TRIGGERS = [
   'api_keys_updated_range',
   'api_keys_deleting',
   'api_keys_deleted',
+  'api_keys_limited',
   'key_uses_deleted',
+  'key_counts_deleted',
   'blocked_owners_blocked',
   'blocked_owners_renamed',
   'blocked_owners_deleting',

@@ -7,6 +7,7 @@ import { actorOf } from '../guards/user-jwt.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import { ok } from '../lib/result.ts';
 import { isScope, SCOPE_PATTERN } from '../lib/scope.ts';
+import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf } from '../limits/key-limits.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 
@@ -21,6 +22,17 @@ const scope = ({ scopes }: KeyCeilings) =>
     v.string(),
     v.check(isScope, 'Expected 1 to 100 printable ASCII characters without space, quote or backslash'),
     v.metadata(scopes === null ? { pattern: SCOPE_PATTERN } : { enum: scopes }),
+  );
+
+/** Days until a key expires. */
+export const daysOf = ({ daysMax }: KeyCeilings) =>
+  v.pipe(
+    v.number(),
+    v.check(
+      (days) => days > 0 && days <= EXPIRES_IN_DAYS_MAX,
+      `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`,
+    ),
+    v.metadata({ exclusiveMinimum: 0, maximum: daysMax ?? EXPIRES_IN_DAYS_MAX }),
   );
 
 /** What a new key may be given. The operator's command asks for the same. */
@@ -43,12 +55,7 @@ export const wishFields = (ceilings: KeyCeilings) => ({
   ),
   expiresInDays: v.optional(
     v.pipe(
-      v.number(),
-      v.check(
-        (days) => days > 0 && days <= EXPIRES_IN_DAYS_MAX,
-        `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`,
-      ),
-      v.metadata({ exclusiveMinimum: 0, maximum: ceilings.daysMax ?? EXPIRES_IN_DAYS_MAX }),
+      daysOf(ceilings),
       v.description(
         `Days until the key expires, fractions allowed. Without it ${ceilings.daysMax === null ? 'the key never expires' : `it is ${ceilings.daysMax}`}.`,
       ),
@@ -56,7 +63,45 @@ export const wishFields = (ceilings: KeyCeilings) => ({
   ),
 });
 
-const input = (ceilings: KeyCeilings) => v.strictObject({ ...wishFields(ceilings), encryptTo });
+const requests = v.pipe(
+  v.number(),
+  v.check(
+    (count) => Number.isInteger(count) && count >= 1 && count <= REQUESTS_MAX,
+    `Expected a whole number from 1 to ${REQUESTS_MAX}`,
+  ),
+  v.metadata({ type: 'integer', minimum: 1, maximum: REQUESTS_MAX }),
+);
+
+/** How lists show them too. */
+export const rateLimitFields = v.strictObject({
+  requests,
+  window: v.pipe(
+    v.string(),
+    v.check(
+      (window) => windowSecondsOf(window) !== null,
+      `Expected a time like 30s, 5m, 1h or 1d, of at most ${WINDOW_S_MAX / 86_400} days`,
+    ),
+    v.metadata({ pattern: '^[0-9]{1,6}[smhd]$' }),
+  ),
+});
+
+export const quotaFields = v.strictObject({ requests, period: v.picklist(['day', 'month']) });
+
+const limitFields = {
+  rateLimit: v.optional(
+    v.pipe(
+      rateLimitFields,
+      v.description(
+        "How many calls the key may make in a window, like 100 in `1m`; without it the server's limit counts. For a program that could run away.",
+      ),
+    ),
+  ),
+  quota: v.optional(
+    v.pipe(quotaFields, v.description('How many calls the key may make in a day or month (UTC), beside its limit.')),
+  ),
+};
+
+const input = (ceilings: KeyCeilings) => v.strictObject({ ...wishFields(ceilings), ...limitFields, encryptTo });
 
 export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {
@@ -66,11 +111,17 @@ export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
     widget: 'ui://widget/api-key-created.html',
     input: input(ceilings),
-    output: v.strictObject(newKeyFields),
-    async run({ encryptTo, ...newKey }, call) {
+    output: v.strictObject({
+      ...newKeyFields,
+      rateLimit: v.optional(rateLimitFields),
+      quota: v.optional(quotaFields),
+    }),
+    async run({ encryptTo, rateLimit, quota, ...newKey }, call) {
       const delivery = deliveryOf(keyReveal, call, encryptTo);
       if (!delivery.ok) return delivery;
-      const created = await keys.create(actorOf(call), newKey);
-      return created.ok ? ok(await delivery.value(created.value)) : created;
+      const limit = rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 };
+      const created = await keys.create(actorOf(call), { ...newKey, rateLimit: limit, quota });
+      if (!created.ok) return created;
+      return ok({ ...(await delivery.value(created.value)), ...(rateLimit && { rateLimit }), ...(quota && { quota }) });
     },
   });

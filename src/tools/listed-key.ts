@@ -5,6 +5,10 @@ import { epochMs } from '../calls/schema.ts';
 import type { OwnKey } from '../keys/operations.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { Rotation } from '../keys/rotation.ts';
+import { writtenLimit } from '../limits/key-limits.ts';
+import { quotaFields, rateLimitFields } from './create-api-key.ts';
+
+const count = v.pipe(v.number(), v.integer());
 
 export const listedKeyFields = {
   id: v.string(),
@@ -21,6 +25,16 @@ export const listedKeyFields = {
   expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
   expired: v.optional(v.pipe(v.literal(true), v.description('Present once it has expired.'))),
   lastUsedAt: v.optional(v.pipe(epochMs, v.description('Milliseconds since the Unix epoch; absent until first use.'))),
+  rateLimit: v.optional(v.pipe(rateLimitFields, v.description('Only of a key that has its own.'))),
+  quota: v.optional(v.pipe(quotaFields, v.description('The one in force, if any: its own, or that of the server.'))),
+  uses: v.optional(
+    v.pipe(
+      v.strictObject({ today: count, last30Days: v.array(count) }),
+      v.description(
+        'Calls that its limit and quota admitted, by day (UTC): today first, at most 30 numbers, without the zeros at the end. Only of a key used in 30 days.',
+      ),
+    ),
+  ),
   rotation: v.optional(
     v.pipe(
       v.strictObject({
@@ -43,6 +57,9 @@ export const listedKey = (key: OwnKey) => ({
   expiresAt: key.expiresAtMs,
   ...(key.expired && { expired: true as const }),
   ...(key.lastUsedAtMs !== null && { lastUsedAt: key.lastUsedAtMs }),
+  ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
+  ...(key.quota !== null && { quota: key.quota }),
+  ...(key.uses !== null && { uses: { today: key.uses.today, last30Days: [...key.uses.last30Days] } }),
   ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
 });
 

@@ -3,7 +3,9 @@
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';
 import { actorOf } from '../guards/user-jwt.ts';
+import type { KeyCeilings } from '../keys/grants.ts';
 import { ok } from '../lib/result.ts';
+import { daysOf } from './create-api-key.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 import { keyIdInput } from './key-id.ts';
@@ -11,23 +13,30 @@ import { keyIdInput } from './key-id.ts';
 const OVERLAP_HOURS_MAX = 720;
 const OVERLAP_HOURS_DEFAULT = 24;
 
-const input = v.strictObject({
-  ...keyIdInput.entries,
-  overlapHours: v.optional(
-    v.pipe(
-      v.number(),
-      v.check(
-        (hours) => Number.isInteger(hours) && hours >= 0 && hours <= OVERLAP_HOURS_MAX,
-        `Expected a whole number from 0 to ${OVERLAP_HOURS_MAX}`,
-      ),
-      v.metadata({ type: 'integer', minimum: 0, maximum: OVERLAP_HOURS_MAX, default: OVERLAP_HOURS_DEFAULT }),
-      v.description(
-        `Hours that the old key goes on after the first use of the new one; ${OVERLAP_HOURS_DEFAULT} unless given. 0: it ends now, which is right for a key that leaked.`,
+const input = (ceilings: KeyCeilings) =>
+  v.strictObject({
+    ...keyIdInput.entries,
+    overlapHours: v.optional(
+      v.pipe(
+        v.number(),
+        v.check(
+          (hours) => Number.isInteger(hours) && hours >= 0 && hours <= OVERLAP_HOURS_MAX,
+          `Expected a whole number from 0 to ${OVERLAP_HOURS_MAX}`,
+        ),
+        v.metadata({ type: 'integer', minimum: 0, maximum: OVERLAP_HOURS_MAX, default: OVERLAP_HOURS_DEFAULT }),
+        v.description(
+          `Hours that the old key goes on after the first use of the new one; ${OVERLAP_HOURS_DEFAULT} unless given. 0: it ends now, which is right for a key that leaked.`,
+        ),
       ),
     ),
-  ),
-  encryptTo,
-});
+    expiresInDays: v.optional(
+      v.pipe(
+        daysOf(ceilings),
+        v.description('Days until the key expires, both secrets of it. Without it the expiry stays as it is.'),
+      ),
+    ),
+    encryptTo,
+  });
 
 const previous = v.strictObject({
   state: v.pipe(
@@ -37,19 +46,19 @@ const previous = v.strictObject({
   overlapHours: v.number(),
 });
 
-export const rotateApiKey = ({ guards, keys, keyReveal }: ToolDeps) =>
+export const rotateApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {
     name: 'rotate_api_key',
     title: 'Rotate an API key',
-    description: `Replaces one of the signed-in user's API keys by a new one with the same id, name, scopes and expiry. ${HOW_SHOWN[keyReveal]} The old key goes on until the new one has been used and overlapHours have passed, so a response that was lost costs nothing: rotate again. For a key that leaked, overlapHours 0 ends the old key at once.`,
+    description: `Replaces one of the signed-in user's API keys by a new one with the same id, name, scopes, limits and expiry. ${HOW_SHOWN[keyReveal]} The old key goes on until the new one has been used and overlapHours have passed, so a response that was lost costs nothing: rotate again. For a key that leaked, overlapHours 0 ends the old key at once.`,
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
     widget: 'ui://widget/api-key-created.html',
-    input,
+    input: input(ceilings),
     output: v.strictObject({ ...newKeyFields, previous }),
-    async run({ keyId, overlapHours = OVERLAP_HOURS_DEFAULT, encryptTo }, call) {
+    async run({ keyId, overlapHours = OVERLAP_HOURS_DEFAULT, expiresInDays, encryptTo }, call) {
       const delivery = deliveryOf(keyReveal, call, encryptTo);
       if (!delivery.ok) return delivery;
-      const rotated = await keys.rotate(actorOf(call), keyId, overlapHours);
+      const rotated = await keys.rotate(actorOf(call), keyId, { overlapHours, expiresInDays });
       if (!rotated.ok) return rotated;
       const state = overlapHours === 0 ? ('ended' as const) : ('until_first_use' as const);
       return ok({ ...(await delivery.value(rotated.value)), previous: { state, overlapHours } });

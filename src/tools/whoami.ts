@@ -4,17 +4,19 @@
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';
 import { epochMs } from '../calls/schema.ts';
+import { DAY_S } from '../keys/windows.ts';
+import type { LimitName, RateLimitState } from '../lib/rate-limit.ts';
 import { ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 
 const count = v.pipe(v.number(), v.integer());
 
-export const whoami = ({ guards }: ToolDeps) =>
+export const whoami = ({ guards, keys }: ToolDeps) =>
   defineTool(guards.apiKey, {
     name: 'whoami',
     title: 'Show whose key this is',
     description:
-      'Shows the API key that was sent: its id, name, owner, scopes, expiry, and what is left of its rate limit. Use it to check that a key works, or to find out why a call was refused.',
+      'Shows the API key that was sent: its id, name, owner, scopes, expiry, and what is left of its rate limit and quota. Use it to check that a key works, or to find out why a call was refused.',
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     input: v.strictObject({}),
     output: v.strictObject({
@@ -27,22 +29,47 @@ export const whoami = ({ guards }: ToolDeps) =>
         v.nullable(v.strictObject({ requests: count, windowSeconds: count, remaining: count, resetSeconds: count })),
         v.description('Calls per window, how many are left after this one, and until when; null: no limit.'),
       ),
+      quota: v.pipe(
+        v.nullable(
+          v.strictObject({
+            requests: count,
+            period: v.picklist(['day', 'month']),
+            remaining: count,
+            resetSeconds: count,
+          }),
+        ),
+        v.description('Calls per day or month (UTC), as the limit; null: no quota.'),
+      ),
+      usesToday: v.pipe(count, v.description('Calls of this key today (UTC), with this one.')),
     }),
-    run: (_input, { auth, rateLimit }) =>
-      ok({
+    run: (_input, { auth, rateLimit }) => {
+      const limit = namedIn(rateLimit, 'key');
+      const quota = namedIn(rateLimit, 'quota');
+      return ok({
         keyId: auth.keyId,
         name: auth.keyName,
         owner: auth.subject,
         scopes: [...auth.scopes],
         expiresAt: auth.expiresAtMs,
-        rateLimit:
-          rateLimit === undefined
-            ? null
-            : {
-                requests: rateLimit.limit.requests,
-                windowSeconds: rateLimit.limit.windowS,
-                remaining: rateLimit.remaining,
-                resetSeconds: rateLimit.resetS,
-              },
-      }),
+        rateLimit: limit && {
+          requests: limit.limit.requests,
+          windowSeconds: limit.limit.windowS,
+          remaining: limit.remaining,
+          resetSeconds: limit.resetS,
+        },
+        quota: quota && {
+          requests: quota.limit.requests,
+          period: quota.limit.windowS === DAY_S ? ('day' as const) : ('month' as const),
+          remaining: quota.remaining,
+          resetSeconds: quota.resetS,
+        },
+        usesToday: keys.usesToday(auth.keyId),
+      });
+    },
   });
+
+/** Of the limits that count for a call, the one of this name. */
+function namedIn(state: RateLimitState | undefined, name: LimitName): RateLimitState | null {
+  if (state === undefined) return null;
+  return (state.name ?? 'key') === name ? state : namedIn(state.and, name);
+}

@@ -32,6 +32,8 @@ const newRecord = (index: number): ApiKeyRecord => ({
   expiresAtMs: null,
   second: null,
   rotations: 0,
+  rateLimit: null,
+  quota: null,
 });
 
 const ORIGIN = createOriginOf(false)('command', { requestId: 'bench', clientAddress: () => '' });
@@ -137,7 +139,7 @@ await using tap = await startTap(sqld.url);
 const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
 const store = await openStore(
   { mode: 'remote', url: tap.url, authToken: null, replicaFile: null },
-  { clock: systemClock, log, eventDays: 400 },
+  { clock: systemClock, log, eventDays: 400, usageDays: 31 },
 );
 const rows = await asked(tap, store);
 await store.close();

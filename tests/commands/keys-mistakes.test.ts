@@ -27,7 +27,7 @@ beforeAll(async () => {
   const made = await keys.create(actorFor('alice'), { name: 'a', scopes: [] });
   if (!made.ok) throw new Error('no key');
   const { id } = made.value.record;
-  const rotated = await keys.rotate(actorFor('alice'), id, 24);
+  const rotated = await keys.rotate(actorFor('alice'), id, { overlapHours: 24 });
   if (!rotated.ok) throw new Error('not rotated');
   const fingerprintOf = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
   created = { id, fingerprints: [made.value.key, rotated.value.key].map(fingerprintOf) };

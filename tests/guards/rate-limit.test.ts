@@ -12,6 +12,8 @@ import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { bearer, createTestApp, failureOf, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
+/** Windows are aligned to the clock: here one of each length begins. */
+const onTheHour = () => testClock(Date.UTC(2026, 0, 2));
 const TWO_A_MINUTE = { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' };
 const said = ({ status, headers }: TestResponse) => ({
   status,
@@ -21,7 +23,7 @@ const said = ({ status, headers }: TestResponse) => ({
 });
 
 test('by default 1,000 calls per hour and key', async () => {
-  await using app = await createTestApp();
+  await using app = await createTestApp({ clock: onTheHour() });
   const { key } = await app.createKey('alice');
   expect(said(await app.useKey(key))).toEqual({
     status: 200,
@@ -31,8 +33,8 @@ test('by default 1,000 calls per hour and key', async () => {
   });
 });
 
-test('a fixed window from first use: full, refused, and full again at the very millisecond of its end', async () => {
-  await using app = await createTestApp({ env: TWO_A_MINUTE });
+test('a window aligned to the clock: full, refused, and full again at the very millisecond of its end', async () => {
+  await using app = await createTestApp({ env: TWO_A_MINUTE, clock: onTheHour() });
   const { key } = await app.createKey('alice');
   const policy = '"key";q=2;w=60';
   expect(said(await app.useKey(key))).toEqual({ status: 200, policy, limit: '"key";r=1;t=60', retry: null });
@@ -52,7 +54,7 @@ test('no window is said to be longer than it is, whatever fraction of a millisec
   const startedAtMs = 86_399.123; // here (start + 60,000) - start is a hair above 60,000
   await using app = await createTestApp({
     env: TWO_A_MINUTE,
-    clock: { ...testClock(), monotonicMs: () => startedAtMs },
+    clock: { ...onTheHour(), monotonicMs: () => startedAtMs },
   });
   const { key } = await app.createKey('alice');
   expect((await app.useKey(key)).headers.get('ratelimit')).toBe('"key";r=1;t=60');
@@ -66,12 +68,16 @@ test('each key has its own bucket, even two keys of one user', async () => {
   expect((await app.useKey(second.key)).status).toBe(200);
 });
 
-test('the wall clock set back or forward opens no window', async () => {
+test('the wall clock set back opens no window, and keeps none for longer than it is', async () => {
   await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
   const { key } = await app.createKey('alice');
   await app.useKey(key);
-  app.clock.setNow(app.clock.nowMs() + 86_400_000);
-  expect((await app.useKey(key)).status).toBe(429);
+  app.clock.setNow(app.clock.nowMs() - 2 * 86_400_000);
+  const refused = await app.useKey(key);
+  expect(refused.status).toBe(429);
+  expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(3600);
+  app.clock.advance(3_600_000);
+  expect((await app.useKey(key)).status).toBe(200);
 });
 
 test('0 requests switches the limit off, and no header mentions it', async () => {
@@ -93,7 +99,7 @@ describe('every response of a limited tool carries the headers', () => {
   });
 
   test('403 and 400 behind the limiter: what is left', async () => {
-    await using app = await createTestApp({ env: TWO_A_MINUTE });
+    await using app = await createTestApp({ env: TWO_A_MINUTE, clock: onTheHour() });
     const { key } = await app.createKey('alice', { scopes: [] });
     expect(said(await app.useKey(key))).toMatchObject({ status: 403, limit: '"key";r=1;t=60' });
     const reader = await app.createKey('alice');
@@ -131,10 +137,12 @@ describe('every response of a limited tool carries the headers', () => {
     expect(said(await app.useKey(key))).toEqual({ status: 503, ...UNTOUCHED, retry: '1' });
   });
 
-  test('responses of other tools carry none', async () => {
+  test("responses of tools for users carry the person's", async () => {
     await using app = await createTestApp();
-    expect(said(await app.call('list_api_keys', {}, await bearer(app, 'alice'))).policy).toBeNull();
-    expect(said(await app.call('list_api_keys')).policy).toBeNull();
+    const policy = '"user";q=3000;w=60';
+    const listed = said(await app.call('list_api_keys', {}, await bearer(app, 'alice')));
+    expect(listed).toMatchObject({ policy, limit: '"user";r=2999;t=60' });
+    expect(said(await app.call('list_api_keys'))).toMatchObject({ status: 401, policy, limit: '"user";r=3000;t=60' });
     expect(said(await app.call('nope')).policy).toBeNull();
   });
 });

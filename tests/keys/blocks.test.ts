@@ -20,7 +20,7 @@ beforeAll(async () => {
   const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
   operator = await openStore(
     { mode: 'embedded', path: join(app.folder, 'keys.db') },
-    { clock: app.clock, log, eventDays: 400 },
+    { clock: app.clock, log, eventDays: 400, usageDays: 31 },
   );
 });
 afterAll(async () => {

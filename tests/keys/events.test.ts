@@ -106,6 +106,8 @@ test('the statements of the store that change a key are known: each was tried he
     'INSERT INTO api_keys (id, user_id, name, key_', // created
     'INSERT INTO api_keys (id, user_id, name, key_', // created, by import
     'INSERT INTO blocked_owners (owner, changed_by', // blocked
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: as it stands in the source
+    'UPDATE api_keys SET (changed_by, ${names}) =', // changed, by the command
     'UPDATE api_keys SET active = 0, changed_by =', // revoked, by the command
     'UPDATE api_keys SET active = 0, changed_by =', // revoked
     'UPDATE api_keys SET active = NOT given.whole,', // revoked, by possession

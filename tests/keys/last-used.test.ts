@@ -48,6 +48,8 @@ const keyOf = (id: string, createdAtMs = 0) =>
     expiresAtMs: null,
     second: null,
     rotations: 0,
+    rateLimit: null,
+    quota: null,
   });
 const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
 

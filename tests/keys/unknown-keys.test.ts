@@ -141,7 +141,7 @@ describe('keys that are read together', () => {
 function counted({ slow }: { slow?: (keyHash: string) => Promise<unknown> } = {}) {
   const clock = testClock();
   const statements: (readonly string[])[] = [];
-  const nothing: Found = { record: null, position: { databaseId: 'd', seq: 1 } };
+  const nothing: Found = { record: null, position: { databaseId: 'd', seq: 1 }, counts: null };
   const store: UnknownKeysOptions['store'] = {
     async findByHash(keyHash) {
       statements.push([keyHash]);

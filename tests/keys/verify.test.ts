@@ -46,12 +46,15 @@ test('a record that is read before a revocation and arrives after it counts for 
     expiresAtMs: null,
     second: null,
     rotations: 0,
+    rateLimit: null,
+    quota: null,
     presented: 'in_force',
     secretEndsAtMs: null,
     blocked: false,
   };
   const slow = Promise.withResolvers<Result<Found, never>>();
-  const responses = [slow.promise, ok({ record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 } })];
+  const revoked: Found = { record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 }, counts: null };
+  const responses = [slow.promise, ok(revoked)];
   let page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: '1', newestSeq: 1, newestMark: '1', changes: [] };
   const store = {
     findByHash: () => responses.shift(),
@@ -71,7 +74,7 @@ test('a record that is read before a revocation and arrives after it counts for 
   page = { ...page, newestSeq: 2, newestMark: '2', changes: [{ seq: 2, keyHash, mark: '2' }] };
   await feed.refresh();
   const after = verify(key, CALLER);
-  slow.resolve(ok({ record, position: { databaseId: 'd', seq: 1 } }));
+  slow.resolve(ok({ record, position: { databaseId: 'd', seq: 1 }, counts: null }));
   expect((await before).ok).toBe(true);
   expect((await after).ok).toBe(false);
   expect((await verify(key, CALLER)).ok).toBe(false);

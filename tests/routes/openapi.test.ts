@@ -122,7 +122,7 @@ test('a scope and a rate limit are a 403 and a 429 in the responses, and nothing
   const refused = (await app.useKey(key)).body;
   const { properties } = document.components.schemas.Problem;
   expect(Object.keys(refused).filter((name) => !(name in properties))).toEqual([]);
-  expect(Object.keys(document.paths['/tools/list_api_keys'].post.responses)).toEqual(['200', 'default']);
+  expect(Object.keys(document.paths['/tools/list_api_keys'].post.responses)).toEqual(['200', '429', 'default']);
   await using unlimited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
   const { paths } = (await readResponse(await fetch(`${unlimited.url}/openapi.json`))).body;
   expect(Object.keys(paths['/tools/get_data'].post.responses)).toEqual(['200', '403', 'default']);

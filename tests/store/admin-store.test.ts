@@ -45,6 +45,8 @@ test('of two imports of the same keys at once, each counts only what it has adde
       expiresAtMs: null,
       second: null,
       rotations: 0,
+      rateLimit: null,
+      quota: null,
     }));
   const other = createAdminStore(db);
   const admin = createAdminStore({

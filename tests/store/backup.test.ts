@@ -15,7 +15,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 
 const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
-const OPTIONS = { clock: systemClock, log, eventDays: 400 };
+const OPTIONS = { clock: systemClock, log, eventDays: 400, usageDays: 31 };
 
 const KEYS = 10_000;
 /**

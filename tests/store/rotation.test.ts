@@ -61,6 +61,8 @@ describe('a first use that is noted after', () => {
       expiresAtMs: null,
       second: null,
       rotations: 0,
+      rateLimit: null,
+      quota: null,
     };
     await store.insert(record, 10, origin);
     expect(await store.rotate(record, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toMatchObject({

@@ -172,7 +172,9 @@ describe('other fields', () => {
     async (field) => {
       expect(await issuePaths({ ...GOOD, [field]: 1 })).toEqual(['']);
       const { body } = await create({ ...GOOD, [field]: 1 });
-      expect(body.issues[0].message).toBe('Unknown field; the fields are name, scopes, expiresInDays, encryptTo');
+      expect(body.issues[0].message).toBe(
+        'Unknown field; the fields are name, scopes, expiresInDays, rateLimit, quota, encryptTo',
+      );
     },
   );
 

@@ -32,6 +32,7 @@ test('an item has the documented fields, never the key or its hash', async () =>
         createdAt: app.clock.nowMs(),
         expiresAt: app.clock.nowMs() + 86_400_000,
         lastUsedAt: app.clock.nowMs(),
+        uses: { today: 1, last30Days: [1] },
       },
     ],
   });

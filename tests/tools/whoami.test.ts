@@ -1,10 +1,11 @@
 // whoami: what a key is told about itself; and SAMPLE_TOOL, which takes the sample tool off.
 
 import { expect, test } from 'bun:test';
+import { testClock } from '../support/clock.ts';
 import { createTestApp, readResponse } from '../support/test-app.ts';
 
 test('says whose key it is and what is left of its limit, without a scope', async () => {
-  await using app = await createTestApp();
+  await using app = await createTestApp({ clock: testClock(Date.UTC(2026, 0, 2)) });
   const { id, key, expiresAt } = await app.createKey('alice', { name: 'ci "1"', scopes: [], expiresInDays: 1 });
   await app.useKey(key);
   app.clock.advance(1500);
@@ -17,6 +18,8 @@ test('says whose key it is and what is left of its limit, without a scope', asyn
     scopes: [],
     expiresAt,
     rateLimit: { requests: 1000, windowSeconds: 3600, remaining: 998, resetSeconds: 3599 },
+    quota: null,
+    usesToday: 2,
   });
   expect(headers.get('ratelimit')).toBe('"key";r=998;t=3599');
 });

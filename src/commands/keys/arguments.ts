@@ -3,7 +3,9 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { parseDuration } from '../../lib/duration.ts';
 import { isWithinEdits } from '../../lib/edits.ts';
+import type { RateLimit } from '../../lib/rate-limit.ts';
 import { reasonOf } from '../../lib/text.ts';
+import { parseLimit, parseQuota, type Quota } from '../../limits/key-limits.ts';
 import { CommandError, usageError, type Verb } from './verb.ts';
 
 /** Options and up to `positionalsMax` other arguments, as `node:util` reads them. */
@@ -64,6 +66,18 @@ export function durationOf(name: string, text: string): number {
   const ms = parseDuration(text);
   if (ms === null) throw new CommandError(`--${name}: expected a time like 12h or 90d`, 2);
   return ms;
+}
+
+export function limitOf(text: string): RateLimit {
+  const limit = parseLimit(text);
+  if (limit === null) throw new CommandError('--limit: expected calls in a window of at most 366 days, like 100/1m', 2);
+  return limit;
+}
+
+export function quotaOf(text: string): Quota {
+  const quota = parseQuota(text);
+  if (quota === null) throw new CommandError('--quota: expected calls in a day or month, like 5000/day', 2);
+  return quota;
 }
 
 /** A time in ISO 8601; without an offset it is in the zone of the machine, which by itself JavaScript does not do for a date. */

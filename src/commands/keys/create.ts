@@ -7,9 +7,10 @@ import { parserOf } from '../../calls/schema.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../../jwt/identity.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { systemClock, systemRandom } from '../../lib/runtime.ts';
+import { NO_CEILINGS } from '../../limits/key-limits.ts';
 import type { InvalidInput } from '../../problem.ts';
 import { wishFields } from '../../tools/create-api-key.ts';
-import { argumentsOf } from './arguments.ts';
+import { argumentsOf, limitOf, quotaOf } from './arguments.ts';
 import { BY_COMMAND, orFail, sha256, stderrLog, withStore } from './database.ts';
 import { say, writeOut } from './terminal.ts';
 import { CommandError, usageError, type Verb } from './verb.ts';
@@ -21,21 +22,29 @@ const OPTIONS = {
   name: { type: 'string' },
   scope: { type: 'string', multiple: true },
   days: { type: 'string' },
+  limit: { type: 'string' },
+  quota: { type: 'string' },
 } as const;
 
 export const verb: Verb = {
-  usage: '--user OWNER --name NAME [--scope S]… [--days N]',
+  usage: '--user OWNER --name NAME [--scope S]… [--days N] [--limit 100/1m] [--quota 5000/day]',
   summary: 'Creates a key and prints it, and nothing else, on stdout. It is shown this once.',
   async run(args, env) {
     const { values } = argumentsOf(args, OPTIONS, verb);
-    const { user, name, scope: scopes = [], days } = values;
+    const { user, name, scope: scopes = [], days, limit, quota } = values;
+    const rateLimit = limit === undefined ? undefined : limitOf(limit);
+    const ownQuota = quota === undefined ? undefined : quotaOf(quota);
     if (user === undefined || name === undefined) throw usageError(verb, 'expected --user and --name');
     if (!isSubject(user))
       throw usageError(verb, `--user: expected 1 to ${SUBJECT_CHARS_MAX} characters without controls`);
     if (isNull(1)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
     await withStore(
       env,
-      async (store, { production, keyPrefix, keyCeilings: ceilings, revocationLagMaxMs: lagMaxMs }) => {
+      async (
+        store,
+        { production, keyPrefix, keyCeilings, revocationLagMaxMs: lagMaxMs, rateLimit: common, keyQuota },
+      ) => {
+        const ceilings = { ...keyCeilings, limits: NO_CEILINGS };
         const expiresInDays = days === undefined ? undefined : Number(days);
         const input = parserOf(v.strictObject(wishFields(ceilings)))({ name, scopes, expiresInDays });
         if (!input.ok) throw unfit(input.error);
@@ -50,6 +59,8 @@ export const verb: Verb = {
           keyPrefix,
           ceilings,
           lagMaxMs,
+          rateLimit: common,
+          keyQuota,
           eventAddresses: false,
         });
         const actor = {
@@ -62,7 +73,7 @@ export const verb: Verb = {
         };
         if (orFail(await store.isBlocked(user, WAIT_MS_MAX)))
           throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');
-        const created = await domain.keys.create(actor, input.value);
+        const created = await domain.keys.create(actor, { ...input.value, rateLimit, quota: ownQuota });
         if (!created.ok && created.error.code === 'invalid_input') throw unfit(created.error); // above a ceiling
         const { record, key } = orFail(created);
         say(`created ${record.id} for ${JSON.stringify(user)}`);

@@ -57,7 +57,12 @@ async function withOpened<T>(config: Config, use: (store: Store, config: Config)
   const { database } = config;
   const log = stderrLog();
   const primary = database.mode === 'remote' ? { ...database, replicaFile: null } : database;
-  const store = await openStore(primary, { clock: systemClock, log, eventDays: config.eventDays }).catch((error) => {
+  const store = await openStore(primary, {
+    clock: systemClock,
+    log,
+    eventDays: config.eventDays,
+    usageDays: config.usageDays,
+  }).catch((error) => {
     throw new CommandError(reasonOf(error));
   });
   try {

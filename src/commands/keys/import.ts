@@ -11,6 +11,7 @@ import { KEYS_PER_USER_MAX } from '../../keys/operations.ts';
 import type { ApiKeyRecord } from '../../keys/record.ts';
 import { systemRandom } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';
+import { NO_CEILINGS } from '../../limits/key-limits.ts';
 import { wishFields } from '../../tools/create-api-key.ts';
 import { argumentsOf, isDay, oneOf } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
@@ -33,7 +34,7 @@ const time = v.pipe(
   ),
 );
 
-const { name, scopes } = wishFields({ scopes: null, daysMax: null });
+const { name, scopes } = wishFields({ scopes: null, daysMax: null, limits: NO_CEILINGS });
 const parseLine = parserOf(
   v.strictObject({
     userId: v.pipe(v.string(), v.check(isSubject, 'Expected 1 to 255 characters without controls')),
@@ -130,6 +131,8 @@ function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
     active: true,
     second: null,
     rotations: 0,
+    rateLimit: null,
+    quota: null,
     createdAtMs: createdAt === undefined ? nowMs : Date.parse(createdAt),
     expiresAtMs: expiresAt == null ? null : Date.parse(expiresAt),
   };

@@ -5,7 +5,7 @@ import { type Database, driverStatement, type Row, type Statement, unwrap } from
 import { type Backup, chunksOf, onFile } from './file.ts';
 
 /** Replaced as a whole. */
-const REPLACED = ['api_keys', 'key_uses'];
+const REPLACED = ['api_keys', 'key_uses', 'key_counts'];
 /** Only added to: who was blocked since stays blocked, and no event is forgotten. */
 const MERGED = ['blocked_owners', 'key_events'];
 /** Taken over by a new database alone: in one that is in use, a secret may have been replaced because it had got out. */

@@ -7,12 +7,13 @@ import type { Call } from '../../calls/call.ts';
 import { adminGuard } from '../../guards/admin.ts';
 import { apiKeyGuard, type CallIds, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
 import { type Guard, sequence } from '../../guards/guard.ts';
-import { type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
+import { keyLimitGuard, type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
 import { type UserAuth, type UserIdentity, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
 import type { CheckBlock } from '../../keys/blocks.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/operations.ts';
+import type { Usage } from '../../keys/usage.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
 import { parseDuration } from '../../lib/duration.ts';
 import type { Clock } from '../../lib/runtime.ts';
@@ -25,7 +26,7 @@ export interface ToolDeps {
     readonly userJwt: Guard<Call, UserAuth>;
     /** Only admins (ADMIN_CLAIM); comes after `userJwt`. */
     readonly admin: Guard<CallIds & UserAuth>;
-    /** A program with an API key, within the configured rate limit: adds `auth` with the key's identity and scopes. */
+    /** A program with an API key, within its rate limit and quota: adds `auth` with the key's identity and scopes. */
     readonly apiKey: Guard<Call, KeyAuth>;
     /** Every scope named must be held; comes after `apiKey`. */
     readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
@@ -57,6 +58,9 @@ export interface ToolDepsOptions {
   readonly ceilings: KeyCeilings;
   readonly keyReveal: ToolDeps['keyReveal'];
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
+  /** Of each person, for tools for users. */
+  readonly userRateLimit: { readonly requests: number; readonly windowMs: number };
+  readonly usage: Pick<Usage, 'admit'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly env: ToolEnv;
@@ -68,6 +72,16 @@ export interface ToolDepsOptions {
 
 const asItIs = <G>(guard: G): G => guard;
 
+/** What the log says of a caller who is refused. */
+function whoseIds({
+  requestId,
+  traceId,
+  auth = {},
+}: Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> }): LogFields {
+  const { keyId, subject: userId, actor } = auth;
+  return { requestId, traceId, keyId, userId, ...(actor !== userId && { actor }) };
+}
+
 export function createToolDeps(options: ToolDepsOptions): ToolDeps {
   const {
     verifyKey,
@@ -77,6 +91,8 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
     ceilings,
     keyReveal,
     rateLimit,
+    userRateLimit,
+    usage,
     clock,
     log,
     env,
@@ -90,27 +106,33 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
     bucket: string,
     fields?: LogFields,
   ): void {
-    const { keyId, subject: userId, actor } = call.auth ?? {};
-    log.warnThrottled('Rate limit exceeded', bucket, {
-      requestId: call.requestId,
-      traceId: call.traceId,
-      keyId,
-      userId,
-      ...(actor !== userId && { actor }),
-      ...fields,
-    });
+    log.warnThrottled('Rate limit exceeded', bucket, { ...whoseIds(call), ...fields });
   }
 
+  const logQuota = (call: Call & KeyAuth): void =>
+    log.warnThrottled('Quota exceeded', `quota ${call.auth.keyId}`, whoseIds(call));
+
   // One limiter for all tools: the limit is per key, not per key and tool.
-  const perKey = rateLimitGuard<Call & KeyAuth>({
-    ...rateLimit,
+  const perKey = keyLimitGuard<Call & KeyAuth>({
+    admit: usage.admit,
+    rateLimit,
+    onRefused(call, { code }) {
+      if (code === 'quota_exceeded') logQuota(call);
+      else logRefused(call, `key ${call.auth.keyId}`);
+    },
+  });
+  const perPerson = rateLimitGuard<Call & UserAuth>({
+    ...userRateLimit,
+    name: 'user',
     clock,
-    key: ({ auth }) => auth.keyId,
-    onRefused: (call, keyId) => logRefused(call, `key ${keyId}`),
+    key: ({ auth }) => auth.actor,
+    onRefused: (call, actor) => logRefused(call, `person ${actor}`),
   });
   return {
     guards: {
-      userJwt: observeGuard(userJwtGuard(verifyUserJwt, checkBlock, log, userTokenHelp)),
+      userJwt: observeGuard(
+        sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, userTokenHelp), perPerson),
+      ),
       admin: observeGuard(adminGuard(log)),
       apiKey: observeGuard(sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey)),
       scopes: (...required) => observeGuard(scopes(...required)),

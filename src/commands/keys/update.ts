@@ -1,0 +1,58 @@
+// `keys update`: another limit, quota, name, expiry or other scopes for a key.
+
+import * as v from 'valibot';
+import { parserOf } from '../../calls/schema.ts';
+import { isIdShaped } from '../../keys/key-format.ts';
+import { MS_PER_DAY } from '../../lib/duration.ts';
+import { NO_CEILINGS } from '../../limits/key-limits.ts';
+import { wishFields } from '../../tools/create-api-key.ts';
+import { argumentsOf, limitOf, oneOf, quotaOf } from './arguments.ts';
+import { BY_COMMAND, orFail, withStore } from './database.ts';
+import { say } from './terminal.ts';
+import { CommandError, usageError, type Verb } from './verb.ts';
+
+const OPTIONS = {
+  limit: { type: 'string' },
+  quota: { type: 'string' },
+  name: { type: 'string' },
+  days: { type: 'string' },
+  scope: { type: 'string', multiple: true },
+} as const;
+
+/** Takes the limit or quota of a key away: the server's counts. */
+const DEFAULT = 'default';
+const NEVER = 'never';
+
+export const verb: Verb = {
+  usage: '<id> [--limit 100/1m|default] [--quota 5000/day|default] [--name N] [--days D|never] [--scope S]…',
+  summary: 'Changes a key. Days count from now. A revoked key stays revoked.',
+  async run(args, env) {
+    const { values, positionals } = argumentsOf(args, OPTIONS, verb, 1);
+    const id = oneOf(positionals, 'id', verb);
+    if (!isIdShaped(id)) throw usageError(verb, 'expected an id of 32 hex digits');
+    const { limit, quota, name, days, scope: scopes } = values;
+    if (Object.keys(values).length === 0) throw usageError(verb, 'expected an option');
+    const rateLimit = limit === undefined ? undefined : limit === DEFAULT ? null : limitOf(limit);
+    const ownQuota = quota === undefined ? undefined : quota === DEFAULT ? null : quotaOf(quota);
+    await withStore(env, async ({ admin }, { keyCeilings }) => {
+      const expiresInDays = days === undefined || days === NEVER ? undefined : Number(days);
+      const fields = v.partial(v.strictObject(wishFields({ ...keyCeilings, limits: NO_CEILINGS })));
+      const fit = parserOf(fields)({
+        ...(name !== undefined && { name }),
+        ...(scopes !== undefined && { scopes }),
+        ...(expiresInDays !== undefined && { expiresInDays }),
+      });
+      if (!fit.ok)
+        throw new CommandError(fit.error.issues.map(({ path, message }) => `${path}: ${message}`).join('\n'), 2);
+      const nowMs = orFail(await admin.nowMs());
+      const lastsMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
+      const expiresAtMs = days === undefined ? undefined : lastsMs;
+      const found = orFail(await admin.find({ id }));
+      if (found.length === 0) throw new CommandError('there is no such key');
+      const edited = orFail(
+        await admin.edit(id, { name, scopes, expiresAtMs, rateLimit, quota: ownQuota }, BY_COMMAND),
+      );
+      say(edited === null ? `${id} was so already` : `updated ${id}`);
+    });
+  },
+};

@@ -1,0 +1,19 @@
+// Slices of many keys, for writes that nobody else should wait for.
+
+/** Keys sorted at once. All of 90,000 would hold up the event loop for tens of milliseconds. */
+const SORTED_MAX = 10_000;
+
+/**
+ * Slices of keys, oldest keys first: keys of one age are neighbours in the database, so a write touches a few pages rather
+ * than one per key.
+ */
+export function* slicesOf<Key>(
+  keys: MapIterator<Key>,
+  size: number,
+  createdAtMs: (key: Key) => number,
+): Generator<Key[]> {
+  const oldestFirst = () => [...keys.take(SORTED_MAX)].sort((a, b) => createdAtMs(a) - createdAtMs(b));
+  for (let sorted = oldestFirst(); sorted.length > 0; sorted = oldestFirst()) {
+    for (let from = 0; from < sorted.length; from += size) yield sorted.slice(from, from + size);
+  }
+}

@@ -1,0 +1,209 @@
+// What is counted of one key: the uses of its day, of the window of its limit, and of its month. Pure, but for the times
+// it is given. A key that others use too has the uses of this process, which are exact, and those of the others, as they
+// were last read: together they are never more than there were, so nobody is refused too early.
+
+import { memoize } from '../lib/memoize.ts';
+import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
+import type { Quota } from '../limits/key-limits.ts';
+import type { KeyCounts, Shares } from './record.ts';
+import { DAY_S, dayAt, type Month, monthOf, windowAt } from './windows.ts';
+
+/** Shorter windows are over before others could know of them: each process counts them for itself. */
+export const SHARED_WINDOW_S_MIN = 10;
+
+/** The uses in one window. */
+export interface Tally {
+  readonly windowS: number;
+  readonly number: number;
+  readonly startsAtMs: number;
+  readonly endsAtMs: number;
+  /** By the monotonic clock: a wall clock that is set back reopens no earlier window before. */
+  readonly overAtMs: number;
+  own: number;
+  others: number;
+  /** Of its own uses, those that the database is known to have. */
+  written: number;
+}
+
+export interface Times {
+  readonly nowMs: number;
+  readonly monotonicMs: number;
+}
+
+/** Which limits a key has. */
+export interface InForce {
+  readonly limit: RateLimit | null;
+  readonly quota: Quota | null;
+}
+
+const NO_SHARES: Shares = { own: 0, others: 0 };
+
+function tallyAt(windowS: number, { nowMs, monotonicMs }: Times, { own, others } = NO_SHARES): Tally {
+  const number = windowAt(nowMs, windowS);
+  const startsAtMs = number * windowS * 1000;
+  const endsAtMs = startsAtMs + windowS * 1000;
+  const overAtMs = monotonicMs + endsAtMs - nowMs;
+  return { windowS, number, startsAtMs, endsAtMs, overAtMs, own, others, written: own };
+}
+
+/** The one in which the time lies; one that has begun stays until it is over, also when the wall clock is set back. */
+function turned(tally: Tally, times: Times): Tally {
+  const number = windowAt(times.nowMs, tally.windowS);
+  const isOver = number > tally.number || (number < tally.number && times.monotonicMs >= tally.overAtMs);
+  return isOver ? tallyAt(tally.windowS, times) : tally;
+}
+
+/** Counts only grow, so the larger is the newer. */
+function raise(tally: Tally, { own, others }: Shares): void {
+  tally.own = Math.max(tally.own, own);
+  tally.written = Math.max(tally.written, own);
+  tally.others = Math.max(tally.others, others);
+}
+
+const usesIn = ({ own, others }: Tally): number => own + others;
+
+const isSpent = (tally: Tally, limit: RateLimit): boolean => usesIn(tally) >= limit.requests;
+
+const quotaPerS = memoize((text: string): RateLimit => {
+  const [requests, windowS] = text.split('/').map(Number) as [number, number];
+  return { requests, windowS };
+});
+
+const EXCHANGE_PART = 1 / 32;
+
+/** The counts of one key. */
+export class Counted {
+  day: Tally;
+  /** Of the limit in force; that of the day if it is as long. */
+  window: Tally | null = null;
+  /** The month's uses on the days before. */
+  before = 0;
+  month: Month;
+  limit: RateLimit | null = null;
+  quota: Quota | null = null;
+  #quotaLimit: RateLimit | null = null;
+  /** Days that are over, and not written. */
+  earlier: Tally[] = [];
+  /** Since the last exchange. */
+  uses = 0;
+  /** With so many uses it is time for an exchange. */
+  usesMax = Number.POSITIVE_INFINITY;
+  /** Whether it waits for the next flush. */
+  isPending = false;
+  #turnsAtMs = 0;
+  #turnsBeforeMs = 0;
+
+  constructor(
+    readonly id: string,
+    readonly createdAtMs: number,
+    times: Times,
+  ) {
+    this.day = tallyAt(DAY_S, times);
+    this.month = monthOf(this.day.number);
+    this.#setTurn();
+  }
+
+  /** Takes what is in force, and what the database has as of `times`. */
+  take({ limit, quota }: InForce, counts: KeyCounts, times: Times): void {
+    this.turn(times);
+    if (this.window?.windowS !== limit?.windowS) {
+      this.window = limit === null ? null : limit.windowS === DAY_S ? this.day : tallyAt(limit.windowS, times);
+    }
+    this.limit = limit;
+    this.quota = quota;
+    this.#setQuotaLimit();
+    const shared = [
+      ...(limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? [limit.requests] : []),
+      ...(quota === null ? [] : [quota.requests]),
+    ];
+    this.usesMax = Math.max(1, Math.min(Number.POSITIVE_INFINITY, ...shared) * EXCHANGE_PART);
+    if (this.day.number === dayAt(times.nowMs)) {
+      raise(this.day, counts.day);
+      this.before = Math.max(this.before, counts.before);
+    }
+    const { window } = this;
+    if (window !== null && window !== this.day && window.number === windowAt(times.nowMs, window.windowS)) {
+      raise(window, counts.window);
+    }
+    this.#setTurn();
+  }
+
+  /** Whether a day or window has ended, or the wall clock was set back. */
+  isDue(nowMs: number): boolean {
+    return nowMs >= this.#turnsAtMs || nowMs < this.#turnsBeforeMs;
+  }
+
+  /** Moves on to the day and window of `times`. */
+  turn(times: Times): void {
+    const { day, window } = this;
+    this.day = turned(day, times);
+    if (this.day !== day) {
+      if (day.own > day.written) this.earlier.push(day);
+      const month = monthOf(this.day.number);
+      const isSameMonth = month.firstDay === this.month.firstDay && this.day.number > day.number;
+      this.before = isSameMonth ? this.before + usesIn(day) : 0;
+      this.month = month;
+      this.#setQuotaLimit();
+    }
+    if (window !== null) this.window = window === day ? this.day : turned(window, times);
+    this.#setTurn();
+  }
+
+  get isOverLimit(): boolean {
+    return this.limit !== null && this.window !== null && isSpent(this.window, this.limit);
+  }
+
+  get isOverQuota(): boolean {
+    return this.quota !== null && this.#usesOfPeriod >= this.quota.requests;
+  }
+
+  count(): void {
+    const { day, window } = this;
+    day.own += 1;
+    if (window !== null && window !== day) window.own += 1;
+    this.uses += 1;
+  }
+
+  /** The tallies that others should know of. */
+  get shared(): Tally[] {
+    const { day, window } = this;
+    const isShared = window !== null && window !== day && window.windowS >= SHARED_WINDOW_S_MIN;
+    return isShared ? [day, window] : [day];
+  }
+
+  /** Of its limit, or undefined; `and` of its quota. */
+  state(nowMs: number): RateLimitState | undefined {
+    const quota = this.#quotaState(nowMs);
+    const { limit, window } = this;
+    if (limit === null || window === null) return quota;
+    const remaining = Math.max(0, limit.requests - usesIn(window));
+    const resetS = secondsTo(window.endsAtMs, nowMs, limit.windowS);
+    return quota === undefined ? { limit, remaining, resetS } : { limit, remaining, resetS, and: quota };
+  }
+
+  get #usesOfPeriod(): number {
+    return usesIn(this.day) + (this.quota?.period === 'month' ? this.before : 0);
+  }
+
+  #quotaState(nowMs: number): RateLimitState | undefined {
+    const limit = this.#quotaLimit;
+    if (limit === null) return undefined;
+    const endsAtMs = this.quota?.period === 'month' ? this.month.endsAtMs : this.day.endsAtMs;
+    const remaining = Math.max(0, limit.requests - this.#usesOfPeriod);
+    return { name: 'quota', limit, remaining, resetS: secondsTo(endsAtMs, nowMs, limit.windowS) };
+  }
+
+  #setQuotaLimit(): void {
+    const { quota, month } = this;
+    this.#quotaLimit = quota && quotaPerS(`${quota.requests}/${quota.period === 'month' ? month.lengthS : DAY_S}`);
+  }
+
+  #setTurn(): void {
+    this.#turnsAtMs = Math.min(this.day.endsAtMs, this.window?.endsAtMs ?? Number.POSITIVE_INFINITY);
+    this.#turnsBeforeMs = Math.max(this.day.startsAtMs, this.window?.startsAtMs ?? 0);
+  }
+}
+
+/** Whole seconds, rounded up: 1 at least, and no more than a period has, wherever the wall clock was set. */
+const secondsTo = (endMs: number, nowMs: number, mostS: number): number =>
+  Math.max(1, Math.min(mostS, Math.ceil((endMs - nowMs) / 1000)));

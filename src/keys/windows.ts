@@ -1,0 +1,31 @@
+// The calendar of limits and quotas: windows aligned to the Unix epoch, days and months of UTC. Pure: numbers in, numbers
+// out. A day or window is known by its number, counted from the epoch.
+
+import { MS_PER_DAY } from '../lib/duration.ts';
+
+export const DAY_S = MS_PER_DAY / 1000;
+
+/** The number of the window in which a time lies. */
+export const windowAt = (ms: number, windowS: number): number => Math.floor(ms / (windowS * 1000));
+
+/** The number of the UTC day in which a time lies. */
+export const dayAt = (ms: number): number => windowAt(ms, DAY_S);
+
+export interface Month {
+  /** The number of its first day. */
+  readonly firstDay: number;
+  /** Its first millisecond after the end. */
+  readonly endsAtMs: number;
+  readonly lengthS: number;
+}
+
+/** The UTC month in which a day lies. */
+export function monthOf(day: number): Month {
+  const date = new Date(day * MS_PER_DAY);
+  const startsAtMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1);
+  const endsAtMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
+  return { firstDay: dayAt(startsAtMs), endsAtMs, lengthS: (endsAtMs - startsAtMs) / 1000 };
+}
+
+/** `2026-11-23`. */
+export const dayText = (day: number): string => new Date(day * MS_PER_DAY).toISOString().slice(0, 10);

@@ -1,0 +1,269 @@
+// Limits and quotas of a key, and its uses: what callers see of them, over HTTP. Several processes are in shared-limits.
+
+import { describe, expect, test } from 'bun:test';
+import { testClock } from '../support/clock.ts';
+import { bearer, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
+import { advanceUntil } from '../support/wait-for.ts';
+
+const MIDNIGHT_MS = Date.UTC(2026, 0, 2);
+const onMidnight = () => testClock(MIDNIGHT_MS);
+const LIMIT = { requests: 2, window: '1m' };
+const QUOTA = { requests: 3, period: 'day' };
+
+const limitsOf = ({ status, headers }: TestResponse) => [
+  status,
+  headers.get('ratelimit-policy'),
+  headers.get('ratelimit'),
+  headers.get('retry-after'),
+];
+const whoami = (app: TestApp, key: string) => app.call('whoami', {}, { 'x-api-key': key });
+const listed = async (app: TestApp, sub = 'alice') =>
+  (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys;
+
+test("a key's own limit takes the place of the server's, and is returned as it was given", async () => {
+  await using app = await createTestApp({ clock: onMidnight() });
+  const made = await app.call(
+    'create_api_key',
+    { name: 'k', scopes: ['read'], rateLimit: { requests: 2, window: '60s' }, quota: QUOTA },
+    await bearer(app, 'alice'),
+  );
+  expect(made.body).toMatchObject({ rateLimit: { requests: 2, window: '60s' }, quota: QUOTA });
+  const policy = '"key";q=2;w=60, "quota";q=3;w=86400';
+  const { key } = made.body;
+  expect(limitsOf(await app.useKey(key))).toEqual([200, policy, '"key";r=1;t=60, "quota";r=2;t=86400', null]);
+  expect(limitsOf(await app.useKey(key))).toEqual([200, policy, '"key";r=0;t=60, "quota";r=1;t=86400', null]);
+  const over = await app.useKey(key);
+  expect(limitsOf(over)).toEqual([429, policy, '"key";r=0;t=60, "quota";r=1;t=86400', '60']);
+  expect(over.body.code).toBe('rate_limited');
+  expect(await listed(app)).toMatchObject([{ rateLimit: LIMIT, quota: QUOTA, uses: { today: 2, last30Days: [2] } }]);
+});
+
+test('a quota that is used up is 429 until its day is over, and a refusal spends neither', async () => {
+  await using app = await createTestApp({ clock: onMidnight() });
+  const { key } = await app.createKey('alice', {
+    rateLimit: { requests: 1, window: '1m' },
+    quota: { ...QUOTA, requests: 2 },
+  });
+  expect((await app.useKey(key)).status).toBe(200);
+  for (let call = 0; call < 3; call += 1) expect((await app.useKey(key)).body.code).toBe('rate_limited');
+  app.clock.advance(60_000);
+  expect((await app.useKey(key)).status).toBe(200);
+  const both = await app.useKey(key);
+  expect([both.status, both.body.code, both.headers.get('retry-after')]).toEqual([429, 'quota_exceeded', '86340']);
+  app.clock.advance(60_000);
+  const over = await app.useKey(key);
+  expect(limitsOf(over)).toEqual([
+    429,
+    '"key";q=1;w=60, "quota";q=2;w=86400',
+    '"key";r=1;t=60, "quota";r=0;t=86280',
+    '86280',
+  ]);
+  expect((await app.log()).filter(({ event }) => event === 'Quota exceeded')).toHaveLength(2);
+  app.clock.advance(86_280_000 - 1);
+  expect((await app.useKey(key)).status).toBe(429);
+  app.clock.advance(1);
+  expect((await app.useKey(key)).status).toBe(200);
+  expect(await listed(app)).toMatchObject([{ uses: { today: 1, last30Days: [1, 2] } }]);
+});
+
+test('a quota of a month has the seconds of this month, and ends with it, on a leap day too', async () => {
+  await using app = await createTestApp({ clock: testClock(Date.UTC(2028, 1, 29, 23, 59, 58)) });
+  const { key } = await app.createKey('alice', { quota: { requests: 1, period: 'month' } });
+  const month = (response: TestResponse) =>
+    limitsOf(response)
+      .slice(1, 3)
+      .map((text) => String(text).split(', ')[1]);
+  expect(month(await app.useKey(key))).toEqual([`"quota";q=1;w=${29 * 86_400}`, '"quota";r=0;t=2']);
+  expect((await app.useKey(key)).body.code).toBe('quota_exceeded');
+  app.clock.advance(2000);
+  expect(month(await app.useKey(key))).toEqual([`"quota";q=1;w=${31 * 86_400}`, `"quota";r=0;t=${31 * 86_400}`]);
+  app.clock.advance(86_400_000);
+  expect((await app.useKey(key)).body.code).toBe('quota_exceeded');
+});
+
+test('KEY_QUOTA counts for keys without one of their own; whoami says what is left, and of a key without limits null', async () => {
+  await using app = await createTestApp({
+    env: { KEY_QUOTA: '10/month', RATE_LIMIT_REQUESTS: '0' },
+    clock: testClock(Date.UTC(2026, 0, 31)),
+  });
+  const { key } = await app.createKey('alice');
+  await app.useKey(key);
+  const { body, headers } = await whoami(app, key);
+  expect(body).toMatchObject({
+    rateLimit: null,
+    quota: { requests: 10, period: 'month', remaining: 8, resetSeconds: 86_400 },
+    usesToday: 2,
+  });
+  expect(headers.get('ratelimit')).toBe('"quota";r=8;t=86400');
+  await using free = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+  const unlimited = await whoami(free, (await free.createKey('alice')).key);
+  expect(unlimited.body).toMatchObject({ rateLimit: null, quota: null, usesToday: 1 });
+  expect(unlimited.headers.get('ratelimit')).toBeNull();
+});
+
+test("a user gives at most the server's limit and quota, in number, rate and period; null is no limit", async () => {
+  await using app = await createTestApp({
+    env: { RATE_LIMIT_REQUESTS: '100', RATE_LIMIT_WINDOW: '1m', KEY_QUOTA: '1000/day' },
+  });
+  const issues = async (limits: Record<string, unknown>) => {
+    const { status, body } = await app.call(
+      'create_api_key',
+      { name: 'k', scopes: [], ...limits },
+      await bearer(app, 'alice'),
+    );
+    return status === 200 ? [] : body.issues.map(({ path, message }: Record<string, string>) => `${path}: ${message}`);
+  };
+  expect(
+    await issues({ rateLimit: { requests: 100, window: '1m' }, quota: { requests: 1000, period: 'day' } }),
+  ).toEqual([]);
+  expect(await issues({ rateLimit: { requests: 50, window: '30s' } })).toEqual([]);
+  const limit = 'rateLimit: Expected at most 100 requests, and no faster than 100 in 1m';
+  expect(await issues({ rateLimit: { requests: 101, window: '1d' } })).toEqual([limit]);
+  expect(await issues({ rateLimit: { requests: 51, window: '30s' } })).toEqual([limit]);
+  expect(await issues({ quota: { requests: 1001, period: 'day' } })).toEqual(['quota: Expected at most 1000 a day']);
+  expect(await issues({ quota: { requests: 1, period: 'month' } })).toEqual(['quota: Expected at most 1000 a day']);
+  for (const wrong of [
+    { rateLimit: null },
+    { quota: null },
+    { rateLimit: { requests: 0, window: '1m' } },
+    { rateLimit: { requests: 1.5, window: '1m' } },
+    { rateLimit: { requests: 1, window: '0s' } },
+    { rateLimit: { requests: 1, window: '367d' } },
+    { rateLimit: { requests: 1, window: '1m', more: 1 } },
+    { quota: { requests: 1, period: 'week' } },
+    { quota: { requests: 1_000_000_001, period: 'day' } },
+  ]) {
+    expect([wrong, (await issues(wrong)).length > 0]).toEqual([wrong, true]);
+  }
+});
+
+test('a rotation keeps limit, quota and counts, and with expiresInDays gives both secrets a new expiry', async () => {
+  await using app = await createTestApp({ clock: onMidnight(), env: { KEY_MAX_DAYS: '90' } });
+  const made = await app.createKey('alice', { rateLimit: LIMIT, quota: QUOTA, expiresInDays: 1 });
+  await app.useKey(made.key);
+  const rotate = async (input: object) =>
+    app.call('rotate_api_key', { keyId: made.id, ...input }, await bearer(app, 'alice'));
+  expect((await rotate({ expiresInDays: 91 })).body).toMatchObject({ code: 'invalid_input' });
+  const rotated = await rotate({ expiresInDays: 30 });
+  expect(rotated.body.expiresAt).toBe(MIDNIGHT_MS + 30 * 86_400_000);
+  expect((await app.useKey(rotated.body.key)).headers.get('ratelimit')).toStartWith('"key";r=0;');
+  expect((await app.useKey(made.key)).body.code).toBe('rate_limited');
+  app.clock.advance(2 * 3_600_000);
+  expect((await app.useKey(made.key)).status).toBe(200);
+  const [key] = await listed(app);
+  expect(key).toMatchObject({ expiresAt: rotated.body.expiresAt, rateLimit: LIMIT, quota: QUOTA, uses: { today: 3 } });
+});
+
+describe('uses', () => {
+  test('an introspection and a refused call are validations, and no uses', async () => {
+    await using app = await createTestApp();
+    const { key } = await app.createKey('alice', { rateLimit: { requests: 1, window: '1m' } });
+    const service = await app.createKey('bob', { scopes: ['introspect'] });
+    const asked = await fetch(`${app.url}/introspect`, {
+      method: 'POST',
+      headers: { 'x-api-key': service.key, 'content-type': 'application/x-www-form-urlencoded' },
+      body: `token=${key}`,
+    });
+    expect(await asked.json()).toMatchObject({ active: true });
+    expect((await listed(app))[0]).toMatchObject({ lastUsedAt: app.clock.nowMs() });
+    expect((await listed(app))[0].uses).toBeUndefined();
+    await app.useKey(key);
+    app.clock.advance(1000);
+    expect((await app.useKey(key)).status).toBe(429);
+    expect((await listed(app))[0]).toMatchObject({
+      lastUsedAt: app.clock.nowMs(),
+      uses: { today: 1, last30Days: [1] },
+    });
+  });
+
+  test('/verify counts as a tool does, and refuses for the same reasons', async () => {
+    await using app = await createTestApp({ clock: onMidnight() });
+    const { key } = await app.createKey('alice', { quota: { requests: 2, period: 'day' } });
+    const verify = () => fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } });
+    expect((await verify()).headers.get('ratelimit')).toBe('"key";r=999;t=3600, "quota";r=1;t=86400');
+    expect((await app.useKey(key)).status).toBe(200);
+    const over = await verify();
+    expect([over.status, over.headers.get('retry-after')]).toEqual([429, '86400']);
+    expect(await over.json()).toMatchObject({ code: 'quota_exceeded' });
+  });
+
+  test('days without uses are zeros, those after the last use are left out, and after 30 days nothing is', async () => {
+    await using app = await createTestApp({ clock: onMidnight() });
+    const { key } = await app.createKey('alice');
+    const daily = async () => (await listed(app))[0].uses;
+    await app.useKey(key);
+    app.clock.advance(2 * 86_400_000);
+    await app.useKey(key);
+    await app.useKey(key);
+    expect(await daily()).toEqual({ today: 2, last30Days: [2, 0, 1] });
+    app.clock.advance(28 * 86_400_000);
+    expect((await daily()).last30Days).toEqual([...Array(28).fill(0), 2]);
+    app.clock.advance(2 * 86_400_000);
+    expect(await daily()).toBeUndefined();
+  });
+
+  test('an orderly stop loses none, and a quota goes on after a restart', async () => {
+    const first = await createTestApp({ clock: onMidnight() });
+    const { key } = await first.createKey('alice', { quota: QUOTA });
+    await first.useKey(key);
+    await first.useKey(key);
+    await first.close();
+    await using second = await createTestApp({ folder: first.folder, clock: first.clock });
+    expect((await second.useKey(key)).headers.get('ratelimit')).toEndWith('"quota";r=0;t=86400');
+    expect((await second.useKey(key)).body.code).toBe('quota_exceeded');
+    expect((await listed(second))[0].uses).toEqual({ today: 3, last30Days: [3] });
+  });
+});
+
+test('two apps on a database learn of the uses of each other, and refuse together', async () => {
+  const clock = onMidnight();
+  await using first = await createTestApp({ clock });
+  await using second = await createTestApp({ folder: first.folder, clock });
+  const { key } = await first.createKey('alice', { rateLimit: { requests: 6, window: '1h' } });
+  const left = async (app: TestApp) =>
+    Number(/r=(\d+)/.exec((await app.useKey(key)).headers.get('ratelimit') ?? '')?.[1]);
+  expect([await left(first), await left(second), await left(first)]).toEqual([5, 5, 4]);
+  await advanceUntil(clock, async () => (await whoami(second, key)).status === 429, 300);
+  const uses = async (app: TestApp) => (await listed(app))[0].uses.today;
+  await advanceUntil(clock, async () => (await uses(first)) === (await uses(second)), 300);
+  expect(await uses(first)).toBeGreaterThanOrEqual(6);
+});
+
+test('the limits of a key hold over /mcp, in-band, with the headers', async () => {
+  await using app = await createTestApp({ clock: onMidnight() });
+  const { key } = await app.createKey('alice', { quota: { requests: 1, period: 'day' } });
+  const call = () =>
+    fetch(`${app.url}/mcp`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2025-06-18',
+        'x-api-key': key,
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami', arguments: {} } }),
+    });
+  const first = await call();
+  expect(first.headers.get('ratelimit')).toBe('"key";r=999;t=3600, "quota";r=0;t=86400');
+  const over = await call();
+  expect([over.status, over.headers.get('ratelimit')]).toEqual([200, '"key";r=999;t=3600, "quota";r=0;t=86400']);
+  const { result } = await over.json();
+  expect(result).toMatchObject({ isError: true });
+  expect(result.content.map(({ text }: { text: string }) => text)).toEqual([
+    'The quota of this API key is used up; try again when its period is over',
+    'Try again in 86400 s',
+  ]);
+});
+
+test('the calls of a person are limited by USER_RATE_LIMIT, and nobody else is', async () => {
+  await using app = await createTestApp({ env: { USER_RATE_LIMIT: '2/1m' } });
+  const list = async (sub: string) => app.call('list_api_keys', {}, await bearer(app, sub));
+  expect(limitsOf(await list('alice'))).toEqual([200, '"user";q=2;w=60', '"user";r=1;t=60', null]);
+  await list('alice');
+  const over = await list('alice');
+  expect(limitsOf(over)).toEqual([429, '"user";q=2;w=60', '"user";r=0;t=60', '60']);
+  expect(over.body.code).toBe('rate_limited');
+  expect((await list('bob')).status).toBe(200);
+  await using off = await createTestApp({ env: { USER_RATE_LIMIT: '0' } });
+  expect(limitsOf(await off.call('list_api_keys', {}, await bearer(off, 'alice')))).toEqual([200, null, null, null]);
+});
