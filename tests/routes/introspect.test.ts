@@ -87,7 +87,7 @@ describe('a good key', () => {
     expect(usedByCaller.body.keys[0].lastUsedAt).toBe(fresh.clock.nowMs());
     for (const one of [made.key, caller.key]) {
       const { headers } = await readResponse(await fetch(`${fresh.url}/verify`, { headers: { 'x-api-key': one } }));
-      expect(headers.get('ratelimit')).toBe('"key";r=1;t=3600');
+      expect(headers.get('ratelimit')).toStartWith('"key";r=1;t='); // windows are aligned to the clock
     }
   });
 
