@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { CALLBACK, codeFor, fieldsOf, handOver, type Registered, register, sentBack } from '../support/hand-over.ts';
+import { labelled } from '../support/labels.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 const HOSTED = 'https://client.example/back';
@@ -95,7 +96,7 @@ const NOT_ADMITTED = [
 ];
 
 describe('a redirect that is not admitted', () => {
-  test.each(NOT_ADMITTED)('%j is neither registered nor sent to', async (uri) => {
+  test.each(labelled(NOT_ADMITTED))('%s is neither registered nor sent to', async (_label, uri) => {
     expect(await registration({ redirect_uris: [uri] })).toEqual({
       status: 400,
       body: { error: 'invalid_redirect_uri' },
@@ -110,16 +111,18 @@ describe('a redirect that is not admitted', () => {
 });
 
 describe('a registration', () => {
-  test.each([
-    [[CALLBACK, 'http://localhost:1/other']],
-    [['http://127.0.0.1:1']],
-    [['http://[::1]/a?b=c']],
-    [[HOSTED]],
-    [[CONNECTOR]],
-    [['app.example://back']],
-    [Array.from({ length: 10 }, (_, at) => `http://localhost:${at + 1}/`)],
-    [[`http://localhost/${'a'.repeat(2000 - 'http://localhost/'.length)}`]],
-  ])('of %j is taken', async (uris) => {
+  test.each(
+    labelled([
+      [[CALLBACK, 'http://localhost:1/other']],
+      [['http://127.0.0.1:1']],
+      [['http://[::1]/a?b=c']],
+      [[HOSTED]],
+      [[CONNECTOR]],
+      [['app.example://back']],
+      [Array.from({ length: 10 }, (_, at) => `http://localhost:${at + 1}/`)],
+      [[`http://localhost/${'a'.repeat(2000 - 'http://localhost/'.length)}`]],
+    ]),
+  )('of %s is taken', async (_label, [uris = []]) => {
     const { status, body } = await registration({ redirect_uris: uris });
     expect([status, body.redirect_uris]).toEqual([201, uris]);
   });

@@ -92,7 +92,8 @@ describe('claims', () => {
     const twice = handmade(HS256, `{"sub":"alice","sub":"bob","exp":1,"exp":${exp}}`);
     await app.createKey('bob');
     expect((await present(app, twice)).body.keys).toHaveLength(1);
-    await expectRefused(app, handmade(HS256, `{"sub":"alice","exp":${exp},"exp":1}`));
+    const expired = await present(app, handmade(HS256, `{"sub":"alice","exp":${exp},"exp":1}`));
+    expect(expired.body).toMatchObject({ code: 'invalid_token', detail: 'The user token has expired' });
   });
 });
 

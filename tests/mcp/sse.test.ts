@@ -266,7 +266,7 @@ describe('a session belongs to somebody', () => {
     app.clock.sleep(2 * 3_600_000);
     for (const [session, tool, sentence] of [
       [byKey, 'get_data', 'Invalid or expired API key'],
-      [byToken, 'list_api_keys', 'Invalid or expired user token'],
+      [byToken, 'list_api_keys', 'The user token has expired'],
     ] as const) {
       expect((await session.post(call(tool))).status).toBe(202);
       expect((await session.nextMessage()).result).toEqual({

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { KEYS_PER_USER_MAX, LIST_BYTES_MAX } from '../../src/keys/operations.ts';
+import { labelled } from '../support/labels.ts';
 import { call, openSse, post, postModern } from '../support/mcp.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
 import { bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
@@ -113,20 +114,22 @@ describe('a list in pages', () => {
     expect(listed.flat()).toEqual([newest, large, spaced, oldest] as string[]);
   });
 
-  test.each([
-    '',
-    '-',
-    'x',
-    '1',
-    '1-',
-    '-1',
-    '1-1 ',
-    '01-1',
-    '1.5-1',
-    '1e3-1',
-    '1-99999999999999999',
-    `${'9'.repeat(99)}-1`,
-  ])('a cursor of somebody else, %p, is refused', async (cursor) => {
+  test.each(
+    labelled([
+      '',
+      '-',
+      'x',
+      '1',
+      '1-',
+      '-1',
+      '1-1 ',
+      '01-1',
+      '1.5-1',
+      '1e3-1',
+      '1-99999999999999999',
+      `${'9'.repeat(99)}-1`,
+    ]),
+  )('a cursor of somebody else, %s, is refused', async (_label, cursor) => {
     await using app = await createTestApp();
     const { status, body } = await app.call('list_api_keys', { cursor }, await bearer(app, 'alice'));
     expect([status, body.code, body.issues]).toEqual([

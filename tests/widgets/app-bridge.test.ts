@@ -164,7 +164,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     app.clock.advance(2 * 3_600_000);
     await widget.getByRole('button', { name: 'Revoke mine' }).click();
     await widget.getByRole('group', { name: 'Revoke mine?' }).getByRole('button', { name: 'Revoke' }).click();
-    await widget.getByRole('alert').getByText('Invalid or expired user token').waitFor();
+    await widget.getByRole('alert').getByText('The user token has expired').waitFor();
     expect(misdeeds).toEqual([]);
     await page.close();
   });

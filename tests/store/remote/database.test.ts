@@ -45,10 +45,16 @@ SELECT printf('%032x', i), 'alice', ?, printf('%064x', i), ?, 1, i / 2 FROM n`,
     args: ['\u{1f511}'.repeat(200), JSON.stringify(scopes)],
   });
   db.close();
-  const { status, body } = await app.call('list_api_keys', {}, await bearer(app, 'alice'));
-  expect(status).toBe(200);
+  const ids: string[] = [];
+  for (let input = {}, pages = 0; pages < 50; pages += 1) {
+    const { status, body } = await app.call('list_api_keys', input, await bearer(app, 'alice'));
+    expect(status).toBe(200);
+    ids.push(...body.keys.map(({ id }: { id: string }) => id));
+    if (body.nextCursor === undefined) break;
+    input = { cursor: body.nextCursor };
+  }
   const newestFirst = Array.from({ length: 1000 }, (_, index) => (1000 - index).toString(16).padStart(32, '0'));
-  expect(body.keys.map(({ id }: { id: string }) => id)).toEqual(newestFirst);
+  expect(ids).toEqual(newestFirst);
 });
 
 test('many lists are whole even if the primary has no room for all its responses at the same moment', async () => {
@@ -58,14 +64,14 @@ test('many lists are whole even if the primary has no room for all its responses
   const users = Array.from({ length: 8 }, (_, index) => `user ${index}`);
   const db = createClient({ url: sqld.url });
   await db.execute({
-    sql: `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 190)
+    sql: `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150)
 INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
 SELECT lower(hex(randomblob(16))), users.value, 'n', lower(hex(randomblob(32))), ?2, 1, i FROM json_each(?1) AS users, n`,
     args: [JSON.stringify(users), JSON.stringify(scopes)],
   });
   db.close();
   const lists = await Promise.all(users.map(async (user) => app.call('list_api_keys', {}, await bearer(app, user))));
-  for (const { status, body } of lists) expect([status, body.keys?.length]).toEqual([200, 190]);
+  for (const { status, body } of lists) expect([status, body.keys?.length]).toEqual([200, 150]);
 });
 
 test('a primary that stops for most of the bound costs the first use of a key time, and nothing else', async () => {

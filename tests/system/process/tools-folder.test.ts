@@ -210,7 +210,7 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
   [
     'a mistyped guard',
     tool('a').replace('() =>', '({ guards }) =>').replace('() => ok({})', 'guards.apikey'),
-    'a: guard: expected a function, got undefined',
+    'defineTool: expected a guard, and then the definition: defineTool(guards.apiKey, or () => ok({}) to let everybody call it, { … })',
   ],
   [
     'a mistyped guard in a sequence',

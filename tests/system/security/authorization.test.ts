@@ -3,19 +3,30 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
-import { problemText, type ServerCode } from '../../../src/problem.ts';
+import { problemText, publicPart, type ServerCode } from '../../../src/problem.ts';
 import { type HeaderMap, META, MODERN, openSse } from '../../support/mcp.ts';
 import { createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 
 /** A code; with the kind of credential that the sentence names instead, if it names one. */
-type Outcome = ServerCode | 'ok' | 'missing_token: a key' | 'invalid_token: a key' | 'invalid_api_key: a token';
+type Outcome =
+  | ServerCode
+  | 'ok'
+  | 'missing_token: a key'
+  | 'missing_token: without Bearer'
+  | 'missing_api_key: without Bearer'
+  | 'invalid_token: a key'
+  | 'invalid_token: expired'
+  | 'invalid_api_key: a token';
 
 const codeOf = (outcome: Outcome) => outcome.split(':')[0] as ServerCode | 'ok';
 
 function sentenceOf(outcome: Outcome): string {
   if (outcome.endsWith(': a key')) return 'This tool needs a user token; an API key was sent';
   if (outcome.endsWith(': a token')) return 'This tool needs an API key; a user token was sent';
-  return problemText(outcome as ServerCode).detail;
+  const code = codeOf(outcome) as 'missing_api_key' | 'missing_token';
+  if (outcome.endsWith(': expired')) return publicPart({ code: 'invalid_token', reason: '', expired: true }).detail;
+  if (outcome.endsWith(': without Bearer')) return publicPart({ code, lacksScheme: true }).detail;
+  return problemText(code).detail;
 }
 
 /** What a request carries: headers, and `_meta.api_key`. */
@@ -83,11 +94,11 @@ afterAll(() => app.close());
 const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
   nothing: ['missing_token', 'missing_api_key'],
   'a user token': ['ok', 'invalid_api_key: a token'],
-  'an expired user token': ['invalid_token', 'invalid_api_key: a token'],
+  'an expired user token': ['invalid_token: expired', 'invalid_api_key: a token'],
   'a user token of another secret': ['invalid_token', 'invalid_api_key: a token'],
   'a user token in X-API-Key': ['missing_token', 'invalid_api_key: a token'],
   'a user token in _meta': ['missing_token', 'invalid_api_key: a token'],
-  'a user token without Bearer': ['missing_token', 'missing_api_key'],
+  'a user token without Bearer': ['missing_token: without Bearer', 'missing_api_key: without Bearer'],
   'another scheme': ['missing_token', 'missing_api_key'],
   'a key in X-API-Key': ['missing_token: a key', 'ok'],
   'a key in Authorization': ['invalid_token: a key', 'ok'],
@@ -102,7 +113,7 @@ const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
   'a key never issued': ['missing_token: a key', 'invalid_api_key'],
   'a user token and a key': ['ok', 'ok'],
   'a user token and a key in _meta': ['ok', 'invalid_api_key: a token'],
-  'a bad user token and a key': ['invalid_token', 'ok'],
+  'a bad user token and a key': ['invalid_token: expired', 'ok'],
   'a user token and a bad key': ['ok', 'invalid_api_key'],
   'a bad key before a good one': ['invalid_token: a key', 'invalid_api_key'],
   'a good key before bad ones': ['invalid_token: a key', 'ok'],
@@ -318,7 +329,7 @@ test('over REST a foreign id and a missing one differ in no header either', asyn
     const [foreign, missing] = await Promise.all(
       [id, '0'.repeat(32)].map(async (keyId) => {
         const { status, headers, body } = await app.call(tool, { keyId }, mallory);
-        return { status, body, headers: [...headers].filter(([name]) => name !== 'date') };
+        return { status, body, headers: [...headers].filter(([name]) => !['date', 'ratelimit'].includes(name)) };
       }),
     );
     expect(foreign).toEqual(missing as NonNullable<typeof missing>);
