@@ -22,6 +22,7 @@ const README = readDocument('README.md');
 const CODE_README = readDocument('src/README.md');
 const CONFIG_README = readDocument('src/config/README.md');
 const HTTP_README = readDocument('src/http/README.md');
+const ROUTES_README = readDocument('src/routes/README.md');
 const TOOLS_README = readDocument('src/tools/README.md');
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
@@ -74,6 +75,19 @@ test.skipIf(WITHOUT_CURL)(
     expect(refused).toMatchObject({ status: 401, detail: 'Invalid or expired API key' });
     expect(deleted).toEqual({ success: true, message: 'API key deleted permanently' });
     expect(empty).toEqual({ keys: [] });
+    // What the README shows has the same fields. A line that is indented belongs to the one before.
+    const shown = README.codeBlocks('A first session', 'json')
+      .join('')
+      .replace(/\n +/g, ' ')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    const fieldsOf = ({ keys, ...more }: Record<string, unknown>) => [
+      ...Object.keys(more),
+      ...(Array.isArray(keys) ? keys.flatMap((key) => Object.keys(key)) : []),
+    ];
+    const always = (fields: readonly string[]) => fields.filter((field) => field !== 'uses').sort();
+    expect(shown.map((line) => always(fieldsOf(line)))).toEqual(responses.map((line) => always(fieldsOf(line))));
   },
   60_000,
 );
@@ -134,14 +148,14 @@ test('the example tools, put where the documents say, compile and respond', asyn
 test('the table of routes: each is there, and takes the method it names', async () => {
   await using app = await createTestApp({ env: { METRICS_TOKEN: 'x'.repeat(16), OAUTH_REDIRECTS: 'loopback' } });
   const allowed = await Promise.all(
-    README.table('Routes').map(async ([method = '', path]) => {
+    ROUTES_README.table('Routes').map(async ([method = '', path]) => {
       const url = app.url + unquoted(path).replace('<tool_name>', 'get_data');
       const { status, headers } = await fetch(url, { method: 'PUT' });
       const named = method === 'any' ? status === 401 : headers.get('allow')?.split(', ').includes(unquoted(method));
       return { path, isThere: status !== 404, named };
     }),
   );
-  expect(allowed).toEqual(README.table('Routes').map(([, path]) => ({ path, isThere: true, named: true })));
+  expect(allowed).toEqual(ROUTES_README.table('Routes').map(([, path]) => ({ path, isThere: true, named: true })));
 });
 
 test('the table of errors: every code there is, with its status', () => {
