@@ -16,7 +16,7 @@ import { startOther, startOurs } from './ours.ts';
 /** Without the seconds that are left of a window: they pass between the two responses, and when depends on the machine. */
 function timeless({ headers, ...response }: Awaited<ReturnType<typeof responseTo>>) {
   const { ratelimit = '', ...others } = headers;
-  expect(ratelimit).toMatch(/;t=3[56]\d\d$/);
+  expect(ratelimit).toMatch(/;t=\d+$/);
   return { ...response, headers: { ...others, ratelimit: ratelimit.replace(/\d+$/, '') } };
 }
 

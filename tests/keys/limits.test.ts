@@ -191,11 +191,14 @@ describe('uses', () => {
     await using app = await createTestApp({ clock: onMidnight() });
     const { key } = await app.createKey('alice');
     const daily = async () => (await listed(app))[0].uses;
+    const { usage } = app.service.keyDomain;
     await app.useKey(key);
+    await usage.flush(); // else it is written when the clock says another day
     app.clock.advance(2 * 86_400_000);
     await app.useKey(key);
     await app.useKey(key);
     expect(await daily()).toEqual({ today: 2, last30Days: [2, 0, 1] });
+    await usage.flush();
     app.clock.advance(28 * 86_400_000);
     expect((await daily()).last30Days).toEqual([...Array(28).fill(0), 2]);
     app.clock.advance(2 * 86_400_000);
