@@ -11,7 +11,8 @@ export interface TestClock extends Clock {
   sleep(ms: number): void;
 }
 
-const TEST_START_MS = Date.UTC(2026, 0, 2, 3, 4, 5);
+/** At the full hour, so that the windows of most limits begin with the test. */
+const TEST_START_MS = Date.UTC(2026, 0, 2, 3);
 
 interface Timer {
   /** Monotonic. */

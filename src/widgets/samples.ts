@@ -36,6 +36,7 @@ interface SampleKey {
   readonly createdAt: number;
   readonly expiresAt: number | null;
   readonly lastUsedAt?: number;
+  readonly uses?: { readonly today: number; readonly last30Days: readonly number[] };
   readonly rotation?: { readonly state: string; readonly previousUntil?: number; readonly otherFingerprint: string };
 }
 
@@ -191,7 +192,10 @@ function keysOf(data: DataSet): SampleKey[] {
     fingerprint: sampleFingerprint(index),
     createdAt: Math.round(SAMPLES_AT_MS + createdDays * DAY_MS),
     expiresAt: expiresDays === null ? null : SAMPLES_AT_MS + expiresDays * DAY_MS,
-    ...(usedDays !== null && { lastUsedAt: Math.round(SAMPLES_AT_MS + usedDays * DAY_MS) }),
+    ...(usedDays !== null && {
+      lastUsedAt: Math.round(SAMPLES_AT_MS + usedDays * DAY_MS),
+      uses: { today: 120, last30Days: [120, 87, 0, 143] },
+    }),
     ...ROTATIONS[name],
   }));
 }

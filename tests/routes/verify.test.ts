@@ -41,9 +41,9 @@ describe('a good key', () => {
     const response = await ask({ 'x-api-key': made.key }, { of: fresh });
     expect(response.status).toBe(200);
     expect(response.body).toBe('');
-    expect(identityOf(response)).toEqual([made.id, 'alice', 'ci', 'read write', '2026-01-03T03:04:05.000Z']);
+    expect(identityOf(response)).toEqual([made.id, 'alice', 'ci', 'read write', '2026-01-03T03:00:00.000Z']);
     expect(response.headers.get('ratelimit-policy')).toBe('"key";q=1000;w=3600');
-    expect(response.headers.get('ratelimit')).toBe('"key";r=999;t=3355');
+    expect(response.headers.get('ratelimit')).toBe('"key";r=999;t=3600');
     expect(response.headers.get('cache-control')).toBe('no-store');
     expect(response.headers.get('content-type')).toBeNull();
   });
@@ -56,8 +56,8 @@ describe('a good key', () => {
     fresh.clock.advance(1);
     const refused = await ask({ 'x-api-key': made.key }, { of: fresh });
     expectRefused(refused, 429, 'rate_limited');
-    expect(refused.headers.get('ratelimit')).toBe('"key";r=0;t=3355');
-    expect(refused.headers.get('retry-after')).toBe('3355');
+    expect(refused.headers.get('ratelimit')).toBe('"key";r=0;t=3600');
+    expect(refused.headers.get('retry-after')).toBe('3600');
     const { body } = await fresh.call('list_api_keys', {}, await bearer(fresh, 'alice'));
     expect(body.keys[0].lastUsedAt).toBe(fresh.clock.nowMs());
   });

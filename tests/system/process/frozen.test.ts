@@ -35,7 +35,7 @@ test.each([...STORE_MODES])(
     for (let round = 0; round < ROUNDS; round += 1) {
       const { body } = await callOver(elsewhere.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
       const use = async () => (await callOver(here.url, 'get_data', {}, { 'x-api-key': body.key })).status;
-      expect(await use()).toBe(200);
+      await waitFor(async () => (await use()) === 200); // a busy machine may be 503 for a moment
 
       // All calls are there when it looks for the next one, so they are decided on in one turn.
       here.signal('SIGUSR1');
