@@ -32,7 +32,7 @@ const PENDING_MAX = 100_000;
 /** Uses of a day are written until so many days later. They are summed after that (store/counts.ts). */
 const LATE_DAYS_MAX = 2;
 /** Days that lists show. */
-const DAYS_SHOWN = 30;
+export const DAYS_SHOWN = 30;
 /** Keys whose days are read by one statement: some 5,000 counts, in 2 ms. */
 const KEYS_READ_MAX = 200;
 /** A stop waits this long for a store that hangs. */
@@ -82,6 +82,13 @@ interface Known extends Counted {
 }
 
 type Counts = Map<string, Known>;
+
+/** What is shown of uses by day; null: there were none in 30 days. */
+export function usesIn(days: ReadonlyMap<number, number>, today: number): Uses | null {
+  const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);
+  const oldest = last30Days.findLastIndex((count) => count > 0);
+  return oldest === -1 ? null : { today: last30Days[0] ?? 0, last30Days: last30Days.slice(0, oldest + 1) };
+}
 
 export function createUsage(options: UsageOptions): Usage {
   const { store, clock, random, log, rateLimit, keyQuota } = options;
@@ -301,9 +308,7 @@ export function createUsage(options: UsageOptions): Usage {
   function shownUses(stored: readonly DayUses[], here: ReadonlyMap<number, number>, today: number): Uses | null {
     const days = new Map(stored.map(([day, all, own]) => [day, all - own + Math.max(own, here.get(day) ?? 0)]));
     for (const [day, own] of here) if (!days.has(day)) days.set(day, own);
-    const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);
-    const oldest = last30Days.findLastIndex((count) => count > 0);
-    return oldest === -1 ? null : { today: last30Days[0] ?? 0, last30Days: last30Days.slice(0, oldest + 1) };
+    return usesIn(days, today);
   }
 
   function ownUses(keyId: string, day: number): number {

@@ -1,39 +1,66 @@
 // `keys list`: the keys of all owners, newest first.
 
-import { LAST_ROW } from '../../keys/admin.ts';
+import { LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
+import type { Uses } from '../../keys/usage.ts';
 import { argumentsOf } from './arguments.ts';
 import { orFail, withStore } from './database.ts';
 import { filterOf, LIST_OPTIONS } from './filter.ts';
 import { keyObject, NARROW, WIDE } from './shown-key.ts';
 import { writeJson, writeTable } from './terminal.ts';
-import type { Verb } from './verb.ts';
+import { usesOf, usesOf30Days } from './uses.ts';
+import { usageError, type Verb } from './verb.ts';
 
 const PAGE_ROWS = 500;
 
 export const verb: Verb = {
-  usage: '[--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] [--expires-within 14d] [--wide | --json]',
+  usage:
+    '[--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] [--expires-within 14d] [--sort uses] [--wide | --json]',
   summary:
-    'Lists keys, newest first, in 80 columns unless --wide. The last two filters leave out keys that are revoked or expired.',
+    'Lists keys, newest first, in 80 columns unless --wide. The last two filters leave out keys that are revoked or expired. --sort uses: those used in 30 days, the most used first.',
   async run(args, env) {
     const { values } = argumentsOf(
       args,
-      { ...LIST_OPTIONS, wide: { type: 'boolean' }, json: { type: 'boolean' } },
+      { ...LIST_OPTIONS, sort: { type: 'string' }, wide: { type: 'boolean' }, json: { type: 'boolean' } },
       verb,
     );
+    if (values.sort !== undefined && values.sort !== 'uses') throw usageError(verb, '--sort: expected uses');
     const nowMs = Date.now();
     const filter = filterOf(values, nowMs);
-    await withStore(env, async ({ admin }) => {
+    await withStore(env, async (store, { keyQuota }) => {
       const { heads: names, cells } = values.wide ? WIDE : NARROW;
-      let heads = [names];
-      for (let before = LAST_ROW; ; ) {
-        const page = orFail(await admin.page(filter, nowMs, before, PAGE_ROWS));
-        if (values.json) await writeJson(page.map(keyObject));
-        else await writeTable([...heads, ...page.map((key) => cells(key, nowMs))]);
+      const isSorted = values.sort !== undefined;
+      let heads = [isSorted ? [...names, 'USES'] : names];
+
+      async function write(keys: readonly PlacedKey[], uses: ReadonlyMap<string, Uses>): Promise<void> {
+        if (values.json) return writeJson(keys.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota })));
+        const row = (key: PlacedKey) => {
+          const used = uses.get(key.id);
+          return isSorted && used !== undefined ? [...cells(key, nowMs), `${usesOf30Days(used)}`] : cells(key, nowMs);
+        };
+        await writeTable([...heads, ...keys.map(row)]);
         heads = [];
+      }
+
+      const sorted: { key: PlacedKey; uses: Uses }[] = [];
+      for (let before = LAST_ROW; ; ) {
+        const page = orFail(await store.admin.page(filter, nowMs, before, PAGE_ROWS));
+        const uses = values.json || isSorted ? await usesOf(store, page, nowMs) : NO_USES;
+        if (isSorted) sorted.push(...page.flatMap((key) => withUses(key, uses.get(key.id))));
+        else await write(page, uses);
         const last = page.at(-1);
-        if (last === undefined || page.length < PAGE_ROWS) return;
+        if (last === undefined || page.length < PAGE_ROWS) break;
         before = last.row;
       }
+      if (!isSorted) return;
+      sorted.sort((a, b) => usesOf30Days(b.uses) - usesOf30Days(a.uses));
+      await write(
+        sorted.map(({ key }) => key),
+        new Map(sorted.map(({ key, uses }) => [key.id, uses])),
+      );
     });
   },
 };
+
+const NO_USES: ReadonlyMap<string, Uses> = new Map();
+
+const withUses = (key: PlacedKey, uses: Uses | undefined) => (uses === undefined ? [] : [{ key, uses }]);

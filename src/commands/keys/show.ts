@@ -3,11 +3,16 @@
 import { text } from 'node:stream/consumers';
 import type { KeyName } from '../../keys/admin.ts';
 import { hashKey, isIdShaped, isKeyShaped } from '../../keys/key-format.ts';
+import type { Uses } from '../../keys/usage.ts';
+import { MS_PER_DAY } from '../../lib/duration.ts';
 import { argumentsOf, oneOf } from './arguments.ts';
 import { orFail, sha256, withStore } from './database.ts';
 import { keyObject } from './shown-key.ts';
 import { writeJson, writeTable } from './terminal.ts';
+import { usesOf } from './uses.ts';
 import { CommandError, usageError, type Verb } from './verb.ts';
+
+const DAY_CHARS = 10;
 
 const FINGERPRINT = /^[0-9a-f]{12}$/;
 
@@ -18,17 +23,31 @@ export const verb: Verb = {
     const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb, 1);
     const name = oneOf(positionals, 'key', verb);
     const wanted = name === '-' ? await presented() : named(name);
-    await withStore(env, async ({ admin }) => {
-      const found = orFail(await admin.find(wanted));
+    await withStore(env, async (store, { keyQuota }) => {
+      const nowMs = Date.now();
+      const found = orFail(await store.admin.find(wanted));
       if (found.length === 0) throw new CommandError('there is no such key');
-      const shown = found.map(keyObject);
+      const uses = await usesOf(store, found, nowMs);
+      const shown = found.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota }));
       if (values.json) return writeJson(shown);
-      for (const key of shown) {
-        await writeTable(Object.entries(key).map(([field, value]) => [field, String(value ?? '-')]));
+      for (const { uses, rateLimit, quota, ...key } of shown) {
+        const fields = {
+          ...key,
+          ...(rateLimit !== undefined && { rateLimit: `${rateLimit.requests}/${rateLimit.window}` }),
+          ...(quota && { quota: `${quota.requests}/${quota.period}` }),
+        };
+        await writeTable(Object.entries(fields).map(([field, value]) => [field, String(value ?? '-')]));
+        if (uses !== undefined) await writeTable(daysOf(uses, nowMs));
       }
     });
   },
 };
+
+/** The days of UTC with uses, the latest first. */
+const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[])[] =>
+  last30Days.flatMap((count, ago) =>
+    count === 0 ? [] : [[new Date(nowMs - ago * MS_PER_DAY).toISOString().slice(0, DAY_CHARS), `${count}`]],
+  );
 
 function named(name: string): KeyName {
   if (isIdShaped(name)) return { id: name };

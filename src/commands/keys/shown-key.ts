@@ -2,9 +2,18 @@
 
 import type { PlacedKey } from '../../keys/admin.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
+import type { Uses } from '../../keys/usage.ts';
+import { type Quota, writtenLimit } from '../../limits/key-limits.ts';
 import { cut, isoTime, localTime } from './terminal.ts';
 
-export const keyObject = (key: PlacedKey) => ({
+/** What an object has beside the record. */
+export interface KeyFacts {
+  readonly uses: Uses | undefined;
+  /** The server's, for keys without one of their own. */
+  readonly keyQuota: Quota | null;
+}
+
+export const keyObject = (key: PlacedKey, { uses, keyQuota }: KeyFacts) => ({
   id: key.id,
   owner: key.userId,
   name: key.name,
@@ -15,6 +24,9 @@ export const keyObject = (key: PlacedKey) => ({
   expiresAt: isoTime(key.expiresAtMs),
   lastUsedAt: isoTime(key.lastUsedAtMs),
   fingerprint: fingerprintOf(key.keyHash),
+  ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
+  ...((key.quota ?? keyQuota) !== null && { quota: key.quota ?? keyQuota }),
+  ...(uses !== undefined && { uses }),
 });
 
 /** Rows of a table: what stands above them, and the cells of a key. */
