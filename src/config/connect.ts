@@ -82,6 +82,7 @@ function isRule(uri: string): boolean {
   const bare = uri.endsWith('/*') ? uri.slice(0, -1) : uri;
   // As a URL parser writes it: what is spelled otherwise would never be sent, or names another host than it seems to.
   const { href, host } = URL.parse(bare) ?? { href: '', host: '' };
+  if (bare !== uri && bare.includes('?')) return false; // the open part would be of the query
   return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`) && host !== '';
 }
 

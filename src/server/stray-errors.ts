@@ -16,10 +16,10 @@ export interface StrayErrorOptions {
 }
 
 /** The folder of the server's own code: the source, the package, or what the executable holds. */
-const OWN_CODE = join(import.meta.dirname, '..');
+const OWN_CODE = join(import.meta.dirname, '..', '/');
 
-/** A place in a stack: on Bun a path, on Deno a file URL. */
-const PLACE = /(?<=[\s(])(?:file:\/\/)?(\/[^\s()]+):\d+:\d+\)?$/gm;
+/** A place in a stack: on Bun a path, on Deno a file URL. A path may have spaces and parentheses. */
+const PLACE = /(?:\(|\bat |\basync )(\/.+|file:\/\/.+):\d+:\d+\)?$/gm;
 
 /**
  * Takes a stray error. A rejection stops nothing: what waits for a promise has been told. An exception stops the server
@@ -37,8 +37,10 @@ export function createStrayErrors({ log, own, stop }: StrayErrorOptions): (error
 
 function placesOf(error: unknown): readonly string[] {
   const { stack }: { stack?: unknown } = Object(error);
-  return typeof stack === 'string' ? [...stack.matchAll(PLACE)].map(([, path = '']) => path) : [];
+  return typeof stack === 'string' ? [...stack.matchAll(PLACE)].map(([, place = '']) => pathOf(place)) : [];
 }
+
+const pathOf = (place: string): string => (place.startsWith('/') ? place : decodeURIComponent(new URL(place).pathname));
 
 const isOurs = (places: readonly string[]): boolean =>
   places.some((path) => path.startsWith(OWN_CODE)) &&

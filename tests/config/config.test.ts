@@ -286,6 +286,7 @@ const BOUNDS: readonly {
       'https://a.example/../b',
       'https://a.example/%2e%2e/b',
       'https://a.example/*/b',
+      ['https://a.example/b?c=/*', 'https://a.example/b?…'],
       'https://*.example/',
       'javascript:alert(1)',
       'file:///etc/passwd',

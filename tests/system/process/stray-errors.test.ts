@@ -64,6 +64,16 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     expect((await callOver(server.url, 'careless')).status).toBe(200);
   });
 
+  test('a folder may have spaces, marks and parentheses in its name', async () => {
+    const throws = "setTimeout(() => { throw new Error('left behind'); }, 1);";
+    const folder = folderWith({ 'my töols (1)/careless.ts': toolFile('careless', throws) });
+    const env = { JWT_SECRET: TEST_SECRET, TOOLS_DIR: 'my töols (1)' };
+    await using server = await startServer({ runtime, folder, env });
+    expect((await callOver(server.url, 'careless')).status).toBe(200);
+    expect(await internalError(server)).toMatchObject({ file: 'my töols (1)/careless.ts' });
+    expect((await callOver(server.url, 'careless')).status).toBe(200);
+  });
+
   test('something that is no error is survived too', async () => {
     const folder = folderWith({
       'tools/careless.ts': toolFile('careless', "setTimeout(() => { throw 'a text'; }, 1);"),
