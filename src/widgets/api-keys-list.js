@@ -25,6 +25,7 @@ import {
   rotationChoice,
   rotationWords,
 } from './rotation.js';
+import { usesLine } from './uses.js';
 
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
 const FADE_MS = 200;
@@ -89,6 +90,8 @@ function addRow(key) {
   key.row = byId('row').content.firstElementChild.cloneNode(true);
   showName(key.row.querySelector('.name'), key.name);
   showScopes(key.row.querySelector('.scopes'), key.scopes, 4);
+  const uses = usesLine(key);
+  if (uses !== null) key.row.querySelector('.scopes').after(uses);
   for (const [kind, { verb }] of Object.entries(ACTIONS)) {
     const button = key.row.querySelector(`.${kind}`);
     button.ariaLabel = `${verb} ${key.name}`;

@@ -14,6 +14,7 @@ import listedKey from './listed-key.js' with { type: 'text' };
 import newKey from './new-key.js' with { type: 'text' };
 import rotation from './rotation.js' with { type: 'text' };
 import css from './shared.css' with { type: 'text' };
+import uses from './uses.js' with { type: 'text' };
 
 const PARTS = {
   'shared.css': css,
@@ -23,6 +24,7 @@ const PARTS = {
   'listed-key.js': listedKey,
   'new-key.js': newKey,
   'rotation.js': rotation,
+  'uses.js': uses,
   'dom.js': dom,
 };
 

@@ -7,6 +7,22 @@ const SOON_MS = 7 * 86_400_000;
 
 const textOrNull = (value) => (typeof value === 'string' ? value : null);
 const timeOrNull = (value) => (isTime(value) ? value : null);
+const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
+
+/** Days that are shown. */
+const DAYS = 30;
+
+/** Calls by day, today first, with the zeros at the end that a list leaves out; null: none in 30 days. */
+function readUses(uses) {
+  const days = uses?.last30Days;
+  if (!isCount(uses?.today) || !Array.isArray(days) || !days.every(isCount) || days.length > DAYS) return null;
+  return { today: uses.today, days: [...days, ...Array(DAYS - days.length).fill(0)] };
+}
+
+const readQuota = (quota) =>
+  isCount(quota?.requests) && ['day', 'month'].includes(quota.period)
+    ? { requests: quota.requests, period: quota.period }
+    : null;
 
 /** A list of the one key, with the text it is searched by; an empty list if the item is not a key. */
 export function readKey(item) {
@@ -23,6 +39,8 @@ export function readKey(item) {
     expiresAt: timeOrNull(expiresAt),
     lastUsedAt: timeOrNull(lastUsedAt),
     rotation: readRotation(item.rotation),
+    uses: readUses(item.uses),
+    quota: readQuota(item.quota),
   };
   const texts = [read.name, read.owner, ...read.scopes, id, read.fingerprint, read.rotation?.otherFingerprint];
   return [{ ...read, text: texts.join('\n').toLowerCase() }];

@@ -37,6 +37,7 @@ interface SampleKey {
   readonly expiresAt: number | null;
   readonly lastUsedAt?: number;
   readonly uses?: { readonly today: number; readonly last30Days: readonly number[] };
+  readonly quota?: { readonly requests: number; readonly period: string };
   readonly rotation?: { readonly state: string; readonly previousUntil?: number; readonly otherFingerprint: string };
 }
 
@@ -194,10 +195,16 @@ function keysOf(data: DataSet): SampleKey[] {
     expiresAt: expiresDays === null ? null : SAMPLES_AT_MS + expiresDays * DAY_MS,
     ...(usedDays !== null && {
       lastUsedAt: Math.round(SAMPLES_AT_MS + usedDays * DAY_MS),
-      uses: { today: 120, last30Days: [120, 87, 0, 143] },
+      uses: sampleUses(index),
     }),
     ...ROTATIONS[name],
   }));
+}
+
+/** Thirty days, none like the next. */
+function sampleUses(index: number) {
+  const last30Days = Array.from({ length: 30 }, (_, ago) => ((ago + index + 1) * 37) % 144);
+  return { today: last30Days[0] ?? 0, last30Days };
 }
 
 // Every state and column varies with the index, each at its own pace.
