@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import type { InputRequired } from '../calls/ask.ts';
 import type { Call } from '../calls/call.ts';
-import { mustBe } from '../calls/definition.ts';
+import { mustBe, mustHaveGuard } from '../calls/definition.ts';
 import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
 import { jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
 import type { Guard } from '../guards/guard.ts';
@@ -67,8 +67,10 @@ const COMPLETIONS_MAX = 100;
 /** Makes a prompt behind `guard`. Throws an Error for a definition that can't work, like an argument that isn't a string. */
 export function definePrompt<Added extends object, A extends ObjectSchema>(
   guard: Guard<Call, Added>,
-  { name, title, description, timeoutMs, arguments: schema, run, complete = {} }: Definition<Added, A>,
+  definition: Definition<Added, A>,
 ): Prompt {
+  mustHaveGuard('definePrompt', guard, definition);
+  const { name, title, description, timeoutMs, arguments: schema, run, complete = {} } = definition;
   mustBe('text', 'definePrompt', { name });
   mustBe('text', name, { title, description });
   mustBe('schema', name, { arguments: schema });

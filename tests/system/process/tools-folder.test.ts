@@ -260,6 +260,12 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     'p: arguments: expected a schema, like v.strictObject({}), got undefined',
   ],
   [
+    'a prompt without a guard',
+    `import { definePrompt, ok, v } from 'mcp-key-server';
+export const prompts = () => definePrompt({ name: 'p', title: '', description: '', arguments: v.object({}), run: () => ok({ messages: [] }) });`,
+    'definePrompt: expected a guard, and then the definition: definePrompt(guards.apiKey, or () => ok({}) to let everybody call it, { … })',
+  ],
+  [
     'a widget that no page is',
     tool('a').replace("name: 'a'", "widget: 'ui://a', name: 'a'"),
     'expected the widget of a to be the uri of a resource, got "ui://a"',
