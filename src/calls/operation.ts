@@ -3,10 +3,12 @@
 
 import { addTo, type Credential, type Guard } from '../guards/guard.ts';
 import type { UserIdentity } from '../guards/user-jwt.ts';
+import { bytesInMemory } from '../http/sending/pieces.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
+import { LIMITS } from '../limits/index.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { Asking, InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
@@ -89,7 +91,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
   }
 
   function finish(result: Result<O, Problem | InputRequired>, begun: Begun): Awaitable<Result<Output, Problem>> {
-    if (result?.ok) return ok(encode(result.value, begun.call));
+    if (result?.ok) return ok(ofAllowedSize(name, encode(result.value, begun.call)));
     const error = result?.error;
     if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
     if (error.code === 'input_required') return suspend(error, begun);
@@ -119,6 +121,17 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     fullQuota: guard.fullQuota ?? null,
     invoke: (input, call) => chain(guard(call), afterGuards, { input, call }),
   };
+}
+
+/** Throws an Error for an output that is larger than any may be: trying again would not help. */
+function ofAllowedSize(name: string, output: CompleteOutput): CompleteOutput {
+  const texts = 'json' in output ? [output.json, output.widgetJson ?? ''] : [output.contentJson];
+  const { each: bytesMax } = LIMITS.output;
+  const chars = texts.reduce((sum, { length }) => sum + length, 0);
+  if (2 * chars <= bytesMax) return output; // a character has two bytes at most
+  const bytes = texts.reduce((sum, text) => sum + bytesInMemory(text), 0);
+  if (bytes > bytesMax) throw new Error(`${name}: expected an output of at most ${bytesMax} bytes, got ${bytes}`);
+  return output;
 }
 
 /** The state of the limit that refuses a call. */

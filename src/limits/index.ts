@@ -49,6 +49,11 @@ const MIB = 1024 * 1024;
 export const LIMITS = {
   /** Far above any sensible input of a tool, far below what hurts. */
   body: { what: 'request body', unit: 'bytes', each: MIB, beyond: '413 `payload_too_large`' },
+  /**
+   * MCP has an output twice, once as text, where each character may need an escape: three times this, and what else a
+   * batch may have by then (1 Mi characters), always finds room in what may be held unread.
+   */
+  output: { what: 'output of a tool or prompt', unit: 'bytes', each: 4.5 * MIB, beyond: '500 `internal`' },
   /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */
   creations: {
     what: 'creating and rotating keys',

@@ -1,0 +1,65 @@
+// An output at and above the largest: what callers get over each transport, and what the log says.
+
+import { expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { definePrompt } from '../../src/authoring/prompt.ts';
+import { defineTool } from '../../src/authoring/tool.ts';
+import { ok } from '../../src/lib/result.ts';
+import { LIMITS } from '../../src/limits/index.ts';
+import { call, openSse, post, request } from '../support/mcp.ts';
+import { createTestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
+
+const BYTES_MAX = LIMITS.output.each;
+/** Each of these is two characters in JSON, and four in the text of a result. */
+const outputOf = (bytes: number) => ({
+  text: `${'"'.repeat(bytes / 2 - 10)}${'x'.repeat((bytes % 2) + 20 - '{"text":""}'.length)}`,
+});
+
+test('an output of the largest size is a result, over REST, /mcp, and at the end of a batch', async () => {
+  await using app = await createTestApp({ tools: () => [tool('largest', BYTES_MAX), tool('large', 300_000)] });
+  expect((await app.call('largest')).status).toBe(200);
+  expect((await post(app, call('largest'))).body.result.isError).toBeUndefined();
+  const { body } = await post(app, [call('large'), { ...call('largest'), id: 2 }]);
+  expect(body.map(({ result }: { result?: object }) => result !== undefined)).toEqual([true, true]);
+});
+
+test('a larger output is a bug over every transport, and its line names tool and size', async () => {
+  const prompt = definePrompt(anyone, {
+    ...facts('much_to_say'),
+    arguments: v.object({}),
+    run: () => ok({ messages: [{ role: 'user', content: { type: 'text', text: 'x'.repeat(BYTES_MAX) } }] }),
+  });
+  await using app = await createTestApp({ tools: () => [tool('larger', BYTES_MAX + 1)], prompts: () => [prompt] });
+  const { status, body, headers } = await app.call('larger');
+  expect([status, body.code, headers.get('retry-after')]).toEqual([500, 'internal', null]);
+  const line = (await app.log()).at(-1);
+  expect(line).toMatchObject({ level: 'error', event: 'internal error', tool: 'larger', requestId: body.requestId });
+  const sizes = `larger: expected an output of at most ${BYTES_MAX} bytes, got ${BYTES_MAX + 1}`;
+  expect(JSON.stringify(line)).toContain(sizes);
+
+  const bug = { code: -32603 };
+  expect((await post(app, call('larger'))).body.error).toMatchObject(bug);
+  expect((await post(app, [call('larger')])).body[0].error).toMatchObject(bug);
+  expect((await post(app, request('prompts/get', { name: 'much_to_say' }))).body.error).toMatchObject(bug);
+  const session = await openSse(app);
+  await session.post(call('larger'));
+  expect((await session.nextMessage()).error).toMatchObject(bug);
+  const named = (await app.log()).filter(({ event }) => event === 'internal error');
+  expect(named.map(({ tool, prompt }) => tool ?? prompt)).toEqual([
+    'larger',
+    'larger',
+    'larger',
+    'much_to_say',
+    'larger',
+  ]);
+});
+
+function tool(name: string, bytes: number) {
+  return defineTool(anyone, {
+    ...facts(name),
+    input: v.strictObject({}),
+    output: v.strictObject({ text: v.string() }),
+    run: () => ok(outputOf(bytes)),
+  });
+}
