@@ -81,6 +81,8 @@ export interface Service {
   readonly storeMode: Store['mode'];
   /** Tools and prompts of one's own. */
   readonly own: OwnNames;
+  /** The tool or prompt that was called last. */
+  readonly lastCalled: () => string | undefined;
   /** Writes what is pending and closes the store. */
   close(): Promise<void>;
 }
@@ -169,6 +171,10 @@ function serviceOn(
   const tools = byName('tool', offered.tools, ceilings.scopes);
   const prompts = byName('prompt', offered.prompts, ceilings.scopes);
 
+  let lastCalled: string | undefined;
+  const onRun = (name: string) => {
+    lastCalled = name;
+  };
   const inFlight = createInFlight();
   const leave = createLeave(keyDomain, log);
   const sendBudget = createSendBudget(clock, log);
@@ -210,7 +216,7 @@ function serviceOn(
     guards: deps.guards,
     tools: offered.tools,
     methods: createMethods({ tools, prompts, resources, resourceTemplates, requestStates }),
-    runTool: createToolRunner({ log, inFlight, leave, clock }),
+    runTool: createToolRunner({ log, inFlight, leave, clock, onRun }),
     leave,
     sendText: createSendText(sendBudget),
     streams: createEventStreams(clock, sendBudget),
@@ -250,6 +256,7 @@ function serviceOn(
     app: { ...dispatch, endStreams: sessions.drain, idle: inFlight.idle },
     storeMode: store.mode,
     own: offered.own,
+    lastCalled: () => lastCalled,
     keyDomain,
     async close() {
       connect?.stop();

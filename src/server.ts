@@ -21,6 +21,7 @@ import {
   type ServeOptions,
   whyNotListening,
 } from './server/listener.ts';
+import { watchLoop } from './server/loop-watch.ts';
 import { tlsRenewal } from './server/renewal.ts';
 import { createStrayErrors, type Stray } from './server/stray-errors.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
@@ -137,6 +138,7 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
   });
   if (tls !== null) (await import('./server/certificate.ts')).warnOfCertificate(tls, clock, log);
   void service.fetchKeys();
+  watchLoop({ clock, log, lastCalled: service.lastCalled });
   runtime.writeErr(
     banner(config, {
       listening,

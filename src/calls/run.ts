@@ -71,6 +71,8 @@ export interface ToolRunnerOptions {
   readonly log: Log;
   readonly inFlight: InFlight;
   readonly leave: Leave;
+  /** Learns what is about to run. */
+  readonly onRun?: (name: string) => void;
 }
 
 /**
@@ -79,7 +81,7 @@ export interface ToolRunnerOptions {
  * out of time, even if its response was sent before (202, or an event stream), and so does its request.
  */
 export function createToolRunner(options: ToolRunnerOptions): RunTool {
-  const { log, inFlight, leave, clock } = options;
+  const { log, inFlight, leave, clock, onRun } = options;
 
   function failed(error: unknown, operation: Operation, call: Call): ToolResult {
     const { kind, name } = operation;
@@ -124,6 +126,7 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
   }
 
   const oneOfMany: Run = (operation, input, call, canceller) => {
+    onRun?.(operation.name);
     try {
       const result = runOperation(operation, input, call, clock, canceller);
       return isPromise(result) ? finished(result, operation, call, canceller) : over(result, operation, call);
