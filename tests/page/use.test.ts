@@ -16,6 +16,7 @@ const link = async (app: TestApp, sub: string, claims = {}) => ({ at: `#token=${
 
 async function create(page: Page, name: string, scopes = 'read') {
   const opener = page.getByRole('button', { name: 'Create a key' });
+  await opener.waitFor(); // once it is there, so is the form, if the page opens it by itself
   if (!(await page.getByLabel('Name').isVisible())) await opener.click();
   await page.getByLabel('Name').fill(name);
   await page.getByLabel('Scopes').fill(scopes);
