@@ -22,7 +22,6 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'system/load/overload.ts: FLOOD_MS': 'a flood',
   'system/soak/soak.ts: (seconds / windows) * 1000': 'a window of the soak',
   // The pace of a load.
-  'routes/health.test.ts: startedAtMs + 5 * asked - performance.now()': '200 requests a second',
   'system/load/attack.ts: aheadMs': 'an attacker does not go faster than so many a second',
   'system/load/guesses.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
   'system/soak/soak.ts: pauseMs': 'callers pause',
