@@ -18,11 +18,13 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'system/process/frozen.test.ts: LAG_MAX_MS': 'a process is stopped for the bound',
   'system/process/stop-load.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
   'system/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
+  'system/limits/callers.ts: leftMs + 2000': 'near midnight, until a new day has begun: the counts of a day begin anew',
   // The load lasts so long.
   'system/load/overload.ts: FLOOD_MS': 'a flood',
   'system/soak/soak.ts: (seconds / windows) * 1000': 'a window of the soak',
   // The pace of a load.
   'system/load/attack.ts: aheadMs': 'an attacker does not go faster than so many a second',
+  'system/limits/callers.ts: pauseMs': 'callers pause',
   'system/load/guesses.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
   'system/soak/soak.ts: pauseMs': 'callers pause',
   'fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',
@@ -34,6 +36,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'store/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
   'support/loop-monitor.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
+  'support/proxy.ts: lateMs': 'a statement arrives once more, later',
   'system/process/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',
   'system/process/kill.test.ts: 50 + ((round * 37) % 150)': 'a process is killed',
 };

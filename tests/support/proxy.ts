@@ -22,6 +22,11 @@ export interface Proxy extends AsyncDisposable {
   holdUp(text: string): () => Promise<void>;
   /** From now on the connection of each statement with this text dies; with null, no longer. */
   refuse(text: string | null): void;
+  /**
+   * From now on, of the requests with this text, each third is carried out without its response arriving, and each third
+   * arrives once more, on another connection, so much later.
+   */
+  distort(text: string, lateMs: number): void;
   /** From now on nothing passes on the open connections, and neither end is told, as when a firewall forgets them. */
   silence(): void;
   /** What came from clients so far, a piece of a connection each. */
@@ -37,10 +42,26 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
   const pulls = new Set<Socket>();
   let held = false;
   let refused: string | null = null;
+  let distorted: { readonly text: string; readonly lateMs: number } | null = null;
+  let distortions = 0;
   let statements = 0;
   /** What to do with the connection of the next request that holds `text`. */
   let next: { readonly text: string; act(client: Socket, server: Socket): void } | null = null;
   const requests: string[] = [];
+
+  function loseResponse(client: Socket, server: Socket): void {
+    server.unpipe(client);
+    server.once('data', () => client.destroy()).resume();
+  }
+
+  function sendAgain(request: string, lateMs: number): void {
+    setTimeout(() => {
+      const again = connect(Number(port), hostname, () => again.write(request));
+      sockets.add(again);
+      again.on('error', () => {}).on('close', () => sockets.delete(again));
+      again.once('data', () => again.destroy());
+    }, lateMs);
+  }
 
   const listener = createServer((client) => {
     const server = connect(Number(port), hostname);
@@ -64,6 +85,11 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
         next.act(client, server);
         next = null;
       }
+      if (distorted !== null && request.includes(distorted.text)) {
+        distortions += 1;
+        if (distortions % 3 === 1) loseResponse(client, server);
+        if (distortions % 3 === 2) sendAgain(request, distorted.lateMs);
+      }
       if (refused !== null && request.includes(refused)) client.destroy();
       if (request.startsWith(STATEMENT)) statements += 1;
       if (request.startsWith(PULL)) {
@@ -85,13 +111,7 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
       for (const server of pulls) server.pause();
     },
     loseResponseTo(text) {
-      next = {
-        text,
-        act(client, server) {
-          server.unpipe(client);
-          server.once('data', () => client.destroy()).resume();
-        },
-      };
+      next = { text, act: loseResponse };
     },
     holdUp(text) {
       const corked = Promise.withResolvers<Socket>();
@@ -112,6 +132,9 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
     },
     refuse(text) {
       refused = text;
+    },
+    distort(text, lateMs) {
+      distorted = { text, lateMs };
     },
     silence() {
       for (const socket of sockets) socket.unpipe().removeAllListeners('close').resume();
