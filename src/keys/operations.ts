@@ -22,7 +22,8 @@ import {
   type ListPlace,
 } from './record.ts';
 import { type Rotation, rotationAt, rotationRefusal } from './rotation.ts';
-import type { Usage, Uses } from './usage.ts';
+import type { Usage } from './usage.ts';
+import type { Uses } from './uses.ts';
 
 /** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;

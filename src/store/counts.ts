@@ -9,7 +9,7 @@ const SLICE_KEYS = 100;
 /** Between two slices, for everybody else. */
 const PAUSE_MS = 10;
 
-/** Days that are summed: no process writes uses of them any more (keys/usage.ts). */
+/** Days that are summed: no process writes uses of them any more (keys/exchange.ts). */
 const SUMMED_AFTER_DAYS = 3;
 /** A window that is over is of no use; so much longer for clocks that disagree. */
 const WINDOW_KEPT_S = 600;

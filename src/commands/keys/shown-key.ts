@@ -2,7 +2,7 @@
 
 import type { PlacedKey } from '../../keys/admin.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
-import type { Uses } from '../../keys/usage.ts';
+import type { Uses } from '../../keys/uses.ts';
 import { type Quota, writtenLimit } from '../../limits/key-limits.ts';
 import { cut, isoTime, localTime } from './terminal.ts';
 

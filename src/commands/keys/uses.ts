@@ -1,7 +1,7 @@
 // Uses of keys, as the database has them: what servers counted in the last seconds may be missing.
 
 import type { PlacedKey } from '../../keys/admin.ts';
-import { DAYS_SHOWN, type Uses, usesIn } from '../../keys/usage.ts';
+import { DAYS_SHOWN, type Uses, usesIn } from '../../keys/uses.ts';
 import { dayAt } from '../../keys/windows.ts';
 import type { Store } from '../../store/open.ts';
 import { orFail } from './database.ts';

@@ -1,0 +1,207 @@
+// Exchanges the uses of keys with the database: every few seconds, sooner for a key that nears its limit, all that changed
+// is written in one statement, and what the other processes have is read in another. A database that is away delays that.
+
+import { repeat } from '../lib/background.ts';
+import { ok } from '../lib/result.ts';
+import type { Cancel, Clock } from '../lib/runtime.ts';
+import { sleep, withTimeout } from '../lib/timeout.ts';
+import type { Log } from '../log/log.ts';
+import type { Count, CountedWindow, KeyStore } from './record.ts';
+import { slicesOf } from './slices.ts';
+import type { Counted, Tally } from './tally.ts';
+import { dayAt } from './windows.ts';
+
+/** After a first use. With what an exchange takes, less than 5 s. */
+const EXCHANGE_AFTER_MS = 3000;
+/** Between two early exchanges, of keys that have used a part of their limit. */
+const EARLY_EVERY_MS = 250;
+/** Slices of a flush are spread over this time. */
+const SPREAD_MS = 1000;
+const PAUSE_MS_MAX = 5;
+/** Keys with uses that are not written, while the database is away: about 50 MB. Uses of further keys hold, but get lost. */
+const PENDING_MAX = 100_000;
+/** Uses of a day are written until so many days later. They are summed after that (store/counts.ts). */
+export const LATE_DAYS_MAX = 2;
+/** A stop waits this long for a store that hangs. */
+const STOP_MS_MAX = 3000;
+
+export interface Exchange<Key extends Counted> {
+  /** The key was used: its uses are to be written, and at once if it has used a part of its limit. */
+  note(key: Key): void;
+  /** A key whose uses wait. */
+  waiting(keyId: string): Key | undefined;
+  /** Exchanges all that changed; resolves when done, or when the store refused. */
+  flush(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface ExchangeOptions {
+  readonly store: Pick<KeyStore, 'usesPerWrite' | 'recordCounts' | 'countsOf'>;
+  /** What this process counts as in the database. */
+  readonly instance: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export function createExchange<Key extends Counted>(options: ExchangeOptions): Exchange<Key> {
+  const { store, instance, clock, log } = options;
+  let pending = new Map<string, Key>();
+  let early = new Map<string, Key>();
+  let cancelEarly: Cancel | undefined;
+  let earlyUnderWay = false;
+  let earlyAtMs = Number.NEGATIVE_INFINITY;
+  let dropped = 0;
+  let stopping = false;
+
+  const exchanges = repeat(
+    {
+      everyMs: () => (pending.size > 0 ? EXCHANGE_AFTER_MS : null),
+      clock,
+      log,
+      event: 'counts not exchanged',
+    },
+    exchangeAll,
+  );
+
+  function wait(key: Key): void {
+    if (pending.size >= PENDING_MAX && !pending.has(key.id)) {
+      dropped += 1;
+      return;
+    }
+    pending.set(key.id, key);
+    key.isPending = true;
+    exchanges.wake();
+  }
+
+  function hurry(key: Key): void {
+    key.uses = 0;
+    early.set(key.id, key);
+    if (cancelEarly !== undefined || earlyUnderWay || stopping) return;
+    cancelEarly = clock.after(Math.max(0, earlyAtMs + EARLY_EVERY_MS - clock.monotonicMs()), exchangeEarly);
+  }
+
+  function exchangeEarly(): void {
+    cancelEarly = undefined;
+    earlyUnderWay = true;
+    earlyAtMs = clock.monotonicMs();
+    const hot = [...early.values()];
+    early = new Map();
+    exchangeSlices(hot, () => 0)
+      .catch((error) => log.error('counts not exchanged', { error }))
+      .finally(() => {
+        earlyUnderWay = false;
+        const [next] = early.values();
+        if (next !== undefined) hurry(next);
+      });
+  }
+
+  async function exchangeSlices(hot: readonly Key[], pauseMs: () => number): Promise<void> {
+    for (let from = 0; from < hot.length; from += store.usesPerWrite) {
+      const done = await exchangeSlice(hot.slice(from, from + store.usesPerWrite));
+      if (!done.ok) return; // they still wait for the next flush
+      await sleep(pauseMs());
+    }
+  }
+
+  async function exchangeAll(): Promise<void> {
+    if (dropped > 0) {
+      log.warn('uses not counted', { count: dropped });
+      dropped = 0;
+    }
+    const flushing = pending;
+    pending = new Map();
+    for (const key of flushing.values()) key.isPending = false;
+    const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(flushing.size / store.usesPerWrite));
+    try {
+      for (const slice of slicesOf(flushing.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
+        const done = await exchangeSlice(slice);
+        if (!done.ok) {
+          log.warn('uses kept for later', { count: flushing.size + pending.size, reason: done.error.reason });
+          return;
+        }
+        for (const { id } of slice) flushing.delete(id);
+        if (!stopping) await sleep(pauseMs);
+      }
+    } finally {
+      for (const key of flushing.values()) wait(key);
+    }
+  }
+
+  async function exchangeSlice(slice: readonly Key[]): ReturnType<KeyStore['recordCounts']> {
+    const written = await write(store, instance, slice, dayAt(clock.nowMs()));
+    return written.ok ? readOthers(store, instance, slice) : written;
+  }
+
+  return {
+    note(key) {
+      if (!key.isPending) wait(key);
+      if (key.uses >= key.usesMax) hurry(key);
+    },
+    waiting: (keyId) => pending.get(keyId),
+    flush: exchanges.run,
+    async stop() {
+      stopping = true;
+      cancelEarly?.();
+      // The first call may join an exchange that began before the last uses.
+      const last = exchanges.run().then(() => (pending.size > 0 ? exchanges.run() : undefined));
+      await withTimeout(last, STOP_MS_MAX, undefined);
+      exchanges.stop();
+    },
+  };
+}
+
+type Store = ExchangeOptions['store'];
+
+/** Writes what the database doesn't have. */
+async function write(
+  store: Store,
+  instance: number,
+  slice: readonly Counted[],
+  today: number,
+): ReturnType<KeyStore['recordCounts']> {
+  const counts: Count[] = [];
+  const sent: (readonly [tally: Tally, own: number])[] = [];
+  for (const key of slice) {
+    key.earlier = key.earlier.filter(({ number }) => number >= today - LATE_DAYS_MAX);
+    for (const tally of [...key.earlier, ...key.shared]) {
+      if (tally.own <= tally.written) continue;
+      counts.push([key.id, tally.windowS, tally.number, tally.own]);
+      sent.push([tally, tally.own]);
+    }
+    key.uses = 0;
+  }
+  if (counts.length === 0) return ok(undefined);
+  const recorded = await store.recordCounts(instance, counts);
+  if (!recorded.ok) return recorded;
+  for (const [tally, own] of sent) tally.written = Math.max(tally.written, own);
+  for (const key of slice) key.earlier = key.earlier.filter(({ own, written }) => own > written);
+  return ok(undefined);
+}
+
+/** Reads what the other processes have. */
+async function readOthers(
+  store: Store,
+  instance: number,
+  slice: readonly Counted[],
+): ReturnType<KeyStore['recordCounts']> {
+  const windows: CountedWindow[] = [];
+  const asked: (readonly [key: Counted, tally: Tally, firstDay: number | null])[] = [];
+  for (const key of slice) {
+    const firstDay = key.quota?.period === 'month' ? key.month.firstDay : null;
+    for (const tally of key.shared) {
+      const first = tally === key.day ? firstDay : null;
+      windows.push([key.id, tally.windowS, tally.number, first]);
+      asked.push([key, tally, first]);
+    }
+  }
+  const read = await store.countsOf(instance, windows);
+  if (!read.ok) return read;
+  for (const [index, [key, tally, firstDay]] of asked.entries()) {
+    const counts = read.value[index];
+    if (!counts) continue; // the key is gone
+    tally.others = Math.max(tally.others, counts.others);
+    tally.own = Math.max(tally.own, counts.own); // of before the wall clock was set
+    if (firstDay !== null && tally === key.day) key.before = Math.max(key.before, counts.before);
+  }
+  return ok(undefined);
+}
