@@ -9,7 +9,7 @@ import { notReached } from './settings.ts';
 const SETTLING_MB = 40;
 
 test('20,000 hostile inputs: no 5xx except 503, no crash, no hang, no secret let out, memory flat', async () => {
-  const { inputs, statuses, rssMb } = await fuzz({ setting: 'plain', seed: 100, inputs: 20_000, seconds: 300 });
+  const { inputs, statuses, rssMb } = await fuzz({ setting: 'plain', seed: 7, inputs: 20_000, seconds: 300 });
   expect(inputs).toBeGreaterThanOrEqual(20_000);
   expect(notReached('plain', statuses)).toEqual([]);
   const settled = rssMb[Math.floor(rssMb.length / 4)] ?? 0;

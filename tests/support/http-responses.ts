@@ -57,6 +57,7 @@ function readChunks(text: string, start: number): { body: string; end: number } 
     const lineEnd = text.indexOf('\r\n', at);
     if (lineEnd === -1) return null;
     const size = Number.parseInt(text.slice(at, lineEnd), 16);
+    if (Number.isNaN(size)) return null; // cut off: of bytes that are no HTTP, behind an open stream, the runtime says so in it
     const next = lineEnd + 2 + size + 2;
     if (text.length < next) return null;
     if (size === 0) return { body, end: next };
