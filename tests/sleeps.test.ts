@@ -25,7 +25,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   // The pace of a load.
   'system/load/attack.ts: aheadMs': 'an attacker does not go faster than so many a second',
   'system/limits/callers.ts: pauseMs': 'callers pause',
-  'system/load/guesses.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
+  'system/load/guesses.alone.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
   'system/soak/soak.ts: pauseMs': 'callers pause',
   'fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',
   'fuzz/wire.ts: quietMs': 'a response that never comes is given up',
@@ -34,7 +34,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'store/chaos-runs.ts: Math.random() * DOWN_MS_MAX': 'the primary comes back',
   'store/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
   'store/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
-  'support/loop-monitor.test.ts: 15 + times % 10': 'the event loop is held up',
+  'support/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
   'support/proxy.ts: lateMs': 'a statement arrives once more, later',
   'system/process/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',

@@ -6,9 +6,7 @@ import { describeInBrowser } from '../support/browser.ts';
 import { INITIALIZED, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
 import { stopClock, type WithPreview, withPreview } from './preview-page.ts';
 
-const FILTER_MS_MAX = 100;
 const RESPONDED_MS = 1000; // far above what the host of the preview takes for a call
-const SORT_MS_MAX = 250; // moves every row, once a click
 
 const button = (widget: FrameLocator, name: string) => widget.getByRole('button', { name, exact: true });
 /** Names of the rows a person sees, in order. */
@@ -101,59 +99,6 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       expect(new Set(await list.locator('tbody tr:visible .state').allTextContents())).toEqual(new Set(['Revoked']));
       await search.fill('nothing like this');
       await list.getByText('No key matches.').waitFor();
-    });
-  });
-
-  test('filters 1,000 keys in under 100 ms, and sorts them without a pause that one notices', async () => {
-    await preview('data=1000', async ({ page, list, frame }) => {
-      await list.getByText('1,000 keys', { exact: true }).waitFor();
-      const inside = await frame('api-keys-list');
-      const session = await page.context().newCDPSession(inside);
-      // Time for which the page's thread ran: other work on the machine is not counted.
-      await session.send('Performance.enable', { timeDomain: 'threadTicks' });
-      const busyMs = async () => {
-        const { metrics } = await session.send('Performance.getMetrics');
-        return 1000 * (metrics.find(({ name }) => name === 'TaskDuration')?.value ?? Number.NaN);
-      };
-      const took = async (act: () => Promise<void>) => {
-        const beforeMs = await busyMs();
-        await act();
-        return (await busyMs()) - beforeMs;
-      };
-      const type = (text: string) => () =>
-        inside.evaluate((typed) => {
-          const search = document.querySelector('input') as HTMLInputElement;
-          search.value = typed;
-          search.dispatchEvent(new Event('input'));
-          document.querySelector('footer')?.getBoundingClientRect(); // lays out what the change made
-        }, text);
-      /** Makes and lays out as many rows: a machine that is slow at this is slow at the rest. */
-      const layOutAll = () =>
-        inside.evaluate(() => {
-          const copy = document.querySelector('table')?.cloneNode(true) as HTMLElement;
-          document.querySelector('table')?.after(copy);
-          document.querySelector('footer')?.getBoundingClientRect();
-          copy.remove();
-          document.querySelector('footer')?.getBoundingClientRect();
-        });
-      const sort = () =>
-        inside.evaluate(() => {
-          document.querySelector<HTMLElement>('#expires button')?.click();
-          document.querySelector('footer')?.getBoundingClientRect();
-        });
-      /** Of three rounds the least for each: other work takes the processor's caches away, and makes the page slower. */
-      const leastMs = async (acts: (() => Promise<void>)[]) => {
-        const least = acts.map(() => Number.POSITIVE_INFINITY);
-        for (let round = 0; round < 3; round += 1) {
-          for (const [at, act] of acts.entries()) least[at] = Math.min(least[at] ?? 0, await took(act));
-        }
-        return least;
-      };
-      const [allMs = 0] = await leastMs([layOutAll]);
-      const filters = await leastMs(['b', 'billing export 1', '', 'zzz', ''].map(type));
-      for (const ms of filters) expect(ms).toBeWithin(0.1, Math.max(FILTER_MS_MAX, allMs));
-      const sorts = await leastMs([sort, sort]); // ascending, descending
-      for (const ms of sorts) expect(ms).toBeWithin(0.1, Math.max(SORT_MS_MAX, 2 * allMs));
     });
   });
 

@@ -1,4 +1,4 @@
-// More than the server can take.
+// More connections than the server may open.
 
 import { expect, test } from 'bun:test';
 import { isWhole, openHttpSocket } from '../../support/http-socket.ts';
@@ -6,18 +6,9 @@ import { openFiles } from '../../support/open-files.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
-import { overload } from './overload.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const OPEN_FILES_MAX = 200;
-
-test('sixty times the load that keeps it busy: slow or 503, never wrong, and normal again within 5 s', async () => {
-  const report = await overload();
-  expect(report.answered).toBe(report.sent);
-  expect(report.wrong.slice(0, 3)).toEqual([]);
-  expect(report.answered).toBeGreaterThan(1000);
-  expect(report.recoveredMs).toBeLessThan(5000);
-}, 180_000);
 
 const canLimit = Bun.which('prlimit') !== null;
 
@@ -35,11 +26,9 @@ test.skipIf(!canLimit)(
     early.socket.write(GET);
     await early.readUntil((text) => text.split('HTTP/1.1 200').length === 3);
     for (const { socket } of many) socket.destroy();
-    const startedMs = performance.now();
     const late = await openHttpSocket(server.url);
     late.socket.write(GET);
     expect(await late.readUntil(isWhole)).toStartWith('HTTP/1.1 200');
-    expect(performance.now() - startedMs).toBeLessThan(5000);
   },
   60_000,
 );

@@ -1,0 +1,27 @@
+// A backup of a database with so many keys.
+
+import { join } from 'node:path';
+import { createClient } from '@libsql/client';
+import { systemClock } from '../../src/lib/runtime.ts';
+import { createLog } from '../../src/log/log.ts';
+import { backUp } from '../../src/store/backup/backup.ts';
+import { openEmbedded } from '../support/embedded.ts';
+import { temporaryFolder } from '../support/folder.ts';
+
+const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
+export const OPTIONS = { clock: systemClock, log, eventDays: 400, usageDays: 31 };
+
+export async function backupOf(keys: number): Promise<string> {
+  const folder = temporaryFolder();
+  const path = join(folder, 'keys.db');
+  const { close } = await openEmbedded(path);
+  const client = createClient({ url: `file:${path}` });
+  await client.execute(`INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${keys})
+SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i, lower(hex(randomblob(32))), '["read"]', 1, i FROM n`);
+  client.close();
+  await close();
+  const file = join(folder, 'backup.db');
+  await backUp({ config: { mode: 'embedded', path }, file, folder });
+  return file;
+}
