@@ -11,7 +11,8 @@ import type { StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import type { LastUsed } from './last-used.ts';
 import { type OwnKey, type OwnPart, ownPartOf } from './operations.ts';
-import type { ApiKeyRecord, Changed, ListedKey, StoreResult } from './record.ts';
+import type { ApiKeyRecord, ListedKey } from './record.ts';
+import type { Changed, StoreResult } from './store.ts';
 
 /** Which keys; those that fit all that is given. */
 export interface KeyFilter {

@@ -6,7 +6,8 @@ import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { singleFlights } from '../lib/single-flight.ts';
 import type { Problem } from '../problem.ts';
 import type { Feed } from './feed.ts';
-import { type KeyStore, ownerIn } from './record.ts';
+import { ownerIn } from './feed-page.ts';
+import type { KeyStore } from './store.ts';
 
 /** Refuses the user tokens of a blocked owner. */
 export type CheckBlock = (owner: string) => Awaitable<Result<void, Problem>>;

@@ -6,8 +6,8 @@ import { ok } from '../lib/result.ts';
 import type { Cancel, Clock } from '../lib/runtime.ts';
 import { sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
-import type { Count, CountedWindow, KeyStore } from './record.ts';
 import { slicesOf } from './slices.ts';
+import type { Count, CountedWindow, KeyStore } from './store.ts';
 import type { Counted, Tally } from './tally.ts';
 import { dayAt } from './windows.ts';
 

@@ -13,7 +13,8 @@ import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
 import type { StoreUnavailable } from '../problem.ts';
-import { FEED_PAGE_MAX, isLost, type KeyStore, type ReachedPosition, type StoreResult } from './record.ts';
+import { FEED_PAGE_MAX, isLost, type ReachedPosition } from './feed-page.ts';
+import type { KeyStore, StoreResult } from './store.ts';
 
 /** Polls per bound. Four, so that one lost and one slow poll still leave a fresh one. */
 const POLLS_PER_LAG = 4;
@@ -73,7 +74,7 @@ export interface FeedOptions {
 
 /** Listener that caches what other processes may change. */
 export interface FeedListener {
-  /** Of each: the record with this hash may be different now; or the block of an owner (`ownerIn` in record.ts). */
+  /** Of each: the record with this hash may be different now; or the block of an owner (`ownerIn` in feed-page.ts). */
   onChanges(changed: readonly string[]): void;
   /** Anything may be different now. */
   onReset(): void;

@@ -2,7 +2,7 @@
 // are sealed with. src/store implements the interface.
 
 import type { Origin } from './actor.ts';
-import type { StoreResult } from './record.ts';
+import type { StoreResult } from './store.ts';
 
 /** A code for which a key is handed out. */
 export interface Redemption {

@@ -11,7 +11,7 @@ import type { KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
 import { createKeys, type Keys } from './operations.ts';
 import { createRevokeSecrets, type RevokeSecrets } from './possession.ts';
-import type { KeyStore } from './record.ts';
+import type { KeyStore } from './store.ts';
 import { createUnknownKeys } from './unknown-keys.ts';
 import { createUsage, type Usage } from './usage.ts';
 import { createVerifier, type Verifier } from './verify.ts';

@@ -7,8 +7,10 @@ import type { Clock } from '../lib/runtime.ts';
 import { type SingleFlights, singleFlights } from '../lib/single-flight.ts';
 import type { Problem } from '../problem.ts';
 import type { Feed } from './feed.ts';
+import { ownerIn } from './feed-page.ts';
 import { type TrackedKey, track } from './last-used.ts';
-import { type Found, ownerIn, type PresentedKey, refusalAt } from './record.ts';
+import { type PresentedKey, refusalAt } from './record.ts';
+import type { Found } from './store.ts';
 
 /**
  * How long a key is refused from memory (negative cache). The same for every reason: if a revoked key were remembered longer than an

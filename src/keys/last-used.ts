@@ -4,8 +4,9 @@ import { repeat } from '../lib/background.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
-import type { ApiKeyRecord, KeyStore, ListedKey } from './record.ts';
+import type { ApiKeyRecord, ListedKey } from './record.ts';
 import { slicesOf } from './slices.ts';
+import type { KeyStore } from './store.ts';
 
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */
 const FLUSH_AFTER_MS = 3000;

@@ -13,15 +13,9 @@ import { grantOf, type KeyCeilings, type Wish } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
 import { createPersonBudget } from './person-budget.ts';
-import {
-  type ApiKeyRecord,
-  type Changed,
-  fingerprintOf,
-  type KeyStore,
-  type ListedKey,
-  type ListPlace,
-} from './record.ts';
+import { type ApiKeyRecord, fingerprintOf, type ListedKey } from './record.ts';
 import { type Rotation, rotationAt, rotationRefusal } from './rotation.ts';
+import type { Changed, KeyStore, ListPlace } from './store.ts';
 import type { Usage } from './usage.ts';
 import type { Uses } from './uses.ts';
 

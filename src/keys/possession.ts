@@ -8,7 +8,8 @@ import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import type { Caller, OriginOf } from './actor.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
-import { fingerprintOf, type KeyStore, type PresentedKey } from './record.ts';
+import { fingerprintOf, type PresentedKey } from './record.ts';
+import type { KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
 export interface PossessionOptions {

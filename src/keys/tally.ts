@@ -5,7 +5,7 @@
 import { memoize } from '../lib/memoize.ts';
 import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 import type { Quota } from '../limits/key-limits.ts';
-import type { KeyCounts, Shares } from './record.ts';
+import type { KeyCounts, Shares } from './store.ts';
 import { DAY_S, dayAt, type Month, monthOf, windowAt } from './windows.ts';
 
 /** Shorter windows are over before others could know of them: each process counts them for itself. */

@@ -13,7 +13,8 @@ import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import type { Feed } from './feed.ts';
-import { type Found, type KeyStore, refusalAt, type StoreResult } from './record.ts';
+import { refusalAt } from './record.ts';
+import type { Found, KeyStore, StoreResult } from './store.ts';
 
 /** Keys in one statement, which holds up a local file's process for 2 ms then; and places in the next one. */
 const TOGETHER_MAX = 500;

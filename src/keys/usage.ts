@@ -10,7 +10,8 @@ import type { Quota } from '../limits/key-limits.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { createExchange } from './exchange.ts';
-import type { ApiKeyRecord, CountsAsOf, Found, KeyStore } from './record.ts';
+import type { ApiKeyRecord } from './record.ts';
+import type { CountsAsOf, Found, KeyStore } from './store.ts';
 import { Counted, type Times } from './tally.ts';
 import { type Uses, usesOf } from './uses.ts';
 

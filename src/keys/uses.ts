@@ -5,7 +5,7 @@ import type { Clock } from '../lib/runtime.ts';
 import { nextTurn } from '../lib/timeout.ts';
 import type { StoreUnavailable } from '../problem.ts';
 import { LATE_DAYS_MAX } from './exchange.ts';
-import type { DayUses, KeyStore } from './record.ts';
+import type { DayUses, KeyStore } from './store.ts';
 import type { Counted } from './tally.ts';
 import { dayAt } from './windows.ts';
 

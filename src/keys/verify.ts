@@ -10,7 +10,8 @@ import type { Feed } from './feed.ts';
 import { createKeyCache, type FoundKey, type KnownKey } from './key-cache.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
-import { fingerprintOf, type KeyStore, refusalAt } from './record.ts';
+import { fingerprintOf, refusalAt } from './record.ts';
+import type { KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */

@@ -1,16 +1,9 @@
 // KeyStore over a Database: what is asked of it (queries.ts), and what its rows say (rows.ts).
 
 import { type Origin, personOf } from '../keys/actor.ts';
-import type { CountsAsOf } from '../keys/record.ts';
-import {
-  type Changed,
-  type DayUses,
-  type Found,
-  fingerprintOf,
-  isLost,
-  type KeyStore,
-  type ListPlace,
-} from '../keys/record.ts';
+import { isLost } from '../keys/feed-page.ts';
+import { fingerprintOf } from '../keys/record.ts';
+import type { Changed, CountsAsOf, DayUses, Found, KeyStore, ListPlace } from '../keys/store.ts';
 import { dayAt, monthOf } from '../keys/windows.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import { pruneCounts } from './counts.ts';

@@ -7,7 +7,7 @@ import type { DatabaseConfig } from '../config/database.ts';
 import { expected } from '../config/expected.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { HandingOutStore } from '../keys/handing-out.ts';
-import type { KeyStore } from '../keys/record.ts';
+import type { KeyStore } from '../keys/store.ts';
 import { repeat } from '../lib/background.ts';
 import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import { makeOwn } from '../lib/private-files.ts';

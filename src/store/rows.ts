@@ -1,16 +1,9 @@
 // What the rows of the key store's queries say.
 
 import type { KeyEvent } from '../keys/events.ts';
-import type {
-  ApiKeyRecord,
-  FeedPosition,
-  Found,
-  KeyCounts,
-  ListedKey,
-  PresentedKey,
-  SecondSecret,
-  Shares,
-} from '../keys/record.ts';
+import type { FeedPosition } from '../keys/feed-page.ts';
+import type { ApiKeyRecord, ListedKey, PresentedKey, SecondSecret } from '../keys/record.ts';
+import type { Found, KeyCounts, Shares } from '../keys/store.ts';
 import type { Quota } from '../limits/key-limits.ts';
 import type { Row } from './database.ts';
 

@@ -7,7 +7,7 @@ import type { Operation } from '../calls/operation.ts';
 import type { Run, RunTool, ToolResult } from '../calls/run.ts';
 import type { Guard } from '../guards/guard.ts';
 import type { AdminStore } from '../keys/admin.ts';
-import type { KeyStore } from '../keys/record.ts';
+import type { KeyStore } from '../keys/store.ts';
 import type { Verifier } from '../keys/verify.ts';
 import { type Awaitable, chain, isPromise } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';

@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';
 import { actorOf } from '../guards/user-jwt.ts';
 import { LIST_BYTES_MAX } from '../keys/operations.ts';
-import type { ListPlace } from '../keys/record.ts';
+import type { ListPlace } from '../keys/store.ts';
 import { err, ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { listedKey, listedKeyFields } from './listed-key.ts';

@@ -6,7 +6,7 @@ import { createClient } from '@libsql/client';
 import { BY_COMMAND } from '../../src/commands/keys/database.ts';
 import { createCheckBlock } from '../../src/keys/blocks.ts';
 import type { Feed, FeedListener } from '../../src/keys/feed.ts';
-import type { KeyStore } from '../../src/keys/record.ts';
+import type { KeyStore } from '../../src/keys/store.ts';
 import { err, ok, type Result } from '../../src/lib/result.ts';
 import { systemClock } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';

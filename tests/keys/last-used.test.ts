@@ -6,7 +6,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { createLastUsed, track } from '../../src/keys/last-used.ts';
-import type { KeyStore } from '../../src/keys/record.ts';
+import type { KeyStore } from '../../src/keys/store.ts';
 import { err, ok } from '../../src/lib/result.ts';
 
 import { createLog, type LogWrite } from '../../src/log/log.ts';

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Feed } from '../../src/keys/feed.ts';
-import type { Found } from '../../src/keys/record.ts';
+import type { Found } from '../../src/keys/store.ts';
 import { createUnknownKeys, type UnknownKeysOptions } from '../../src/keys/unknown-keys.ts';
 import { networkOf } from '../../src/lib/ip.ts';
 import { ok } from '../../src/lib/result.ts';

@@ -2,7 +2,7 @@
 
 import type { Origin } from '../../keys/actor.ts';
 import type { AdminStore } from '../../keys/admin.ts';
-import type { StoreResult } from '../../keys/record.ts';
+import type { StoreResult } from '../../keys/store.ts';
 import { isStorable } from '../../lib/text.ts';
 import { argumentsOf } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';

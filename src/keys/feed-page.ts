@@ -1,0 +1,52 @@
+// What one poll of the change feed says, and what that proves. Pure.
+
+/**
+ * A point in the change feed of one database. A reader at a position has seen every change up to and including `seq`.
+ */
+export interface FeedPosition {
+  /** Made once, with the database; a different one means the database was replaced. */
+  readonly databaseId: string;
+  readonly seq: number;
+}
+
+/**
+ * Tells the change that has a seq from any other that might have it: one made anew after the database was put back.
+ * Null: there is no such change, or it was pruned.
+ */
+export type ChangeMark = string | null;
+
+/** A position, and the change that it was reached with. */
+export interface ReachedPosition extends FeedPosition {
+  readonly mark: ChangeMark;
+}
+
+/** What one poll of the change feed brought. */
+export interface FeedPage {
+  readonly databaseId: string;
+  /** Changes up to and including this seq are no longer listed. */
+  readonly prunedSeq: number;
+  /** The change with the seq asked for. */
+  readonly mark: ChangeMark;
+  /** The newest seq there is. */
+  readonly newestSeq: number;
+  readonly newestMark: ChangeMark;
+  /** Changes after the seq asked for, oldest first, at most `FEED_PAGE_MAX`. */
+  readonly changes: readonly { readonly seq: number; readonly keyHash: string; readonly mark: ChangeMark }[];
+}
+
+/**
+ * True when the page, asked for at `reached`, shows that the last change seen is gone although it was not pruned: the
+ * database was replaced, or put back to an earlier state. Other changes may have come since, so its numbers prove
+ * nothing.
+ */
+export const isLost = (reached: ReachedPosition, { databaseId, prunedSeq, mark }: FeedPage): boolean =>
+  databaseId !== reached.databaseId || (prunedSeq < reached.seq && (mark === null || mark !== reached.mark));
+
+/** Changes fetched by one poll; a full page is followed by another poll at once. */
+export const FEED_PAGE_MAX = 500;
+
+const OWNER = 'owner:';
+
+/** The owner whose block has changed, if that is what the change feed says; else null. */
+export const ownerIn = (changed: string): string | null =>
+  changed.startsWith(OWNER) ? changed.slice(OWNER.length) : null;

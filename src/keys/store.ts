@@ -1,0 +1,159 @@
+// The store of keys, as the domain needs it. src/store implements the interface.
+
+import type { Awaitable, Result } from '../lib/result.ts';
+import type { StoreUnavailable } from '../problem.ts';
+import type { Origin } from './actor.ts';
+import type { EventQuery, KeyEvent } from './events.ts';
+import type { FeedPage, FeedPosition, ReachedPosition } from './feed-page.ts';
+import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
+
+/** The new secret of a key, by its hash. */
+export interface NextSecret {
+  readonly hash: string;
+  /** How long the secret in force goes on after the first use of this one; 0: it ends now, and any other too. */
+  readonly overlapMs: number;
+  /** Of the key, for both secrets; as it was unless given. */
+  readonly expiresAtMs?: number | null;
+}
+
+/** Where a key stands among its owner's: newest first; of equal age, the one inserted later first. Never changes. */
+export interface ListPlace {
+  readonly createdAtMs: number;
+  readonly row: number;
+}
+
+/** A part of an owner's list. */
+export interface ListPage {
+  readonly keys: readonly (ListedKey & ListPlace)[];
+  /** How many there are from the first of these on. */
+  readonly remaining: number;
+}
+
+export interface Found {
+  readonly record: PresentedKey | null;
+  /** Where the change feed stood when the record was read, in the same statement. */
+  readonly position: FeedPosition;
+  /** Null: there is no such key, or nobody asked for them. */
+  readonly counts: KeyCounts | null;
+}
+
+/** For whom and when the uses of a key are read. */
+export interface CountsAsOf {
+  /** Whose counts are its own. */
+  readonly instance: number;
+  readonly nowMs: number;
+  /** The window of keys that have no limit of their own; 0: none. */
+  readonly windowS: number;
+}
+
+/** Uses by one process, and by all others together. */
+export interface Shares {
+  readonly own: number;
+  readonly others: number;
+}
+
+/** The uses of a key, as of a time. */
+export interface KeyCounts {
+  /** In the window of the limit in force. */
+  readonly window: Shares;
+  readonly day: Shares;
+  /** This month's, but for the day's. */
+  readonly before: number;
+}
+
+/** The uses of a key by a process in a window, which only grow. */
+export type Count = readonly [keyId: string, windowS: number, number: number, uses: number];
+
+/** A window of a key; with the first day of the month, those of the days before are wanted too. */
+export type CountedWindow = readonly [keyId: string, windowS: number, number: number, firstDay: number | null];
+
+/** The uses of a key in a day: of all processes, and of the one that asks. */
+export type DayUses = readonly [day: number, uses: number, own: number];
+
+/** A change that was made. Its fingerprint is null if only an earlier try of the same statement can have made it. */
+export interface Changed {
+  /** Of the secret in force. */
+  readonly fingerprint: string | null;
+}
+
+export type StoreResult<T> = Promise<Result<T, StoreUnavailable>>;
+
+/**
+ * Every write is harmless when repeated, also late (`update` may put back what it wrote), and durable once it resolves, but
+ * for `recordUse`, which a power cut may undo. `whose`: whose turn it is at a database that is far away. Every change of a key leaves an event with its origin, in the same transaction.
+ */
+export interface KeyStore {
+  /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
+  insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): StoreResult<'created' | 'limit_reached'>;
+  /**
+   * The keys after a place (null: from the first on), one at least, and as many as may have `bytesMax` as JSON: no fewer,
+   * perhaps some more.
+   */
+  listByUser(userId: string, after: ListPlace | null, bytesMax: number): StoreResult<ListPage>;
+  /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
+  deactivate(userId: string, keyId: string, origin: Origin): StoreResult<Changed | null>;
+  /** Null: no such key of this owner. */
+  remove(userId: string, keyId: string, origin: Origin): StoreResult<Changed | null>;
+  /** Changes the given fields. Null: no such key of this owner, or nothing to change. */
+  update(
+    userId: string,
+    keyId: string,
+    fields: { name?: string; scopes?: readonly string[] },
+    origin: Origin,
+  ): StoreResult<Changed | null>;
+  /**
+   * Ends secrets by their hashes: with the one in force, its key; a next or previous one alone. Those that are unknown, or
+   * have ended by `nowMs`, are passed over.
+   */
+  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, whose?: string): StoreResult<void>;
+  /** The owner's key, from the primary; null: no such key. */
+  findOwn(userId: string, keyId: string): StoreResult<ApiKeyRecord | null>;
+  /** Gives a key its next secret, and a new expiry if one is given. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
+  rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): StoreResult<boolean>;
+  /**
+   * Puts a next secret in force; the one that was becomes the previous one, whose end counts from `usedAtMs`. Null:
+   * another process has done so, or it is not the next secret any more.
+   */
+  promote(key: PresentedKey, usedAtMs: number, origin: Origin): StoreResult<Changed | null>;
+  /**
+   * The record with a secret of this hash, from the primary where a replica has not reached `atLeast`. Gives up after `withinMs`,
+   * because a later response would be too old to count.
+   */
+  findByHash(
+    keyHash: string,
+    atLeast: FeedPosition,
+    withinMs: number,
+    whose?: string,
+    asOf?: CountsAsOf,
+  ): Awaitable<Result<Found, StoreUnavailable>>;
+  /** What the primary has for each of these hashes, read with one statement. Gives up after `withinMs`. */
+  findByHashes(
+    keyHashes: readonly string[],
+    withinMs: number,
+    whose?: string,
+    asOf?: CountsAsOf,
+  ): StoreResult<(keyHash: string) => Found>;
+  /** Whether an operator refuses this owner, from the primary. Gives up after `withinMs`. */
+  isBlocked(owner: string, withinMs: number): StoreResult<boolean>;
+  /** The change feed after a position, from the primary. Gives up after `withinMs`. */
+  changesAfter(reached: ReachedPosition, withinMs: number): StoreResult<FeedPage>;
+  /** Oldest first. */
+  events(query: EventQuery): StoreResult<KeyEvent[]>;
+  /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
+  recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): StoreResult<void>;
+  /** Raises the counts of a process to these, never lowers them. At most `usesPerWrite` keys. */
+  recordCounts(instance: number, counts: readonly Count[]): StoreResult<void>;
+  /** What is counted in each of these windows, in their order; null: the key is gone. `before` is 0 unless asked for. */
+  countsOf(
+    instance: number,
+    windows: readonly CountedWindow[],
+  ): StoreResult<readonly ((Shares & { readonly before: number }) | null)[]>;
+  /** The days from `firstDay` on in which these keys were used, by key. */
+  usesByDay(
+    keyIds: readonly string[],
+    firstDay: number,
+    instance: number,
+  ): StoreResult<ReadonlyMap<string, readonly DayUses[]>>;
+  /** The most uses that one write can take without holding up anything else for more than a few milliseconds. */
+  readonly usesPerWrite: number;
+}
