@@ -39,9 +39,8 @@ test("a tool's test runs there", async () => {
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(' 1 pass\n') });
 }, 60_000);
 
-test('the versions in the commands are those of the repository', async () => {
-  const { version, devDependencies } = await Bun.file(join(ROOT, 'package.json')).json();
+test('the versions of what is added beside it are those of the repository', async () => {
+  const { devDependencies } = await Bun.file(join(ROOT, 'package.json')).json();
   const typed = TOOLS_README.codeBlock('Tests', 'sh');
-  expect(typed).toContain(`mcp-key-server-${version}.tgz`);
   for (const name of ['bun-types', 'typescript']) expect(typed).toContain(`${name}@${devDependencies[name]}`);
 });
