@@ -9,7 +9,7 @@ import { parseConfig } from '../src/config/config.ts';
 import type { Env } from '../src/config/env.ts';
 import { BODY_BYTES_MAX } from '../src/http/body.ts';
 import { SUBJECT_CHARS_MAX } from '../src/jwt/identity.ts';
-import { KEYS_PER_USER_MAX } from '../src/keys/operations.ts';
+import { KEYS_PER_USER_MAX } from '../src/keys/minting.ts';
 import { problemText, type ServerCode } from '../src/problem.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { run } from './support/command.ts';

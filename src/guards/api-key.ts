@@ -1,7 +1,7 @@
 // The API key guard: finds the presented key, has it verified, adds the identity behind it.
 
 import type { Credentials } from '../http/credentials.ts';
-import type { Caller } from '../keys/actor.ts';
+import { type Caller, logOutOfReach } from '../keys/actor.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { quoted } from '../lib/text.ts';
@@ -71,7 +71,5 @@ export function logRefused(log: Log, error: Problem, { requestId, traceId }: Cal
     const { reason, keyId, userId, fingerprint, sent } = error; // the ids are there only for a key on record
     log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, fingerprint, sent });
   }
-  if (error.code === 'store_unavailable') {
-    log.warnOnce('key store out of reach', { requestId, traceId, reason: error.reason });
-  }
+  if (error.code === 'store_unavailable') logOutOfReach(log, { requestId, traceId }, error);
 }

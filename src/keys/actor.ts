@@ -1,5 +1,9 @@
-// Who asks for something to be done with keys: the request it comes from, the owner, the person; and what the event of a
-// change says of them.
+// Who asks for something to be done with keys: the request it comes from, the owner, the person; and what the log and the
+// event of a change say of them.
+
+import type { Result } from '../lib/result.ts';
+import type { Log } from '../log/log.ts';
+import type { StoreUnavailable } from '../problem.ts';
 
 /** Where a request comes from. */
 export interface Caller {
@@ -56,3 +60,20 @@ export const actorFields = ({ userId, actor, requestId, traceId }: Actor) => ({
  */
 export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string =>
   actor === userId ? userId : `${userId}\0${actor}`;
+
+/** Says why the store gave no response, once for an outage: the caller is told only that it gave none. */
+export const logOutOfReach = (
+  log: Log,
+  { requestId, traceId }: Pick<Caller, 'requestId' | 'traceId'>,
+  { reason }: StoreUnavailable,
+): void => log.warnOnce('key store out of reach', { requestId, traceId, reason });
+
+/** What the store gave; the log says why, if that is nothing. */
+export function logged<T>(
+  log: Log,
+  stored: Result<T, StoreUnavailable>,
+  caller: Pick<Caller, 'requestId' | 'traceId'>,
+): Result<T, StoreUnavailable> {
+  if (!stored.ok) logOutOfReach(log, caller, stored.error);
+  return stored;
+}

@@ -10,7 +10,7 @@ import type { Log } from '../log/log.ts';
 import type { StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import type { LastUsed } from './last-used.ts';
-import { type OwnKey, type OwnPart, ownPartOf } from './operations.ts';
+import { type OwnKey, type OwnPart, ownPartOf } from './listing.ts';
 import type { ApiKeyRecord, ListedKey } from './record.ts';
 import type { Changed, StoreResult } from './store.ts';
 

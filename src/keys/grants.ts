@@ -4,6 +4,7 @@ import type { RateLimit } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { type LimitCeilings, type Quota, writtenLimit } from '../limits/key-limits.ts';
 import type { InputIssue, Problem } from '../problem.ts';
+import type { Actor } from './actor.ts';
 
 export interface KeyCeilings {
   /** The scopes that exist; null: any. */
@@ -36,6 +37,9 @@ export interface Grant {
 const ISSUES_MAX = 10;
 
 /** `grantable`: the scopes that the person may give; null: any. A ceiling never lowers a wish for scopes: it refuses. */
+/** What the actor may give to a key, of what is wanted. */
+export type Granted = (actor: Actor, wish: Wish) => Result<Grant, Problem>;
+
 export function grantOf(
   { scopes: existing, daysMax, limits }: KeyCeilings,
   grantable: readonly string[] | null,

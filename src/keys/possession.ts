@@ -6,7 +6,7 @@ import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
-import type { Caller, OriginOf } from './actor.ts';
+import { type Caller, logOutOfReach, type OriginOf } from './actor.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { fingerprintOf, type PresentedKey } from './record.ts';
 import type { KeyStore } from './store.ts';
@@ -29,8 +29,8 @@ export type RevokeSecrets = (texts: readonly string[], caller: Caller) => Promis
 export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
   const { store, unknownKeys, refresh, clock, sha256, log, originOf } = options;
 
-  function unavailable(problem: StoreUnavailable, { requestId }: Caller): Result<never, Problem> {
-    log.warnOnce('key store out of reach', { requestId, reason: problem.reason });
+  function unavailable(problem: StoreUnavailable, caller: Caller): Result<never, Problem> {
+    logOutOfReach(log, caller, problem);
     return err(problem);
   }
 

@@ -4,7 +4,7 @@
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
 import { epochMs, isSmall } from '../calls/schema.ts';
-import type { MadeKey } from '../keys/operations.ts';
+import type { MadeKey } from '../keys/minting.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 import { COORDINATE_PATTERN, canEncryptTo, encryptKey, isSecretJwk, type PublicJwk } from './encrypted-key.ts';

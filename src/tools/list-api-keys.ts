@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';
 import { actorOf } from '../guards/user-jwt.ts';
-import { LIST_BYTES_MAX } from '../keys/operations.ts';
+import { LIST_BYTES_MAX } from '../keys/listing.ts';
 import type { ListPlace } from '../keys/store.ts';
 import { err, ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { epochMs } from '../calls/schema.ts';
-import type { OwnKey } from '../keys/operations.ts';
+import type { OwnKey } from '../keys/listing.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { Rotation } from '../keys/rotation.ts';
 import { writtenLimit } from '../limits/key-limits.ts';

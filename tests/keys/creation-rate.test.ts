@@ -2,7 +2,7 @@
 // in every mode.
 
 import { describe, expect, test } from 'bun:test';
-import { KEYS_PER_USER_MAX } from '../../src/keys/operations.ts';
+import { KEYS_PER_USER_MAX } from '../../src/keys/minting.ts';
 import { call, post } from '../support/mcp.ts';
 import { actorFor, bearer, createTestApp, insertKey, listedKeys, type TestApp } from '../support/test-app.ts';
 

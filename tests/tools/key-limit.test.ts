@@ -1,7 +1,7 @@
 // A user may hold 1,000 keys, in any state.
 
 import { expect, test } from 'bun:test';
-import { KEYS_PER_USER_MAX } from '../../src/keys/operations.ts';
+import { KEYS_PER_USER_MAX } from '../../src/keys/minting.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 async function fill(app: TestApp, sub: string, count: number): Promise<string[]> {

@@ -3,7 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
-import { KEYS_PER_USER_MAX, LIST_BYTES_MAX } from '../../src/keys/operations.ts';
+import { LIST_BYTES_MAX } from '../../src/keys/listing.ts';
+import { KEYS_PER_USER_MAX } from '../../src/keys/minting.ts';
 import { labelled } from '../support/labels.ts';
 import { call, openSse, post, postModern } from '../support/mcp.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';

@@ -7,7 +7,7 @@ import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { isSubject } from '../../jwt/identity.ts';
 import { isIdShaped, mintId } from '../../keys/key-format.ts';
-import { KEYS_PER_USER_MAX } from '../../keys/operations.ts';
+import { KEYS_PER_USER_MAX } from '../../keys/minting.ts';
 import type { ApiKeyRecord } from '../../keys/record.ts';
 import { systemRandom } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';

@@ -1,7 +1,7 @@
 // One user who asks for all his keys on many connections at once, beside others who ask for theirs.
 
 import { expect, test } from 'bun:test';
-import { KEYS_PER_USER_MAX } from '../../../src/keys/operations.ts';
+import { KEYS_PER_USER_MAX } from '../../../src/keys/minting.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { residentMbOf, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';

@@ -1,0 +1,110 @@
+// Changes of a key that is there: revoke, delete, new name or scopes. What changes nothing writes nothing, and a person may
+// ask for it only so often.
+
+import { ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem, StoreUnavailable } from '../problem.ts';
+import { type Actor, actorFields, logged, type Origin } from './actor.ts';
+import type { Granted } from './grants.ts';
+import { isIdShaped } from './key-format.ts';
+import type { PersonBudget } from './person-budget.ts';
+import type { ApiKeyRecord } from './record.ts';
+import type { Changed, KeyStore } from './store.ts';
+
+/** A change that failed may be carried out this long after, at most. */
+const UNKNOWN_OUTCOME_MS = 60_000;
+
+export interface Changes {
+  /**
+   * Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids exist.
+   */
+  revoke(actor: Actor, keyId: string): Promise<Result<void, Problem>>;
+  /** As `revoke`, but removes the record. */
+  delete(actor: Actor, keyId: string): Promise<Result<void, Problem>>;
+  /** Changes the fields that are given and not empty, within what the actor may grant. No tool offers it. */
+  update(
+    actor: Actor,
+    keyId: string,
+    fields: { name?: string; scopes?: readonly string[] },
+  ): Promise<Result<void, Problem>>;
+}
+
+export interface ChangesOptions {
+  readonly store: KeyStore;
+  /** Makes a mutation known to this process before the response. */
+  readonly refresh: () => Promise<void>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly originBy: (actor: Actor) => Origin;
+  readonly granted: Granted;
+  /** Of requests that change nothing. */
+  readonly misses: PersonBudget;
+}
+
+const isRevoked = ({ active }: ApiKeyRecord) => !active;
+const never = () => false;
+
+export function createChanges(options: ChangesOptions): Changes {
+  const { store, refresh, clock, log, originBy, granted, misses } = options;
+  let lastFailedMs = Number.NEGATIVE_INFINITY; // a change whose outcome is unknown
+
+  async function mutate(
+    event: string,
+    actor: Actor,
+    keyId: string,
+    isDone: (record: ApiKeyRecord) => boolean,
+    change: (origin: Origin) => Promise<Result<Changed | null, StoreUnavailable>>,
+  ): Promise<Result<void, Problem>> {
+    // Text that is not shaped like an id names no key, and never gets near the store or the log: the store might cut it
+    // to an id, or it may be a key pasted into the wrong field.
+    if (!isIdShaped(keyId)) {
+      log.info(event, { ...actorFields(actor), changed: false });
+      return ok(undefined);
+    }
+    const found = logged(log, await store.findOwn(actor.userId, keyId), actor);
+    if (!found.ok) return found;
+    if (found.value === null || isDone(found.value)) return changesNothing(event, actor, keyId, found.value);
+    const changed = logged(log, await change(originBy(actor)), actor);
+    if (!changed.ok) {
+      lastFailedMs = clock.monotonicMs();
+      return changed;
+    }
+    await refresh();
+    const { value } = changed;
+    log.info(event, { ...actorFields(actor), keyId, ...(value === null ? { changed: false } : value) });
+    return ok(undefined);
+  }
+
+  /** No write. What has ended without this process knowing is made known to it: an earlier try may have done it. */
+  async function changesNothing(
+    event: string,
+    actor: Actor,
+    keyId: string,
+    record: ApiKeyRecord | null,
+  ): Promise<Result<void, Problem>> {
+    const taken = misses.take(actor);
+    if (!taken.ok) return taken;
+    if (record !== null || clock.monotonicMs() - lastFailedMs < UNKNOWN_OUTCOME_MS) await refresh();
+    log.info(event, { ...actorFields(actor), keyId, changed: false });
+    return ok(undefined);
+  }
+
+  return {
+    revoke: (actor, keyId) =>
+      mutate('API key revoked', actor, keyId, isRevoked, (origin) => store.deactivate(actor.userId, keyId, origin)),
+
+    delete: (actor, keyId) =>
+      mutate('API key deleted', actor, keyId, never, (origin) => store.remove(actor.userId, keyId, origin)),
+
+    async update(actor, keyId, { name, scopes }) {
+      const fields = { ...(name && { name }), ...(scopes && scopes.length > 0 && { scopes }) };
+      if (Object.keys(fields).length === 0) return ok(undefined);
+      const grant = granted(actor, { scopes: fields.scopes ?? [] });
+      if (!grant.ok) return grant;
+      return mutate('API key updated', actor, keyId, never, (origin) =>
+        store.update(actor.userId, keyId, fields, origin),
+      );
+    },
+  };
+}

@@ -1,0 +1,99 @@
+// The keys of one owner, as a list: in parts that are bounded by bytes, with what this process knows and the store does not.
+
+import { err, ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import { nextTurn } from '../lib/timeout.ts';
+import { LIMITS } from '../limits/index.ts';
+import { createWaitingShare } from '../limits/share.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
+import { type Actor, logged, personOf } from './actor.ts';
+import type { LastUsed } from './last-used.ts';
+import { createPersonBudget } from './person-budget.ts';
+import type { ListedKey } from './record.ts';
+import { type Rotation, rotationAt } from './rotation.ts';
+import type { KeyStore, ListPlace } from './store.ts';
+import type { Usage } from './usage.ts';
+import type { Uses } from './uses.ts';
+
+/** One response with keys: 1,000 ordinary ones. Bounds what a list takes of memory, and for how long it computes. */
+export const LIST_BYTES_MAX = 400_000;
+
+/** A list that waits this long for its turn is refused. */
+const LIST_WAIT_MS_MAX = 5000;
+/** A person may wait with all that come within that time. */
+const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst + (LIMITS.lists.perS * LIST_WAIT_MS_MAX) / 1000 };
+/** From this many keys on, what is done with a list has turns of the event loop of its own. */
+const LONG_LIST_KEYS = 50;
+
+/** A key as its owner sees it. */
+export interface OwnKey extends ListedKey {
+  readonly expired: boolean;
+  /** Null: not used in so many days. */
+  readonly uses: Uses | null;
+  /** Null unless it is being rotated. */
+  readonly rotation: Rotation | null;
+}
+
+/** A part of an actor's list. */
+export interface OwnPage {
+  readonly keys: readonly (OwnKey & ListPlace)[];
+  /** How many there are from the first of these on. */
+  readonly remaining: number;
+}
+
+export interface OwnPart {
+  readonly lastUsed: LastUsed;
+  readonly usage: Pick<Usage, 'quotaOf' | 'usesOf'>;
+}
+
+/** What the store doesn't know of a listed key. */
+export const ownPartOf = (
+  key: ListedKey,
+  { lastUsed, usage }: OwnPart,
+  uses: ReadonlyMap<string, Uses>,
+  nowMs: number,
+) => ({
+  lastUsedAtMs: lastUsed.of(key),
+  uses: uses.get(key.id) ?? null,
+  quota: usage.quotaOf(key),
+  rotation: rotationAt(key, nowMs),
+  expired: key.expiresAtMs !== null && key.expiresAtMs < nowMs,
+});
+
+export interface ListingOptions extends OwnPart {
+  readonly store: Pick<KeyStore, 'listByUser'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * The actor's keys after a place (null: from the newest on), with last uses that the store does not have yet: as many as
+ * may have LIST_BYTES_MAX as JSON, perhaps some more. A user may list only so fast; persons take turns.
+ */
+export type ListOwn = (actor: Actor, after: ListPlace | null) => Promise<Result<OwnPage, Problem>>;
+
+export function createListOwn(options: ListingOptions): ListOwn {
+  const { store, usage, clock, log } = options;
+  const lists = createPersonBudget([LIMITS.lists], clock, log);
+  const reading = createWaitingShare(LIMITS.listsAtOnce, LISTS_WAITING, clock);
+
+  return async (actor, after) => {
+    const taken = lists.take(actor);
+    if (!taken.ok) return taken;
+    const release = await reading.wait(personOf(actor), LIST_WAIT_MS_MAX);
+    if (release === null) return err({ code: 'overloaded' });
+    try {
+      const listed = logged(log, await store.listByUser(actor.userId, after, LIST_BYTES_MAX), actor);
+      if (!listed.ok) return listed;
+      if (listed.value.keys.length >= LONG_LIST_KEYS) await nextTurn();
+      const nowMs = clock.nowMs();
+      const uses = logged(log, await usage.usesOf(listed.value.keys.map(({ id }) => id)), actor);
+      if (!uses.ok) return uses;
+      const keys = listed.value.keys.map((key) => ({ ...key, ...ownPartOf(key, options, uses.value, nowMs) }));
+      return ok({ ...listed.value, keys });
+    } finally {
+      void nextTurn().then(release);
+    }
+  };
+}

@@ -1,0 +1,134 @@
+// New secrets: of a new key, and of one that is rotated. A person may make only so many, so fast.
+
+import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import type { RandomBytes, Sha256 } from '../lib/runtime.ts';
+import { LIMITS } from '../limits/index.ts';
+import type { Problem } from '../problem.ts';
+import { type Actor, actorFields, logged } from './actor.ts';
+import type { ChangesOptions } from './changes.ts';
+import type { KeyCeilings, Wish } from './grants.ts';
+import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
+import { createPersonBudget } from './person-budget.ts';
+import { type ApiKeyRecord, fingerprintOf } from './record.ts';
+import { rotationRefusal } from './rotation.ts';
+
+/** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
+export const KEYS_PER_USER_MAX = 1000;
+
+/** A rotation that others overtake is tried this often in all. */
+const ROTATE_TRIES = 3;
+
+export interface NewKey extends Wish {
+  readonly name: string;
+}
+
+/** A record and its new plain key. */
+export interface MadeKey {
+  readonly record: ApiKeyRecord;
+  readonly key: string;
+}
+
+export interface Minting {
+  /**
+   * The new record and its plain key, which is given out here and never again, within what the actor may grant. A user
+   * may create only so fast.
+   */
+  create(actor: Actor, input: NewKey): Promise<Result<MadeKey, Problem>>;
+  /**
+   * Gives the actor's key a new secret, which is given out here and never again. The old one goes on until
+   * `overlapHours` after the new one's first use; with 0 it ends now. With `expiresInDays` the key gets a new expiry. A user
+   * may rotate and create only so fast.
+   */
+  rotate(
+    actor: Actor,
+    keyId: string,
+    wish: { overlapHours: number; expiresInDays?: number | undefined },
+  ): Promise<Result<MadeKey, Problem>>;
+}
+
+export interface MintingOptions extends ChangesOptions {
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+  readonly keyPrefix: string;
+  readonly production: boolean;
+  readonly ceilings: KeyCeilings;
+}
+
+export function createMinting(options: MintingOptions): Minting {
+  const { store, refresh, clock, random, sha256, log, originBy, granted, misses } = options;
+  const { keyPrefix, production, ceilings } = options;
+  // Nothing else that changes keys: each key is revoked and deleted at most once, and each new secret first used once, so
+  // this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
+  const creations = createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log);
+
+  return {
+    async create(actor, { name, ...wish }) {
+      const grant = granted(actor, wish);
+      if (!grant.ok) return grant;
+      const taken = creations.take(actor);
+      if (!taken.ok) return taken;
+      const { scopes, expiresInDays, rateLimit, quota } = grant.value;
+      const key = mintKey(keyPrefix, production, random);
+      const createdAtMs = clock.nowMs();
+      const record: ApiKeyRecord = {
+        id: mintId(random),
+        userId: actor.userId,
+        name,
+        keyHash: hashKey(sha256, key),
+        scopes,
+        active: true,
+        createdAtMs,
+        expiresAtMs: expiresInDays === null ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
+        second: null,
+        rotations: 0,
+        rateLimit,
+        quota,
+      };
+      const inserted = logged(log, await store.insert(record, KEYS_PER_USER_MAX, originBy(actor)), actor);
+      if (!inserted.ok) return inserted;
+      if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
+      const fingerprint = fingerprintOf(record.keyHash);
+      log.info('API key created', { ...actorFields(actor), keyId: record.id, fingerprint });
+      return ok({ record, key });
+    },
+
+    async rotate(actor, keyId, { overlapHours, expiresInDays }) {
+      if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
+      const lasting = granted(actor, { scopes: [], expiresInDays });
+      if (!lasting.ok) return lasting;
+      /** A refusal that a person may ask for only so often. */
+      const missed = (problem: Problem): Result<never, Problem> => {
+        const miss = misses.take(actor);
+        return miss.ok ? err(problem) : miss;
+      };
+      const overlapMs = overlapHours * MS_PER_HOUR;
+      for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
+        const found = logged(log, await store.findOwn(actor.userId, keyId), actor);
+        if (!found.ok) return found;
+        const record = found.value;
+        if (record === null) return missed({ code: 'key_not_found' });
+        if (!granted(actor, { scopes: record.scopes }).ok) {
+          return err({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
+        }
+        const nowMs = clock.nowMs();
+        const refusal = rotationRefusal(record, overlapMs, nowMs);
+        if (refusal !== null) return missed(refusal);
+        const taken = creations.take(actor);
+        if (!taken.ok) return taken;
+        const key = mintKey(keyPrefix, production, random);
+        const hash = hashKey(sha256, key);
+        const expiresAtMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
+        const next = { hash, overlapMs, expiresAtMs };
+        const rotated = logged(log, await store.rotate(record, next, nowMs, originBy(actor)), actor);
+        if (!rotated.ok) return rotated;
+        if (!rotated.value) continue; // another caller has changed it meanwhile
+        await refresh();
+        const fingerprint = fingerprintOf(overlapMs > 0 ? record.keyHash : hash);
+        log.info('API key rotated', { ...actorFields(actor), keyId, fingerprint });
+        return ok({ record: expiresAtMs === null ? record : { ...record, expiresAtMs }, key });
+      }
+      return err({ code: 'overloaded' });
+    },
+  };
+}
