@@ -2,7 +2,7 @@
 
 import { element } from './dom.js';
 
-const BAR = 4;
+const BAR = 3;
 const HEIGHT = 16;
 
 const svgElement = (tag, attributes) => {

@@ -9,7 +9,7 @@ const FOLDER = join(import.meta.dir, 'screenshots');
 /** The column and its margins; on a phone. */
 const WIDTH = 928;
 const NARROW = 320;
-const IN_NARROW = ['keys'];
+const IN_NARROW = ['keys', 'form-limits'];
 /** What a picture shows at most: they stand in the repository. */
 const HEIGHT_MAX = 620;
 

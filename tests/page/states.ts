@@ -8,6 +8,8 @@ import { lenientIssuer } from '../support/lenient-issuer.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
+/** How often a key was used on each of two days. Older uses may not be written yet when the clock moves on by days. */
+const CALLS_OF_DAYS = [6, 9];
 const ISSUER = { JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' };
 const ADMIN = { ADMIN_CLAIM: 'roles=keys-admin' };
 
@@ -102,6 +104,17 @@ export const STATES: readonly State[] = [
     shows: (page) => page.getByRole('heading', { name: 'New key' }).waitFor(),
   },
   {
+    name: 'form-limits',
+    who: ['alice'],
+    hasKeys: true,
+    async act(page) {
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await page.getByText('Limits', { exact: true }).click();
+      await page.getByLabel('Quota', { exact: true }).fill('5000');
+    },
+    shows: (page) => page.getByLabel('Rate limit', { exact: true }).waitFor(),
+  },
+  {
     name: 'not-created',
     who: ['alice'],
     hasKeys: true,
@@ -160,21 +173,25 @@ export const STATES: readonly State[] = [
 /** An app for the state, with keys of every kind if it has some. */
 export async function appIn({ env, hasKeys }: State): Promise<TestApp> {
   const app = await createTestApp({ clock: testClock(Date.now() - 120 * DAY_MS), env: (await env?.()) ?? {} });
-  const make = (name: string, days: number | undefined, scopes: readonly string[] = ['read']) =>
-    app.createKey('alice', { name, scopes, ...(days !== undefined && { expiresInDays: days }) });
+  const make = (name: string, days: number | undefined, more: object = {}) =>
+    app.createKey('alice', { name, scopes: ['read'], ...(days !== undefined && { expiresInDays: days }), ...more });
   if (hasKeys) {
     const headers = async () => ({ authorization: `Bearer ${await app.token('alice')}` });
     const old = await make('old laptop', undefined);
     await make('partner integration', 90);
     app.clock.advance(60 * DAY_MS);
     const nightly = await make('nightly backup', 64);
-    const ci = await make('CI pipeline', 180);
-    app.clock.advance(59 * DAY_MS);
+    const ci = await make('CI pipeline', 180, { quota: { requests: 5000, period: 'day' } });
+    app.clock.advance(57 * DAY_MS);
+    for (const calls of CALLS_OF_DAYS) {
+      for (let call = 0; call < calls; call += 1) await app.call('whoami', {}, { 'x-api-key': ci.key });
+      app.clock.advance(DAY_MS);
+    }
     await app.call('whoami', {}, { 'x-api-key': nightly.key });
     await app.call('revoke_api_key', { keyId: old.id }, await headers());
     app.clock.advance(DAY_MS - 7_200_000);
     await make('status page', undefined);
-    await app.call('whoami', {}, { 'x-api-key': ci.key });
+    for (let call = 0; call < 4; call += 1) await app.call('whoami', {}, { 'x-api-key': ci.key });
     app.clock.advance(7_200_000);
   } else app.clock.advance(120 * DAY_MS);
   return app;
