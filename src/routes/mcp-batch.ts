@@ -1,0 +1,85 @@
+// A batch of JSON-RPC messages (MCP 2025-03-26): its requests run one after the other, and what succeeded is proved once more
+// when all are done.
+
+import { type Call, callOf } from '../calls/call.ts';
+import type { Leave } from '../calls/leave.ts';
+import type { RunTool } from '../calls/run.ts';
+import { holdingOpen, type RequestContext } from '../http/context.ts';
+import { err } from '../lib/result.ts';
+import { legacyContext } from '../mcp/era.ts';
+import { errorText, type Id, type Message, type RequestMessage, resultText } from '../mcp/message.ts';
+import type { Methods } from '../mcp/methods.ts';
+import { type CallInfo, callResultText, deniedError } from '../mcp/tool-result.ts';
+import { OVERLOADED } from '../problem.ts';
+
+/** Once the responses of a batch hold this much, its other requests are refused and do not run. */
+const BATCH_CHARS_MAX = 1024 * 1024;
+
+interface BatchResponse {
+  readonly id: Id | undefined;
+  readonly text: string;
+  /** Only of a call that succeeded. */
+  readonly success?: { readonly call: Call; readonly callInfo: CallInfo };
+}
+
+export interface BatchOptions {
+  readonly methods: Methods;
+  readonly runTool: RunTool;
+  readonly leave: Leave;
+}
+
+/** Runs a batch. Resolves to a JSON array of its responses; null: it holds no request. */
+export type RunBatch = (context: RequestContext, messages: readonly Message[]) => Promise<string | null>;
+
+export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBatch {
+  async function batchResponse(
+    context: RequestContext,
+    message: RequestMessage,
+    full: boolean,
+  ): Promise<BatchResponse> {
+    const { requestId, request } = context;
+    const { id } = message;
+    const plan = methods.plan(message, legacyContext(request.headers));
+    switch (plan.kind) {
+      case 'result':
+        return { id, text: full ? errorText(id, deniedError(OVERLOADED)) : resultText(id, plan.members) };
+      case 'error':
+        return { id, text: errorText(id, plan.error) };
+      case 'call': {
+        const { operation } = plan;
+        const call = callOf(context, plan.metaApiKey, plan);
+        const result = full ? err(OVERLOADED) : await runTool.oneOfMany(operation, plan.input, call);
+        const callInfo: CallInfo = { id, era: 'legacy', requestId, operation };
+        const text = callResultText(methods, callInfo, result);
+        return result.ok ? { id, text, success: { call, callInfo } } : { id, text };
+      }
+    }
+  }
+
+  /** One after the other: a hundred calls at once, each with a large response, could take all the memory there is. */
+  async function batchResponses(context: RequestContext, messages: readonly Message[]): Promise<BatchResponse[]> {
+    const responses: BatchResponse[] = [];
+    let chars = 0;
+    for (const message of messages) {
+      if (message.kind === 'invalid') responses.push({ id: message.id, text: errorText(message.id, message.error) });
+      if (message.kind !== 'request') continue;
+      const response = await batchResponse(context, message, chars >= BATCH_CHARS_MAX);
+      chars += response.text.length;
+      responses.push(response);
+    }
+    return responses;
+  }
+
+  return async (context, messages) => {
+    const responses = await holdingOpen(context, Number.POSITIVE_INFINITY, batchResponses(context, messages));
+    if (responses.length === 0) return null;
+    const refused = await leave.together(responses.flatMap(({ success }) => success?.call ?? []));
+    const texts = responses.map(({ text, success }) => {
+      const problem = success && refused.get(success.call);
+      return success && problem ? callResultText(methods, success.callInfo, err(problem)) : text;
+    });
+    // Not by join, which copies: what finds no room is never put together.
+    const text = texts.reduce((all, text, index) => `${all}${index === 0 ? '' : ','}${text}`, '[');
+    return `${text}]`;
+  };
+}

@@ -1,0 +1,56 @@
+// How a JSON-RPC response leaves: as JSON, or as an event stream for a client that takes nothing else.
+
+import { accepts } from '../http/accept.ts';
+import type { RequestContext } from '../http/context.ts';
+import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
+import { problemResponse } from '../http/problem-response.ts';
+import { EVENT_STREAM_HEADERS, eventText } from '../http/sending/event-stream.ts';
+import type { SendText } from '../http/sending/send-text.ts';
+import type { RateLimitState } from '../lib/rate-limit.ts';
+import { OVERLOADED } from '../problem.ts';
+
+interface ReplyOptions {
+  readonly status?: 200 | 400 | 404;
+  readonly rateLimit?: RateLimitState | undefined;
+}
+
+export interface Reply {
+  (context: RequestContext, text: string, options?: ReplyOptions): Response;
+  /** Null when there is no room for it. */
+  attempt(context: RequestContext, text: string, options?: ReplyOptions): Response | null;
+}
+
+export function createReply(sendText: SendText): Reply {
+  const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
+
+  function attempt(context: RequestContext, text: string, { status = 200, rateLimit }: ReplyOptions = {}) {
+    if (status === 200 && !takesJson(context)) {
+      return sendText(context, eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
+    }
+    return sendText(context, text, { status, headers: responseHeaders(rateLimit) });
+  }
+
+  const reply = (context: RequestContext, text: string, options?: ReplyOptions): Response =>
+    attempt(context, text, options) ?? problemResponse(OVERLOADED, context.requestId);
+
+  return Object.assign(reply, { attempt });
+}
+
+const EVENTS = 'text/event-stream';
+/**
+ * What the specification tells clients to send (2025-03-26 on, Streamable HTTP), and nearly all do. Needs no parsing.
+ */
+const JSON_AND_EVENTS = 'application/json, text/event-stream';
+
+/** A client that takes neither gets JSON: it may be mistaken about what it can read. */
+function takesJson({ headers }: RequestContext): boolean {
+  const accept = headers.get('accept');
+  if (accept === null || accept === JSON_AND_EVENTS) return true;
+  return accepts(accept, 'application/json') || !accepts(accept, EVENTS);
+}
+
+/** Only a client that names event streams: one that takes anything may not know them. */
+export function takesEvents({ headers }: RequestContext): boolean {
+  const accept = headers.get('accept')?.toLowerCase() ?? '';
+  return accept.includes(EVENTS) && accepts(accept, EVENTS);
+}
