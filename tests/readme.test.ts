@@ -19,9 +19,9 @@ import { copyOfSource } from './support/source.ts';
 import { createTestApp, readResponse, TEST_SECRET } from './support/test-app.ts';
 
 const README = readDocument('README.md');
-const CODE_README = readDocument('src/README.md');
 const CONFIG_README = readDocument('src/config/README.md');
 const HTTP_README = readDocument('src/http/README.md');
+const LIMITS_README = readDocument('src/limits/README.md');
 const ROUTES_README = readDocument('src/routes/README.md');
 const TOOLS_README = readDocument('src/tools/README.md');
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
@@ -217,7 +217,7 @@ describe('the table of configuration', () => {
 });
 
 test('the table of limits: those of the code', () => {
-  const limits = new Map(CODE_README.table('Limits').map(([what, limit]) => [what, limit]));
+  const limits = new Map(LIMITS_README.table('Keys and calls').map(([what, limit]) => [what, limit]));
   expect(limits.get('request body')).toStartWith(`${BODY_BYTES_MAX / 1024 / 1024} MiB;`);
   expect(limits.get('keys of one user, in any state')).toBe(KEYS_PER_USER_MAX.toLocaleString('en'));
   expect(limits.get('user id (`sub`, and the claim that owns keys)')).toBe(`${SUBJECT_CHARS_MAX} characters`);
