@@ -4,7 +4,7 @@
 import { repeat } from '../lib/background.ts';
 import { ok } from '../lib/result.ts';
 import type { Cancel, Clock } from '../lib/runtime.ts';
-import { sleep, withTimeout } from '../lib/timeout.ts';
+import { nextTurn, sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
 import { slicesOf } from './slices.ts';
 import type { Count, CountedWindow, KeyStore } from './store.ts';
@@ -86,7 +86,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
     earlyAtMs = clock.monotonicMs();
     const hot = [...early.values()];
     early = new Map();
-    exchangeSlices(hot, () => 0)
+    exchangeHot(hot)
       .catch((error) => log.error('counts not exchanged', { error }))
       .finally(() => {
         earlyUnderWay = false;
@@ -95,11 +95,11 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
       });
   }
 
-  async function exchangeSlices(hot: readonly Key[], pauseMs: () => number): Promise<void> {
+  async function exchangeHot(hot: readonly Key[]): Promise<void> {
     for (let from = 0; from < hot.length; from += store.usesPerWrite) {
+      if (from > 0) await nextTurn();
       const done = await exchangeSlice(hot.slice(from, from + store.usesPerWrite));
       if (!done.ok) return; // they still wait for the next flush
-      await sleep(pauseMs());
     }
   }
 
@@ -120,7 +120,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
           return;
         }
         for (const { id } of slice) flushing.delete(id);
-        if (!stopping) await sleep(pauseMs);
+        if (flushing.size > 0 && !stopping) await sleep(pauseMs);
       }
     } finally {
       for (const key of flushing.values()) wait(key);

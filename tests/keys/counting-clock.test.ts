@@ -1,0 +1,129 @@
+// Counts of uses when the clock is not as it should be, and over the ends of days and months: no quota is given twice, and
+// none is lost for longer than its period.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
+import { join } from 'node:path';
+import type { Quota } from '../../src/limits/key-limits.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
+import { OPTIONS } from '../store/backups.ts';
+import { testClock } from '../support/clock.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { type CountingProcess, insertCounted, processesOn } from './shared-usage.ts';
+
+setDefaultTimeout(60_000);
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** Longer than from a first use to its exchange. */
+const EXCHANGED_MS = 4000;
+
+let store: Store;
+beforeAll(async () => {
+  store = await openStore({ mode: 'embedded', path: join(temporaryFolder(), 'keys.db') }, OPTIONS);
+});
+afterAll(() => store.close());
+
+async function counting(startMs: number, quota: Quota, count = 1) {
+  const clock = testClock(startMs);
+  const record = await insertCounted(store, { rateLimit: null, quota });
+  const processes = processesOn(store, clock, record);
+  const all: CountingProcess[] = [];
+  for (let started = 0; started < count; started += 1) all.push(await processes.start());
+  /** How many of so many calls are admitted. */
+  const calls = ({ usage }: CountingProcess, asked: number) =>
+    Array.from({ length: asked }, () => usage.admit(record.id)).filter(({ ok }) => ok).length;
+  return { clock, processes, all: all as [CountingProcess, CountingProcess], calls };
+}
+
+test.each([
+  ['a day', 'day', Date.UTC(2026, 10, 23, 23, 59, 59)],
+  ['a month of 30 days', 'month', Date.UTC(2026, 10, 30, 23, 59, 59)],
+  ['a year', 'month', Date.UTC(2026, 11, 31, 23, 59, 59)],
+  ['February in a leap year', 'month', Date.UTC(2028, 1, 29, 23, 59, 59)],
+  ['February in another', 'month', Date.UTC(2026, 1, 28, 23, 59, 59)],
+] as const)('%s ends at its last millisecond, and a new quota begins, in each process', async (_, period, startMs) => {
+  const { clock, processes, all, calls } = await counting(startMs, { requests: 10, period }, 2);
+  const [first, second] = all;
+  expect([calls(first, 4), calls(second, 6)]).toEqual([4, 6]);
+  await processes.pass(999);
+  expect([calls(first, 20), calls(second, 20)]).toEqual([0, 0]);
+  await processes.pass(1);
+  expect([calls(first, 4), calls(second, 6)]).toEqual([4, 6]);
+  await processes.pass(EXCHANGED_MS);
+  expect([calls(first, 20), calls(second, 20)]).toEqual([0, 0]);
+  await processes.pass(period === 'day' ? 0 : DAY_MS);
+  expect(calls(first, 20)).toBe(0);
+  expect(clock.nowMs()).toBeGreaterThan(startMs);
+});
+
+test('February 29 is a day of its month: the next one begins in March', async () => {
+  const { processes, all, calls } = await counting(Date.UTC(2028, 1, 28, 12), { requests: 5, period: 'month' });
+  const [first] = all;
+  expect(calls(first, 3)).toBe(3);
+  await processes.pass(DAY_MS);
+  expect(calls(first, 9)).toBe(2);
+  await processes.pass(DAY_MS);
+  expect(calls(first, 9)).toBe(5);
+});
+
+test('a machine that sleeps into the next period has its quota at once, and learns what others used meanwhile', async () => {
+  const quota = { requests: 10, period: 'month' } as const;
+  const { clock, processes, all, calls } = await counting(Date.UTC(2026, 10, 29, 12), quota, 2);
+  const [first, second] = all;
+  expect([calls(first, 3), calls(second, 7)]).toEqual([3, 7]);
+  await processes.pass(EXCHANGED_MS);
+  expect(calls(first, 9)).toBe(0);
+  clock.sleep(3 * DAY_MS); // until December 2
+  expect(calls(second, 8)).toBe(8);
+  await processes.pass(EXCHANGED_MS);
+  clock.sleep(2 * DAY_MS);
+  expect(calls(first, 1)).toBe(1);
+  await processes.pass(EXCHANGED_MS);
+  expect(calls(first, 9)).toBe(1);
+});
+
+test('a wall clock that is set back gives no quota twice, and takes none for longer than its period', async () => {
+  const midnightMs = Date.UTC(2026, 10, 24);
+  const { clock, processes, all, calls } = await counting(midnightMs - HOUR_MS, { requests: 5, period: 'day' });
+  const [first] = all;
+  expect(calls(first, 9)).toBe(5);
+  await processes.pass(HOUR_MS);
+  expect(calls(first, 3)).toBe(3);
+  await processes.pass(EXCHANGED_MS);
+  clock.setNow(midnightMs - HOUR_MS); // the day before, again
+  expect(calls(first, 9)).toBe(2);
+  await processes.pass(HOUR_MS + EXCHANGED_MS);
+  expect(calls(first, 9)).toBe(0);
+  clock.setNow(midnightMs - 30 * DAY_MS);
+  expect(calls(first, 9)).toBe(0);
+  await processes.pass(DAY_MS);
+  expect(calls(first, 9)).toBe(5); // of that day, long ago
+});
+
+test('a process that starts after the wall clock was set back goes on with the counts of that day', async () => {
+  const { clock, processes, all, calls } = await counting(Date.UTC(2026, 10, 24, 1), { requests: 5, period: 'day' });
+  const [first] = all;
+  expect(calls(first, 4)).toBe(4);
+  await processes.pass(DAY_MS);
+  expect(calls(first, 4)).toBe(4);
+  await first.usage.stop();
+  clock.setNow(Date.UTC(2026, 10, 24, 2));
+  const next = await processes.start();
+  expect(calls(next, 9)).toBe(1);
+});
+
+test('a wall clock that was a day ahead, and is set right, has used the quota of the day to come', async () => {
+  const { clock, processes, all, calls } = await counting(Date.UTC(2026, 10, 24, 1), { requests: 5, period: 'day' });
+  const [first] = all;
+  expect(calls(first, 2)).toBe(2);
+  await processes.pass(EXCHANGED_MS);
+  clock.setNow(clock.nowMs() + DAY_MS);
+  expect(calls(first, 4)).toBe(4);
+  await processes.pass(EXCHANGED_MS);
+  clock.setNow(clock.nowMs() - DAY_MS);
+  expect(calls(first, 9)).toBe(1);
+  await processes.pass(DAY_MS);
+  expect(calls(first, 9)).toBe(0);
+  await processes.pass(DAY_MS);
+  expect(calls(first, 9)).toBe(5);
+});

@@ -1,0 +1,199 @@
+// A limit or quota that processes share, over schedules of any kind: what is promised of how early a call is refused, how
+// many are accepted beyond the limit, and what is counted in the end. Real processes are in ../system/limits.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { dayAt, monthOf, windowAt } from '../../src/keys/windows.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
+import { OPTIONS } from '../store/backups.ts';
+import { testClock } from '../support/clock.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { type CountingProcess, insertCounted, processesOn, type Way } from './shared-usage.ts';
+
+setDefaultTimeout(120_000);
+
+const RUNS = 60;
+const TICK_MS = 50;
+const TICKS_PER_PHASE = 60;
+const WINDOW_S = 20;
+/** A month and a day end 3 s later. */
+const START_MS = Date.UTC(2028, 1, 29, 23, 59, 57);
+const HALF_SECOND_TICKS = 500 / TICK_MS;
+
+let store: Store;
+beforeAll(async () => {
+  const path = join(temporaryFolder(), 'keys.db');
+  store = await openStore({ mode: 'embedded', path }, OPTIONS);
+});
+afterAll(() => store.close());
+
+/** The number of the period in which a time lies. */
+const PERIODS = {
+  limit: (ms: number) => windowAt(ms, WINDOW_S),
+  day: dayAt,
+  month: (ms: number) => monthOf(dayAt(ms)).firstDay,
+} as const;
+
+const way = fc.record({
+  delayMs: fc.constantFrom(0, 40, 200, 900),
+  lost: fc.constantFrom(undefined, undefined, 'request' as const, 'response' as const),
+  againMs: fc.constantFrom(undefined, undefined, 100, 700, 4000),
+});
+/** An exchange is two statements, and takes less than 250 ms. */
+const prompt = fc.record({ delayMs: fc.constantFrom(0, 40, 120) });
+
+/** For some seconds: how many calls each process gets in a tick, and what happens to the process that a number names. */
+const phase = fc.record({
+  calls: fc.array(fc.constantFrom(0, 1, 2, 10), { minLength: 4, maxLength: 4 }),
+  ends: fc.option(fc.record({ which: fc.nat(3), how: fc.constantFrom('kill' as const, 'stop' as const) })),
+});
+
+const schedule = (ways: fc.Arbitrary<Way>) =>
+  fc.record({
+    kind: fc.constantFrom('limit' as const, 'day' as const, 'month' as const),
+    requests: fc.constantFrom(1, 7, 32, 100, 500, 1000),
+    skewsMs: fc.array(fc.integer({ min: 0, max: 990 }), { minLength: 1, maxLength: 4 }),
+    phases: fc.array(phase, { minLength: 1, maxLength: 7 }),
+    ways: fc.array(ways, { minLength: 1, maxLength: 7 }),
+  });
+type Schedule = typeof schedule extends (ways: never) => fc.Arbitrary<infer S> ? S : never;
+
+/** What one process did, until it ended. */
+interface Life {
+  readonly process: CountingProcess;
+  readonly skewMs: number;
+  /** By period. */
+  readonly accepted: Map<number, number>;
+  readonly acceptedInTicks: number[];
+}
+
+/** Runs it, and says what was accepted. Throws if a call was refused too early. */
+async function run(plan: Schedule) {
+  const periodOf = PERIODS[plan.kind];
+  const clock = testClock(START_MS);
+  const { kind, requests } = plan;
+  const record = await insertCounted(store, {
+    rateLimit: kind === 'limit' ? { requests, windowS: WINDOW_S } : null,
+    quota: kind === 'limit' ? null : { requests, period: kind },
+  });
+  const processes = processesOn(store, clock, record);
+  let sent = 0;
+  const nextWay = () => plan.ways[sent++ % plan.ways.length] ?? { delayMs: 0 };
+  processes.setWay(nextWay);
+  const lives: Life[] = [];
+  const total = (period: number) => lives.reduce((sum, { accepted }) => sum + (accepted.get(period) ?? 0), 0);
+
+  async function begin(skewMs: number): Promise<Life> {
+    const life = { process: await processes.start(skewMs), skewMs, accepted: new Map(), acceptedInTicks: [] };
+    lives.push(life);
+    return life;
+  }
+
+  function call({ process: { usage, clock: own }, accepted }: Life): boolean {
+    const period = periodOf(own.nowMs());
+    const admitted = usage.admit(record.id);
+    if (admitted.ok) accepted.set(period, (accepted.get(period) ?? 0) + 1);
+    else expect(total(period)).toBeGreaterThanOrEqual(plan.requests);
+    return admitted.ok;
+  }
+
+  const alive: Life[] = [];
+  for (const skewMs of plan.skewsMs) alive.push(await begin(skewMs));
+  for (const { calls, ends } of plan.phases) {
+    for (let tick = 0; tick < TICKS_PER_PHASE; tick += 1) {
+      for (const [index, life] of alive.entries()) {
+        let accepted = 0;
+        for (let left = calls[index] ?? 0; left > 0; left -= 1) if (call(life)) accepted += 1;
+        life.acceptedInTicks.push(accepted);
+      }
+      await processes.pass(TICK_MS);
+    }
+    if (ends === null) continue;
+    const index = ends.which % alive.length;
+    const ending = alive[index];
+    if (ending === undefined) continue;
+    if (ends.how === 'kill') ending.process.kill();
+    else await stop(ending);
+    alive[index] = await begin(ending.skewMs);
+  }
+  for (const life of alive) await stop(life);
+
+  /** While nothing is lost: without the database a stop loses what it could not write. */
+  async function stop({ process: { usage } }: Life): Promise<void> {
+    processes.setWay(() => ({ delayMs: 0 }));
+    let isStopped = false;
+    const stopping = usage.stop().then(() => {
+      isStopped = true;
+    });
+    while (!isStopped) await processes.pass(TICK_MS);
+    await stopping;
+    processes.setWay(nextWay);
+  }
+
+  const reader = await processes.start();
+  const shown = await reader.usage.usesOf([record.id]);
+  if (!shown.ok) throw new Error(shown.error.reason);
+  const periods = new Set(lives.flatMap(({ accepted }) => [...accepted.keys()]));
+  return {
+    lives,
+    accepted: [...periods].map(total),
+    busiest: Math.max(...lives.map(busiestRate)),
+    shown: sumOf(shown.value.get(record.id)?.last30Days ?? []),
+  };
+}
+
+/** Calls a second: the most in half a second, doubled. */
+const busiestRate = ({ acceptedInTicks }: Life): number =>
+  2 *
+  Math.max(
+    0,
+    ...acceptedInTicks.map((_, tick) =>
+      acceptedInTicks.slice(tick, tick + HALF_SECOND_TICKS + 1).reduce((sum, count) => sum + count, 0),
+    ),
+  );
+
+/** Far more calls than the limit, but few enough in half a second for the bound to be far below what it is without sharing. */
+const SLOW: Schedule = {
+  kind: 'limit',
+  requests: 500,
+  skewsMs: [0, 0, 300, 900],
+  phases: Array.from({ length: 7 }, () => ({ calls: [2, 2, 2, 2], ends: null })),
+  ways: [{ delayMs: 120 }],
+};
+const FAST: Schedule = {
+  ...SLOW,
+  requests: 1000,
+  phases: Array.from({ length: 2 }, () => ({ calls: [10, 10, 10, 10], ends: null })),
+};
+
+const sumOf = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0);
+
+test('prompt exchanges: nobody is refused too early, and no more are accepted, or lost by a kill, than the bound', async () => {
+  await fc.assert(
+    fc.asyncProperty(schedule(prompt), async (plan) => {
+      const { lives, accepted, busiest, shown } = await run(plan);
+      const beyond = 2 * lives.length * (plan.requests / 32 + busiest * 0.5);
+      const most = Math.min(lives.length * plan.requests, plan.requests + beyond);
+      for (const count of accepted) expect(count).toBeLessThanOrEqual(most);
+      const killed = plan.phases.filter(({ ends }) => ends?.how === 'kill').length;
+      const lostMost = killed * Math.min(busiest * 3.25, plan.requests / 32 + busiest * 0.5);
+      expect(sumOf(accepted) - shown).toBeLessThanOrEqual(lostMost);
+    }),
+    { numRuns: RUNS, examples: [[SLOW], [FAST]] },
+  );
+});
+
+test('exchanges that are late, lost and doubled: as much is counted as was accepted, at most L by each process', async () => {
+  await fc.assert(
+    fc.asyncProperty(schedule(way), async (plan) => {
+      const { lives, accepted, shown } = await run(plan);
+      for (const count of accepted) expect(count).toBeLessThanOrEqual(lives.length * plan.requests);
+      const all = sumOf(accepted);
+      const isKilled = plan.phases.some(({ ends }) => ends?.how === 'kill');
+      expect(shown).toBeLessThanOrEqual(all);
+      if (!isKilled) expect(shown).toBe(all);
+    }),
+    { numRuns: RUNS },
+  );
+});

@@ -1,0 +1,128 @@
+// Processes that count the uses of one key on one database, with a clock that is moved: each has its own wall clock, and
+// what it sends to the database comes late, twice, or not at all.
+
+import type { ApiKeyRecord } from '../../src/keys/record.ts';
+import type { KeyStore } from '../../src/keys/store.ts';
+import { createUsage, type Usage } from '../../src/keys/usage.ts';
+import { err, type Result } from '../../src/lib/result.ts';
+import { type Clock, countingSleep, systemRandom } from '../../src/lib/runtime.ts';
+import { nextTurn } from '../../src/lib/timeout.ts';
+import { createLog } from '../../src/log/log.ts';
+import type { StoreUnavailable } from '../../src/problem.ts';
+import type { TestClock } from '../support/clock.ts';
+
+const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
+
+const READ_MS_MAX = 1000;
+
+let inserted = 0;
+
+/** A key of an owner of its own. */
+export async function insertCounted(
+  store: KeyStore,
+  limits: Pick<ApiKeyRecord, 'rateLimit' | 'quota'>,
+): Promise<ApiKeyRecord> {
+  inserted += 1;
+  const digits = inserted.toString(16);
+  const record: ApiKeyRecord = {
+    id: digits.padStart(32, '0'),
+    userId: `owner ${inserted}`,
+    name: 'k',
+    keyHash: digits.padStart(64, '0'),
+    scopes: [],
+    active: true,
+    createdAtMs: inserted,
+    expiresAtMs: null,
+    second: null,
+    rotations: 0,
+    ...limits,
+  };
+  const added = await store.insert(record, 1, { how: 'command', actor: null, requestId: null, address: null });
+  if (!added.ok) throw new Error(added.error.reason);
+  return record;
+}
+
+/** What happens to a statement. */
+export interface Way {
+  /** There and back. */
+  readonly delayMs: number;
+  readonly lost?: 'request' | 'response' | undefined;
+  /** It is carried out once more, so much later. */
+  readonly againMs?: number | undefined;
+}
+
+export interface CountingProcess {
+  readonly usage: Usage;
+  readonly clock: Clock;
+  /** It ends without a word. */
+  kill(): void;
+}
+
+export interface Processes {
+  /** One that has read the record, with its counts. */
+  start(skewMs?: number): Promise<CountingProcess>;
+  /** Moves the clock, and waits until the database has done what it was asked meanwhile. */
+  pass(ms: number): Promise<void>;
+  /** From now on; the way of each statement. */
+  setWay(wayOf: () => Way): void;
+}
+
+export function processesOn(store: KeyStore, clock: TestClock, record: ApiKeyRecord): Processes {
+  let wayOf: () => Way = () => ({ delayMs: 0 });
+  let underWay = 0;
+  const log = createLog({ level: 'error', clock, write: async (text) => void process.stderr.write(text) });
+  const later = (ms: number) =>
+    ms === 0 ? Promise.resolve() : new Promise<void>((resolve) => void clock.after(ms, resolve));
+
+  async function carriedOut<T>(run: () => PromiseLike<T> | T): Promise<T> {
+    underWay += 1;
+    try {
+      return await run();
+    } finally {
+      underWay -= 1;
+    }
+  }
+
+  async function send<T>(run: () => Promise<Result<T, StoreUnavailable>>): Promise<Result<T, StoreUnavailable>> {
+    const { delayMs, lost, againMs } = wayOf();
+    await later(delayMs / 2);
+    if (againMs !== undefined) void later(againMs).then(() => carriedOut(run));
+    const result = lost === 'request' ? AWAY : await carriedOut(run);
+    await later(delayMs / 2);
+    return lost === undefined ? result : AWAY;
+  }
+
+  return {
+    async start(skewMs = 0) {
+      let isAlive = true;
+      const own = countingSleep({ ...clock, nowMs: () => clock.nowMs() + skewMs });
+      const mortal = async <T>(run: () => Promise<Result<T, StoreUnavailable>>) =>
+        isAlive ? send(run) : new Promise<never>(() => {});
+      const reached: KeyStore = {
+        ...store,
+        recordCounts: (instance, counts) => mortal(() => store.recordCounts(instance, counts)),
+        countsOf: (instance, windows) => mortal(() => store.countsOf(instance, windows)),
+      };
+      const rateLimit = { requests: 0, windowMs: 1000 };
+      const usage = createUsage({ store: reached, clock: own, random: systemRandom, log, rateLimit, keyQuota: null });
+      const found = await usage.reading(store).findByHash(record.keyHash, { databaseId: '', seq: 0 }, READ_MS_MAX);
+      if (!found.ok || found.value.record === null) throw new Error('the key is not there');
+      return {
+        usage,
+        clock: own,
+        kill() {
+          isAlive = false;
+        },
+      };
+    },
+    async pass(ms) {
+      clock.advance(ms);
+      do await nextTurn();
+      while (underWay > 0);
+      await nextTurn();
+    },
+    setWay(next) {
+      wayOf = next;
+    },
+  };
+}
