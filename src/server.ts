@@ -7,13 +7,13 @@ import type { Env } from './config/env.ts';
 import { expected } from './config/expected.ts';
 import { settingsOf, withoutEffect } from './config/report.ts';
 import type { Tls } from './config/tls.ts';
-import { type Clock, type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
+import { type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
 import { reasonOf } from './lib/text.ts';
-import { sleep, withTimeout } from './lib/timeout.ts';
-import { createLog, type Log, type LogFields } from './log/log.ts';
+import type { Log } from './log/log.ts';
 import { redact } from './log/redact.ts';
 import { addressOf, banner } from './server/banner.ts';
+import { type OpenedLog, openLog } from './server/first-line.ts';
 import {
   type Listener,
   openListener,
@@ -23,6 +23,7 @@ import {
 } from './server/listener.ts';
 import { watchLoop } from './server/loop-watch.ts';
 import { tlsRenewal } from './server/renewal.ts';
+import { DRAIN_NOTICE_MS, obeySignals, shutDown } from './server/stop.ts';
 import { createStrayErrors, type Stray } from './server/stray-errors.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
 import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folder/folder.ts';
@@ -53,35 +54,11 @@ export interface Runtime {
   exit(code: number): never;
 }
 
-/**
- * Responses say `Connection: close` for this long before the listener closes, so that keep-alive clients reconnect
- * elsewhere.
- */
-const DRAIN_NOTICE_MS = 300;
-
-/**
- * In the last part of it responses wait. A client that waits for one sends nothing, and a process that does nothing
- * else reads what comes at once: so hardly any request is on its way when the socket is closed, which would reset it.
- */
-const HOLD_MS = 50;
-
-/** Requests may take this long to finish after that. */
-const DRAIN_MS_MAX = 10_000;
-
-/** Time to flush a response after its handler returned. */
-const RESPONSE_FLUSH_MS_MAX = 1000;
-
-/** Time to flush the log: a reader that does not read must not keep the process alive. */
-const LOG_FLUSH_MS_MAX = 1000;
-
-/** Under a package runner one Ctrl-C arrives twice. Only a second signal that comes this much later means "now". */
-const SECOND_SIGNAL_AFTER_MS = 1000;
-
 /** `own`: tools and resources besides those of the tools folder. */
 export async function start(runtime: Runtime, own: Own = {}): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
-  const opened = openLog(runtime, parsed.value, systemClock);
+  const opened = openLog({ level: parsed.value.logLevel, clock: systemClock, write: runtime.writeOut });
   try {
     await run(runtime, parsed.value, own, opened);
   } catch (error) {
@@ -122,9 +99,14 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
     listening = addressOf(config, port);
     publicUrl ||= listening + config.basePath;
   });
-  const stop = obeySignals(runtime, clock, log, {
-    stop: () => shutDown(service, server, log),
+  const stop = obeySignals({
+    onSignal: runtime.onSignal,
+    exit: runtime.exit,
+    fail: (error) => fail(runtime, [String(error)]),
+    shutDown: () => shutDown(service, server, log),
     renew: config.tls && tlsRenewal(config.tls, server, DRAIN_NOTICE_MS, log),
+    clock,
+    log,
   });
   runtime.onStrayError(createStrayErrors({ log, own: service.own, stop: () => stop({ reason: 'a bug' }, 1) }));
   const { env, runScript } = runtime;
@@ -152,31 +134,6 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
   ); // last: its reader may send a signal at once
 }
 
-interface OpenedLog {
-  readonly log: Log;
-  /** Writes the first line, which is known last: until then the others wait. */
-  begin(fields: LogFields): void;
-  /** Writes those that wait, because there will be no first line. */
-  giveUp(): Promise<void>;
-}
-
-function openLog({ writeOut }: Runtime, { logLevel: level }: Config, clock: Clock): OpenedLog {
-  const { promise: begun, resolve } = Promise.withResolvers<void>();
-  const log = createLog({ level, clock, write: (chunk) => begun.then(() => writeOut(chunk)) });
-  const begin = (fields: LogFields) => {
-    const first = createLog({ level, clock, write: writeOut });
-    first.info('started', fields);
-    resolve(first.flush());
-  };
-  const giveUp = () => {
-    resolve();
-    return flushed(log);
-  };
-  return { log, begin, giveUp };
-}
-
-const flushed = (log: Log): Promise<void> => withTimeout(log.flush(), LOG_FLUSH_MS_MAX, undefined);
-
 function warnOfSettings({ env, name }: Runtime, config: Config, log: Log): void {
   for (const { variable, reason } of withoutEffect(env, config, name)) {
     log.warn('variable without effect', { variable, reason });
@@ -185,59 +142,6 @@ function warnOfSettings({ env, name }: Runtime, config: Config, log: Log): void 
   // When in trouble, the replica's native part writes to stdout. It reads RUST_LOG before any of our code runs.
   if (database.mode !== 'remote' || database.replicaFile === null || env.RUST_LOG === 'off') return;
   log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
-}
-
-interface SignalActions {
-  stop(): Promise<void>;
-  /** Null: there is nothing to renew, and SIGHUP stops. */
-  readonly renew: (() => Promise<void>) | null;
-}
-
-/** Begins to stop, unless that has begun; the process ends with `code`. */
-type Stop = (why: LogFields, code: number) => void;
-
-/** The first signal begins to stop; a second one, later, ends the process at once. With own TLS, SIGHUP renews it. */
-function obeySignals(runtime: Runtime, clock: Clock, log: Log, { stop, renew }: SignalActions): Stop {
-  let stoppingSinceMs: number | undefined;
-  const begin: Stop = (why, code) => {
-    if (stoppingSinceMs !== undefined) return;
-    stoppingSinceMs = clock.monotonicMs();
-    log.info('stopping', why);
-    void stop().then(
-      () => runtime.exit(code),
-      (error) => fail(runtime, [String(error)]),
-    );
-  };
-  runtime.onSignal((signal) => {
-    if (signal === 'SIGHUP' && renew !== null) {
-      if (stoppingSinceMs === undefined) void renew().catch((error) => fail(runtime, [String(error)]));
-      return;
-    }
-    if (stoppingSinceMs === undefined) begin({ signal }, 0);
-    else if (clock.monotonicMs() - stoppingSinceMs >= SECOND_SIGNAL_AFTER_MS) runtime.exit(1);
-  });
-  return begin;
-}
-
-/** The graceful shutdown: drains requests and streams, then closes the store and flushes the log. */
-async function shutDown({ app, close }: Service, server: Listener, log: Log): Promise<void> {
-  app.beginDrain();
-  await sleep(DRAIN_NOTICE_MS - HOLD_MS);
-  const release = app.holdResponses();
-  await sleep(HOLD_MS);
-  app.endStreams();
-  const stopped = server.stop(); // closes the socket at once
-  release();
-  // `stopped` also waits for half-sent requests, which are not handled yet; `handled` does not.
-  const handled = app.idle().then(() => sleep(RESPONSE_FLUSH_MS_MAX));
-  await Promise.race([stopped, handled, sleep(DRAIN_MS_MAX)]);
-  server.kill();
-  try {
-    await close();
-    log.info('stopped');
-  } finally {
-    await flushed(log);
-  }
 }
 
 /**
