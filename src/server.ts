@@ -1,7 +1,7 @@
 // Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful shutdown.
 // What differs between Bun and Deno comes in as `Runtime`.
 
-import { type PreparedService, prepareService, type Service } from './app.ts';
+import { type OwnNames, type PreparedService, prepareService, type Service } from './app.ts';
 import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { expected } from './config/expected.ts';
@@ -23,7 +23,7 @@ import {
 } from './server/listener.ts';
 import { watchLoop } from './server/loop-watch.ts';
 import { tlsRenewal } from './server/renewal.ts';
-import { DRAIN_NOTICE_MS, obeySignals, shutDown } from './server/stop.ts';
+import { DRAIN_NOTICE_MS, obeySignals, type Stop, shutDown } from './server/stop.ts';
 import { createStrayErrors, type Stray } from './server/stray-errors.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
 import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folder/folder.ts';
@@ -74,11 +74,15 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
 }
 
 /** Configuration → app → listen → database → signals → banner. */
-async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: OpenedLog): Promise<void> {
+async function run(runtime: Runtime, config: Config, own: Own, { log, begin, giveUp }: OpenedLog): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
     throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
   }
   const clock = systemClock;
+  let ownNames: OwnNames = new Map();
+  let stop: Stop = () => void giveUp().then(() => runtime.exit(1));
+  // Before any tool file is read: it may leave something behind by then.
+  runtime.onStrayError(createStrayErrors({ log, own: () => ownNames, stop: () => stop({ reason: 'a bug' }, 1) }));
   warnOfSettings(runtime, config, log);
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const readFolder = own.tools === undefined || config.toolsDir !== null; // ./tools may be where own.tools come from
@@ -94,12 +98,13 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
     env: runtime.env,
     toolFiles: [...toolFilesOf(own), ...(inFolder ?? [])],
   });
+  ownNames = service.own;
   let listening = '';
   const server = await serveAndOpen(runtime, config, tls, service, (port) => {
     listening = addressOf(config, port);
     publicUrl ||= listening + config.basePath;
   });
-  const stop = obeySignals({
+  stop = obeySignals({
     onSignal: runtime.onSignal,
     exit: runtime.exit,
     fail: (error) => fail(runtime, [String(error)]),
@@ -108,7 +113,6 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin }: O
     clock,
     log,
   });
-  runtime.onStrayError(createStrayErrors({ log, own: service.own, stop: () => stop({ reason: 'a bug' }, 1) }));
   const { env, runScript } = runtime;
   const { environment } = config;
   begin({

@@ -9,8 +9,8 @@ export type Stray = 'rejection' | 'exception';
 
 export interface StrayErrorOptions {
   readonly log: Log;
-  /** The names of what each file of one's own offers. */
-  readonly own: ReadonlyMap<string, readonly string[]>;
+  /** The names of what each file of one's own offers; none until all are loaded. */
+  readonly own: () => ReadonlyMap<string, readonly string[]>;
   /** Ends the server in order: what it was about to do was not done, and nobody knows what that breaks. */
   stop(): void;
 }
@@ -26,11 +26,10 @@ const PLACE = /(?:\(|\bat |\basync )(\/.+|file:\/\/.+):\d+:\d+\)?$/gm;
  * if all it passed through is the server's own code, or that of packages.
  */
 export function createStrayErrors({ log, own, stop }: StrayErrorOptions): (error: unknown, stray: Stray) => void {
-  const files = [...own].map(([file, names]) => ({ file, names, path: resolve(file) }));
   return (error, stray) => {
     const places = placesOf(error);
-    const from = files.find(({ path }) => places.includes(path));
-    log.error('internal error', { ...(from && { file: from.file, offers: from.names }), stray, error });
+    const from = [...own()].find(([file]) => places.includes(resolve(file)));
+    log.error('internal error', { ...(from && { file: from[0], offers: from[1] }), stray, error });
     if (stray === 'exception' && from === undefined && isOurs(places)) stop();
   };
 }

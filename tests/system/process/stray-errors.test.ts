@@ -31,6 +31,8 @@ const LEFT_BEHIND: Readonly<Record<string, string>> = {
   'a promise that it did not await': "(async () => { throw new Error('left behind'); })();",
   'a promise that is rejected later': "setTimeout(() => void Promise.reject(new Error('left behind')), 1);",
   'a throw in a timer': "setTimeout(() => { throw new Error('left behind'); }, 1);",
+  'an error event without a listener':
+    "const { EventEmitter } = await import('node:events'); setTimeout(() => new EventEmitter().emit('error', new Error('left behind')), 1);",
   'a throw in a microtask': "queueMicrotask(() => { throw new Error('left behind'); });",
 };
 
@@ -61,6 +63,15 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     const line = await internalError(server);
     expect(line).toMatchObject({ level: 'error', file: 'tools/careless.ts', offers: ['careless'] });
     expect(JSON.stringify(line)).toContain('left behind');
+    expect((await callOver(server.url, 'careless')).status).toBe(200);
+  });
+
+  test('what a file leaves behind when it is read does not end the start, either', async () => {
+    const leaves = Object.values(LEFT_BEHIND).join('\n');
+    const folder = folderWith({ 'tools/careless.ts': `${toolFile('careless', '')}${leaves}` });
+    await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
+    await waitFor(() => linesOf(server).filter(({ event }) => event === 'internal error').length === 5);
+    expect(linesOf(server)[0]).toMatchObject({ event: 'started' });
     expect((await callOver(server.url, 'careless')).status).toBe(200);
   });
 
