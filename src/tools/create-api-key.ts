@@ -92,7 +92,7 @@ const limitFields = {
     v.pipe(
       rateLimitFields,
       v.description(
-        "How many calls the key may make in a window, like 100 in `1m`; without it the server's limit counts. For a program that could run away.",
+        "How many calls the key may make in a window, like 100 in `1h`; without it the server's limit counts. For a program that could run away.",
       ),
     ),
   ),

@@ -1,0 +1,193 @@
+// What the documents have people type or paste, where no test of a recipe or of the README does: it works as it stands.
+
+import { describe, expect, test } from 'bun:test';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { compactDecrypt, exportJWK, generateKeyPair } from 'jose';
+import { parseConfig } from '../src/config/config.ts';
+import { err, failure } from '../src/index.ts';
+import { run } from './support/command.ts';
+import { DOCUMENTS, ROOT, readDocument, unquoted } from './support/documents.ts';
+import { temporaryFolder } from './support/folder.ts';
+import { keysCommand } from './support/keys-command.ts';
+import { bearer, createTestApp, TEST_SECRET, type TestApp } from './support/test-app.ts';
+
+const README = readDocument('README.md');
+const MCP = readDocument('src/mcp/README.md');
+const KEYS = readDocument('src/keys/README.md');
+const ROUTES = readDocument('src/routes/README.md');
+const COMMANDS = readDocument('src/commands/README.md');
+
+/** The commands of a document: lines of its shell blocks, and what stands in the text. */
+const typedIn = (document: string): string[] => {
+  const { text } = readDocument(document);
+  const pasted = [...text.matchAll(/^ *```sh\n([\s\S]*?)^ *```$/gm)].flatMap(([, lines = '']) => lines.split('\n'));
+  const inText = [...text.replace(/^ *```[\s\S]*?^ *```$/gm, '').matchAll(/`([^`]+)`/g)].map(([, code = '']) => code);
+  return [...pasted, ...inText].map((line) => line.replace(/\s+/g, ' ').trim());
+};
+const TYPED = DOCUMENTS.flatMap((document) => typedIn(document).map((line) => ({ document, line })));
+
+test('variables in front of a start are a configuration that the server takes', () => {
+  const starts = TYPED.flatMap(({ document, line }) => {
+    const [, variables] = /^((?:[A-Z_]+=(?:"[^"]*"|\S+) )+)(?:exec )?bun (?:run start|src\/main\.ts)$/.exec(line) ?? [];
+    return variables === undefined ? [] : [{ document, variables }];
+  });
+  expect(starts.length).toBeGreaterThan(5);
+  const refused = starts.flatMap(({ document, variables }) => {
+    const env = Object.fromEntries(
+      [...variables.matchAll(/([A-Z_]+)=("[^"]*"|\S+)/g)].map(([, name = '', value = '']) => [
+        name,
+        value.replaceAll('"', '').replace(/^…$/, 'libsql://keys.example').replace('…', ''),
+      ]),
+    );
+    const parsed = parseConfig({ JWT_SECRET: TEST_SECRET, ...env });
+    return parsed.ok ? [] : [{ document, variables, error: parsed.error }];
+  });
+  expect(refused).toEqual([]);
+});
+
+describe('the operator’s command', () => {
+  /** What follows each verb, as --help says. */
+  const usages = async (): Promise<ReadonlyMap<string, string>> => {
+    const { stdout } = await keysCommand({}, ['--help']);
+    return new Map([...stdout.matchAll(/^ {2}([a-z]+) (.*)$/gm)].map(([, verb = '', usage = '']) => [verb, usage]));
+  };
+  const optionsIn = (text: string) => [...new Set(text.match(/--[a-z-]+/g))].sort();
+
+  test('has every verb and option that a document names', async () => {
+    const known = await usages();
+    const named = TYPED.filter(
+      ({ line }) => /\bkeys [a-z]+/.test(line) && /bun run keys|mcp-key-server keys/.test(line),
+    );
+    expect(named.length).toBeGreaterThan(10);
+    const unknown = named.filter(({ line }) => {
+      const [, verb = '', rest = ''] = /(?:bun run|mcp-key-server) keys ([a-z]+)(.*)/.exec(line) ?? [];
+      const usage = known.get(verb);
+      return usage === undefined || optionsIn(rest).some((option) => !optionsIn(usage).includes(option));
+    });
+    expect(unknown).toEqual([]);
+  });
+
+  test('has a row for every verb, with all its options', async () => {
+    const known = await usages();
+    const rows = [...COMMANDS.text.matchAll(/^\| (`[a-z`, ]+`) \| (.*) \|$/gm)].flatMap(([, verbs = '', does = '']) =>
+      unquoted(verbs)
+        .split(', ')
+        .map((verb) => [verb, does] as const),
+    );
+    expect(rows.map(([verb]) => verb).sort()).toEqual([...known.keys()].sort());
+    const forAll = ['--json', '--yes']; // said above the table
+    const wrong = rows.filter(([verb, does]) => {
+      const told = optionsIn(does).filter((option) => !forAll.includes(option));
+      const has = optionsIn(known.get(verb) ?? '').filter((option) => !forAll.includes(option));
+      return told.join() !== has.join();
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test('imports the line that its document shows', async () => {
+    const folder = temporaryFolder();
+    const file = join(folder, 'keys.jsonl');
+    writeFileSync(file, COMMANDS.codeBlock('Import', 'json'));
+    const env = { DATABASE_URL: `file:${join(folder, 'keys.db')}`, JWT_SECRET: TEST_SECRET };
+    await using app = await createTestApp({ env });
+    await app.createKey('alice');
+    expect((await keysCommand(env, ['import', file])).stderr).toContain('1 imported');
+  });
+});
+
+describe('the documents for callers', () => {
+  const withKey = async (app: TestApp, text: string) =>
+    text
+      .replaceAll('http://127.0.0.1:3000', app.url)
+      .replaceAll('sk_test_…', (await app.createKey('alice', { scopes: ['read'] })).key);
+
+  test('the entries for clients lead to the server, with a key that it takes', async () => {
+    await using app = await createTestApp();
+    const entries = [README, MCP].flatMap((document) => document.codeBlocks('Connect an MCP client', 'json'));
+    expect(entries).toHaveLength(3);
+    for (const text of entries) {
+      const entry = JSON.parse(await withKey(app, text));
+      const { url, headers } = (entry.mcpServers ?? entry.servers).keys;
+      const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami', arguments: {} } };
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        body: JSON.stringify(message),
+      });
+      expect(await response.json()).toMatchObject({ result: { structuredContent: { owner: 'alice' } } });
+    }
+  });
+
+  test('every redirect that is listed for a client can be registered, together with others that are not', async () => {
+    const rows = MCP.table('Signing in');
+    const listed = rows.flatMap(([, redirects = '']) =>
+      [...redirects.matchAll(/`([^`]+)`/g)].map(([, uri = '']) => uri),
+    );
+    const OAUTH_REDIRECTS = listed.join(' ');
+    await using app = await createTestApp({ env: { OAUTH_REDIRECTS } });
+    const uris = OAUTH_REDIRECTS.split(' ').map((uri) =>
+      uri === 'loopback' ? 'http://127.0.0.1:33418/' : uri.replace('*', 'OUbdUMlL15Ct'),
+    );
+    expect(uris.length).toBeGreaterThan(9);
+    for (const uri of uris) {
+      const response = await fetch(`${app.url}/register`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ redirect_uris: [uri, 'https://elsewhere.example/back'] }),
+      });
+      expect(await response.json()).toMatchObject({ redirect_uris: [uri] });
+    }
+  });
+
+  test('a key that was encrypted to somebody is opened', async () => {
+    await using app = await createTestApp();
+    const [, code = ''] = /^import .*\n\n([\s\S]*)$/.exec(MCP.codeBlock('A new key and the model', 'js')) ?? [];
+    const said: string[] = [];
+    const create = async (encryptTo: string) => {
+      const input = { name: 'n', scopes: [], encryptTo: JSON.parse(encryptTo) };
+      return (await app.call('create_api_key', input, await bearer(app, 'alice'))).body.encryptedKey;
+    };
+    const AsyncFunction = (async () => {}).constructor as FunctionConstructor;
+    const pasted = AsyncFunction(
+      ...['compactDecrypt', 'exportJWK', 'generateKeyPair', 'console', 'create', 'said'],
+      code.replace('\n\n', '\nconst encryptedKey = await create(said[0]);\n'),
+    );
+    const console = { log: (line: string) => said.push(line) };
+    await pasted(compactDecrypt, exportJWK, generateKeyPair, console, create, said);
+    expect(said).toEqual([expect.stringContaining('"crv":"X25519"'), expect.stringMatching(/^sk_test_[0-9a-f]{64}$/)]);
+  });
+
+  test('a key gets the limit and the quota that are shown', async () => {
+    await using app = await createTestApp();
+    const wanted = JSON.parse(KEYS.codeBlock('Limits and quotas', 'json'));
+    const { body } = await app.call('create_api_key', wanted, await bearer(app, 'alice'));
+    expect(body).toMatchObject(wanted);
+  });
+
+  test('a failure in a tool’s own words is one that the server takes', () => {
+    const line = readDocument('src/tools/README.md').codeBlock('Failures', 'ts');
+    expect(new Function('err', 'failure', line)(err, failure)).toMatchObject({
+      error: { code: 'tool_failure', status: 503, retryAfterS: 3600 },
+    });
+  });
+
+  test.skipIf(Bun.which('curl') === null)('a service asks about a key, and whoever finds one ends it', async () => {
+    await using app = await createTestApp();
+    const service = await app.createKey('bob', { scopes: ['introspect'] });
+    const { key } = await app.createKey('alice');
+    const env = { URL: app.url, SERVICE_ID: service.id, SERVICE_KEY: service.key, KEY: key };
+    const paste = async (section: string) =>
+      (await run(['sh', '-c', ROUTES.codeBlock(section, 'sh')], { cwd: app.folder, env })).stdout;
+    const introspect = async () => JSON.parse(await paste('`POST /introspect`: for a service that asks itself'));
+    expect(await introspect()).toMatchObject({ active: true, sub: 'alice' });
+    await paste('`POST /revoke`: for whoever finds a key');
+    expect(await introspect()).toEqual({ active: false });
+  });
+});
+
+test('the alert of the metrics’ document is one of the recipe', () => {
+  const [, shown = ''] = /^```\n(mcp_keys.*)\n```$/m.exec(readDocument('src/telemetry/README.md').text) ?? [];
+  const recipe = readFileSync(join(ROOT, 'tests/recipes/metrics/alerts.yml'), 'utf8');
+  expect([...recipe.matchAll(/expr: (.*)/g)].map(([, expression]) => expression)).toContain(shown);
+});
