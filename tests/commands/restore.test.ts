@@ -97,8 +97,24 @@ test('a remote database that is empty is made as well', async () => {
 
 test('a bad backup makes no database', async () => {
   const path = join(temporaryFolder(), 'data/keys.db');
-  const { code } = await keysCommand(at(path), ['restore', join(import.meta.dir, '../../package.json')]);
-  expect({ code, made: existsSync(path) }).toEqual({ code: 1, made: false });
+  const file = join(import.meta.dir, '../../package.json');
+  const { code, stderr } = await keysCommand(at(path), ['restore', file]);
+  expect({ code, stderr, made: existsSync(path) }).toEqual({
+    code: 1,
+    stderr: expect.stringContaining(`expected a backup, got "${file}"`),
+    made: false,
+  });
+});
+
+test('a database whose keys were all deleted is in use: it asks, names them, and keeps its secrets', async () => {
+  await using server = await startServer({ env: ENV });
+  const { id, key } = await create(server);
+  const backup = join(temporaryFolder(), 'backup.db');
+  await keysCommand(at(fileOf(server)), ['backup', backup]);
+  await call(server, 'delete_api_key', { keyId: id });
+  const { code, stderr } = await keysCommand(at(fileOf(server)), ['restore', backup]);
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`deleted since: ${id} of "alice"`) });
+  expect(await use(server, key)).toBe(401);
 });
 
 test('every secret that has ended since is counted and named, not whole keys alone', async () => {

@@ -23,9 +23,8 @@ export const verb: Verb = {
     const restoreFrom = (backup: Backup) =>
       withStoreOrNew(env, async (store, { database }) => {
         const restoring = await compare(store.db, backup, Date.now());
-        const isNew = restoring.replaced === 0;
-        if (!isNew) await ask(restoring, backup, values.yes === true);
-        await restore(database, store.db, backup, { isNew });
+        if (!restoring.isNew) await ask(restoring, backup, values.yes === true);
+        await restore(database, store.db, backup, restoring);
         say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
       });
     await withPrivateFolder((folder) => withBackup(file, folder, restoreFrom)).catch((error) => {

@@ -5,6 +5,8 @@ import { type Backup, chunksOf, letSignalsIn } from './file.ts';
 
 /** What putting a backup back would do. */
 export interface Restoring {
+  /** The database has never held anything. One whose keys were all deleted has their events. */
+  readonly isNew: boolean;
   /** Keys that are there now. */
   readonly replaced: number;
   /** Secrets that have ended since, and would be accepted again. */
@@ -35,8 +37,10 @@ const STATES = `SELECT p.key AS at, k.active, k.expires_at_ms < ?2 AS expired, E
   AND (s.key_hash = p.value ->> 0 OR s.second_is = 'next' OR s.second_ends_at_ms >= ?2)) AS accepted
 FROM json_each(?1) p LEFT JOIN api_keys k ON k.id = p.value ->> 1 ORDER BY p.key`;
 
+const THERE = 'SELECT (SELECT count(*) FROM api_keys) AS keys, EXISTS (SELECT 1 FROM key_events) AS "hasEvents"';
+
 export async function compare(db: Database, { path }: Backup, nowMs: number): Promise<Restoring> {
-  const [count] = unwrap(await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' }));
+  const [there] = unwrap(await db.read({ sql: THERE }));
   const revived: Revived[] = [];
   let revivedCount = 0;
   for await (const rows of chunksOf(path, 'api_keys', CHUNK_ROWS)) {
@@ -51,7 +55,9 @@ export async function compare(db: Database, { path }: Backup, nowMs: number): Pr
     }
     await letSignalsIn();
   }
-  return { replaced: Number(count?.keys), revivedCount, revived, blockedAgain: await blockedAgain(db, path) };
+  const replaced = Number(there?.keys);
+  const isNew = replaced === 0 && there?.hasEvents === 0;
+  return { isNew, replaced, revivedCount, revived, blockedAgain: await blockedAgain(db, path) };
 }
 
 /** The hashes by which the key of a row is accepted. */

@@ -4,6 +4,7 @@ import { copyFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
 import { makePrivate } from '../../lib/private-files.ts';
+import { reasonOf } from '../../lib/text.ts';
 import { sleep } from '../../lib/timeout.ts';
 import { type Database, fileUrl, type Row, type Statement, UnusableDatabase, unwrap } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
@@ -35,7 +36,9 @@ export async function withBackup<T>(
   await letSignalsIn();
   const db = embeddedDatabase(path);
   try {
-    await check(db);
+    await check(db).catch((error) => {
+      throw new UnusableDatabase(`expected a backup, got ${JSON.stringify(file)}: ${reasonOf(error)}`);
+    });
     await letSignalsIn();
     const [row] = unwrap(await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' }));
     return await use({ path, keys: Number(row?.keys) });
@@ -88,8 +91,8 @@ const statesOf = (file: string): string =>
 
 async function check(db: Database): Promise<void> {
   const [integrity] = unwrap(await db.read({ sql: 'PRAGMA integrity_check(1)' }));
-  if (integrity?.integrity_check !== 'ok') throw new UnusableDatabase('the file is damaged');
-  if ((await inspect(db)) === 0) throw new UnusableDatabase('the file is empty');
+  if (integrity?.integrity_check !== 'ok') throw new UnusableDatabase('it is damaged');
+  if ((await inspect(db)) === 0) throw new UnusableDatabase('it is empty');
   await migrate(db);
   unwrap(await db.write(CUT));
 }
