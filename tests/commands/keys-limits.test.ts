@@ -55,6 +55,9 @@ test('update sets limit, quota, name, scopes and days, and takes them away; a se
   expect(again).toMatchObject({ expiresAt: null, scopes: ['read'] });
   expect(again).not.toHaveProperty('rateLimit');
   expect(again).not.toHaveProperty('quota');
+
+  await keys('update', id, '--scope', 'a,b', '--scope', 'c');
+  expect((await keys('show', id)).stdout).toMatch(/^scopes +a,b c$/m);
 });
 
 test('update without an option is wrong usage, and a revoked key stays revoked', async () => {
@@ -67,18 +70,24 @@ test('update without an option is wrong usage, and a revoked key stays revoked',
   await waitFor(async () => (await use(key)).status === 401);
 });
 
-test('list and show say how often a key was used; --sort uses puts the most used first', async () => {
+test('list and show say how often a key was used; --sort uses puts the most used first, and leaves none out', async () => {
   const [little, much] = [await create('carol'), await create('carol')];
-  await create('carol'); // never used
+  const unused = await create('carol');
   for (const key of [little.key, much.key, much.key, much.key]) expect((await use(key)).status).toBe(200);
   const sorted = async () => jsonOf(await keys('list', '--user', 'carol', '--sort', 'uses', '--json'));
-  await waitFor(async () => (await sorted()).length === 2 && (await sorted())[0].uses.today === 3);
+  await waitFor(async () => (await sorted())[0].uses?.today === 3 && (await sorted())[1].uses?.today === 1);
   expect(await sorted()).toMatchObject([
     { id: much.id, uses: { today: 3, last30Days: [3] } },
     { id: little.id, uses: { today: 1, last30Days: [1] } },
+    { id: unused.id },
   ]);
-  const [head, first] = (await keys('list', '--user', 'carol', '--sort', 'uses')).stdout.split('\n');
-  expect([head?.endsWith('USES'), first?.startsWith(much.id), first?.endsWith(' 3')]).toEqual([true, true, true]);
+  const [head, first, , last] = (await keys('list', '--user', 'carol', '--sort', 'uses')).stdout.split('\n');
+  expect([head?.endsWith('USES'), first?.startsWith(much.id), first?.endsWith(' 3'), last?.endsWith(' 0')]).toEqual([
+    true,
+    true,
+    true,
+    true,
+  ]);
   expect((await keys('show', much.id)).stdout).toMatch(/\n\d{4}-\d\d-\d\d {2}3\n$/);
   expect(await keys('list', '--sort', 'names')).toMatchObject({ code: 2 });
 });

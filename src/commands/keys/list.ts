@@ -16,7 +16,7 @@ export const verb: Verb = {
   usage:
     '[--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] [--expires-within 14d] [--sort uses] [--wide | --json]',
   summary:
-    'Lists keys, newest first, in 80 columns unless --wide. The last two filters leave out keys that are revoked or expired. --sort uses: those used in 30 days, the most used first.',
+    'Lists keys, newest first, in 80 columns unless --wide. The last two filters leave out keys that are revoked or expired. --sort uses: the most used in 30 days first.',
   async run(args, env) {
     const { values } = argumentsOf(
       args,
@@ -34,33 +34,34 @@ export const verb: Verb = {
       async function write(keys: readonly PlacedKey[], uses: ReadonlyMap<string, Uses>): Promise<void> {
         if (values.json) return writeJson(keys.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota })));
         const row = (key: PlacedKey) => {
-          const used = uses.get(key.id);
-          return isSorted && used !== undefined ? [...cells(key, nowMs), `${usesOf30Days(used)}`] : cells(key, nowMs);
+          const shown = cells(key, nowMs);
+          return isSorted ? [...shown, `${usesOf30Days(uses.get(key.id))}`] : shown;
         };
         await writeTable([...heads, ...keys.map(row)]);
         heads = [];
       }
 
-      const sorted: { key: PlacedKey; uses: Uses }[] = [];
+      const all: PlacedKey[] = [];
+      const usesOfAll = new Map<string, Uses>();
       for (let before = LAST_ROW; ; ) {
         const page = orFail(await store.admin.page(filter, nowMs, before, PAGE_ROWS));
         const uses = values.json || isSorted ? await usesOf(store, page, nowMs) : NO_USES;
-        if (isSorted) sorted.push(...page.flatMap((key) => withUses(key, uses.get(key.id))));
-        else await write(page, uses);
+        if (isSorted) {
+          all.push(...page);
+          for (const [id, used] of uses) usesOfAll.set(id, used);
+        } else await write(page, uses);
         const last = page.at(-1);
         if (last === undefined || page.length < PAGE_ROWS) break;
         before = last.row;
       }
       if (!isSorted) return;
-      sorted.sort((a, b) => usesOf30Days(b.uses) - usesOf30Days(a.uses));
+      const count = ({ id }: PlacedKey) => usesOf30Days(usesOfAll.get(id));
       await write(
-        sorted.map(({ key }) => key),
-        new Map(sorted.map(({ key, uses }) => [key.id, uses])),
+        all.sort((a, b) => count(b) - count(a)),
+        usesOfAll,
       );
     });
   },
 };
 
 const NO_USES: ReadonlyMap<string, Uses> = new Map();
-
-const withUses = (key: PlacedKey, uses: Uses | undefined) => (uses === undefined ? [] : [{ key, uses }]);

@@ -33,6 +33,7 @@ export const verb: Verb = {
       for (const { uses, rateLimit, quota, ...key } of shown) {
         const fields = {
           ...key,
+          scopes: key.scopes.join(' ') || null,
           ...(rateLimit !== undefined && { rateLimit: `${rateLimit.requests}/${rateLimit.window}` }),
           ...(quota && { quota: `${quota.requests}/${quota.period}` }),
         };

@@ -29,4 +29,5 @@ export async function usesOf(
   return uses;
 }
 
-export const usesOf30Days = ({ last30Days }: Uses): number => last30Days.reduce((sum, count) => sum + count, 0);
+export const usesOf30Days = (uses: Uses | undefined): number =>
+  uses === undefined ? 0 : uses.last30Days.reduce((sum, count) => sum + count, 0);
