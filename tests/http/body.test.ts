@@ -124,6 +124,15 @@ describe('JSON', () => {
   });
 });
 
+test.each([
+  [100, 200],
+  [101, 400],
+])('a form of %d fields is %d', async (fields, status) => {
+  const body = `token=x${'&a=b'.repeat(fields - 1)}`;
+  const form = { 'content-type': 'application/x-www-form-urlencoded' };
+  expect((await post(body, form, '/revoke')).status).toBe(status);
+});
+
 describe('size', () => {
   /** A JSON object of exactly `bytes`. */
   const sized = (bytes: number) => `{"_meta":"${'x'.repeat(bytes - '{"_meta":""}'.length)}"}`;
