@@ -35,8 +35,12 @@ export interface DecideOptions {
 
 const CHALLENGE = /^[\w-]{43}$/;
 
+/** Bun takes no longer URL. It comes back in the response, and responses that nobody reads must stay small. */
+const STATE_CHARS_MAX = 16 * 1024;
+
 const STOPS = {
   twice: 'The request has a parameter twice.',
+  long: 'The request is too long.',
   client: 'This server does not know the program that sent you. Have it connect again.',
   redirect: 'The address that the key would go to is not one that the program has registered.',
   notAdmitted: 'This server hands no keys to the address that the program wants them at.',
@@ -59,6 +63,8 @@ export function decide(
   const get = (name: string) => parameter(parameters, name);
   const stop = (why: string): Decision => ({ kind: 'stop', why });
   if (hasTwice(parameters)) return stop(STOPS.twice);
+  const state = get('state');
+  if (state !== null && state.length > STATE_CHARS_MAX) return stop(STOPS.long);
   const clientId = get('client_id');
   if (clientId === null || redirectUris === null) return stop(STOPS.client);
   const redirectUri = get('redirect_uri');
@@ -66,7 +72,6 @@ export function decide(
     return stop(STOPS.redirect);
   if (!isAdmitted(config.redirects, redirectUri)) return stop(STOPS.notAdmitted);
 
-  const state = get('state');
   const sendBack = (error: SendBack['error']): Decision => ({
     kind: 'send_back',
     to: { redirectUri, state, error },

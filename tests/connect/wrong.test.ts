@@ -292,6 +292,16 @@ describe('the form', () => {
     expect(back.getAll('code')).toHaveLength(1);
   });
 
+  test('a state as long as a URL may be comes back; a longer one, which nobody can have opened the page with, is refused', async () => {
+    const longest = '"'.repeat(16 * 1024);
+    const fields = await form({ state: longest, cancel: '1' });
+    expect((await sentBack(await post('/authorize', fields, { origin: app.url }))).get('state')).toBe(longest);
+    fields.set('state', `${longest}"`);
+    const response = await post('/authorize', fields, { origin: app.url });
+    expect([response.status, response.headers.get('location')]).toEqual([400, null]);
+    expect((await response.text()).length).toBeLessThan(10_000);
+  });
+
   test('guesses use up the budget of unknown keys of their address, and a good key is taken nevertheless', async () => {
     await using own = await createTestApp({ env: ENV });
     const good = await own.createKey('alice');
