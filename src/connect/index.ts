@@ -10,6 +10,8 @@ import type { KeyIdentity, Verifier } from '../keys/verify.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import { joinScopes } from '../lib/scope.ts';
+import { LIMITS } from '../limits/index.ts';
+import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { createClientIds, type RegistrationError, registered, registrationOf } from './clients.ts';
@@ -67,6 +69,7 @@ export function createConnect(options: ConnectOptions): Connect {
   const secrets = createConnectSecrets(options);
   const clientIds = createClientIds(secrets);
   const codes = createCodes({ secrets, clock, random });
+  const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
 
   /** With the issuer, so that a client knows which server it hears from (RFC 9207). */
   const back = (redirectUri: string, told: Readonly<Record<string, string | null>>) =>
@@ -117,12 +120,17 @@ export function createConnect(options: ConnectOptions): Connect {
       const verified = await look(key, caller);
       if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
       const { keyId, subject: userId } = verified.value;
+      const { requestId } = caller;
+      const waitS = handOvers.take(userId);
+      if (waitS > 0) {
+        log.warnThrottled('Rate limit exceeded', `connect ${userId}`, { requestId, keyId, userId });
+        return err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
+      }
       const attempt = random(ATTEMPT_BYTES).toHex();
       const fingerprint = fingerprintOf(hashKey(sha256, key));
       const host = hostOf(redirectUri);
       const redeemed = await store.redeem({ number, attempt, keyId, fingerprint }, originOf('oauth', caller, host));
       if (!redeemed.ok || !redeemed.value) return redeemed.ok ? err('invalid_grant') : redeemed;
-      const { requestId } = caller;
       log.info('API key handed to a client', { requestId, keyId, userId, host, resource: resource ?? publicUrl() });
       return ok(tokenOf(key, verified.value));
     },

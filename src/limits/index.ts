@@ -73,6 +73,14 @@ export const LIMITS = {
     whose: 'person and process',
     beyond: '429 `rate_limited`',
   },
+  /** Each leaves an event, as above. */
+  handOvers: {
+    what: 'handing keys to clients',
+    burst: 1000,
+    perS: 0.1,
+    whose: 'owner and process',
+    beyond: '429 `rate_limited`',
+  },
   /** Each is a read; what changes something is bounded by what was created. */
   misses: {
     what: 'revoking, deleting and rotating keys that are not there, or have ended',

@@ -4,9 +4,10 @@ import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
+import { LIMITS } from '../../src/limits/index.ts';
 import { backUp } from '../../src/store/backup/backup.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { codeFor, handOver, register, sentBack } from '../support/hand-over.ts';
+import { CALLBACK, codeFor, handOver, register, sentBack } from '../support/hand-over.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
 const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back', OAUTH_RESOURCES: 'https://other.example/mcp' };
@@ -77,6 +78,49 @@ test.each([
   const code = await codeFor(client, key);
   await app.call(tool, { keyId: id }, await bearer(app, 'alice'));
   expect(await client.redeem(code)).toEqual({ status: 400, body: { error: 'invalid_grant' } });
+});
+
+test('an owner whose keys are handed out all the time has to wait, so that the trail grows slowly', async () => {
+  await using app = await createTestApp({ env: ENV, store: 'embedded' });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  const code = await codeFor(client, key);
+  for (let times = 0; times < LIMITS.handOvers.burst; times += 1) await client.redeem(code);
+  const next = await codeFor(client, key);
+  expect(await client.redeem(next)).toEqual({ status: 429, body: { error: 'rate_limited' } });
+  expect((await client.redeem(await codeFor(client, (await app.createKey('bob')).key))).status).toBe(200);
+  app.clock.advance(1000 / LIMITS.handOvers.perS);
+  expect((await client.redeem(next)).status).toBe(200);
+});
+
+test('while the database is away nobody gets a key, and each is told so in its own way', async () => {
+  await using app = await createTestApp({ env: ENV, store: 'embedded' });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  const code = await codeFor(client, key);
+  const form = new URLSearchParams([...client.page().searchParams, ['key', key]]);
+  await app.service.close();
+  app.clock.advance(1000);
+  const headers = { origin: app.url };
+  const page = await fetch(`${app.url}/authorize`, { method: 'POST', body: form, headers, redirect: 'manual' });
+  expect([page.status, page.headers.get('location'), page.headers.get('retry-after')]).toEqual([503, null, '1']);
+  expect(await page.text()).toContain('role="alert"');
+  expect(await client.redeem(code)).toEqual({ status: 503, body: { error: 'temporarily_unavailable' } });
+});
+
+test('a server that has not read its secret yet registers nobody while the database is away', async () => {
+  await using app = await createTestApp({ env: ENV, store: 'embedded' });
+  await app.service.close();
+  app.clock.advance(1000);
+  const response = await fetch(`${app.url}/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ redirect_uris: [CALLBACK] }),
+  });
+  expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
+  expect(await response.json()).toEqual({ error: 'temporarily_unavailable' });
+  const page = await fetch(`${app.url}/authorize?client_id=WyJ4Il0.${'A'.repeat(43)}`);
+  expect([page.status, page.headers.get('content-type')]).toEqual([503, 'text/html; charset=utf-8']);
 });
 
 test('without OAUTH_REDIRECTS there is nothing of it', async () => {
