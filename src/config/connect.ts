@@ -3,7 +3,7 @@
 
 import { isScope, splitScopes } from '../lib/scope.ts';
 import type { EnvReader } from './env.ts';
-import { outlinedUrl, trustedUrl } from './urls.ts';
+import { outlinedUrl, publicUrl, trustedUrl } from './urls.ts';
 
 /** The redirect URIs that are admitted. */
 export interface Redirects {
@@ -51,10 +51,7 @@ export const isAdmitted = ({ exact, prefixes, loopback }: Redirects, uri: string
   prefixes.some((prefix) => uri.startsWith(prefix) && SEGMENT.test(uri.slice(prefix.length))) ||
   (loopback && isLoopbackRedirect(uri));
 
-export const isLoopbackRedirect = (uri: string): boolean =>
-  LOOPBACK.test(uri) && Number(portOf(uri) || 0) < 2 ** 16 && isPlain(uri);
-
-const portOf = (uri: string): string | undefined => /^http:\/\/[^/?]*?:(\d+)(?=[/?]|$)/.exec(uri)?.[1];
+export const isLoopbackRedirect = (uri: string): boolean => LOOPBACK.test(uri) && isPlain(uri);
 
 /** Two redirects that are one for the person: they differ at most in the port, on this machine (RFC 8252 §7.3). */
 export const isSameRedirect = (a: string, b: string): boolean =>
@@ -89,10 +86,10 @@ function isRule(uri: string): boolean {
 const REDIRECTS_EXPECTED =
   'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between';
 
+/** As clients send them, whose URLs a parser has written. */
 function resourcesOf(value: string): readonly string[] | null {
-  const urls = splitScopes(value);
-  const isResource = (url: string) => trustedUrl(url) !== null && !/[?#]/.test(url);
-  return urls.length > 0 && urls.every(isResource) ? urls.map((url) => url.replace(/\/$/, '')) : null;
+  const urls = splitScopes(value).map((url) => trustedUrl(url) && publicUrl(url));
+  return urls.length > 0 && urls.every((url) => url !== null) ? urls : null;
 }
 
 /** Null: no key is handed out. */

@@ -617,7 +617,9 @@ test('with OAUTH_REDIRECTS clients sign in when they connect, unless MCP_AUTH sa
   const redirects = { OAUTH_REDIRECTS: 'loopback' };
   expect(parsed(redirects).mcpAuth).toBe('eager');
   expect(parsed({ ...redirects, MCP_AUTH: 'lazy' }).mcpAuth).toBe('lazy');
-  expect(parsed({ ...redirects, OAUTH_RESOURCES: 'https://a.example/mcp/' }).connect?.resources).toEqual([
+  const resources = { OAUTH_RESOURCES: 'https://a.example/mcp/ https://B.example:443/MCP' };
+  expect(parsed({ ...redirects, ...resources }).connect?.resources).toEqual([
     'https://a.example/mcp',
+    'https://b.example/MCP',
   ]);
 });
