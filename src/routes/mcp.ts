@@ -102,7 +102,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     }
     if (checkBearer === null) return handleValue(context, body.value);
     const credentials = readCredentials(context.headers, null);
-    if (eager && !carriesCredential(credentials) && !carriesApiKey(body.value)) return challenge(context, MISSING);
+    if (eager && !carriesCredential(credentials) && !carriesApiKey(body.value)) return missing(context);
     const checked = checkBearer(credentials, callerOf(context));
     return chain(checked, (problem) =>
       problem === null ? handleValue(context, body.value) : challenge(context, problem),
@@ -111,6 +111,9 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
 
   const challenge = (context: RequestContext, problem: Problem): Response =>
     problemResponse(problem, context.requestId, challengeFor(problem, signIn()));
+
+  const missing = (context: RequestContext) =>
+    challenge(context, { code: signIn()?.handsOutKeys ? 'missing_api_key' : 'missing_token' });
 
   function handleValue(context: RequestContext, value: unknown): Awaitable<Response> {
     const classified = classify(value, context.headers);
@@ -130,8 +133,6 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
 
   return handleBody;
 }
-
-const MISSING: Problem = { code: 'missing_token' };
 
 /** What it takes to respond to a call once its result is there. */
 interface MadeCall extends CallInfo {

@@ -43,9 +43,11 @@ describe.each(['lazy', 'eager'])('where clients get a key, %s', (mode) => {
     expect([status, headers.get('www-authenticate')]).toEqual([401, `Bearer realm="mcp-key-server", ${at('/mcp')}`]);
   });
 
-  test('anything else without a credential is challenged only if eager', async () => {
+  test('anything else without a credential is challenged only if eager, for want of a key', async () => {
     for (const body of [PING, [call('get_data')], call('list_api_keys')]) {
-      expect((await post(app, body)).status).toBe(mode === 'eager' ? 401 : 200);
+      const { status, body: problem } = await post(app, body);
+      expect(status).toBe(mode === 'eager' ? 401 : 200);
+      if (mode === 'eager') expect(problem.code).toBe('missing_api_key');
     }
   });
 
