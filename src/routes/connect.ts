@@ -9,12 +9,14 @@ import type { AuthorizationRequest } from '../connect/request.ts';
 import type { TokenError } from '../connect/token.ts';
 import { apiKeyGuard, type VerifyKey } from '../guards/api-key.ts';
 import type { Body } from '../http/body.ts';
+import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';
 import { UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { oauthErrorResponse } from '../http/oauth-error.ts';
 import { problemHeaders } from '../http/problem-response.ts';
 import { queryOf, type Route } from '../http/router.ts';
 import type { Log } from '../log/log.ts';
+import { excerptOf } from '../log/redact.ts';
 import { type Problem, publicPart, type StoreUnavailable } from '../problem.ts';
 
 export interface ConnectRoutesOptions {
@@ -93,7 +95,7 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
       'Referrer-Policy': 'same-origin', // with `no-referrer` the form's Origin would be `null`
       'X-Frame-Options': 'DENY',
     };
-    const headers = problem === undefined ? common : problemHeaders(common, problem);
+    const headers = problem === undefined ? common : problemHeaders(common, problem, challengeFor(problem, null));
     return new Response(make(page), { status, headers });
   }
 
@@ -144,7 +146,11 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
     get: ({ request }) => answer(queryOf(request.url), (asked) => ask(asked)),
     post(context, body) {
       // Another page's form could hand over a key that its visitor did not choose.
-      if (context.origin !== new URL(publicUrl()).origin) return stopFor({ code: 'origin_denied' });
+      const { requestId, origin } = context;
+      if (origin !== new URL(publicUrl()).origin) {
+        log.warn('request refused', { requestId, code: 'origin_denied', origin: excerptOf(origin ?? '') });
+        return stopFor({ code: 'origin_denied' });
+      }
       if (!body.ok) return stopFor(body.error);
       const form = body.value instanceof URLSearchParams ? body.value : new URLSearchParams();
       return answer(form, (asked) => {

@@ -255,6 +255,8 @@ describe('the form', () => {
   ])('%s: refused', async (_, headers) => {
     const response = await post('/authorize', await form({ key }), headers as Record<string, string>);
     expect([response.status, response.headers.get('location')]).toEqual([403, null]);
+    const origin = (headers as { origin?: string }).origin ?? '';
+    expect((await app.log()).at(-1)).toMatchObject({ event: 'request refused', code: 'origin_denied', origin });
   });
 
   test('a wrong key: the page again, with the guard’s sentence, and without the key', async () => {
@@ -262,6 +264,7 @@ describe('the form', () => {
     const response = await handOver(client.page(), { key: wrong });
     const html = await response.text();
     expect([response.status, response.headers.get('location')]).toEqual([401, null]);
+    expect(response.headers.get('www-authenticate')).toStartWith('Bearer error="invalid_token"');
     expect(html).toContain('Invalid or expired API key');
     expect(html).toContain('<form');
     expect(html).not.toContain(wrong);
