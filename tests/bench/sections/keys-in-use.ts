@@ -27,7 +27,7 @@ export const keysInUse: Section = async (plan) => {
       { name: '**get_data, 10,000 keys in turn, lastUsedAt written**', measured: measured.all, bare: measured.bare },
     ],
     targets: [
-      atLeast('10,000 keys in turn, share of one key', ratio(measured.all, measured.one, perSecond), 0.9),
+      atLeast('10,000 keys in turn, share of one key', ratio(measured.all, measured.one, perSecond), 0.75),
       atMost(
         'p99 while lastUsedAt of 10,000 keys is written, in bare limits',
         ratio(measured.all, measured.bare, p99Ms),
