@@ -143,6 +143,7 @@ test('the example tools, put where the documents say, compile and respond', asyn
     JWT_SECRET: TEST_SECRET,
   });
   expect(pasted).toEqual([open.body]);
+  expect(pasted).toEqual([JSON.parse(README.codeBlock('A tool of your own', 'json'))]);
 }, 120_000); // a compiler, on a machine that is ten times slower, too
 
 test('the table of routes: each is there, and takes the method it names', async () => {
