@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import type { InputRequired } from '../calls/ask.ts';
 import type { Call } from '../calls/call.ts';
-import { mustBe, mustHaveGuard } from '../calls/definition.ts';
+import { assertGuard, assertKind } from '../calls/definition.ts';
 import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
 import { jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
 import type { Guard } from '../guards/guard.ts';
@@ -69,11 +69,11 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: Definition<Added, A>,
 ): Prompt {
-  mustHaveGuard('definePrompt', guard, definition);
+  assertGuard('definePrompt', guard, definition);
   const { name, title, description, timeoutMs, arguments: schema, run, complete = {} } = definition;
-  mustBe('text', 'definePrompt', { name });
-  mustBe('text', name, { title, description });
-  mustBe('schema', name, { arguments: schema });
+  assertKind('text', 'definePrompt', { name });
+  assertKind('text', name, { title, description });
+  assertKind('schema', name, { arguments: schema });
   const listed = argumentsOf(name, schema);
   function encode({ description, messages }: PromptMessages): CompleteOutput {
     if (!Array.isArray(messages)) throw new Error(`${name}: expected an object with a list of messages`);

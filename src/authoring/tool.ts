@@ -3,7 +3,7 @@
 import type * as v from 'valibot';
 import type { InputRequired } from '../calls/ask.ts';
 import type { Call } from '../calls/call.ts';
-import { mustBe, mustHaveGuard } from '../calls/definition.ts';
+import { assertGuard, assertKind } from '../calls/definition.ts';
 import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
 import type { Guard } from '../guards/guard.ts';
@@ -11,7 +11,7 @@ import { once } from '../lib/memoize.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { ToolContent } from './content.ts';
-import { describedWithNeeds } from './needs.ts';
+import { describedWithRequirements } from './requirements.ts';
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -79,12 +79,12 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O> | WithContent<Added, I>,
 ): Tool {
-  mustHaveGuard('defineTool', guard, definition);
+  assertGuard('defineTool', guard, definition);
   const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
   const { name, title, description } = facts;
-  mustBe('text', 'defineTool', { name });
-  mustBe('text', name, { title, description });
-  mustBe('schema', name, output === undefined ? { input } : { input, output });
+  assertKind('text', 'defineTool', { name });
+  assertKind('text', name, { title, description });
+  assertKind('schema', name, output === undefined ? { input } : { input, output });
   const parse = inputParserOf(input);
   const check = output === undefined ? null : parserOf(output);
 
@@ -101,7 +101,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   return {
     ...facts,
     ...operation,
-    description: describedWithNeeds(description, operation),
+    description: describedWithRequirements(description, operation),
     inputSchema: once(() => jsonSchemaOf(name, input)),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
   };

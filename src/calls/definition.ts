@@ -13,14 +13,18 @@ const CHECKS = {
 } as const;
 
 /** Throws an Error for a definition without the guard that stands before it. */
-export function mustHaveGuard(definer: string, guard: unknown, definition: unknown): void {
+export function assertGuard(definer: string, guard: unknown, definition: unknown): void {
   if (typeof guard === 'function' && isObject(definition)) return;
   const examples = 'guards.apiKey, or () => ok({}) to let everybody call it';
   throw new Error(`${definer}: expected a guard, and then the definition: ${definer}(${examples}, { … })`);
 }
 
 /** Throws an Error that names the field which is not of this kind. */
-export function mustBe(kind: keyof typeof CHECKS, definer: string, fields: Readonly<Record<string, unknown>>): void {
+export function assertKind(
+  kind: keyof typeof CHECKS,
+  definer: string,
+  fields: Readonly<Record<string, unknown>>,
+): void {
   const { expected, fits } = CHECKS[kind];
   for (const [field, value] of Object.entries(fields)) {
     if (!fits(value)) throw new Error(`${definer}: ${field}: expected ${expected}, got ${typeof value}`);

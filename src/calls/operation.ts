@@ -12,8 +12,8 @@ import { LIMITS } from '../limits/index.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { Asking, InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
-import { mustBe } from './definition.ts';
-import { isProblem } from './reported.ts';
+import { assertKind } from './definition.ts';
+import { isProblem } from './problem-check.ts';
 
 /**
  * A successful call as JSON text, encoded once and used by every transport: the output, a ToolContent, or the members of
@@ -50,7 +50,7 @@ interface Parts<Kind, Added extends object, I, O> {
 }
 
 /** What `invoke` was given. */
-interface Begun {
+interface Invocation {
   readonly input: unknown;
   readonly call: Call;
 }
@@ -65,13 +65,13 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
   guard: Guard<Call, Added>,
   { kind, name, timeoutMs = TOOL_TIMEOUT_MS, parse, run, encode }: Parts<Kind, Added, I, O>,
 ): Operation & { readonly kind: Kind } {
-  mustBe('function', name, { guard, run });
+  assertKind('function', name, { guard, run });
   if (!(timeoutMs > 0 && timeoutMs <= TIMEOUT_MS_MAX)) {
     throw new Error(`${name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
   }
 
-  function afterGuards(guarded: Result<Added, Problem>, begun: Begun): Awaitable<Result<Output, Problem>> {
-    const { input, call } = begun;
+  function afterGuards(guarded: Result<Added, Problem>, invocation: Invocation): Awaitable<Result<Output, Problem>> {
+    const { input, call } = invocation;
     if (!guarded.ok) {
       if (!isProblem(guarded.error)) throw new Error(`${name}: expected its guard to return ok(…) or err of a problem`);
       call.rateLimit = limitIn(guarded.error) ?? call.rateLimit;
@@ -81,36 +81,40 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     if (!parsed.ok) return parsed;
     const context = addTo(call, guarded.value);
     const { asking } = call;
-    if (asking?.state !== undefined) return resume(parsed.value, context, begun, asking, asking.state);
-    return chain(run(parsed.value, context), finish, begun);
+    if (asking?.state !== undefined) return resume(parsed.value, context, invocation, asking, asking.state);
+    return chain(run(parsed.value, context), finish, invocation);
   }
 
-  async function resume(input: I, context: Call & Added, begun: Begun, asking: Asking, state: string) {
-    const problem = await asking.resume(state, subjectOf(begun));
-    return problem === undefined ? chain(run(input, context), finish, begun) : err(problem);
+  async function resume(input: I, context: Call & Added, invocation: Invocation, asking: Asking, state: string) {
+    const problem = await asking.resume(state, subjectOf(invocation));
+    return problem === undefined ? chain(run(input, context), finish, invocation) : err(problem);
   }
 
-  function finish(result: Result<O, Problem | InputRequired>, begun: Begun): Awaitable<Result<Output, Problem>> {
-    if (result?.ok) return ok(ofAllowedSize(name, encode(result.value, begun.call)));
+  function finish(
+    result: Result<O, Problem | InputRequired>,
+    invocation: Invocation,
+  ): Awaitable<Result<Output, Problem>> {
+    if (result?.ok) return ok(ofAllowedSize(name, encode(result.value, invocation.call)));
     const error = result?.error;
     if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
-    if (error.code === 'input_required') return suspend(error, begun);
+    if (error.code === 'input_required') return suspend(error, invocation);
     if (!isProblem(error))
       throw new Error(`${name}: expected err(failure(…)) or err of a problem with all that it needs`);
     return err(error);
   }
 
-  function suspend({ requests }: InputRequired, begun: Begun): Awaitable<Result<Output, Problem>> {
+  function suspend({ requests }: InputRequired, invocation: Invocation): Awaitable<Result<Output, Problem>> {
     if (!isObject(requests)) throw new Error(`${name}: expected the error of ask as it is`);
-    const { asking } = begun.call;
+    const { asking } = invocation.call;
     if (asking === undefined) throw new Error(`${name}: it asks, but nobody can be asked`);
-    return chain(asking.suspend(subjectOf(begun), requests), (members) =>
+    return chain(asking.suspend(subjectOf(invocation), requests), (members) =>
       members.ok ? ok({ inputRequired: members.value }) : members,
     );
   }
 
   /** Who calls what, with which input; as it was sent, because JSON can't tell apart all that a schema makes of it. */
-  const subjectOf = ({ input, call }: Begun): string => JSON.stringify([kind, name, callerOf(call), sorted(input)]);
+  const subjectOf = ({ input, call }: Invocation): string =>
+    JSON.stringify([kind, name, callerOf(call), sorted(input)]);
 
   return {
     kind,

@@ -1,6 +1,6 @@
 // NODE_ENV. Only `production` itself turns on the production rules, so what is surely a slip of it must not start.
 
-import { isWithinEdits } from '../lib/edits.ts';
+import { isWithinEdits } from '../lib/edit-distance.ts';
 import type { EnvReader } from './env.ts';
 
 const PRODUCTION = 'production';

@@ -1,6 +1,6 @@
 // What the start says of the configuration: the variables that are set, and those that change nothing.
 
-import { isWithinEdits } from '../lib/edits.ts';
+import { isWithinEdits } from '../lib/edit-distance.ts';
 import type { Config } from './config.ts';
 import { type Env, VARIABLES } from './env.ts';
 import { shownUrl } from './urls.ts';

@@ -15,7 +15,7 @@ export interface KeyCeilings {
 }
 
 /** What a key is asked to have. */
-export interface Wish {
+export interface KeyRequest {
   readonly scopes: readonly string[];
   /** Days, fractions allowed. */
   readonly expiresInDays?: number | undefined;
@@ -36,14 +36,14 @@ export interface Grant {
 /** Issues reported at once. Each names all scopes that exist. */
 const ISSUES_MAX = 10;
 
-/** `grantable`: the scopes that the person may give; null: any. A ceiling never lowers a wish for scopes: it refuses. */
+/** `grantable`: the scopes that the person may give; null: any. A ceiling never lowers a request for scopes: it refuses. */
 /** What the actor may give to a key, of what is wanted. */
-export type Granted = (actor: Actor, wish: Wish) => Result<Grant, Problem>;
+export type Granted = (actor: Actor, request: KeyRequest) => Result<Grant, Problem>;
 
 export function grantOf(
   { scopes: existing, daysMax, limits }: KeyCeilings,
   grantable: readonly string[] | null,
-  { scopes, expiresInDays, rateLimit, quota }: Wish,
+  { scopes, expiresInDays, rateLimit, quota }: KeyRequest,
 ): Result<Grant, Problem> {
   const issues: InputIssue[] = [];
   for (const [index, scope] of scopes.entries()) {

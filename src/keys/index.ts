@@ -10,7 +10,7 @@ import { createFeed, type Feed } from './feed.ts';
 import type { KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
 import { createKeys, type Keys } from './operations.ts';
-import { createRevokeSecrets, type RevokeSecrets } from './possession.ts';
+import { createRevokeSecrets, type RevokeSecrets } from './revocation-by-secret.ts';
 import type { KeyStore } from './store.ts';
 import { createUnknownKeys } from './unknown-keys.ts';
 import { createUsage, type Usage } from './usage.ts';

@@ -7,7 +7,7 @@ import { LIMITS } from '../limits/index.ts';
 import type { Problem } from '../problem.ts';
 import { type Actor, actorFields, logged } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
-import type { KeyCeilings, Wish } from './grants.ts';
+import type { KeyCeilings, KeyRequest } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import { createPersonBudget } from './person-budget.ts';
 import { type ApiKeyRecord, fingerprintOf } from './record.ts';
@@ -19,7 +19,7 @@ export const KEYS_PER_USER_MAX = 1000;
 /** A rotation that others overtake is tried this often in all. */
 const ROTATE_TRIES = 3;
 
-export interface NewKey extends Wish {
+export interface NewKey extends KeyRequest {
   readonly name: string;
 }
 
@@ -43,7 +43,7 @@ export interface Minting {
   rotate(
     actor: Actor,
     keyId: string,
-    wish: { overlapHours: number; expiresInDays?: number | undefined },
+    request: { overlapHours: number; expiresInDays?: number | undefined },
   ): Promise<Result<MadeKey, Problem>>;
 }
 
@@ -63,8 +63,8 @@ export function createMinting(options: MintingOptions): Minting {
   const creations = createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log);
 
   return {
-    async create(actor, { name, ...wish }) {
-      const grant = granted(actor, wish);
+    async create(actor, { name, ...request }) {
+      const grant = granted(actor, request);
       if (!grant.ok) return grant;
       const taken = creations.take(actor);
       if (!taken.ok) return taken;

@@ -39,8 +39,8 @@ export function createKeys(options: KeysOptions): Keys {
   const { usage, clock, log, originOf, ceilings } = options;
 
   /** Who asks for more than that is logged. */
-  const granted: Granted = (actor, wish) => {
-    const grant = grantOf(ceilings, actor.grantable, wish);
+  const granted: Granted = (actor, request) => {
+    const grant = grantOf(ceilings, actor.grantable, request);
     if (!grant.ok && grant.error.code === 'scope_not_granted') log.warn('Scope not granted', actorFields(actor));
     return grant;
   };

@@ -64,7 +64,7 @@ interface Source {
   /** Those who have a place in the next statement. */
   next: Waiter[];
   /** How many wanted one. */
-  came: number;
+  seen: number;
   /** True while its statements follow each other. */
   serving: boolean;
 }
@@ -100,7 +100,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
   }
 
   function place(source: Source, waiter: Waiter): void {
-    source.came += 1;
+    source.seen += 1;
     if (source.next.length < TOGETHER_MAX) {
       if (waiting < WAITING_MAX) {
         waiting += 1;
@@ -108,18 +108,18 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
       } else waiter.resolve(null);
       return;
     }
-    const at = Math.floor(Math.random() * source.came);
+    const at = Math.floor(Math.random() * source.seen);
     const loser = source.next[at] ?? waiter;
     if (at < TOGETHER_MAX) source.next[at] = waiter;
     loser.resolve(null);
   }
 
   async function serve(name: string, source: Source): Promise<void> {
-    await Promise.resolve(); // for those who come in the same breath
+    await Promise.resolve(); // for those who come before the next microtask
     while (source.next.length > 0) {
       const waiters = source.next;
       source.next = [];
-      source.came = 0;
+      source.seen = 0;
       await Promise.all([readTogether(name, waiters), sleep(TOGETHER_EVERY_MS)]);
     }
     source.serving = false;
@@ -192,7 +192,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
 function sourceOf(name: string, sources: Map<string, Source>): Source {
   const known = sources.get(name);
   if (known !== undefined) return known;
-  const source: Source = { alone: 0, next: [], came: 0, serving: false };
+  const source: Source = { alone: 0, next: [], seen: 0, serving: false };
   sources.set(name, source);
   return source;
 }

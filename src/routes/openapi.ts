@@ -1,6 +1,6 @@
 // GET /openapi.json: OpenAPI 3.1 of /tools/*, made from the schemas the tools validate with.
 
-import { limitInWords } from '../authoring/needs.ts';
+import { limitInWords } from '../authoring/requirements.ts';
 import type { Tool } from '../authoring/tool.ts';
 import type { JsonSchema } from '../calls/schema.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';

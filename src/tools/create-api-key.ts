@@ -36,7 +36,7 @@ export const daysOf = ({ daysMax }: KeyCeilings) =>
   );
 
 /** What a new key may be given. The operator's command asks for the same. */
-export const wishFields = (ceilings: KeyCeilings) => ({
+export const keyRequestFields = (ceilings: KeyCeilings) => ({
   name: v.pipe(
     text(1, 200),
     v.check((value) => value.trim() !== '', 'Expected a name that is not blank'),
@@ -101,7 +101,7 @@ const limitFields = {
   ),
 };
 
-const input = (ceilings: KeyCeilings) => v.strictObject({ ...wishFields(ceilings), ...limitFields, encryptTo });
+const input = (ceilings: KeyCeilings) => v.strictObject({ ...keyRequestFields(ceilings), ...limitFields, encryptTo });
 
 export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {

@@ -8,7 +8,7 @@ import { createTestApp } from '../support/test-app.ts';
 
 const FOLDER = join(import.meta.dir, 'screenshots');
 
-const asItIs = async () => {};
+const nothing = async () => {};
 const showKey = (widget: FrameLocator) => widget.getByRole('button', { name: 'Show key' }).click();
 const askToRotate = async (widget: FrameLocator) => {
   await widget.getByRole('button', { name: 'Active 3' }).click(); // so that no row is cut off
@@ -21,12 +21,12 @@ const rotate = async (widget: FrameLocator) => {
 };
 
 const PICTURES = [
-  { file: 'api-key-created-light', widget: 'api-key-created', query: 'theme=light&width=480', act: asItIs },
+  { file: 'api-key-created-light', widget: 'api-key-created', query: 'theme=light&width=480', act: nothing },
   { file: 'api-key-created-dark', widget: 'api-key-created', query: 'theme=dark&width=480', act: showKey },
-  { file: 'api-key-rotated', widget: 'api-key-created', query: 'theme=light&width=480&data=rotated', act: asItIs },
-  { file: 'api-keys-list-light', widget: 'api-keys-list', query: 'theme=light', act: asItIs },
+  { file: 'api-key-rotated', widget: 'api-key-created', query: 'theme=light&width=480&data=rotated', act: nothing },
+  { file: 'api-keys-list-light', widget: 'api-keys-list', query: 'theme=light', act: nothing },
   { file: 'api-keys-list-dark', widget: 'api-keys-list', query: 'theme=dark', act: askToRotate },
-  { file: 'api-keys-list-narrow', widget: 'api-keys-list', query: 'theme=light&width=320', act: asItIs },
+  { file: 'api-keys-list-narrow', widget: 'api-keys-list', query: 'theme=light&width=320', act: nothing },
   { file: 'api-keys-list-rotated', widget: 'api-keys-list', query: 'theme=dark', act: rotate },
 ] as const;
 

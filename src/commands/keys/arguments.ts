@@ -2,7 +2,7 @@
 
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { parseDuration } from '../../lib/duration.ts';
-import { isWithinEdits } from '../../lib/edits.ts';
+import { isWithinEdits } from '../../lib/edit-distance.ts';
 import type { RateLimit } from '../../lib/rate-limit.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { parseLimit, parseQuota, type Quota } from '../../limits/key-limits.ts';

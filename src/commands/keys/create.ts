@@ -9,7 +9,7 @@ import { createKeyDomain } from '../../keys/index.ts';
 import { systemClock, systemRandom } from '../../lib/runtime.ts';
 import { NO_CEILINGS } from '../../limits/key-limits.ts';
 import type { InvalidInput } from '../../problem.ts';
-import { wishFields } from '../../tools/create-api-key.ts';
+import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { argumentsOf, limitOf, quotaOf } from './arguments.ts';
 import { BY_COMMAND, orFail, sha256, stderrLog, withStore } from './database.ts';
 import { say, writeOut } from './terminal.ts';
@@ -46,7 +46,7 @@ export const verb: Verb = {
       ) => {
         const ceilings = { ...keyCeilings, limits: NO_CEILINGS };
         const expiresInDays = days === undefined ? undefined : Number(days);
-        const input = parserOf(v.strictObject(wishFields(ceilings)))({ name, scopes, expiresInDays });
+        const input = parserOf(v.strictObject(keyRequestFields(ceilings)))({ name, scopes, expiresInDays });
         if (!input.ok) throw unfit(input.error);
         const domain = createKeyDomain({
           store,

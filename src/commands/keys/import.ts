@@ -12,7 +12,7 @@ import type { ApiKeyRecord } from '../../keys/record.ts';
 import { systemRandom } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { NO_CEILINGS } from '../../limits/key-limits.ts';
-import { wishFields } from '../../tools/create-api-key.ts';
+import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { argumentsOf, isDay, oneOf } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
 import { progressOf, say } from './terminal.ts';
@@ -34,7 +34,7 @@ const time = v.pipe(
   ),
 );
 
-const { name, scopes } = wishFields({ scopes: null, daysMax: null, limits: NO_CEILINGS });
+const { name, scopes } = keyRequestFields({ scopes: null, daysMax: null, limits: NO_CEILINGS });
 const parseLine = parserOf(
   v.strictObject({
     userId: v.pipe(v.string(), v.check(isSubject, 'Expected 1 to 255 characters without controls')),

@@ -5,7 +5,7 @@ import { parserOf } from '../../calls/schema.ts';
 import { isIdShaped } from '../../keys/key-format.ts';
 import { MS_PER_DAY } from '../../lib/duration.ts';
 import { NO_CEILINGS } from '../../limits/key-limits.ts';
-import { wishFields } from '../../tools/create-api-key.ts';
+import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { argumentsOf, limitOf, oneOf, quotaOf } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
 import { say } from './terminal.ts';
@@ -36,7 +36,7 @@ export const verb: Verb = {
     const ownQuota = quota === undefined ? undefined : quota === DEFAULT ? null : quotaOf(quota);
     await withStore(env, async ({ admin }, { keyCeilings }) => {
       const expiresInDays = days === undefined || days === NEVER ? undefined : Number(days);
-      const fields = v.partial(v.strictObject(wishFields({ ...keyCeilings, limits: NO_CEILINGS })));
+      const fields = v.partial(v.strictObject(keyRequestFields({ ...keyCeilings, limits: NO_CEILINGS })));
       const fit = parserOf(fields)({
         ...(name !== undefined && { name }),
         ...(scopes !== undefined && { scopes }),

@@ -24,7 +24,7 @@ export interface Copying {
 
 /** Writes all there is into a file, in a thread of its own. Servers may run meanwhile. */
 export async function backUp(copying: Copying): Promise<void> {
-  await mustBeOurs(copying.config);
+  await assertOurs(copying.config);
   const thread = new Worker(new URL('./copier.ts', import.meta.url), { type: 'module' });
   const failure = await new Promise<string | null>((resolve) => {
     thread.onmessage = ({ data }: MessageEvent<string | null>) => resolve(data);
@@ -43,7 +43,7 @@ export async function copyAll({ config, file, folder }: Copying): Promise<void> 
 }
 
 /** Says what is wrong in words of ours; does not migrate: a backup is what one makes before. */
-async function mustBeOurs(config: DatabaseConfig): Promise<void> {
+async function assertOurs(config: DatabaseConfig): Promise<void> {
   const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
   try {
     if ((await inspect(db)) === 0) throw new UnusableDatabase('DATABASE_URL: the database is empty');

@@ -70,7 +70,7 @@ export interface ToolDepsOptions {
   readonly observeGuard?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
 }
 
-const asItIs = <G>(guard: G): G => guard;
+const identity = <G>(guard: G): G => guard;
 
 /** What the log says of a caller who is refused. */
 function whoseIds({
@@ -97,7 +97,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
     log,
     env,
     userTokenHelp,
-    observeGuard = asItIs,
+    observeGuard = identity,
   } = options;
   const scopes = scopesGuard(log);
 

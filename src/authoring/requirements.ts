@@ -6,14 +6,14 @@ import { formatDuration } from '../lib/duration.ts';
 import type { RateLimit } from '../lib/rate-limit.ts';
 
 /** `description`, then the credential, the scopes and the rate limit. */
-export function describedWithNeeds(description: string, operation: Operation): string {
+export function describedWithRequirements(description: string, operation: Operation): string {
   const { credential, fullQuota } = operation;
-  const needs = [
+  const requirements = [
     credential === 'user_jwt' && 'Needs a user token.',
     credential === 'api_key' && `Needs an API key${scopesOf(operation)} (X-API-Key, or Authorization: Bearer).`,
     fullQuota && fullQuota.name !== 'user' && `At most ${limitInWords(fullQuota.limit)}.`,
   ];
-  return [description, ...needs].filter(Boolean).join(' ');
+  return [description, ...requirements].filter(Boolean).join(' ');
 }
 
 export const limitInWords = ({ requests, windowS }: RateLimit): string =>
