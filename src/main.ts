@@ -87,7 +87,7 @@ export const runtime: Runtime = {
   env: process.env,
   sha256: Bun.SHA256.hash,
   writeOut: writerTo(Bun.stdout),
-  writeErr: (text) => void writeErr(text).catch(() => {}), // a closed stderr: there is no place left to say so
+  writeErr: (text) => void writeErr(text).catch(() => {}), // stderr is closed
   serve,
   importTool(path) {
     provideOwnModule();

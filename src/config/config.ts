@@ -1,5 +1,5 @@
 // Configuration: environment variables in, a checked Config or the list of what is wrong out. Pure; reads nothing
-// itself. The table of variables, defaults and meanings is in the README.
+// itself. The table of variables, defaults and meanings is in src/config/README.md.
 
 import { parseDuration } from '../lib/duration.ts';
 import { isKeyPrefix } from '../lib/key-prefix.ts';

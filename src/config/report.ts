@@ -27,7 +27,7 @@ export interface WithoutEffect {
   readonly reason: string;
 }
 
-/** Variables that are set for nothing. Of a misspelt one only the name is said. */
+/** Variables that are set and have no effect. Of a misspelt one only the name is shown. */
 export function withoutEffect(env: Env, config: Config, runtime: 'bun' | 'deno'): WithoutEffect[] {
   const { database, authorizationServer, connect, mcpAuth } = config;
   const found: WithoutEffect[] = [];

@@ -12,7 +12,7 @@ export interface Tls {
   readonly key: string;
 }
 
-/** One that ends sooner is worth a word: two weeks are time enough to renew it. */
+/** A certificate that ends sooner is warned of: two weeks are time enough to replace it. */
 export const CERTIFICATE_MS_MIN = 14 * MS_PER_DAY;
 
 /** When a certificate ends. */

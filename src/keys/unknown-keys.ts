@@ -1,9 +1,9 @@
 // Reads keys that this process doesn't know, so that a flood of guesses costs little and keeps nobody else's key out.
 //
 // Each source, usually an address, has a token bucket of reads, which only wrong keys use up. Beyond it, or when many of
-// its keys come at once, they are read together (a data loader): one statement at a time, with whoever came meanwhile.
+// its keys come at once, they are read together (a data loader): one statement at a time, with all that came meanwhile.
 // Callers wait for that, so a flood slows itself down. Only what finds no place in the next statement is refused, and
-// who gets one is drawn (reservoir sampling): being early, late or stubborn doesn't help.
+// who gets one is drawn (reservoir sampling): each has the same chance.
 
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';

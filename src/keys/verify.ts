@@ -32,8 +32,8 @@ export type Verified =
   | { readonly ok: false; readonly error: Problem };
 
 /**
- * What a key is verified for: a use, which is noted; a second look at one; its pasting into a page, which is noted too, but
- * uses it for nothing; or a look that leaves no trace. The last two complete no rotation.
+ * What a key is verified for. `use`: a call, which is noted. `confirm`: the same call once more, before its success leaves.
+ * `pasting`: a person hands it to a page; noted, but no use. `look`: leaves no trace. The last two complete no rotation.
  */
 type Purpose = 'use' | 'confirm' | 'pasting' | 'look';
 

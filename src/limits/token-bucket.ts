@@ -7,7 +7,7 @@ import type { Rate } from './index.ts';
 export interface TokenBuckets {
   /** Takes `count` tokens and returns 0; or takes none, and returns the seconds until this one has them. */
   take(who: string, count?: number): number;
-  /** Gives tokens back that were taken for nothing. */
+  /** Gives back tokens that were taken and not used. */
   give(who: string, count: number): void;
 }
 
@@ -21,7 +21,7 @@ interface Bucket {
 }
 
 /**
- * One bucket for each name. Beyond `bucketsMax`, those that were quiet the longest are forgotten, and start again full.
+ * One bucket for each name. Beyond `bucketsMax`, those that were quiet the longest are evicted, and start again full.
  * Time that the machine sleeps counts if it counts on the clock.
  */
 export function createTokenBuckets({ perS, burst }: Rate, clock: Clock, bucketsMax = BUCKETS_MAX): TokenBuckets {

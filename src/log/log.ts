@@ -70,7 +70,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     pendingBytes += chunk.byteLength;
     writing = writing
       .then(() => options.write(chunk))
-      .catch(() => {}) // a closed stdout: there is no place left to say so
+      .catch(() => {}) // stdout is closed
       .then(() => {
         pendingBytes -= chunk.byteLength;
         if (dropped > 0 && pendingBytes === 0) {

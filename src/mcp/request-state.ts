@@ -1,5 +1,5 @@
 // requestState: what a client carries from one round of a call to the next (2026-07-28, basic/patterns/mrtr), so that
-// the server keeps nothing and any replica can take the next round. Signed, not encrypted: it holds the client's own
+// the server keeps nothing and any process can take the next round. Signed, not encrypted: it holds the client's own
 // responses.
 
 import { err, ok, type Result } from '../lib/result.ts';

@@ -1,4 +1,4 @@
-// POST /mcp: Streamable HTTP of every revision, without sessions, so that any replica can handle any request.
+// POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request.
 
 import { type Call, callerOf, callOf } from '../calls/call.ts';
 import type { Leave } from '../calls/leave.ts';

@@ -4,7 +4,7 @@
 // damage the file.
 //
 // One connection is opened and stays idle. SQLite removes the log (-wal) and its index (-shm) when the last connection of
-// all processes is closed, which could be any of ours after an error, at some garbage collection. While this one is open,
+// all processes is closed. Ours are closed after an error, by some later garbage collection. While this one is open,
 // that happens in no process, so whoever removes or replaces them is not SQLite:
 //
 // | The file       | -wal and -shm           | Statements                           |

@@ -11,7 +11,7 @@ export type ImportModule = (path: string) => Promise<object>;
 
 export const DEFAULT_FOLDER = './tools';
 
-/** A file that waits for something while it is loaded must not hold up the start without a word. */
+/** A file that waits for something while it is loaded must not delay the start without end. */
 const LOAD_MS_MAX = 30_000;
 
 /**
