@@ -6,46 +6,41 @@ import { networkOf } from '../lib/ip.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
-import { createTransfers, MIN_RATE, type Transfers } from '../limits/min-rate.ts';
-import { createShare, type Release, type Share } from '../limits/share.ts';
+import { createTransfers, MIN_RATE } from '../limits/min-rate.ts';
+import { createShare, type Release } from '../limits/share.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import type { RequestContext } from './context.ts';
 
 export const BODY_BYTES_MAX = LIMITS.body.each;
 
 /** A kind of body, and how it is read. */
-export interface BodyFormat {
+interface BodyFormat {
   readonly type: string;
   readonly otherSpellings: RegExp;
   readonly parse: (text: string) => unknown;
-  /** Reads and parses a whole body. */
-  readonly read: (request: Request) => Promise<unknown>;
 }
 
 // Any parameter may follow, except another charset: unknown ones are to be ignored (RFC 2045 §5). A comma
 // outside quotes would begin another type.
 const OTHER_CHARSET = String.raw`(?:.*;)?\s*charset\s*=(?!\s*(?:"utf-?8"|utf-?8)\s*(?:;|$))`;
 const PARAMETERS = '[^",]*(?:"[^"]*"[^",]*)*';
-const spellingsOf = (type: string) => new RegExp(`^${type}\\s*(?:;(?!${OTHER_CHARSET})${PARAMETERS})?$`, 'i');
 
-const formatOf = (type: string, how: Pick<BodyFormat, 'parse' | 'read'>): BodyFormat => ({
+const formatOf = (type: string, parse: BodyFormat['parse']): BodyFormat => ({
   type,
-  otherSpellings: spellingsOf(type),
-  ...how,
+  otherSpellings: new RegExp(`^${type}\\s*(?:;(?!${OTHER_CHARSET})${PARAMETERS})?$`, 'i'),
+  parse,
 });
 
-const JSON_FORMAT = formatOf('application/json', { parse: JSON.parse, read: (request) => request.json() });
+const JSON_FORMAT = formatOf('application/json', JSON.parse);
 
 /** Far more than any form has. Reading a body full of them would hold the process up for half a second. */
 const FIELDS_MAX = 100;
 
 /** One with more fields counts as empty: routes say what is missing. */
-const parseForm = (text: string) =>
-  new URLSearchParams(text.split('&', FIELDS_MAX + 1).length > FIELDS_MAX ? '' : text);
-const FORM_FORMAT = formatOf('application/x-www-form-urlencoded', {
-  parse: parseForm,
-  read: async (request) => parseForm(await request.text()),
-});
+const FORM_FORMAT = formatOf(
+  'application/x-www-form-urlencoded',
+  (text) => new URLSearchParams(text.split('&', FIELDS_MAX + 1).length > FIELDS_MAX ? '' : text),
+);
 
 /** What a route takes instead of JSON. A form arrives as URLSearchParams: each field is whatever was sent, as often as it was sent. */
 export type BodyKind = 'form' | 'json_or_form';
@@ -58,20 +53,72 @@ const BYTES_COUNTED = 16 * 1024;
 /** Of a body whose length isn't known, so much more is taken at a time. */
 const BYTES_TAKEN = 64 * 1024;
 
-/**
- * Checks a body before it is read, JSON unless another `kind` is given. Returns the format to read it in when it is short
- * and its type is good; else the body, or why it isn't taken.
- *
- * The caller awaits `format.read` itself, and takes a rejection as INVALID_BODY: awaiting it here would cost
- * every request one more promise, which is as much as reading its headers.
- */
-export type CheckBody = (kind: BodyKind | undefined, context: RequestContext) => BodyFormat | Awaitable<Body>;
+/** Reads a body, JSON unless another `kind` is given; or says why it isn't taken. */
+export type ReadBody = (kind: BodyKind | undefined, context: RequestContext) => Awaitable<Body>;
 
-export function createBodyCheck(clock: Clock): CheckBody {
-  const long: LongBodies = {
-    messages: createShare(LIMITS.messages),
-    transfers: createTransfers(MIN_RATE, clock),
-  };
+export function createReadBody(clock: Clock): ReadBody {
+  const messages = createShare(LIMITS.messages);
+  const transfers = createTransfers(MIN_RATE, clock);
+
+  /** Takes bytes from the total until the request is over. */
+  function take(context: RequestContext, bytes: number): Release | null {
+    const network = networkOf(context.clientAddress());
+    let release = messages.take(network, bytes);
+    if (release === null) {
+      transfers.makeRoom();
+      release = messages.take(network, bytes);
+    }
+    if (release !== null) context.defer(release);
+    return release;
+  }
+
+  /**
+   * Counts while reading, and stops at the limit: also when no length was announced, or the same one more than once,
+   * which Bun lets through. Only the first byte then shows that there is a body. Of a known length they are taken before.
+   */
+  async function readCounting(
+    format: BodyFormat,
+    context: RequestContext,
+    isTaken: boolean,
+    bytesTakenBefore = BYTES_COUNTED,
+    releases: Release[] = [],
+  ): Promise<Body> {
+    const reader = (context.request.body as ReadableStream<Uint8Array>).getReader();
+    let isCut = false;
+    const transfer = transfers.watch(() => {
+      isCut = true; // what has come may be JSON by itself
+      for (const release of releases) release(); // others wait for the room
+      void reader.cancel().catch(() => {});
+    });
+    const decoder = new TextDecoder();
+    let bytesTaken = bytesTakenBefore;
+    let bytes = 0;
+    let text = '';
+    try {
+      for (let read = await reader.read(); !read.done; read = await reader.read()) {
+        const { byteLength } = read.value;
+        if (!isTaken && byteLength > 0) return err({ code: 'unsupported_media_type' });
+        bytes += byteLength;
+        if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
+        for (; bytes > bytesTaken; bytesTaken += BYTES_TAKEN) {
+          const release = take(context, BYTES_TAKEN);
+          if (release === null) return OVERLOADED_BODY;
+          releases.push(release);
+        }
+        transfer.moved(byteLength);
+        text += decoder.decode(read.value, { stream: true });
+      }
+      if (isCut) return INVALID_BODY;
+      context.bodyBytes = bytes;
+      text += decoder.decode();
+      return ok(bytes === 0 ? undefined : format.parse(text));
+    } catch {
+      return INVALID_BODY;
+    } finally {
+      transfer.end();
+    }
+  }
+
   return (kind, context) => {
     const { request, headers } = context;
     const length = headers.get('content-length');
@@ -82,32 +129,22 @@ export function createBodyCheck(clock: Clock): CheckBody {
     const format = formatFor(kind, type);
     const isTaken = isOf(format, type);
     const bytes = Number(length ?? Number.NaN);
-    if (Number.isNaN(bytes)) return readCounting(format, context, long, isTaken);
+    if (Number.isNaN(bytes)) return readCounting(format, context, isTaken);
     if (!isTaken) return err({ code: 'unsupported_media_type' });
     if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
     context.bodyBytes = bytes;
-    if (bytes <= BYTES_COUNTED) return format;
-    const release = take(context, bytes, long);
-    return release === null ? OVERLOADED_BODY : readCounting(format, context, long, isTaken, bytes, [release]);
+    if (bytes <= BYTES_COUNTED) return readWhole(format, request);
+    const release = take(context, bytes);
+    return release === null ? OVERLOADED_BODY : readCounting(format, context, isTaken, bytes, [release]);
   };
 }
 
-/** What bodies that are not short share. */
-interface LongBodies {
-  readonly messages: Share;
-  readonly transfers: Transfers;
-}
-
-/** Takes bytes from the total until the request is over. */
-function take(context: RequestContext, bytes: number, { messages, transfers }: LongBodies): Release | null {
-  const network = networkOf(context.clientAddress());
-  let release = messages.take(network, bytes);
-  if (release === null) {
-    transfers.makeRoom();
-    release = messages.take(network, bytes);
+async function readWhole(format: BodyFormat, request: Request): Promise<Body> {
+  try {
+    return ok(format === JSON_FORMAT ? await request.json() : format.parse(await request.text()));
+  } catch {
+    return INVALID_BODY;
   }
-  if (release !== null) context.defer(release);
-  return release;
 }
 
 function formatFor(kind: BodyKind | undefined, type: string | null): BodyFormat {
@@ -118,52 +155,7 @@ function formatFor(kind: BodyKind | undefined, type: string | null): BodyFormat 
 const isOf = ({ type, otherSpellings }: BodyFormat, sent: string | null): boolean =>
   sent === type || (sent !== null && otherSpellings.test(sent));
 
-/** Not what its type says, or cut off by the client. */
-export const INVALID_BODY: Body = err({ code: 'invalid_json' });
 export const NO_BODY: Body = ok(undefined);
+/** Not what its type says, or cut off. */
+const INVALID_BODY: Body = err({ code: 'invalid_json' });
 const OVERLOADED_BODY: Body = err(OVERLOADED);
-
-/**
- * Counts while reading, and stops at the limit: also when no length was announced, or the same one more than once, which
- * Bun lets through. Only the first byte then shows that there is a body. Of a known length they are taken before.
- */
-async function readCounting(
-  format: BodyFormat,
-  context: RequestContext,
-  long: LongBodies,
-  isTaken: boolean,
-  bytesTakenBefore = BYTES_COUNTED,
-  releases: Release[] = [],
-): Promise<Body> {
-  const reader = (context.request.body as ReadableStream<Uint8Array>).getReader();
-  const transfer = long.transfers.watch(() => {
-    for (const release of releases) release(); // others wait for the room
-    void reader.cancel().catch(() => {});
-  });
-  const decoder = new TextDecoder();
-  let bytesTaken = bytesTakenBefore;
-  let bytes = 0;
-  let text = '';
-  try {
-    for (let read = await reader.read(); !read.done; read = await reader.read()) {
-      const { byteLength } = read.value;
-      if (!isTaken && byteLength > 0) return err({ code: 'unsupported_media_type' });
-      bytes += byteLength;
-      if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
-      for (; bytes > bytesTaken; bytesTaken += BYTES_TAKEN) {
-        const release = take(context, BYTES_TAKEN, long);
-        if (release === null) return OVERLOADED_BODY;
-        releases.push(release);
-      }
-      transfer.moved(byteLength);
-      text += decoder.decode(read.value, { stream: true });
-    }
-    context.bodyBytes = bytes;
-    text += decoder.decode();
-    return ok(bytes === 0 ? undefined : format.parse(text));
-  } catch {
-    return INVALID_BODY;
-  } finally {
-    transfer.end();
-  }
-}

@@ -2,12 +2,12 @@
 // handler throws is caught here; what a tool throws, in calls/run.ts.
 
 import type { InFlight } from '../lib/in-flight.ts';
-import { type Awaitable, isPromise, ok } from '../lib/result.ts';
+import { type Awaitable, isPromise } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log, LogFields } from '../log/log.ts';
 import { excerptOf } from '../log/redact.ts';
 import type { Problem, ProblemCode } from '../problem.ts';
-import { type Body, createBodyCheck, INVALID_BODY, NO_BODY } from './body.ts';
+import { createReadBody, NO_BODY } from './body.ts';
 import { type CheckRequest, hostOf } from './checks.ts';
 import { type Connections, type ObserveRequest, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin } from './cors.ts';
@@ -42,7 +42,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const { check, isSecure, inFlight, instance, log, observe } = options;
   const route = createRouter(options.routes);
   const newRequestId = requestIds(instance);
-  const checkBody = createBodyCheck(options.clock);
+  const readBody = createReadBody(options.clock);
   const endOfTurn = createResponseBatcher();
   let draining = false;
   let held: Promise<void> | null = null;
@@ -95,25 +95,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     return response;
   }
 
-  /** Has a POST handled once its body is read. */
-  async function post(handler: BodyHandler, context: RequestContext, found: Route): Promise<Response> {
-    let response: Response;
-    try {
-      const checked = checkBody(found.takes, context);
-      let body: Body;
-      try {
-        body = 'read' in checked ? ok(await checked.read(context.request)) : await checked;
-      } catch {
-        body = INVALID_BODY;
-      }
-      const handled = handler(context, body);
-      response = isPromise(handled) ? await handled : handled;
-    } catch (bug) {
-      response = internalError(bug, context, found);
-    }
-    await context.turn();
-    return finish(response, context, found);
-  }
+  const post = async (handler: BodyHandler, context: RequestContext, { takes }: Route) =>
+    handler(context, await readBody(takes, context));
 
   async function settle(handled: Awaitable<Response>, context: RequestContext, found: Route | undefined) {
     let response: Response;
@@ -137,9 +120,12 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       context.observed = observe?.(context, found?.path ?? null);
       try {
         const handler = check(context, found);
-        if (typeof handler === 'function' && handler === found?.post) return post(handler, context, found);
         const handled =
-          typeof handler === 'function' ? handler(context, NO_BODY) : refuseAndLog(context, found, handler);
+          typeof handler !== 'function'
+            ? refuseAndLog(context, found, handler)
+            : handler === found?.post
+              ? post(handler, context, found)
+              : handler(context, NO_BODY);
         return isPromise(handled) || held !== null ? settle(handled, context, found) : finish(handled, context, found);
       } catch (bug) {
         return finish(internalError(bug, context, found), context, found);

@@ -75,3 +75,16 @@ test('a body that keeps moving, but below 32 KiB a second, is given up; one abov
   expect(await responded(steady)).toStartWith('HTTP/1.1 200');
   expect(slow.received()).toStartWith('HTTP/1.1 400');
 });
+
+test('a body that was cut off is refused, also if what has come is JSON by itself', async () => {
+  await using app = await createTestApp();
+  const whole = LONG.slice(0, 20_000 - 2).replace(/x*$/, (text) => `${text}"}}`);
+  expect(() => JSON.parse(whole)).not.toThrow();
+  const connection = await openHttpSocket(app.url);
+  connection.socket.write(postText('/mcp', whole, { 'Content-Length': String(MIB) }));
+  while (connection.received() === '') {
+    await status(app, '{}'); // what has come by now is read
+    app.clock.advance(1000);
+  }
+  expect(await responded(connection)).toStartWith('HTTP/1.1 400');
+});
