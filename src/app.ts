@@ -241,16 +241,19 @@ function serviceOn(
   });
   const dispatch = createDispatch({
     routes,
-    server: { production, trustProxy },
+    server: {
+      production,
+      trustProxy,
+      isSecure: createHttpsCheck(config.tls !== null, trustProxy),
+      observe: config.accessLog
+        ? createAccessLog({ clock, log, trustProxy, verifyRoute: `${config.basePath}/verify` })
+        : undefined,
+    },
     check,
-    isSecure: createHttpsCheck(config.tls !== null, trustProxy),
     inFlight,
     clock,
     instance,
     log,
-    observe: config.accessLog
-      ? createAccessLog({ clock, log, trustProxy, verifyRoute: `${config.basePath}/verify` })
-      : undefined,
   });
   return {
     app: { ...dispatch, endStreams: sessions.drain, idle: inFlight.idle },

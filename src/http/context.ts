@@ -1,7 +1,7 @@
 // One HTTP request on its way through the server, with what every step needs to know about it.
 
 import { type Awaitable, isPromise } from '../lib/result.ts';
-import { forwardedFor } from './forwarded.ts';
+import { forwardedFor, forwardedRequestId } from './forwarded.ts';
 
 /** What only the runtime knows of a connection. */
 export interface Connections {
@@ -21,6 +21,11 @@ export interface ServerFacts {
   readonly trustProxy: number;
   /** Production refuses credentials over plain HTTP. */
   readonly production: boolean;
+  /** Whether a request with these headers came over this server's TLS, or over a trusted proxy's. */
+  readonly isSecure: (headers: Headers) => boolean;
+  /** An id that no other request has. */
+  readonly newRequestId: () => string;
+  readonly observe?: ObserveRequest | undefined;
   /** Resolves when the response to a request may leave; undefined, or without it: now. */
   readonly turn?: (request: Request) => Promise<void> | undefined;
 }
@@ -37,20 +42,22 @@ export interface RequestFacts {
   };
 }
 
-/** Told of a request when it begins; `route` is its path in the route table. Returns what is told when it is over. */
-export type ObserveRequest = (context: RequestContext, route: string | null) => (response: Response) => void;
+/** Told of a request when it begins. Returns what is told of its response. */
+export type ObserveRequest = (context: RequestContext) => (response: Response) => void;
 
 export class RequestContext {
   /** The call that the request makes; of a batch, the last. */
   call: RequestFacts | undefined = undefined;
   /** The bytes of its body, once it is read. */
   bodyBytes = 0;
+  /** Shown in the log, and to callers in every problem. Unique, unless a trusted proxy gave it. */
+  readonly requestId: string;
   /** True when a trusted proxy named the request; its id is then sent back. */
-  idIsGiven = false;
+  readonly idIsGiven: boolean;
+  /** True when the request came over this server's TLS, or over a trusted proxy's. */
+  readonly secure: boolean;
   /** Told of the response. */
-  observed: ReturnType<ObserveRequest> | undefined = undefined;
-  /** False once its origin was refused, or its host, before the origin was checked: no page may read the response. */
-  isReadable = true;
+  readonly observed: ReturnType<ObserveRequest> | undefined;
   /** The Origin header: whose page sent the request, if one did. */
   readonly origin: string | null;
   /** Those of the request, asked for once: each time costs a call into the runtime. */
@@ -66,15 +73,19 @@ export class RequestContext {
     server: ServerFacts,
     connections: Connections,
     readonly request: Request,
-    /** Shown in the log, and to callers in every problem. Unique, unless a trusted proxy gave it. */
-    readonly requestId: string,
-    /** True when the request came over this server's TLS, or over a trusted proxy's. */
-    readonly secure: boolean,
+    /** The path of its route in the route table; null if there is none. */
+    readonly route: string | null,
   ) {
+    const { headers } = request;
     this.#server = server;
     this.#connections = connections;
-    this.headers = request.headers;
-    this.origin = this.headers.get('origin');
+    this.headers = headers;
+    this.origin = headers.get('origin');
+    const given = server.trustProxy > 0 ? forwardedRequestId(headers) : null;
+    this.idIsGiven = given !== null;
+    this.requestId = given ?? server.newRequestId();
+    this.secure = server.isSecure(headers);
+    this.observed = server.observe?.(this);
   }
 
   /**

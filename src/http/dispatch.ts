@@ -9,9 +9,8 @@ import { excerptOf } from '../log/redact.ts';
 import type { Problem, ProblemCode } from '../problem.ts';
 import { createReadBody, NO_BODY } from './body.ts';
 import { type CheckRequest, hostOf } from './checks.ts';
-import { type Connections, type ObserveRequest, RequestContext, type ServerFacts } from './context.ts';
+import { type Connections, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin } from './cors.ts';
-import { forwardedRequestId } from './forwarded.ts';
 import { STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
 import { createResponseBatcher } from './response-batching.ts';
@@ -20,14 +19,12 @@ import { type BodyHandler, createRouter, pathOf, type Route } from './router.ts'
 export interface DispatchOptions {
   readonly routes: readonly Route[];
   readonly check: CheckRequest;
-  readonly isSecure: (headers: Headers) => boolean;
-  readonly server: Omit<ServerFacts, 'turn'>;
+  readonly server: Omit<ServerFacts, 'newRequestId' | 'turn'>;
   readonly inFlight: InFlight;
   readonly clock: Clock;
   /** The process: every request id begins with it. */
   readonly instance: string;
   readonly log: Log;
-  readonly observe?: ObserveRequest | undefined;
 }
 
 export interface Dispatch {
@@ -39,15 +36,14 @@ export interface Dispatch {
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
-  const { check, isSecure, inFlight, instance, log, observe } = options;
+  const { check, inFlight, instance, log } = options;
   const route = createRouter(options.routes);
-  const newRequestId = requestIds(instance);
   const readBody = createReadBody(options.clock);
   const endOfTurn = createResponseBatcher();
   let draining = false;
   let held: Promise<void> | null = null;
   const untilReleased = () => held ?? undefined;
-  const server: ServerFacts = { ...options.server, turn };
+  const server: ServerFacts = { ...options.server, newRequestId: requestIds(instance), turn };
 
   /**
    * Whoever makes a response waits here before the last decision about it. After any other method than POST a client may
@@ -65,7 +61,6 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     const { requestId } = context;
     const { code } = problem;
     if (LOGGED_REFUSALS.includes(code)) log.warn('request refused', { requestId, code, ...refusedPart(context, code) });
-    context.isReadable = !HIDDEN_FROM_PAGES.includes(code);
     return refuse(context, found, problem);
   }
 
@@ -79,8 +74,13 @@ export function createDispatch(options: DispatchOptions): Dispatch {
    * Adds the headers that don't depend on the handler: for pages that may read the response, and for browsers, which
    * shall stay with HTTPS. A response to HEAD still has its body here: the runtime drops it, and sends its length.
    */
-  function finish(response: Response, context: RequestContext, found: Route | undefined): Response {
-    const { origin, secure, isReadable, idIsGiven, requestId, observed, connectionEnds } = context;
+  function finish(
+    response: Response,
+    context: RequestContext,
+    found: Route | undefined,
+    isReadable: boolean,
+  ): Response {
+    const { origin, secure, idIsGiven, requestId, observed, connectionEnds } = context;
     inFlight.leave();
     context.endPart();
     // What a proxy passes on speaks for another host.
@@ -98,7 +98,12 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const post = async (handler: BodyHandler, context: RequestContext, { takes }: Route) =>
     handler(context, await readBody(takes, context));
 
-  async function settle(handled: Awaitable<Response>, context: RequestContext, found: Route | undefined) {
+  async function settle(
+    handled: Awaitable<Response>,
+    context: RequestContext,
+    found: Route | undefined,
+    isReadable: boolean,
+  ): Promise<Response> {
     let response: Response;
     try {
       response = await handled;
@@ -106,30 +111,29 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       response = internalError(bug, context, found);
     }
     await context.turn();
-    return finish(response, context, found);
+    return finish(response, context, found, isReadable);
   }
 
   return {
     fetch(request, connections) {
       const found = route(pathOf(request.url));
-      const { headers } = request;
-      const given = server.trustProxy > 0 ? forwardedRequestId(headers) : null;
-      const context = new RequestContext(server, connections, request, given ?? newRequestId(), isSecure(headers));
-      context.idIsGiven = given !== null;
+      const context = new RequestContext(server, connections, request, found?.path ?? null);
       inFlight.enter();
-      context.observed = observe?.(context, found?.path ?? null);
+      let isReadable = true;
+      let handled: Awaitable<Response>;
       try {
         const handler = check(context, found);
-        const handled =
-          typeof handler !== 'function'
-            ? refuseAndLog(context, found, handler)
-            : handler === found?.post
-              ? post(handler, context, found)
-              : handler(context, NO_BODY);
-        return isPromise(handled) || held !== null ? settle(handled, context, found) : finish(handled, context, found);
+        if (typeof handler !== 'function') {
+          isReadable = !HIDDEN_FROM_PAGES.includes(handler.code);
+          handled = refuseAndLog(context, found, handler);
+        } else if (handler === found?.post) handled = post(handler, context, found);
+        else handled = handler(context, NO_BODY);
       } catch (bug) {
-        return finish(internalError(bug, context, found), context, found);
+        handled = internalError(bug, context, found);
       }
+      return isPromise(handled) || held !== null
+        ? settle(handled, context, found, isReadable)
+        : finish(handled, context, found, isReadable);
     },
     beginDrain() {
       draining = true;

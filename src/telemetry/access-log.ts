@@ -14,14 +14,13 @@ export interface AccessLogOptions {
   readonly trustProxy: number;
 }
 
-/** `route` is the path in the route table, not the one that was sent; null if there is none. */
 export const createAccessLog =
   ({ clock, log, verifyRoute, trustProxy }: AccessLogOptions): ObserveRequest =>
-  (context, route) => {
+  (context) => {
     const startedMs = clock.monotonicMs();
     const address = context.clientAddress(); // now: a client that has left has none
     return ({ status }) => {
-      const { requestId, request, call } = context;
+      const { requestId, request, route, call } = context;
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
       const { keyId, keyName, subject, actor } = call?.auth ?? {};

@@ -31,8 +31,8 @@ function openStream(budgetBytes?: number) {
   const budget = createSendBudget(clock, log, budgetBytes);
   const streams = createEventStreams(clock, budget);
   const request = new Request('http://localhost/sse');
-  const server = { production: false, trustProxy: 0 };
-  const context = new RequestContext(server, NO_CONNECTION, request, 'r', false);
+  const server = { production: false, trustProxy: 0, isSecure: () => false, newRequestId: () => 'r' };
+  const context = new RequestContext(server, NO_CONNECTION, request, null);
   function open() {
     const seen = { ended: 0 };
     const stream = streams.open(context, () => {
