@@ -13,6 +13,8 @@ export type Reader = 'program' | 'model' | 'model_with_widget';
 
 /** What some transports know about a call, besides its credentials. */
 export interface CallExtras {
+  /** The tool or prompt that is called. */
+  readonly operation?: { readonly name: string; readonly fullQuota: RateLimitState | null };
   /** Tells the client how far the tool is; without it there is no progress to report. */
   readonly progress?: (progress: number, total?: number, message?: string) => void;
   /** What the client said it can do (MCP 2026-07-28). */
@@ -22,7 +24,12 @@ export interface CallExtras {
   /** How its client can be asked; without it, it can't be. */
   readonly asking?: Asking | undefined;
   readonly reader?: Reader;
+  /** The key that asks about the one that is presented. */
+  readonly lookupKeyId?: string;
 }
+
+/** What a call needs of the request that made it. */
+type MakingRequest = Pick<RequestContext, 'headers' | 'extend' | 'turn'>;
 
 const NOTHING = () => {};
 
@@ -30,25 +37,24 @@ const NO_CAPABILITIES = {};
 
 /** One call of a tool: made by a transport, extended by guards with what they add, given to the tool as its context. */
 export class Call {
-  /** The name of the tool or prompt, once it is called. */
-  tool = '';
-  progress: (progress: number, total?: number, message?: string) => void;
+  /** The name of the tool or prompt. */
+  readonly tool: string;
+  readonly progress: (progress: number, total?: number, message?: string) => void;
   readonly clientCapabilities: JsonObject;
   /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
-  trace: Trace | undefined = undefined;
+  readonly trace: Trace | undefined;
   readonly asking: Asking | undefined;
   /** A model unless the transport says otherwise, so that one which says nothing gives no secret to one. */
-  reader: Reader;
+  readonly reader: Reader;
   /** What the tool's widget gets beside the result, and no model does. For a `model_with_widget` alone. */
   forWidget: JsonObject | undefined = undefined;
   /** The state of its rate limit, for the response's headers: first the full quota, then what the guard decided. */
-  rateLimit: RateLimitState | undefined = undefined;
+  rateLimit: RateLimitState | undefined;
   /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
   freshAsOfMs = Number.POSITIVE_INFINITY;
-  /** Whose budget of unknown keys is used up, if not that of the address. */
-  lookupSource: string | undefined = undefined;
+  readonly lookupKeyId: string | undefined;
   #lifetime: AbortController | undefined;
-  readonly #request: Pick<RequestContext, 'extend' | 'turn'> | undefined;
+  readonly #request: MakingRequest | undefined;
 
   constructor(
     readonly requestId: string,
@@ -57,9 +63,13 @@ export class Call {
     readonly clientAddress: () => string,
     extras?: CallExtras,
     /** What made the call; nothing if no request did. */
-    request?: Pick<RequestContext, 'extend' | 'turn'>,
+    request?: MakingRequest,
   ) {
     this.#request = request;
+    this.tool = extras?.operation?.name ?? '';
+    this.rateLimit = extras?.operation?.fullQuota ?? undefined;
+    this.trace = extras?.trace ?? parseTraceparent(request?.headers.get('traceparent'));
+    this.lookupKeyId = extras?.lookupKeyId;
     this.progress = extras?.progress ?? NOTHING;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
     this.reader = extras?.reader ?? 'model';
@@ -104,10 +114,8 @@ export class Call {
 
 /** The call that a request makes. `metaApiKey`: the key in its body, if any. */
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
-  const { headers } = context;
-  const credentials = readCredentials(headers, metaApiKey);
+  const credentials = readCredentials(context.headers, metaApiKey);
   const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
-  call.trace = extras?.trace ?? parseTraceparent(headers.get('traceparent'));
   context.call = call;
   return call;
 }
@@ -115,6 +123,9 @@ export function callOf(context: RequestContext, metaApiKey: string | null, extra
 /** Where a request comes from, before it makes any call. */
 export const callerOf = (context: RequestContext): Caller => ({
   requestId: context.requestId,
+  get traceId() {
+    return parseTraceparent(context.headers.get('traceparent'))?.traceId;
+  },
   clientAddress: () => context.clientAddress(),
 });
 

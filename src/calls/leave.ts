@@ -2,23 +2,18 @@
 // than the revocation bound: the tool took long, the process was stopped, the machine slept. Then the key is verified
 // again, at no charge. What is decided here leaves at once: whatever has to be waited for was waited for before.
 
-import { type KeyCall, logRefused, presentedKey } from '../guards/api-key.ts';
+import { logRefused, presentedKey } from '../guards/api-key.ts';
 import type { KeyDomain } from '../keys/index.ts';
 import { type Awaitable, err, isPromise, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-
-/** A call whose success is about to leave. */
-export interface LeavingCall extends KeyCall {
-  /** Resolves when its response may leave. Undefined: now. */
-  turn(): Promise<void> | undefined;
-}
+import type { Call } from './call.ts';
 
 export interface Leave {
   /** The result that may leave at once: the same, which is nearly always known now, or why it may not. */
-  <T>(result: Result<T, Problem>, call: LeavingCall): Awaitable<Result<T, Problem>>;
+  <T>(result: Result<T, Problem>, call: Call): Awaitable<Result<T, Problem>>;
   /** The same for successes that leave together: the problems of those that may not. */
-  together<Call extends LeavingCall>(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
+  together(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
 }
 
 /** A store that responds slower than the bound is asked no more often than this. */
@@ -30,10 +25,10 @@ const TOO_SLOW: Problem = {
 };
 
 export function createLeave({ feed, verifier: { confirm } }: Pick<KeyDomain, 'feed' | 'verifier'>, log: Log): Leave {
-  const isStale = ({ freshAsOfMs }: KeyCall) => !feed.isFresh(freshAsOfMs);
+  const isStale = ({ freshAsOfMs }: Call) => !feed.isFresh(freshAsOfMs);
 
   /** All are good at the same moment, or refused. */
-  async function refusals<Call extends KeyCall>(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
+  async function refusals(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
     const refused = new Map<Call, Problem>();
     const refuse = (call: Call, problem: Problem) => {
       refused.set(call, problem);
@@ -52,22 +47,22 @@ export function createLeave({ feed, verifier: { confirm } }: Pick<KeyDomain, 'fe
     return refused;
   }
 
-  async function again<T>(result: Result<T, Problem>, call: LeavingCall): Promise<Result<T, Problem>> {
+  async function again<T>(result: Result<T, Problem>, call: Call): Promise<Result<T, Problem>> {
     const problem = (await refusals([call])).get(call);
     return problem === undefined ? result : err(problem);
   }
 
-  const now = <T>(result: Result<T, Problem>, call: LeavingCall): Awaitable<Result<T, Problem>> =>
+  const now = <T>(result: Result<T, Problem>, call: Call): Awaitable<Result<T, Problem>> =>
     isStale(call) ? again(result, call) : result;
 
-  function leave<T>(result: Result<T, Problem>, call: LeavingCall): Awaitable<Result<T, Problem>> {
+  function leave<T>(result: Result<T, Problem>, call: Call): Awaitable<Result<T, Problem>> {
     if (!result.ok) return result;
     const turn = call.turn();
     return isPromise(turn) ? turn.then(() => now(result, call)) : now(result, call);
   }
 
   return Object.assign(leave, {
-    async together<Call extends LeavingCall>(calls: readonly Call[]) {
+    async together(calls: readonly Call[]) {
       await calls[0]?.turn();
       return refusals(calls);
     },

@@ -23,10 +23,6 @@ export function runOperation(
   clock: Clock,
   canceller?: AbortSource,
 ): Awaitable<ToolResult> {
-  const { name, fullQuota } = operation;
-  // What is known of a call before any guard: for the log, and the headers of whatever is refused.
-  call.tool = name;
-  if (fullQuota !== null) call.rateLimit = fullQuota;
   const result = operation.invoke(input, call);
   return isPromise(result) ? runWithTimeout(operation, call, result, clock, canceller?.signal) : result;
 }

@@ -1,7 +1,7 @@
 // The API key guard: finds the presented key, has it verified, adds the identity behind it.
 
 import type { Credentials } from '../http/credentials.ts';
-import { type Caller, logOutOfReach } from '../keys/actor.ts';
+import { type Caller, logOutOfReach, type RequestIds } from '../keys/actor.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { quoted } from '../lib/text.ts';
@@ -10,14 +10,12 @@ import type { Problem } from '../problem.ts';
 import { tokenInstead } from './credential-shape.ts';
 import type { Guard } from './guard.ts';
 
-/** What the log calls a call. */
-export interface CallIds {
-  readonly requestId: string;
-  readonly traceId?: string | undefined;
+/** A call, with what it has to show for itself. */
+export interface CredentialedCall extends Caller {
+  readonly credentials: Credentials;
 }
 
-export interface KeyCall extends CallIds, Caller {
-  readonly credentials: Credentials;
+export interface KeyCall extends CredentialedCall {
   /** Written here: how far back the proof that the key is good lies. Monotonic. */
   freshAsOfMs: number;
 }
@@ -66,7 +64,7 @@ const withKindSent = (problem: Problem, presented: string): Problem =>
   problem.code === 'invalid_api_key' ? { ...problem, ...tokenInstead(presented) } : problem;
 
 /** What the log says of a key that was not accepted. */
-export function logRefused(log: Log, error: Problem, { requestId, traceId }: CallIds): void {
+export function logRefused(log: Log, error: Problem, { requestId, traceId }: RequestIds): void {
   if (error.code === 'invalid_api_key') {
     const { reason, keyId, userId, fingerprint, sent } = error; // the ids are there only for a key on record
     log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, fingerprint, sent });

@@ -1,12 +1,11 @@
 // The scope guard: every required scope must be held, by exact string. Comes after a guard that adds `auth`.
 
+import type { RequestIds } from '../keys/actor.ts';
 import { err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import { type Guard, PASS } from './guard.ts';
 
-export interface ScopedCall {
-  readonly requestId: string;
-  readonly traceId?: string | undefined;
+export interface ScopedCall extends RequestIds {
   /** A missing list counts as empty. The ids are for the log. */
   readonly auth: { readonly scopes?: readonly string[]; readonly keyId?: string; readonly subject?: string };
 }

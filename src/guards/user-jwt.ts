@@ -1,18 +1,13 @@
 // The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is.
 
-import type { Credentials } from '../http/credentials.ts';
-import type { Actor, Caller } from '../keys/actor.ts';
+import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
 import type { CheckBlock } from '../keys/blocks.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import { type CallIds, presentedKey } from './api-key.ts';
+import { type CredentialedCall, presentedKey } from './api-key.ts';
 import { keyInstead } from './credential-shape.ts';
 import type { Guard } from './guard.ts';
-
-export interface UserCall extends CallIds, Caller {
-  readonly credentials: Credentials;
-}
 
 /** Who a user token speaks for. */
 export interface UserIdentity {
@@ -39,8 +34,8 @@ export function userJwtGuard(
   checkBlock: CheckBlock,
   log: Log,
   help?: () => string,
-): Guard<UserCall, UserAuth> {
-  const decide: Guard<UserCall, UserAuth> = ({ requestId, traceId, credentials }) => {
+): Guard<CredentialedCall, UserAuth> {
+  const decide: Guard<CredentialedCall, UserAuth> = ({ requestId, traceId, credentials }) => {
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
@@ -62,12 +57,12 @@ export function userJwtGuard(
       return err({ ...verified.error, ...wrongKind, ...(help && { help: help() }) });
     });
   };
-  function unlessBlocked(auth: UserIdentity, ids: CallIds): Awaitable<Result<UserAuth, Problem>> {
+  function unlessBlocked(auth: UserIdentity, ids: RequestIds): Awaitable<Result<UserAuth, Problem>> {
     return chain(checkBlock(auth.subject), (checked): Result<UserAuth, Problem> => {
       if (checked.ok) return ok({ auth });
       const { subject: userId, actor } = auth;
       if (checked.error.code === 'user_blocked') {
-        log.warn('User blocked', { ...ids, userId, ...(actor !== userId && { actor }) });
+        log.warn('User blocked', actorFields({ ...ids, userId, actor }));
       }
       return checked;
     });

@@ -5,15 +5,19 @@ import type { Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { StoreUnavailable } from '../problem.ts';
 
-/** Where a request comes from. */
-export interface Caller {
+/** What the log calls a request. */
+export interface RequestIds {
   readonly requestId: string;
   /** Of the trace that the request belongs to, if its caller keeps one. */
   readonly traceId?: string | undefined;
+}
+
+/** Where a request comes from. */
+export interface Caller extends RequestIds {
   /** Costs a system call: ask late. */
   clientAddress(): string;
-  /** Whose budget of unknown keys is used up; that of the address's network unless given. */
-  readonly lookupSource?: string | undefined;
+  /** The key that asks about others: its budget of unknown keys is used up, and not that of the address. */
+  readonly lookupKeyId?: string | undefined;
 }
 
 export interface Origin {
@@ -47,7 +51,7 @@ export interface Actor extends Caller {
 }
 
 /** What the log says of an actor. */
-export const actorFields = ({ userId, actor, requestId, traceId }: Actor) => ({
+export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & Pick<Actor, 'userId' | 'actor'>) => ({
   requestId,
   traceId,
   userId,
@@ -62,17 +66,14 @@ export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): st
   actor === userId ? userId : `${userId}\0${actor}`;
 
 /** Says why the store gave no response, once for an outage: the caller is told only that it gave none. */
-export const logOutOfReach = (
-  log: Log,
-  { requestId, traceId }: Pick<Caller, 'requestId' | 'traceId'>,
-  { reason }: StoreUnavailable,
-): void => log.warnOnce('key store out of reach', { requestId, traceId, reason });
+export const logOutOfReach = (log: Log, { requestId, traceId }: RequestIds, { reason }: StoreUnavailable): void =>
+  log.warnOnce('key store out of reach', { requestId, traceId, reason });
 
 /** What the store gave; the log says why, if that is nothing. */
 export function logged<T>(
   log: Log,
   stored: Result<T, StoreUnavailable>,
-  caller: Pick<Caller, 'requestId' | 'traceId'>,
+  caller: RequestIds,
 ): Result<T, StoreUnavailable> {
   if (!stored.ok) logOutOfReach(log, caller, stored.error);
   return stored;

@@ -1,7 +1,6 @@
 // Ends leaked secrets for anyone who has them: possession is proof enough, because less harm can be done with this than
 // with the secret itself. The secret in force ends its key; the next or the previous one of a rotation ends only itself.
 
-import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
@@ -36,8 +35,7 @@ export function createRevokeSecrets(options: PossessionOptions): RevokeSecrets {
 
   /** Those of the keys that can be ended. */
   async function find(hashes: readonly string[], caller: Caller): Promise<Result<readonly PresentedKey[], Problem>> {
-    const source = networkOf(caller.clientAddress());
-    const found = await unknownKeys.findAll(hashes, { source, requestId: caller.requestId });
+    const found = await unknownKeys.findAll(hashes, caller);
     if (!found.ok) return found.error.code === 'store_unavailable' ? unavailable(found.error, caller) : found;
     const known = found.value.flatMap(({ record }) => record ?? []);
     return ok(known.filter((record) => canEnd(record, clock.nowMs())));

@@ -5,6 +5,7 @@
 // Callers wait for that, so a flood slows itself down. Only what finds no place in the next statement is refused, and
 // who gets one is drawn (reservoir sampling): each has the same chance.
 
+import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { sleep } from '../lib/timeout.ts';
@@ -12,6 +13,7 @@ import { LIMITS } from '../limits/index.ts';
 import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
+import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { refusalAt } from './record.ts';
 import type { Found, KeyStore, StoreResult } from './store.ts';
@@ -25,21 +27,11 @@ const ALONE_MAX = 16;
 /** Keys of all sources that may wait, at some kilobytes each. */
 const WAITING_MAX = 10_000;
 
-/** A source that is not an address: a key that asks about others (Caller.lookupSource). */
-const KEY_SOURCE = /^key (.+)$/;
-
-/** Who asks for keys that may be unknown. */
-export interface Asker {
-  /** Whose budget is used up. */
-  readonly source: string;
-  readonly requestId: string;
-}
-
 export interface UnknownKeys {
   /** What the store has for this key. */
-  find(keyHash: string, asker: Asker): Promise<Result<Found, Problem>>;
+  find(keyHash: string, caller: Caller): Promise<Result<Found, Problem>>;
   /** What it has for all of these, or why one of them couldn't be looked up. */
-  findAll(keyHashes: readonly string[], asker: Asker): Promise<Result<readonly Found[], Problem>>;
+  findAll(keyHashes: readonly string[], caller: Caller): Promise<Result<readonly Found[], Problem>>;
   /** Statements so far. */
   readonly reads: number;
 }
@@ -153,8 +145,8 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
   }
 
   return {
-    async find(keyHash, asker) {
-      const { source: name } = asker;
+    async find(keyHash, caller) {
+      const name = sourceNameOf(caller);
       const source = sourceOf(name, sources);
       if (source.alone < ALONE_MAX && budgets.take(name) === 0) {
         const found = await alone(name, source, async () =>
@@ -163,11 +155,11 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
         if (found.ok) giveBack(name, [found.value]);
         return found;
       }
-      return (await together(name, source, keyHash)) ?? refused(asker, log);
+      return (await together(name, source, keyHash)) ?? refused(name, caller, log);
     },
 
-    async findAll(keyHashes, asker) {
-      const { source: name } = asker;
+    async findAll(keyHashes, caller) {
+      const name = sourceNameOf(caller);
       const source = sourceOf(name, sources);
       if (source.alone < ALONE_MAX && budgets.take(name, keyHashes.length) === 0) {
         const found = await alone(name, source, () => readAll(name, keyHashes));
@@ -176,7 +168,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
       }
       const all: Found[] = [];
       for (const found of await Promise.all(keyHashes.map((keyHash) => together(name, source, keyHash)))) {
-        if (found === null) return refused(asker, log);
+        if (found === null) return refused(name, caller, log);
         if (!found.ok) return found;
         all.push(found.value);
       }
@@ -197,9 +189,14 @@ function sourceOf(name: string, sources: Map<string, Source>): Source {
   return source;
 }
 
-function refused({ source, requestId }: Asker, log: Log): Result<never, Problem> {
-  const keyId = KEY_SOURCE.exec(source)?.[1];
-  const named = keyId === undefined ? { address: source } : { keyId };
-  log.warnThrottled('Too many unknown keys', source, { requestId, ...named });
+/** Whose budget is used up: a network's, or that of a key that asks about others. */
+const sourceNameOf = (caller: Caller): string =>
+  caller.lookupKeyId === undefined ? networkOf(caller.clientAddress()) : `key ${caller.lookupKeyId}`;
+
+function refused(name: string, { requestId, lookupKeyId: keyId }: Caller, log: Log): Result<never, Problem> {
+  log.warnThrottled('Too many unknown keys', name, {
+    requestId,
+    ...(keyId === undefined ? { address: name } : { keyId }),
+  });
   return err({ code: 'rate_limited', retryAfterS: 1 });
 }

@@ -1,6 +1,5 @@
 // Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
-import { networkOf } from '../lib/ip.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
@@ -38,7 +37,7 @@ export type Verified =
 type Purpose = 'use' | 'confirm' | 'pasting' | 'look';
 
 /** A verification under way. */
-interface Asked {
+interface Verification {
   readonly token: string;
   readonly keyHash: string;
   readonly caller: Caller;
@@ -120,11 +119,12 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return evaluated;
   }
 
-  function evaluateFound(found: Result<FoundKey, Problem>, asked: Asked): Awaitable<Verified> {
+  function evaluateFound(found: Result<FoundKey, Problem>, verification: Verification): Awaitable<Verified> {
     if (!found.ok) return found;
     const key = found.value;
-    if (isFirstUse(key, asked.purpose)) return useFirst(key, asked);
-    return evaluate(asked.token, key, asked.purpose, asked.freshAsOfMs);
+    const { token, purpose, freshAsOfMs } = verification;
+    if (isFirstUse(key, purpose)) return useFirst(key, verification);
+    return evaluate(token, key, purpose, freshAsOfMs);
   }
 
   const isFirstUse = (key: FoundKey, purpose: Purpose): key is KnownKey =>
@@ -141,13 +141,12 @@ export function createVerifier(options: VerifierOptions): Verifier {
   }
 
   async function readUnknown(keyHash: string, caller: Caller): Promise<Result<FoundKey, Problem>> {
-    const source = caller.lookupSource ?? networkOf(caller.clientAddress());
-    const found = await unknownKeys.find(keyHash, { source, requestId: caller.requestId });
+    const found = await unknownKeys.find(keyHash, caller);
     return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
   }
 
   /** Puts a next secret in force before it is accepted. Of those who use it at the same time one does it for all. */
-  async function useFirst(key: KnownKey, { token, keyHash, caller, purpose }: Asked): Promise<Verified> {
+  async function useFirst(key: KnownKey, { token, keyHash, caller, purpose }: Verification): Promise<Verified> {
     const promoted = await cache.reads.run(`first use ${keyHash}`, () => promote(key, keyHash, caller));
     if (!promoted.ok) return promoted;
     const found = promoted.value;

@@ -10,7 +10,7 @@ import { LIMITS } from '../limits/index.ts';
 import { createShare, type Share } from '../limits/share.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import type { Id } from './message.ts';
-import type { Callers } from './subjects.ts';
+import type { Subjects } from './subjects.ts';
 
 const { total: SESSIONS_MAX, each: SESSIONS_MAX_EACH } = LIMITS.streams;
 const MESSAGES = { total: LIMITS.sessionMessages.each, each: LIMITS.sessionMessages.each };
@@ -36,13 +36,13 @@ export interface Session {
 
 export interface Sessions {
   /** Undefined if there is no room. */
-  open(openStream: (onEnd: () => void) => EventStream, callers: Callers, address: string): Session | undefined;
+  open(openStream: (onEnd: () => void) => EventStream, callers: Subjects, address: string): Session | undefined;
   has(id: string): boolean;
   /**
    * The session, if these callers may post to it: its owners, or anybody while it belongs to nobody. The first valid
    * credential makes it theirs. An owner's credential that is not valid any more may only call tools, to be told so.
    */
-  find(id: string, callers: Callers, isCall: boolean): Result<Session, Problem>;
+  find(id: string, callers: Subjects, isCall: boolean): Result<Session, Problem>;
   /** A call of this session has ended. */
   callEnded(session: Session, id: Id): void;
   /** Ends each session as soon as none of its calls is under way, and opens no more. */

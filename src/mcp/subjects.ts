@@ -8,7 +8,7 @@ import type { Sha256 } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
 
 /** Whom the credentials of a request stand for. */
-export interface Callers {
+export interface Subjects {
   /** The subjects behind the valid ones. */
   readonly subjects: readonly string[];
   /** Why it can't be known now whom one of them stands for; null: the subjects are all. */
@@ -18,7 +18,7 @@ export interface Callers {
   readonly wrong: readonly string[];
 }
 
-export type ResolveSubjects = (credentials: Credentials, caller: Caller) => Promise<Callers>;
+export type ResolveSubjects = (credentials: Credentials, caller: Caller) => Promise<Subjects>;
 
 /** Problems that say that a credential is wrong. Any other says nothing about it. */
 const WRONG: readonly string[] = ['invalid_token', 'invalid_api_key'];

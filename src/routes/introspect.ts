@@ -55,12 +55,14 @@ export function introspectRoute(
     const { token } = fields;
     if (token === '') return refuse(context, INVALID);
     // The budget of unknown keys is the calling key's: a service sends what strangers sent it, all from one address.
-    const asked = new Call(context.requestId, { xApiKey: token, bearer: null, metaApiKey: null }, caller.clientAddress);
-    asked.lookupSource = `key ${allowed.value.auth.keyId}`;
+    const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
+    const asked = new Call(context.requestId, credentials, caller.clientAddress, {
+      lookupKeyId: allowed.value.auth.keyId,
+    });
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
     // The response says that one key is good, to the holder of another: both must still be.
-    const ended = await leave.together<Call>([caller, asked]);
+    const ended = await leave.together([caller, asked]);
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuse(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);

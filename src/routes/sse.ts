@@ -1,7 +1,7 @@
 // GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the responses to what is posted.
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
-import { type Call, callOf } from '../calls/call.ts';
+import { callerOf, callOf } from '../calls/call.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { RunTool, ToolResult } from '../calls/run.ts';
 import type { CheckBearer } from '../guards/bearer.ts';
@@ -10,7 +10,7 @@ import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
 import type { RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
-import { carriesCredential, metaApiKey } from '../http/credentials.ts';
+import { type Credentials, carriesCredential, metaApiKey, readCredentials } from '../http/credentials.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
@@ -80,16 +80,16 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   const { methods, runTool, streams, sessions, resolveSubjects, publicPath, signIn, checkBearer, log } = options;
 
   async function open(context: RequestContext): Promise<Response> {
-    const { request, requestId } = context;
+    const { request, headers, requestId } = context;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
-    const call = callOf(context, null);
-    const address = call.clientAddress(); // now: a client that leaves has none
-    const ended = await checkBearer?.(call.credentials, call);
+    const [credentials, caller] = [readCredentials(headers, null), callerOf(context)];
+    const address = context.clientAddress(); // now: a client that leaves has none
+    const ended = await checkBearer?.(credentials, caller);
     if (ended) return challenge(context, ended);
-    const callers = await resolveSubjects(call.credentials, call);
-    const { subjects, unknown } = callers;
-    if (subjects.length === 0 && unknown !== null) return problemResponse(unknown, requestId);
-    const session = sessions.open((onEnd) => streams.open(context, onEnd), callers, address);
+    const subjects = await resolveSubjects(credentials, caller);
+    if (subjects.subjects.length === 0 && subjects.unknown !== null)
+      return problemResponse(subjects.unknown, requestId);
+    const session = sessions.open((onEnd) => streams.open(context, onEnd), subjects, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
     // A path without an origin: clients insist on the origin they connected to.
     session.stream.send({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` });
@@ -97,7 +97,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   }
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
-    const { request, requestId } = context;
+    const { request, headers, requestId } = context;
     const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!sessions.has(sessionId)) return problemResponse(NO_SESSION, requestId);
@@ -109,20 +109,20 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return problemResponse(refuseInClear(log, context), requestId);
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
-    const plan = message.kind === 'request' ? methods.plan(message, legacyContext(request.headers)) : undefined;
-    const called = plan?.kind === 'call' ? plan : undefined;
-    const call = callOf(context, called ? called.metaApiKey : keyIn(message), called);
-    const callers = await resolveSubjects(call.credentials, call);
-    const found = sessions.find(sessionId, callers, plan?.kind === 'call');
+    const plan = message.kind === 'request' ? methods.plan(message, legacyContext(headers)) : undefined;
+    const credentials = readCredentials(headers, plan?.kind === 'call' ? plan.metaApiKey : keyIn(message));
+    const caller = callerOf(context);
+    const subjects = await resolveSubjects(credentials, caller);
+    const found = sessions.find(sessionId, subjects, plan?.kind === 'call');
     if (!found.ok) return problemResponse(found.error, requestId);
     const session = found.value;
-    const ended = await checkBearer?.(call.credentials, call);
+    const ended = await checkBearer?.(credentials, caller);
     if (ended) return challenge(context, ended);
     if (message.kind === 'notification') takeNotification(session, message);
     if (message.kind !== 'request' || plan === undefined) return accepted();
     session.used = true;
     if (message.method === 'initialize') session.reader = readerOf(message.params.capabilities);
-    if (plan.kind === 'call') return takeCall(context, session, message, plan, call);
+    if (plan.kind === 'call') return takeCall(context, session, message, plan);
     const { id } = message;
     const text = plan.kind === 'result' ? resultText(id, plan.members) : errorText(id, plan.error);
     send(session, text, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
@@ -137,7 +137,6 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     session: Session,
     { id }: RequestMessage,
     plan: CallPlan,
-    call: Call,
   ): Awaitable<Response> {
     const { requestId, bodyBytes } = context;
     const { operation } = plan;
@@ -150,8 +149,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       plan.progressToken === undefined
         ? undefined
         : progressReporter(plan.progressToken, (data) => session.stream.offer({ event: 'message', data }));
-    if (progress !== undefined) call.progress = progress.report;
-    call.reader = session.reader;
+    const { reader } = session;
+    const call = callOf(context, plan.metaApiKey, { ...plan, reader, ...(progress && { progress: progress.report }) });
 
     const response = chain(runTool(operation, plan.input, call, cancel), (result) => {
       progress?.stop();
@@ -164,7 +163,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the response to the POST.
-    const waits = mayBeChallenged(operation, call, signIn());
+    const waits = mayBeChallenged(operation, call.credentials, signIn());
     return waits ? holdingOpen(context, operation.timeoutMs, response) : accepted();
   }
 
@@ -198,7 +197,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
 }
 
 /** Where clients get a key, one that has a credential is never challenged for a call (guards/bearer.ts did before). */
-const mayBeChallenged = ({ credential }: Operation, { credentials }: Call, signIn: SignIn | null): boolean =>
+const mayBeChallenged = ({ credential }: Operation, credentials: Credentials, signIn: SignIn | null): boolean =>
   signIn !== null &&
   (signIn.handsOutKeys ? credential === 'api_key' && !carriesCredential(credentials) : credential === 'user_jwt');
 

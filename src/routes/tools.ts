@@ -57,8 +57,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     const { _meta: meta } = input;
     const key = metaApiKey(meta);
     if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
-    const call = callOf(context, key, meta === undefined ? undefined : { trace: metaTrace(meta) });
-    call.reader = 'program';
+    const call = callOf(context, key, { operation: tool, reader: 'program', trace: metaTrace(meta) });
     const result = holdingOpen(context, tool.timeoutMs, runTool(tool, withoutMeta(input), call));
     return chain(result, respond, { context, call });
   }

@@ -36,6 +36,7 @@ export function verifyRoute({ guards, leave, trustProxy, log }: VerifyRouteOptio
     return scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
   });
   const { fullQuota } = guards.apiKey;
+  const verification = { operation: { name: '', fullQuota: fullQuota ?? null } };
   let isWarned = trustProxy > 0;
 
   /** Without TRUST_PROXY all clients of a proxy share one budget of unknown keys. */
@@ -57,8 +58,7 @@ export function verifyRoute({ guards, leave, trustProxy, log }: VerifyRouteOptio
 
   function verify(context: RequestContext): Awaitable<Response> {
     warnOnce(context);
-    const call = callOf(context, null);
-    call.rateLimit = fullQuota;
+    const call = callOf(context, null, verification);
     const guarded = guardFor(demandOf(context.request))(call);
     return chain(chain(guarded, leave<KeyAuth>, call), respond, { context, call });
   }

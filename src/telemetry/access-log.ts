@@ -1,5 +1,6 @@
 // The access log: one line for each request, when its response leaves. Only with ACCESS_LOG=1.
 
+import { callerOf } from '../calls/call.ts';
 import type { ObserveRequest } from '../http/context.ts';
 import { forwardedPath } from '../http/forwarded.ts';
 import type { Clock } from '../lib/runtime.ts';
@@ -20,7 +21,7 @@ export const createAccessLog =
     const startedMs = clock.monotonicMs();
     const address = context.clientAddress(); // now: a client that has left has none
     return ({ status }) => {
-      const { requestId, request, route, call } = context;
+      const { requestId, request, headers, route, call } = context;
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
       const { keyId, keyName, subject, actor } = call?.auth ?? {};
@@ -28,8 +29,8 @@ export const createAccessLog =
         keyId === undefined
           ? { userId: subject, ...(actor !== subject && { actor }) }
           : { keyId, keyName, owner: subject };
-      const traceId = call?.traceId;
-      const path = route === verifyRoute && trustProxy > 0 ? forwardedPath(request.headers) : undefined;
+      const { traceId } = call ?? callerOf(context);
+      const path = route === verifyRoute && trustProxy > 0 ? forwardedPath(headers) : undefined;
       log.info('request', {
         requestId,
         traceId,

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Caller } from '../../src/keys/actor.ts';
 import type { Feed } from '../../src/keys/feed.ts';
 import type { Found } from '../../src/keys/store.ts';
 import { createUnknownKeys, type UnknownKeysOptions } from '../../src/keys/unknown-keys.ts';
@@ -157,7 +158,7 @@ function counted({ slow }: { slow?: (keyHash: string) => Promise<unknown> } = {}
   const feed = { position: { databaseId: 'd', seq: 1, mark: null }, queryTimeoutMs: 900 } satisfies Partial<Feed>;
   const log = createLog({ level: 'error', clock, write: async () => {} });
   const unknownKeys = createUnknownKeys({ store, feed, clock, log });
-  const find = (name: string, source = 'a') => unknownKeys.find(name, { source, requestId: 'r' });
+  const find = (name: string, source = 'a') => unknownKeys.find(name, callerAt(source));
   /** Takes a source's budget. */
   const drain = async (source = 'a') => {
     for (let n = 0; n < BURST; n += 1) await find(`drain ${n}`, source);
@@ -165,6 +166,8 @@ function counted({ slow }: { slow?: (keyHash: string) => Promise<unknown> } = {}
   };
   return { find, findAll: unknownKeys.findAll, drain, statements };
 }
+
+const callerAt = (address: string): Caller => ({ requestId: 'r', clientAddress: () => address });
 
 const names = (count: number, name: string) => Array.from({ length: count }, (_, n) => `${name} ${n}`);
 
@@ -249,11 +252,11 @@ describe('statements for unknown keys', () => {
 
   test('for several keys of one request are one within the budget, and take a place for each beyond it', async () => {
     const { findAll, drain, statements } = counted();
-    const asker = { source: 'a', requestId: 'r' };
-    expect((await findAll(names(100, 'key'), asker)).ok).toBe(true);
+    const caller = callerAt('a');
+    expect((await findAll(names(100, 'key'), caller)).ok).toBe(true);
     expect(statements.map(({ length }) => length)).toEqual([100]);
     await drain();
-    const both = await Promise.all([findAll(names(100, 'one'), asker), findAll(names(100, 'two'), asker)]);
+    const both = await Promise.all([findAll(names(100, 'one'), caller), findAll(names(100, 'two'), caller)]);
     expect(both.map(({ ok }) => ok)).toEqual([true, true]);
     expect(statements.map(({ length }) => length)).toEqual([200]);
   });

@@ -281,7 +281,7 @@ describe('unknown tokens', () => {
     expect(await readsFor(5000, 100, one)).toBeLessThan(10); // together, beyond the budget
     expect(await readsFor(6000, 10, two)).toBe(11); // one by one, and the calling key
     expect((await fresh.useKey(never(7000))).status).toBe(401); // the address has its own
-    const asService = { ...CALLER, lookupSource: `key ${one?.id}` };
+    const asService = { ...CALLER, lookupKeyId: one?.id };
     await Promise.all(Array.from({ length: 1000 }, (_, n) => verifier.verify(never(8000 + n), asService)));
     const line = (await fresh.log()).find(({ event }) => event === 'Too many unknown keys');
     expect(line).toMatchObject({ level: 'warn', requestId: expect.any(String), keyId: one?.id });

@@ -5,7 +5,7 @@ import { type Settings, settingsIn, type ToolEnv } from '../../authoring/setting
 import type { Tool } from '../../authoring/tool.ts';
 import type { Call } from '../../calls/call.ts';
 import { adminGuard } from '../../guards/admin.ts';
-import { apiKeyGuard, type CallIds, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
+import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
 import { type Guard, sequence } from '../../guards/guard.ts';
 import { keyLimitGuard, type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
@@ -25,7 +25,7 @@ export interface ToolDeps {
     /** A signed-in person: adds `auth`, with the owner of the keys, the person, and what the person may grant. */
     readonly userJwt: Guard<Call, UserAuth>;
     /** Only admins (ADMIN_CLAIM); comes after `userJwt`. */
-    readonly admin: Guard<CallIds & UserAuth>;
+    readonly admin: ReturnType<typeof adminGuard>;
     /** A program with an API key, within its rate limit and quota: adds `auth` with the key's identity and scopes. */
     readonly apiKey: Guard<Call, KeyAuth>;
     /** Every scope named must be held; comes after `apiKey`. */
