@@ -1,7 +1,7 @@
 // A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never responds
 // itself.
 
-import type { RateLimitState } from '../lib/rate-limit.ts';
+import { beside, type RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, isPromise, ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 
@@ -39,8 +39,8 @@ export function addTo<Context extends object, Add extends object>(context: Conte
 
 /**
  * Guards one after another, each with what those before it added; the first refusal is the result. Asks for the
- * credential of the first guard that has one, and for the scopes of all; the rate limit is that of the last, that of persons aside. NoInfer:
- * the types come from the guards, not from the type expected of the result.
+ * credential of the first guard that has one, and for the scopes of all. NoInfer: the types come from the guards, not from
+ * the type expected of the result.
  *
  * Throws an Error for what the compiler would refuse too, because tool files start without it.
  */
@@ -70,7 +70,7 @@ export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
     requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),
-    fullQuota: quotas.findLast(({ name }) => name !== 'user') ?? quotas.at(-1),
+    fullQuota: quotas.reduce<RateLimitState | undefined>(beside, undefined),
   });
 }
 

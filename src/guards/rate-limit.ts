@@ -2,7 +2,7 @@
 // with its first use. Adds the state of the limit, for the response's headers (draft-ietf-httpapi-ratelimit-headers); a
 // refusal carries it too.
 
-import type { LimitName, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
+import { beside, type LimitName, type RateLimit, type RateLimitState } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
@@ -69,7 +69,8 @@ export function rateLimitGuard<In>(options: RateLimitOptions<In>): Guard<In, Lim
     const resetS = Math.min(limit.windowS, Math.ceil((bucket.endsAtMs - nowMs) / 1000));
     const admitted = bucket.used < requests;
     if (admitted) bucket.used += 1;
-    const rateLimit = { ...named, limit, remaining: requests - bucket.used, resetS };
+    const { rateLimit: before } = call as Limited;
+    const rateLimit = beside(before, { ...named, limit, remaining: requests - bucket.used, resetS });
     if (admitted) return ok({ rateLimit });
     onRefused?.(call, bucketName);
     return err({ code: 'rate_limited', retryAfterS: resetS, rateLimit });

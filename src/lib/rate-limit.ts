@@ -16,6 +16,13 @@ export interface RateLimitState {
   readonly remaining: number;
   /** Whole seconds until the window ends, rounded up. */
   readonly resetS: number;
-  /** A second limit that counts too. */
+  /** Another limit that counts too. */
   readonly and?: RateLimitState;
+}
+
+/** `state` with what came before it of other names, a person's last; it takes the place of one of its own. */
+export function beside(before: RateLimitState | undefined, state: RateLimitState): RateLimitState {
+  const others = before?.name === state.name ? before?.and : before;
+  if (others === undefined) return state;
+  return state.name === 'user' ? { ...others, and: state } : { ...state, and: others };
 }

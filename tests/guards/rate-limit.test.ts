@@ -261,7 +261,36 @@ describe('a limit of a tool of its own', () => {
     expect((await app.call('per_user', {}, alice)).status).toBe(200);
     expect((await app.call('per_user', {}, alice)).status).toBe(429);
     expect((await app.call('per_user', {}, bob)).status).toBe(200);
-    expect(said(await app.call('per_user'))).toMatchObject({ status: 401, limit: '"key";r=1;t=3600' });
+    const limit = '"key";r=1;t=3600, "user";r=3000;t=60';
+    expect(said(await app.call('per_user'))).toMatchObject({ status: 401, limit });
+  });
+
+  test('responses carry it beside the quota of a key and the limit of a person, which count too', async () => {
+    const perKey = ({ guards }: ToolDeps) =>
+      defineTool(
+        sequence(guards.apiKey, guards.rateLimit({ requests: 1, window: '1h', key: ({ auth }) => auth.keyId })),
+        { ...facts('per_key'), ...rest },
+      );
+    await using app = await createTestApp({
+      tools: (deps) => [...tools(deps), perKey(deps)],
+      env: { KEY_QUOTA: '9/day' },
+      clock: onTheHour(),
+    });
+    const headers = { 'x-api-key': await insertKey(app, 'alice') };
+    const policy = '"key";q=1;w=3600, "quota";q=9;w=86400';
+    for (const [status, limit] of [
+      [200, '"key";r=0;t=3600, "quota";r=8;t=86400'],
+      [429, '"key";r=0;t=3600, "quota";r=7;t=86400'],
+    ] as const) {
+      expect(said(await app.call('per_key', {}, headers))).toMatchObject({ status, policy, limit });
+    }
+    const user = await bearer(app, 'alice');
+    for (const [status, limit] of [
+      [200, '"key";r=0;t=3600, "user";r=2999;t=60'],
+      [429, '"key";r=0;t=3600, "user";r=2998;t=60'],
+    ] as const) {
+      expect(said(await app.call('per_user', {}, user))).toMatchObject({ status, limit });
+    }
   });
 
   test.each([
