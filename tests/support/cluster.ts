@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { callOver } from './client.ts';
-import { type ServerProcess, startServer } from './server-process.ts';
+import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from './server-process.ts';
 import { type Sqld, startSqld } from './sqld.ts';
 import { type StoreMode, startStore, storeEnvOn } from './store-mode.ts';
 import { TEST_SECRET, type TestResponse } from './test-app.ts';
@@ -19,20 +19,25 @@ export interface Cluster extends AsyncDisposable {
   stop(): Promise<{ longestPausesMs: number[]; rssMb: number }[]>;
 }
 
-/** One server for each mode named. Embedded ones share a file, the others a primary. */
-export async function startCluster(modes: readonly StoreMode[], env: Record<string, string> = {}): Promise<Cluster> {
+/** One server for each mode named. Embedded ones share a file, the others a primary. Only Bun's have a loop monitor. */
+export async function startCluster(
+  modes: readonly StoreMode[],
+  env: Record<string, string> = {},
+  runtimes: readonly Runtime[] = modes.map(() => USUAL_RUNTIME),
+): Promise<Cluster> {
   const embedded = modes.includes('embedded') ? await startStore('embedded') : null;
   const sqld = embedded === null ? await startSqld() : null;
   const all = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'warn', RUST_LOG: 'off', ...env };
   const servers = await Promise.all(
-    modes.map((mode) =>
+    modes.map((mode, at) =>
       startServer({
+        runtime: runtimes[at] ?? USUAL_RUNTIME,
         env: { ...all, ...(sqld === null ? embedded?.env() : storeEnvOn(sqld.env, mode)) },
         preload: [LOOP_MONITOR],
       }),
     ),
   );
-  for (const server of servers) server.signal('SIGUSR2');
+  for (const [at, server] of servers.entries()) if (runtimes[at] === 'bun') server.signal('SIGUSR2');
   return {
     servers,
     sqld,
