@@ -4,6 +4,7 @@ import type { ParsedResponse } from '../support/http-responses.ts';
 import type { Input } from './inputs.ts';
 import { leakIn, type PlantedSecrets } from './planted-secrets.ts';
 import type { Target } from './settings.ts';
+import { redirectFault } from './signing-in.ts';
 import type { Outcome } from './wire.ts';
 
 /** The first thing that is wrong, or null. */
@@ -38,11 +39,8 @@ function revocationFault({ status, body }: ParsedResponse): string | null {
   return [400, 403, 413, 415, 429, 431, 503].includes(status) ? null : `/revoke responded ${status}`;
 }
 
-function responseFault(
-  { status, headers, body }: ParsedResponse,
-  planted: PlantedSecrets,
-  strict: boolean,
-): string | null {
+function responseFault(response: ParsedResponse, planted: PlantedSecrets, strict: boolean): string | null {
+  const { status, headers, body } = response;
   // Every response of the app carries this header; the rest come from the runtime, to HTTP it can't make sense of.
   const byRuntime = !headers.has('x-content-type-options');
   if (byRuntime && !RUNTIME_STATUS.includes(status)) return `${status} without security headers`;
@@ -51,6 +49,8 @@ function responseFault(
   const isOwn = !headers.has('x-key-owner');
   if (!byRuntime && strict && isOwn && !headers.has('strict-transport-security')) return `${status} leaves HTTPS open`;
   if ([429, 503].includes(status) && !headers.has('retry-after')) return `${status} without Retry-After`;
+  const redirect = redirectFault(response);
+  if (redirect !== null) return redirect;
   const headerLeak = leakIn([...headers.values()].join('\n'), planted);
   if (headerLeak !== null) return `a secret came back in a header: ${headerLeak}`;
   const type = headers.get('content-type') ?? '';
@@ -89,7 +89,8 @@ const leakFault = (text: string, planted: PlantedSecrets): string | null => {
 
 /**
  * What a response has to repeat: the id and the progress token (JSON-RPC 2.0 §5, MCP), and in a tool's output the name
- * and scopes of a key as its owner gave them. The key of create_api_key is given out there and nowhere else.
+ * and scopes of a key as its owner gave them. The keys of create_api_key and of /token are given out there and nowhere
+ * else.
  */
 const ECHOED = new Set(['client_name', 'id', 'progressToken', 'name', 'scopes']);
 
@@ -101,9 +102,9 @@ function withoutEchoes(value: unknown): unknown {
   }
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(withoutEchoes);
-  const created = 'warning' in value && 'key' in value;
+  const given = 'warning' in value ? 'key' : 'token_type' in value ? 'access_token' : null;
   return Object.entries(value)
-    .filter(([name]) => !ECHOED.has(name) && !(created && name === 'key'))
+    .filter(([name]) => !ECHOED.has(name) && name !== given)
     .map(([name, inner]) => [name, withoutEchoes(inner)]);
 }
 

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 import { bytesOf, jsonText, mutated, oddValue } from './json.ts';
 import type { PlantedSecrets } from './planted-secrets.ts';
+import { signingIn } from './signing-in.ts';
 import { forgedTokens } from './tokens.ts';
 
 export interface HttpRequest {
@@ -96,7 +97,7 @@ const rest = (planted: PlantedSecrets): fc.Arbitrary<Draft> =>
   }));
 
 /** A request whose body is still a value, or text that is sent as it is. */
-interface Draft {
+export interface Draft {
   readonly method: string;
   readonly target: string;
   readonly headers: HeaderList;
@@ -118,46 +119,6 @@ const introspection = (planted: PlantedSecrets): fc.Arbitrary<Draft> => {
     text: bytesOf(fields.map((pair) => pair.join('=')).join('&')),
   }));
 };
-
-const OAUTH_FIELDS = [
-  'client_id',
-  'redirect_uri',
-  'response_type',
-  'code_challenge',
-  'state',
-  'resource',
-  'key',
-  'cancel',
-  'grant_type',
-  'code',
-  'code_verifier',
-  '%',
-];
-
-/** What comes to the door for clients that speak only OAuth. */
-function signingIn(planted: PlantedSecrets): fc.Arbitrary<Draft> {
-  const value = fc.oneof(
-    fc.constantFrom(...planted.keys, ...planted.badKeys, ...planted.tokens, '', '%00', '%ff', '%'),
-    fc.constantFrom('code', 'authorization_code', 'S256', 'http://127.0.0.1:1/', 'javascript:alert(1)', 'WyIiXQ.AAAA'),
-    fc.string(),
-  );
-  const fields = fc
-    .array(fc.tuple(fc.constantFrom(...OAUTH_FIELDS), value), { maxLength: 8 })
-    .map((pairs) => bytesOf(pairs.map((pair) => pair.join('=')).join('&')));
-  const form = fc.tuple(fc.constantFrom('/authorize', '/token'), fields, fc.boolean()).map(([target, text, isOwn]) => ({
-    method: 'POST',
-    target,
-    headers: isOwn ? [FORM_TYPE, ['Origin', 'http://localhost'] as const] : [FORM_TYPE],
-    body: undefined,
-    text,
-  }));
-  const registration = fc.record({
-    redirect_uris: fc.array(fc.constantFrom('http://127.0.0.1/', 'http://localhost:1/a', 'https://x.example/', '')),
-    token_endpoint_auth_method: fc.constantFrom('none', 'client_secret_post'),
-  });
-  const registered = registration.map((body) => ({ method: 'POST', target: '/register', headers: [], body }));
-  return fc.oneof(form, registered);
-}
 
 const FORM_TYPE = ['Content-Type', 'application/x-www-form-urlencoded'] as const;
 

@@ -3,6 +3,7 @@
 
 import { userToken } from '../support/client.ts';
 import type { Target } from './settings.ts';
+import { type PlantedClient, plantClient } from './signing-in.ts';
 
 export interface PlantedSecrets {
   /** User tokens, good for the whole run. */
@@ -21,6 +22,8 @@ export interface PlantedSecrets {
   readonly leaked: readonly string[];
   /** The other secrets of those two rotations, which stay good. */
   readonly spared: readonly string[];
+  /** Registered for keys to be handed to; null where none are. */
+  readonly client: PlantedClient | null;
   /** Sent in all places, and must never come back. */
   readonly secrets: readonly string[];
   /** Never sent, and must never come out either. */
@@ -93,6 +96,7 @@ export async function plantSecrets(target: Target): Promise<PlantedSecrets> {
     rotatedId: rotated.id,
     leaked: [leak.key, next, previous.key],
     spared: [inForce.key, replacement],
+    client: await plantClient(target, keys[0] ?? ''),
     secrets: [...keys, ...badKeys, ...tokens.slice(0, 2), stranger, databaseToken, ...hashes],
     kept: target.kept,
   };

@@ -42,11 +42,11 @@ export const SETTINGS: Readonly<Record<SettingName, Setting>> = {
   /** With a secret, and the rest as it comes. */
   plain: { start: startPlain, reached: [200, 202, 204, 400, 401, 403, 404, 405, 415, 431] },
   /** With the rules of production, over its own TLS. */
-  production: { start: startProduction, reached: [200, 202, 204, 400, 401, 403, 404, 405, 415, 431] },
+  production: { start: startProduction, reached: [200, 201, 202, 204, 303, 400, 401, 403, 404, 405, 415, 431] },
   /** With the users of an issuer that has a key set; callers without a credential are sent there. */
   issuer: { start: startWithIssuer, reached: [200, 202, 400, 401, 404] },
   /** With a rate limit that everybody runs into. */
-  limited: { start: startLimited, reached: [200, 400, 401, 429] },
+  limited: { start: startLimited, reached: [200, 201, 303, 400, 401, 429] },
   /** With its keys in a remote database. */
   remote: { start: startRemote, reached: [200, 202, 400, 401, 404] },
   /** With a remote database that freezes, refuses writes, and goes away. */
