@@ -35,6 +35,7 @@ const PROBLEM_SCHEMA = {
       },
     },
     requiredScopes: { type: 'array', items: { type: 'string' } },
+    previousUntil: { type: 'integer' },
   },
   required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
 } as const;

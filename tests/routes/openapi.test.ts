@@ -7,7 +7,7 @@ import type { Call } from '../../src/calls/call.ts';
 import { type Guard, sequence } from '../../src/guards/guard.ts';
 import { ok } from '../../src/lib/result.ts';
 import { post, request } from '../support/mcp.ts';
-import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 let app: TestApp;
@@ -112,6 +112,20 @@ test('what a tool asks for is what its guards ask for, in whatever order they ar
   );
 });
 
+/** The members of a problem that its schema does not have. */
+const undescribed = (problem: object) =>
+  Object.keys(problem).filter((name) => !(name in document.components.schemas.Problem.properties));
+
+test('a rotation that is under way is a problem with until when, as described', async () => {
+  const headers = await bearer(app, 'alice');
+  const { id } = await app.createKey('alice', { scopes: ['read'] });
+  const rotate = () => app.call('rotate_api_key', { keyId: id }, headers);
+  await app.useKey((await rotate()).body.key);
+  const refused = await rotate();
+  expect(refused).toMatchObject({ status: 409, body: { previousUntil: expect.any(Number) } });
+  expect(undescribed(refused.body)).toEqual([]);
+});
+
 test('a scope and a rate limit are a 403 and a 429 in the responses, and nothing else is', async () => {
   const { responses } = document.paths['/tools/get_data'].post;
   expect(Object.keys(responses)).toEqual(['200', '403', '429', 'default']);
@@ -120,8 +134,7 @@ test('a scope and a rate limit are a 403 and a 429 in the responses, and nothing
   expect(Object.keys(responses[429].headers)).toEqual(['Retry-After', 'RateLimit-Policy', 'RateLimit']);
   const { key } = await app.createKey('alice', { scopes: [] });
   const refused = (await app.useKey(key)).body;
-  const { properties } = document.components.schemas.Problem;
-  expect(Object.keys(refused).filter((name) => !(name in properties))).toEqual([]);
+  expect(undescribed(refused)).toEqual([]);
   expect(Object.keys(document.paths['/tools/list_api_keys'].post.responses)).toEqual(['200', '429', 'default']);
   await using unlimited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
   const { paths } = (await readResponse(await fetch(`${unlimited.url}/openapi.json`))).body;
