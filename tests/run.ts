@@ -1,4 +1,4 @@
-// `bun run test`: two files of tests at a time. `bun run test:measured`: those that measure (*.alone.test.ts), one by one,
+// `bun run test`: three files of tests at a time. `bun run test:measured`: those that measure (*.alone.test.ts), one by one,
 // each in a process of its own: beside other tests, or after them, memory is collected later and the processor is slower.
 // With arguments, which are those of `bun test`, what they choose runs, one file after the other. Prints what fails, and at
 // the end the failures once more, how to run them again, and one total.
@@ -43,7 +43,7 @@ const args = process.argv.slice(2);
 const measured = args[0] === '--measured';
 const given = measured ? args.slice(1) : args;
 const alone = () => [...new Glob(`tests/**/${ALONE}`).scanSync()].sort();
-const usual = measured ? alone().map((file) => [file]) : [['--parallel=2', `--path-ignore-patterns=**/${ALONE}`]];
+const usual = measured ? alone().map((file) => [file]) : [['--parallel=3', `--path-ignore-patterns=**/${ALONE}`]];
 const runs = given.length > 0 ? [given] : usual;
 
 const folder = mkdtempSync(join(tmpdir(), 'tests-'));

@@ -40,7 +40,7 @@ export interface Figures {
 const CONNECTIONS = 16;
 /** Inputs under way together, as one case of fast-check: a failing case shrinks to a few of them, or to one. */
 const TOGETHER_MAX = 500;
-const CASES_PER_ROUND = 12;
+const CASES_PER_ROUND = 4;
 const PRIORITY_LOW = 10;
 const HEALTH_MS_MAX = 10_000;
 

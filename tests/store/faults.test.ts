@@ -6,7 +6,7 @@ import { oneFile } from './chaos-runs.ts';
 test.each([2, 4])(
   '%d servers on one file under writes: nothing acknowledged is lost, no revoked key accepted',
   async (servers) => {
-    const { counts, faults } = await oneFile({ servers, uses: 4000 });
+    const { counts, faults } = await oneFile({ servers, uses: 2000 });
     expect(faults).toEqual([]);
     expect(counts.created).toBeGreaterThan(100);
     expect(counts.unavailable).toBe(0);

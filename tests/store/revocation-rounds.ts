@@ -11,6 +11,8 @@ export const CLUSTERS: Readonly<Record<string, readonly StoreMode[]>> = {
   'some with a replica, some without': ['remote', 'replica', 'remote'],
 };
 const CALLERS_PER_SERVER = 2;
+/** A hundred uses between two polls, and time left for the servers. */
+const USE_EVERY_MS = 2;
 
 export interface Round {
   /** From the revocation's response to the last use anywhere that was a success; negative when there was none after it. */
@@ -65,6 +67,7 @@ export async function revocationRound({ servers }: Cluster, round: number, user:
       else if (status === 401 && revokedAtMs < Number.POSITIVE_INFINITY) return;
       else if (status === 503) unavailable += 1;
       else if (!(status === 401 && revoking)) odd.push(status);
+      await Bun.sleep(USE_EVERY_MS);
     }
   };
   let revoking = false;

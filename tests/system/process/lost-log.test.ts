@@ -45,6 +45,7 @@ async function lastSuccessMs(use: () => Promise<number>, sinceMs: number): Promi
       break;
     }
     lastMs = askedMs - sinceMs;
+    await Bun.sleep(2);
   }
   return lastMs;
 }
