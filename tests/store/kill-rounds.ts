@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { type Runtime, type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
-const CLIENTS = 4;
+/** More than one commit takes. */
+const CLIENTS = 16;
 /** A server is killed after so many changes, at any moment of the next ones. */
 const CHANGES_MIN = 6;
 const CHANGES_MAX = 16;
@@ -20,7 +21,7 @@ export interface KillRun {
   readonly faults: readonly string[];
 }
 
-export async function killRounds(rounds: number): Promise<KillRun> {
+export async function killRounds(rounds: number, runtime: Runtime = 'bun'): Promise<KillRun> {
   const url = `file:${join(temporaryFolder(), 'keys.db')}`;
   const env = {
     JWT_SECRET: TEST_SECRET,
@@ -32,9 +33,9 @@ export async function killRounds(rounds: number): Promise<KillRun> {
   /** Kind of the change by the id of its request. */
   const sent = new Map<string, string>();
   const acknowledged = new Map<string, string>();
-  const alice = await userHeaders('alice');
 
   async function client(server: ServerProcess, name: string): Promise<void> {
+    const user = await userHeaders(name);
     /** Null: it is not known whether it was done. */
     async function change(
       kind: string,
@@ -59,7 +60,7 @@ export async function killRounds(rounds: number): Promise<KillRun> {
         return null; // killed
       }
     }
-    const onTool = (kind: string, tool: string, body: object) => change(kind, `/tools/${tool}`, body, alice);
+    const onTool = (kind: string, tool: string, body: object) => change(kind, `/tools/${tool}`, body, user);
 
     for (let turn = 0; ; turn += 1) {
       const made = await onTool('created', 'create_api_key', { name, scopes: ['read'] });
@@ -78,7 +79,7 @@ export async function killRounds(rounds: number): Promise<KillRun> {
   }
 
   for (let round = 0; round < rounds; round += 1) {
-    const server = await startServer({ env });
+    const server = await startServer({ runtime, env });
     const before = acknowledged.size;
     const clients = Array.from({ length: CLIENTS }, (_, n) => client(server, `r${round}-${n}`));
     const changes = CHANGES_MIN + Math.floor(Math.random() * (CHANGES_MAX - CHANGES_MIN));

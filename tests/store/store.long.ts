@@ -1,9 +1,12 @@
-// The long forms of revocation.test.ts, faults.test.ts, replica.test.ts and rotation.test.ts, with their figures on stdout.
+// The long forms of revocation.test.ts, faults.test.ts, replica.test.ts, rotation.test.ts and pauses.alone.test.ts, with their
+// figures on stdout.
 
 import { describe, expect, test } from 'bun:test';
+import { median } from '../bench/measure.ts';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startCluster, useKey } from '../support/cluster.ts';
 import { EVENT_LOOP_PAUSE_MS_MAX, killedPrimary, oneFile } from './chaos-runs.ts';
+import { flushPauses } from './flush-pauses.ts';
 import { killRounds } from './kill-rounds.ts';
 import { CLUSTERS, revocationRound } from './revocation-rounds.ts';
 
@@ -50,10 +53,19 @@ test('a primary that is killed and restarted 20 times under load', async () => {
   }
 });
 
-test('a server that is killed 200 times while keys change: its trail is what was acknowledged', async () => {
-  const run = await killRounds(200);
-  console.log('200 kills:', run.acknowledged, 'changes acknowledged');
-  expect(run.faults).toEqual([]);
+test.each(['bun', 'deno'] as const)(
+  'on %s a server that is killed 200 times: its trail is what was acknowledged',
+  async (on) => {
+    const run = await killRounds(200, on);
+    console.log(`200 kills on ${on}:`, run.acknowledged, 'changes acknowledged');
+    expect(run.faults).toEqual([]);
+  },
+);
+
+test('while the last uses of 90,000 keys are written no pause of the event loop exceeds 10 ms', async () => {
+  const pausesMs = await flushPauses({ keys: 90_000, flushes: 3 });
+  console.log('longest pauses in three flushes of 90,000 last uses, ms:', pausesMs);
+  expect(median(pausesMs)).toBeLessThanOrEqual(10);
 });
 
 test.each([2, 4])('%d servers on one file, for a quarter of a million uses', async (servers) => {

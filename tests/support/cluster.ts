@@ -1,13 +1,12 @@
 // Several real servers on one database, and callers of them.
 
-import { join } from 'node:path';
 import { callOver } from './client.ts';
+import { LOOP_MONITOR } from './loop-pauses.ts';
 import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from './server-process.ts';
 import { type Sqld, startSqld } from './sqld.ts';
 import { type StoreMode, startStore, storeEnvOn } from './store-mode.ts';
 import { TEST_SECRET, type TestResponse } from './test-app.ts';
 
-const LOOP_MONITOR = join(import.meta.dir, 'loop-monitor.ts');
 /** A call waits this long for its response; a server that takes longer was busy elsewhere. */
 const CALL_MS_MAX = 10_000;
 

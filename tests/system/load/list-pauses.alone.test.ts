@@ -1,13 +1,12 @@
 // The largest lists, while others wait: for how long each holds up the event loop of a real server.
 
 import { expect, test } from 'bun:test';
-import { join } from 'node:path';
 import { median } from '../../bench/measure.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { LOOP_MONITOR, longestPauseMs } from '../../support/loop-pauses.ts';
 import { call } from '../../support/mcp.ts';
-import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
-import { waitFor } from '../../support/wait-for.ts';
 import { databaseIn, folderWithKeys, USER } from './unread-streams.ts';
 
 const PAUSE_MS_MAX = 10;
@@ -44,7 +43,7 @@ test
     const folder = await folderWithKeys(1000, scopeChars, USERS.slice(1));
     await using server = await startServer({
       env: { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'warn', ...databaseIn(folder) },
-      preload: [join(import.meta.dir, '../../support/loop-monitor.ts')],
+      preload: [LOOP_MONITOR],
     });
     const users = await Promise.all(USERS.map((user) => userHeaders(user)));
     const longestMs: number[] = [];
@@ -57,16 +56,3 @@ test
   },
   120_000,
 );
-
-/** Since it was last asked. */
-async function longestPauseMs(server: ServerProcess): Promise<number> {
-  const reports = () =>
-    server
-      .stderr()
-      .split('\n')
-      .filter((line) => line.startsWith('{'));
-  const before = reports().length;
-  server.signal('SIGUSR2');
-  await waitFor(async () => reports().length > before);
-  return JSON.parse(reports().at(-1) ?? '').longestPausesMs[0];
-}
