@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { BodyRead, CannedResponse } from './loads.ts';
 import { type Process, startProcess } from './process.ts';
 
-const MAIN = join(import.meta.dir, '../../src/main.ts');
+export const MAIN = join(import.meta.dir, '../../src/main.ts');
 
 /** A script of servers/. */
 export const serverScript = (name: string) => join(import.meta.dir, 'servers', `${name}.ts`);
@@ -18,8 +18,11 @@ export const ourEnv = (databasePath: string) => ({
   RATE_LIMIT_REQUESTS: '1000000000',
 });
 
-export const startOurs = (databasePath: string, env: Readonly<Record<string, string>> = {}): Promise<Process> =>
-  startProcess({ name: 'this server', script: MAIN, env: { ...ourEnv(databasePath), ...env } });
+export const startOurs = (
+  databasePath: string,
+  env: Readonly<Record<string, string>> = {},
+  command: readonly string[] = [process.execPath, MAIN],
+): Promise<Process> => startProcess({ name: 'this server', command, env: { ...ourEnv(databasePath), ...env } });
 
 /** The bare limit for a response. */
 export const startBare = (response: CannedResponse, reads: BodyRead = 'json'): Promise<Process> =>
@@ -31,4 +34,4 @@ export const startBatchedBare = (response: CannedResponse): Promise<Process> =>
 
 /** A script of servers/, with its arguments. */
 export const startOther = (name: string, ...args: readonly string[]): Promise<Process> =>
-  startProcess({ name, script: serverScript(name), args });
+  startProcess({ name, command: [process.execPath, serverScript(name), ...args] });

@@ -23,17 +23,17 @@ export interface Process extends AsyncDisposable {
 
 export interface ProcessOptions {
   readonly name: string;
-  readonly script: string;
-  readonly args?: readonly string[];
+  /** What runs: Bun with a script, or a program. */
+  readonly command: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Starts a server, with its stdout in a file, and resolves once it listens. Throws with its stderr if it doesn't. */
-export async function startProcess({ name, script, args = [], env = {} }: ProcessOptions): Promise<Process> {
+export async function startProcess({ name, command, env = {} }: ProcessOptions): Promise<Process> {
   const folder = temporaryFolder();
   const logFile = join(folder, 'log');
   const log = openSync(logFile, 'a'); // appending, so that it can be emptied under way
-  const child = Bun.spawn([process.execPath, script, ...args], {
+  const child = Bun.spawn([...command], {
     cwd: folder, // no .env there
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', PORT: '0', ...env }, // Bun caches in HOME
     stdin: 'ignore',

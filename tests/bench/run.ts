@@ -14,8 +14,10 @@ import { growing } from './sections/growing.ts';
 import { hotPath } from './sections/hot-path.ts';
 import { keysInUse } from './sections/keys-in-use.ts';
 import { listing } from './sections/listing.ts';
+import { manyKeysInUse } from './sections/many-keys.ts';
 import { memory } from './sections/memory.ts';
 import { newcomers } from './sections/newcomers.ts';
+import { oneFile } from './sections/one-file.ts';
 import { starting } from './sections/starting.ts';
 import { isWrkThere } from './wrk.ts';
 
@@ -25,9 +27,11 @@ const SECTIONS = new Map<string, Section>([
   ['for-services', forServices],
   ['listing', listing],
   ['keys-in-use', keysInUse],
+  ['many-keys', manyKeysInUse],
   ['flood', flood],
   ['newcomers', newcomers],
   ['creating', creating],
+  ['one-file', oneFile],
   ['starting', starting],
   ['counters', counters],
   ['big-database', bigDatabase],

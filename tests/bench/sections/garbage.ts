@@ -20,8 +20,7 @@ export const garbage: Section = async ({ roundS }) => {
   await using ours = await startOurs(path, LOG_COLLECTIONS);
   await using flat = await startProcess({
     name: 'flat',
-    script: serverScript('flat'),
-    args: [path],
+    command: [process.execPath, serverScript('flat'), path],
     env: { ...ourEnv(path), ...LOG_COLLECTIONS },
   });
   const targets = [];

@@ -32,7 +32,7 @@ export const openFilesMax = () => Number(Bun.spawnSync(['sh', '-c', 'ulimit -n']
 export async function idleLoad(options: { connections: number; streams: number; busyMs: number }): Promise<IdleReport> {
   await using server = await startProcess({
     name: 'the server',
-    script: join(import.meta.dir, '../../../src/main.ts'),
+    command: [process.execPath, join(import.meta.dir, '../../../src/main.ts')],
     env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', ...BEHIND_PROXY },
   });
   const { url } = server;

@@ -44,7 +44,7 @@ interface Flooding {
 export async function overload(): Promise<OverloadReport> {
   await using server = await startProcess({
     name: 'the server',
-    script: join(import.meta.dir, '../../../src/main.ts'),
+    command: [process.execPath, join(import.meta.dir, '../../../src/main.ts')],
     env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' },
   });
   const { url } = server;

@@ -46,7 +46,7 @@ export interface SoakOptions {
 export async function soak({ seconds, windows, onWindow = () => {} }: SoakOptions): Promise<Window[]> {
   await using server = await startProcess({
     name: 'the server',
-    script: MAIN,
+    command: [process.execPath, MAIN],
     env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', TRUST_PROXY: '1' },
   });
   let latencies = createLatencies();
