@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Glob } from 'bun';
 import PACKAGE from '../package.json';
+import { VARIABLES } from '../src/config/env.ts';
 import { type EachLimit, LIMITS, type RateLimit, type ShareLimit, type TotalLimit } from '../src/limits/index.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 
@@ -46,6 +47,12 @@ function leadsSomewhere(document: string, target: string): boolean {
 const eventsIn = (cell: string) =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code).filter((code) => !/[=:]/.test(code));
 
+/** The variables of the server, of the tests, and of Bun. */
+const READ: readonly string[] = [...VARIABLES, 'TEST_STORE', 'SERVER_RUNTIME', 'BUN_TMPDIR'];
+
+/** `RATE_LIMIT_*` names several. */
+const startsGroup = (name: string, read: string): boolean => name.endsWith('_') && read.startsWith(name);
+
 describe.each(DOCUMENTS)('%s', (document) => {
   const { text } = readDocument(document);
 
@@ -64,6 +71,14 @@ describe.each(DOCUMENTS)('%s', (document) => {
     const scripts = [...text.matchAll(/\bbun(?:@[\d.]+)? run (\w+(?::\w+)*)/g)].map(([, name = '']) => name);
     expect(scripts.filter((name) => !(name in PACKAGE.scripts))).toEqual([]);
     expect((text.match(/bun@[\d.]+/g) ?? []).filter((pinned) => pinned !== `bun@${Bun.version}`)).toEqual([]);
+  });
+
+  test('names only variables that are read', () => {
+    const inCode = [...text.matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code).join(' ');
+    const named = inCode.match(/(?<![\w$])[A-Z][A-Z0-9]*_[A-Z0-9_]*/g) ?? [];
+    const isRead = (name: string) =>
+      /^TOOL_/.test(name) || READ.some((read) => read === name || startsGroup(name, read));
+    expect(named.filter((name) => !isRead(name))).toEqual([]);
   });
 
   test('has no comment in what is to be pasted: an interactive zsh would run it', () => {
