@@ -1,10 +1,11 @@
 // Authorization codes: sealed (JWE, `dir`, A256GCM), so that any process can redeem one and nothing is stored until then.
 // A code has the key in it, and is worth nothing to whoever finds it once the secret of its hour is gone.
 
+import { hourAt } from '../keys/handing-out.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes } from '../lib/runtime.ts';
 import type { StoreUnavailable } from '../problem.ts';
-import { type ConnectSecrets, hourAt } from './secrets.ts';
+import type { ConnectSecrets } from './secrets.ts';
 
 /** What is handed out, to whom. */
 export interface CodeContent {
@@ -38,7 +39,7 @@ const CLOCKS_DIFFER_MS = 10_000;
 const NUMBER_BYTES = 16;
 
 export interface CodesOptions {
-  readonly secrets: Pick<ConnectSecrets, 'codeKey'>;
+  readonly secrets: Pick<ConnectSecrets, 'sealingKey' | 'openingKey'>;
   readonly clock: Clock;
   readonly random: RandomBytes;
 }
@@ -48,9 +49,8 @@ export function createCodes({ secrets, clock, random }: CodesOptions): Codes {
     async seal(content) {
       const nowMs = clock.nowMs();
       const hour = hourAt(nowMs);
-      const key = await secrets.codeKey(hour, true);
+      const key = await secrets.sealingKey(hour);
       if (!key.ok) return key;
-      if (key.value === null) return { ok: false, error: { code: 'store_unavailable', reason: 'no secret was made' } };
       const sealed = { ...content, number: random(NUMBER_BYTES).toHex(), endsAtMs: nowMs + CODE_TTL_MS };
       const { CompactEncrypt } = await import('jose/jwe/compact/encrypt');
       const code = await new CompactEncrypt(new TextEncoder().encode(JSON.stringify(sealed)))
@@ -61,10 +61,10 @@ export function createCodes({ secrets, clock, random }: CodesOptions): Codes {
 
     async open(code) {
       const nowMs = clock.nowMs();
-      const hour = hourOf(code);
+      const hour = await hourOf(code);
       const earliest = hourAt(nowMs - CODE_TTL_MS - CLOCKS_DIFFER_MS);
       if (hour === null || hour < earliest || hour > hourAt(nowMs + CLOCKS_DIFFER_MS)) return ok(null);
-      const key = await secrets.codeKey(hour, false);
+      const key = await secrets.openingKey(hour);
       if (!key.ok || key.value === null) return key.ok ? ok(null) : key;
       const { compactDecrypt } = await import('jose/jwe/compact/decrypt');
       try {
@@ -80,15 +80,12 @@ export function createCodes({ secrets, clock, random }: CodesOptions): Codes {
   };
 }
 
-/** Its header, an empty part for the key, and three more (RFC 7516 §7.1). */
-const CODE = /^([\w-]{1,200})\.\.[\w-]{16}\.[\w-]{1,8192}\.[\w-]{22}$/;
-
-function hourOf(code: string): number | null {
-  const header = CODE.exec(code)?.[1];
-  if (header === undefined) return null;
+/** The hour that its header names, which whoever sends it may have written. */
+async function hourOf(code: string): Promise<number | null> {
+  const { decodeProtectedHeader } = await import('jose/decode/protected_header');
   try {
-    const { kid } = JSON.parse(atob(header.replaceAll('-', '+').replaceAll('_', '/'))) as { readonly kid?: unknown };
-    return typeof kid === 'string' && /^\d{1,9}$/.test(kid) ? Number(kid) : null;
+    const { kid } = decodeProtectedHeader(code);
+    return kid === undefined || !/^\d{1,9}$/.test(kid) ? null : Number(kid);
   } catch {
     return null;
   }

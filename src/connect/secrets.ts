@@ -1,7 +1,8 @@
 // The secrets that registrations are signed with and codes are sealed with: the database's, so that any process can take
 // what another one gave out. Those of codes are forgotten here, and there, once no code can need them.
 
-import type { HandingOutStore } from '../keys/handing-out.ts';
+import { endedHourAt, type HandingOutStore } from '../keys/handing-out.ts';
+import type { StoreResult } from '../keys/store.ts';
 import { repeat } from '../lib/background.ts';
 import { MS_PER_HOUR } from '../lib/duration.ts';
 import { ok, type Result } from '../lib/result.ts';
@@ -12,25 +13,22 @@ import type { StoreUnavailable } from '../problem.ts';
 export interface ConnectSecrets {
   /** Signs registrations. The same as long as there is the database. */
   clientKey(): Promise<Result<CryptoKey, StoreUnavailable>>;
-  /** Seals codes; of an hour since the Unix epoch. Null: there is none, and it was not to be made. */
-  codeKey(hour: number, make: boolean): Promise<Result<Uint8Array | null, StoreUnavailable>>;
+  /** Seals the codes of an hour. Made unless there is one. */
+  sealingKey(hour: number): Promise<Result<Uint8Array, StoreUnavailable>>;
+  /** Opens them. Null: there is none. */
+  openingKey(hour: number): Promise<Result<Uint8Array | null, StoreUnavailable>>;
   /** No secret is forgotten by itself any more. */
   stop(): void;
 }
 
 export interface ConnectSecretsOptions {
   readonly readClientSecret: () => Promise<Result<string, StoreUnavailable>>;
-  readonly store: Pick<HandingOutStore, 'codeSecret' | 'forgetCodeSecrets'>;
+  readonly store: Omit<HandingOutStore, 'redeem'>;
   /** Which database it is: another one has other secrets. */
   readonly databaseId: () => string;
   readonly clock: Clock;
   readonly log: Log;
 }
-
-/** Codes are made in the hour of their secret, and end a minute after it. */
-const KEPT_HOURS = 2;
-
-export const hourAt = (ms: number): number => Math.floor(ms / MS_PER_HOUR);
 
 export function createConnectSecrets(options: ConnectSecretsOptions): ConnectSecrets {
   const { readClientSecret, store, databaseId, clock, log } = options;
@@ -50,12 +48,28 @@ export function createConnectSecrets(options: ConnectSecretsOptions): ConnectSec
       event: 'internal error',
     },
     async () => {
-      const upToHour = hourAt(clock.nowMs()) - KEPT_HOURS;
+      const upToHour = endedHourAt(clock.nowMs());
       for (const hour of known.codeKeys.keys()) if (hour <= upToHour) known.codeKeys.delete(hour);
       const forgotten = await store.forgetCodeSecrets(upToHour);
       if (!forgotten.ok) log.warn('old secret not removed', { reason: forgotten.error.reason });
     },
   );
+
+  /** From memory, else what `read` gives. */
+  async function codeKey<None extends null>(
+    hour: number,
+    read: (hour: number) => StoreResult<string | None>,
+  ): Promise<Result<Uint8Array | None, StoreUnavailable>> {
+    const kept = ofThisDatabase();
+    const key = kept.codeKeys.get(hour);
+    if (key !== undefined) return ok(key);
+    const secret = await read(hour);
+    if (!secret.ok || secret.value === null) return secret as Result<None, StoreUnavailable>;
+    const made = Uint8Array.fromHex(secret.value);
+    kept.codeKeys.set(hour, made);
+    forgetting.wake();
+    return ok(made);
+  }
 
   return {
     async clientKey() {
@@ -63,21 +77,13 @@ export function createConnectSecrets(options: ConnectSecretsOptions): ConnectSec
       if (kept.clientKey !== undefined) return ok(kept.clientKey);
       const secret = await readClientSecret();
       if (!secret.ok) return secret;
+      const bytes = Uint8Array.fromHex(secret.value);
       const hmac = { name: 'HMAC', hash: 'SHA-256' };
-      kept.clientKey = await crypto.subtle.importKey('raw', fromHex(secret.value), hmac, false, ['sign', 'verify']);
+      kept.clientKey = await crypto.subtle.importKey('raw', bytes, hmac, false, ['sign', 'verify']);
       return ok(kept.clientKey);
     },
-    async codeKey(hour, make) {
-      const kept = ofThisDatabase();
-      const key = kept.codeKeys.get(hour);
-      if (key !== undefined) return ok(key);
-      const secret = await store.codeSecret(hour, make);
-      if (!secret.ok || secret.value === null) return secret as Result<null, StoreUnavailable>;
-      const read = fromHex(secret.value);
-      kept.codeKeys.set(hour, read);
-      forgetting.wake();
-      return ok(read);
-    },
+    sealingKey: (hour) => codeKey<never>(hour, store.makeCodeSecret),
+    openingKey: (hour) => codeKey(hour, store.codeSecret),
     stop: forgetting.stop,
   };
 }
@@ -87,5 +93,3 @@ const knownOf = (databaseId: string) => ({
   clientKey: undefined as CryptoKey | undefined,
   codeKeys: new Map<number, Uint8Array>(),
 });
-
-const fromHex = (hex: string) => Uint8Array.fromHex(hex);

@@ -1,8 +1,15 @@
 // What is kept of keys that are handed to OAuth clients (connect/): which codes were redeemed, and the secrets that codes
 // are sealed with. src/store implements the interface.
 
+import { MS_PER_HOUR } from '../lib/duration.ts';
 import type { Origin } from './actor.ts';
 import type { StoreResult } from './store.ts';
+
+/** Codes are sealed with the secret of the hour in which they are made, since the Unix epoch. */
+export const hourAt = (ms: number): number => Math.floor(ms / MS_PER_HOUR);
+
+/** The last hour whose secret no code needs any more: codes end a minute after their hour. */
+export const endedHourAt = (nowMs: number): number => hourAt(nowMs) - 2;
 
 /** A code for which a key is handed out. */
 export interface Redemption {
@@ -21,8 +28,10 @@ export interface HandingOutStore {
    * before, by whichever process, or there is no such key.
    */
   redeem(redemption: Redemption, origin: Origin): StoreResult<boolean>;
-  /** The secret of an hour since the Unix epoch, 32 bytes as hex; made, if it is to be. Null: there is none. */
-  codeSecret(hour: number, make: boolean): StoreResult<string | null>;
+  /** The secret of an hour, 32 bytes as hex, the same for all processes; made unless there is one. */
+  makeCodeSecret(hour: number): StoreResult<string>;
+  /** Null: there is none. */
+  codeSecret(hour: number): StoreResult<string | null>;
   /** Overwrites and removes the secrets of this hour and those before. */
   forgetCodeSecrets(upToHour: number): StoreResult<void>;
 }

@@ -1,8 +1,7 @@
 // HandingOutStore over a Database: redeemed codes, and the secrets of codes (db/README.md). Every write is harmless when
 // it is sent twice.
 
-import type { HandingOutStore } from '../keys/handing-out.ts';
-import { MS_PER_HOUR } from '../lib/duration.ts';
+import { endedHourAt, type HandingOutStore } from '../keys/handing-out.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
 import type { Database, DbResult, Statement } from './database.ts';
@@ -19,8 +18,9 @@ const FORGET_REDEEMED: Statement = {
 
 const CODE_SECRET = 'SELECT value FROM code_secrets WHERE hour = ?1';
 
-const MAKE_CODE_SECRET =
-  'INSERT INTO code_secrets (hour, value) VALUES (?1, lower(hex(randomblob(32)))) ON CONFLICT DO NOTHING';
+/** Changes nothing if it is there already, but returns it. */
+const MAKE_CODE_SECRET = `INSERT INTO code_secrets (hour, value) VALUES (?1, lower(hex(randomblob(32))))
+ON CONFLICT DO UPDATE SET hour = hour RETURNING value`;
 
 // In its place first: what is only deleted may stay in its page, and a text of the same length is written over it.
 const OVERWRITE_CODE_SECRETS = "UPDATE code_secrets SET value = replace(hex(zeroblob(32)), '0', 'x') WHERE hour <= ?1";
@@ -34,9 +34,6 @@ const EMPTY_LOG: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
 
 const EMPTY_LOG_TRIES = 100;
 const EMPTY_LOG_PAUSE_MS = 50;
-
-/** Codes are made in the hour of their secret, and end a minute after it. */
-const SECRET_HOURS = 2;
 
 export interface HandingOutUpkeep extends HandingOutStore {
   /** Forgets what no code needs any more. */
@@ -79,23 +76,22 @@ export function createHandingOutStore(db: Database, isFile: boolean): HandingOut
       return mine.ok ? ok(mine.value.length > 0) : mine;
     },
 
-    async codeSecret(hour, make) {
-      const read = () => db.read({ sql: CODE_SECRET, args: [hour] });
-      let rows = await read();
-      if (make && rows.ok && rows.value.length === 0) {
-        const made = await db.write({ sql: MAKE_CODE_SECRET, args: [hour] });
-        if (!made.ok) return made;
-        rows = await read();
-      }
-      if (!rows.ok) return rows;
-      const [row] = rows.value;
+    async makeCodeSecret(hour) {
+      const made = await db.write({ sql: MAKE_CODE_SECRET, args: [hour] });
+      return made.ok ? ok(String(made.value.rows[0]?.value)) : made;
+    },
+
+    async codeSecret(hour) {
+      const read = await db.read({ sql: CODE_SECRET, args: [hour] });
+      if (!read.ok) return read;
+      const [row] = read.value;
       return ok(row === undefined ? null : String(row.value));
     },
 
     forgetCodeSecrets,
 
     async prune(nowMs) {
-      const forgotten = await forgetCodeSecrets(Math.floor(nowMs / MS_PER_HOUR) - SECRET_HOURS);
+      const forgotten = await forgetCodeSecrets(endedHourAt(nowMs));
       if (!forgotten.ok) return forgotten;
       const pruned = await db.write(FORGET_REDEEMED);
       return pruned.ok ? ok(undefined) : pruned;
