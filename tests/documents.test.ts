@@ -75,7 +75,7 @@ describe.each(DOCUMENTS)('%s', (document) => {
 
   test('names only variables that are read', () => {
     const inCode = [...text.matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code).join(' ');
-    const named = inCode.match(/(?<![\w$])[A-Z][A-Z0-9]*_[A-Z0-9_]*/g) ?? [];
+    const named = inCode.match(/(?<![\w$])[A-Z][A-Z0-9]*_[A-Z0-9_]*(?!\w)/g) ?? [];
     const isRead = (name: string) =>
       /^TOOL_/.test(name) || READ.some((read) => read === name || startsGroup(name, read));
     expect(named.filter((name) => !isRead(name))).toEqual([]);
