@@ -23,9 +23,9 @@ const VERBS: ReadonlyMap<string, () => Promise<{ verb: Verb }>> = new Map([
 
 async function help(): Promise<string> {
   const lines = await Promise.all(
-    [...VERBS].map(async ([name, load]) => {
+    [...VERBS.values()].map(async (load) => {
       const { usage, summary } = (await load()).verb;
-      return `  ${name} ${usage}\n      ${summary}\n`;
+      return `  ${usage}\n      ${summary}\n`;
     }),
   );
   return `usage: keys <verb> …\n\n${lines.join('')}\nThe database is that of the server's configuration (DATABASE_URL, DATABASE_AUTH_TOKEN). Running servers\nlearn of every change within REVOCATION_LAG_MAX_MS.\n`;
@@ -40,7 +40,7 @@ async function run([name = '--help', ...args]: readonly string[]): Promise<void>
     throw new CommandError(`there is no verb of this name; ${near === undefined ? 'there are ' : ''}${hint}`, 2);
   }
   const { verb } = await load();
-  if (asksForHelp(args)) return writeOut(`usage: keys ${name} ${verb.usage}\n${verb.summary}\n`);
+  if (asksForHelp(args)) return writeOut(`usage: keys ${verb.usage}\n${verb.summary}\n`);
   await verb.run(args, process.env);
 }
 

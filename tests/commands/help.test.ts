@@ -14,7 +14,7 @@ const COMMANDS: readonly (readonly [string, string])[] = [
   ['commands/token.ts', 'usage: bun run token --sub'],
   ['commands/keys.ts', 'usage: keys <verb>'],
   ...VERBS.map(
-    (file) => [`commands/keys.ts ${basename(file, '.ts')}`, `usage: keys ${basename(file, '.ts')} `] as const,
+    (file) => [`commands/keys.ts ${basename(file, '.ts')}`, `usage: keys ${basename(file, '.ts')}`] as const,
   ),
   ['commands/build.ts', 'usage: bun run build'],
   ['commands/release.ts', 'usage: bun run release'],

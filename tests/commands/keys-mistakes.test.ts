@@ -63,7 +63,11 @@ const WRONG = [
 ];
 test.each(WRONG.map((args) => ({ args })))('$args is a wrong usage, which says the right one', async ({ args }) => {
   const { code, stdout, stderr } = await keys(...args);
-  expect({ code, stdout, stderr }).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining('usage: ') });
+  expect({ code, stdout, stderr }).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringContaining(`usage: keys ${args[0]}`),
+  });
 });
 
 test('the secret of user tokens is not needed, but doctor misses it', async () => {
@@ -333,10 +337,13 @@ test('list fits 80 columns, whatever owners and names are; --wide has the rest',
 test.each([
   [['lst'], 'keys: there is no verb of this name; did you mean list?\n'],
   [['rotate-all'], expect.stringMatching(/^keys: there is no verb of this name; there are list, .*\n$/)],
-  [['list', '--usr', 'x'], expect.stringMatching(/^keys: there is no option --usr; did you mean --user\?\nusage: /)],
-  [['list', '--zzz'], expect.stringMatching(/^keys: there is no option --zzz\nusage: /)],
-  [['list', '--user'], expect.stringMatching(/^keys: --user: expected a value\nusage: /)],
-  [['list', '--json=yes'], expect.stringMatching(/^keys: --json takes no value\nusage: /)],
+  [
+    ['list', '--usr', 'x'],
+    expect.stringMatching(/^keys: there is no option --usr; did you mean --user\?\nusage: keys list /),
+  ],
+  [['list', '--zzz'], expect.stringMatching(/^keys: there is no option --zzz\nusage: keys list /)],
+  [['list', '--user'], expect.stringMatching(/^keys: --user: expected a value\nusage: keys list /)],
+  [['list', '--json=yes'], expect.stringMatching(/^keys: --json takes no value\nusage: keys list /)],
 ] as [string[], string][])('%j is answered in a few words', async (args, stderr) => {
   expect(await keys(...args)).toEqual({ code: 2, stdout: '', stderr });
 });

@@ -29,7 +29,7 @@ function showProgress(bytesWritten: () => number): () => void {
 }
 
 export const verb: Verb = {
-  usage: '<file>',
+  usage: 'backup <file>',
   summary: 'Writes all there is into a new SQLite file that its owner alone can read; of a remote database too.',
   async run(args, env) {
     const { positionals } = argumentsOf(args, {}, verb, 1);

@@ -10,12 +10,14 @@ import { isoTime, keysCounted, localTime, say, writeJson, writeTable } from './t
 import { usageError, type Verb } from './verb.ts';
 
 export const block = blockingVerb(
+  'block',
   'Refuses all keys and user tokens of an owner, until unblocked. Without an owner: lists those blocked.',
   'blocked',
   (admin, owner, origin) => admin.block(owner, origin),
 );
 
 export const unblock = blockingVerb(
+  'unblock',
   'Accepts the keys and user tokens of an owner again. Without an owner: lists those blocked.',
   'not blocked',
   (admin, owner, origin) => admin.unblock(owner, origin),
@@ -23,9 +25,9 @@ export const unblock = blockingVerb(
 
 type Change = (admin: AdminStore, owner: string, origin: Origin) => StoreResult<boolean>;
 
-function blockingVerb(summary: string, done: string, change: Change): Verb {
+function blockingVerb(name: string, summary: string, done: string, change: Change): Verb {
   const verb: Verb = {
-    usage: '[OWNER] [--json]',
+    usage: `${name} [OWNER] [--json]`,
     summary,
     async run(args, env) {
       const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb, 1);

@@ -27,7 +27,7 @@ const OPTIONS = {
 } as const;
 
 export const verb: Verb = {
-  usage: '--user OWNER --name NAME [--scope S]… [--days N] [--limit 100/1m] [--quota 5000/day]',
+  usage: 'create --user OWNER --name NAME [--scope S]… [--days N] [--limit 100/1m] [--quota 5000/day]',
   summary: 'Creates a key and prints it, and nothing else, on stdout. It is shown this once.',
   async run(args, env) {
     const { values } = argumentsOf(args, OPTIONS, verb);

@@ -17,7 +17,7 @@ const RESPONSE_MS_MAX = 5000;
 type Finding = readonly [state: 'ok' | 'note' | 'bad', about: string, text: string];
 
 export const verb: Verb = {
-  usage: '',
+  usage: 'doctor',
   summary: 'Checks the configuration, the database, the clock, and the server that should be running.',
   async run(args, env) {
     argumentsOf(args, {}, verb);

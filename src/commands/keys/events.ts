@@ -21,7 +21,7 @@ const OPTIONS = {
 } as const;
 
 export const verb: Verb = {
-  usage: '[--after SEQ] [--limit N] [--key ID] [--user OWNER] [--follow] [--json]',
+  usage: 'events [--after SEQ] [--limit N] [--key ID] [--user OWNER] [--follow] [--json]',
   summary: 'What was done to keys, by whom, and how: the newest 100 unless told, oldest first. --follow goes on.',
   async run(args, env) {
     const { values } = argumentsOf(args, OPTIONS, verb);

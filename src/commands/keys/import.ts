@@ -51,7 +51,7 @@ const parseLine = parserOf(
 );
 
 export const verb: Verb = {
-  usage: '<file.jsonl>',
+  usage: 'import <file.jsonl>',
   summary:
     'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?}; hashes that are there are skipped.',
   async run(args, env) {

@@ -14,7 +14,7 @@ const PAGE_ROWS = 500;
 
 export const verb: Verb = {
   usage:
-    '[--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] [--expires-within 14d] [--sort uses] [--wide | --json]',
+    'list [--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] [--expires-within 14d] [--sort uses] [--wide | --json]',
   summary:
     'Lists keys, newest first, in 80 columns unless --wide. The last two filters leave out keys that are revoked or expired. --sort uses: the most used in 30 days first.',
   async run(args, env) {

@@ -14,7 +14,7 @@ import { CommandError, type Verb } from './verb.ts';
 const OWNERS_SHOWN_MAX = 20;
 
 export const verb: Verb = {
-  usage: '<file> [--yes]',
+  usage: 'restore <file> [--yes]',
   summary:
     'Replaces all keys by those of a backup, or makes the database. Says which secrets that have ended since would work again, and asks.',
   async run(args, env) {

@@ -9,7 +9,7 @@ import { confirm, keysCounted, progressOf, say, writeOut } from './terminal.ts';
 import { usageError, type Verb } from './verb.ts';
 
 export const verb: Verb = {
-  usage: '<id>… | [--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] | --all  [--yes]',
+  usage: 'revoke <id>… | [--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] | --all  [--yes]',
   summary:
     'Revokes the keys that fit everything given, after it has said how many they are, and prints their ids. --yes: does not ask.',
   async run(args, env) {

@@ -17,7 +17,7 @@ const DAY_CHARS = 10;
 const FINGERPRINT = /^[0-9a-f]{12}$/;
 
 export const verb: Verb = {
-  usage: '<id | fingerprint | -> [--json]',
+  usage: 'show <id | fingerprint | -> [--json]',
   summary: 'Shows one key. With - it reads the key itself from stdin.',
   async run(args, env) {
     const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb, 1);

@@ -24,7 +24,7 @@ const DEFAULT = 'default';
 const NEVER = 'never';
 
 export const verb: Verb = {
-  usage: '<id> [--limit 100/1m|default] [--quota 5000/day|default] [--name N] [--days D|never] [--scope S]…',
+  usage: 'update <id> [--limit 100/1m|default] [--quota 5000/day|default] [--name N] [--days D|never] [--scope S]…',
   summary: 'Changes a key. Days count from now. A revoked key stays revoked.',
   async run(args, env) {
     const { values, positionals } = argumentsOf(args, OPTIONS, verb, 1);

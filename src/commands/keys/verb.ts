@@ -4,7 +4,7 @@ import type { Env } from '../../config/env.ts';
 import { redact } from '../../log/redact.ts';
 
 export interface Verb {
-  /** What follows the verb. */
+  /** Its name, and what follows it. */
   readonly usage: string;
   readonly summary: string;
   /** Throws a CommandError when it can't be done. */
@@ -27,4 +27,4 @@ export class ReaderLeft extends Error {
   override name = 'ReaderLeft';
 }
 
-export const usageError = ({ usage }: Verb, message: string) => new CommandError(`${message}\nusage: ${usage}`, 2);
+export const usageError = ({ usage }: Verb, message: string) => new CommandError(`${message}\nusage: keys ${usage}`, 2);
