@@ -5,6 +5,7 @@ import { symlinkSync, writeFileSync } from 'node:fs';
 import { connect as connectHttp2 } from 'node:http2';
 import { join } from 'node:path';
 import * as v2 from '@modelcontextprotocol/client';
+import PACKAGE from '../../../package.json';
 import { makeCertificate } from '../../support/certificate.ts';
 import { userHeaders } from '../../support/client.ts';
 import { run } from '../../support/command.ts';
@@ -18,6 +19,7 @@ import { waitFor } from '../../support/wait-for.ts';
 /** Permissions that a remote database makes unnecessary. */
 const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write', '--allow-ffi', '--allow-sys'];
 const MIB = 1024 * 1024;
+const ROOT = join(import.meta.dir, '../../..');
 
 const start = (env: Record<string, string> = {}) =>
   startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET, ...env } });
@@ -149,6 +151,17 @@ test('on SIGTERM a request under way is finished, then the process ends with 0',
   expect(response.toLowerCase()).toContain('connection: close');
   expect(await exit).toBe(0);
   expect(server.stdout()).toContain('"event":"stopped"');
+});
+
+test('bun run start:deno ends in Deno itself: its launcher would be killed, and leave the server behind', async () => {
+  const script = PACKAGE.scripts['start:deno'].split(' 1>&2 && ')[1] ?? '';
+  const PATH = `${join(ROOT, 'node_modules/.bin')}:${process.env.PATH}`;
+  await using server = await startServer({
+    command: ['sh', '-c', `cd '${ROOT}' && ${script}`],
+    env: { PATH, JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${temporaryFolder()}/keys.db` },
+  });
+  expect(await server.stop()).toBe(0);
+  await expect(fetch(server.url)).rejects.toThrow();
 });
 
 test('a bad configuration stops the start with the variable’s name', async () => {
