@@ -130,7 +130,12 @@ export function createConnect(options: ConnectOptions): Connect {
       const fingerprint = fingerprintOf(hashKey(sha256, key));
       const host = hostOf(redirectUri);
       const redeemed = await store.redeem({ number, attempt, keyId, fingerprint }, originOf('oauth', caller, host));
-      if (!redeemed.ok || !redeemed.value) return redeemed.ok ? err('invalid_grant') : redeemed;
+      if (!redeemed.ok) return redeemed;
+      if (!redeemed.value) {
+        // Somebody else may have the code, too.
+        log.warn('code of a client refused', { requestId, keyId, userId, host, reason: 'redeemed before' });
+        return err('invalid_grant');
+      }
       log.info('API key handed to a client', { requestId, keyId, userId, host, resource: resource ?? publicUrl() });
       return ok(tokenOf(key, verified.value));
     },

@@ -66,6 +66,9 @@ test('of many who redeem a code at once one gets the key, and the key lives on',
   expect(redeemed.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(19);
   expect((await app.useKey(key)).status).toBe(200);
   expect((await eventsIn(app)).filter(({ kind }) => kind === 'connected')).toHaveLength(1);
+  const refused = (await app.log()).filter(({ event }) => event === 'code of a client refused');
+  expect(refused).toHaveLength(19);
+  expect(refused[0]).toMatchObject({ level: 'warn', userId: 'alice', host: '127.0.0.1', reason: 'redeemed before' });
 });
 
 test.each([
