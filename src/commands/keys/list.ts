@@ -45,7 +45,7 @@ export const verb: Verb = {
       const usesOfAll = new Map<string, Uses>();
       for (let before = LAST_ROW; ; ) {
         const page = orFail(await store.admin.page(filter, nowMs, before, PAGE_ROWS));
-        const uses = values.json || isSorted ? await usesOf(store, page, nowMs) : NO_USES;
+        const uses = values.json || isSorted ? await usesOf(store, page) : NO_USES;
         if (isSorted) {
           all.push(...page);
           for (const [id, used] of uses) usesOfAll.set(id, used);

@@ -27,7 +27,7 @@ export const verb: Verb = {
       const nowMs = Date.now();
       const found = orFail(await store.admin.find(wanted));
       if (found.length === 0) throw new CommandError('there is no such key');
-      const uses = await usesOf(store, found, nowMs);
+      const uses = await usesOf(store, found);
       const shown = found.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota }));
       if (values.json) return writeJson(shown);
       for (const { uses, rateLimit, quota, ...key } of shown) {
