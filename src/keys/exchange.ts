@@ -162,10 +162,10 @@ async function write(
   const counts: Count[] = [];
   const sent: (readonly [tally: Tally, own: number])[] = [];
   for (const key of slice) {
-    key.earlier = key.earlier.filter(({ number }) => number >= today - LATE_DAYS_MAX);
+    key.earlier = key.earlier.filter(({ day }) => day >= today - LATE_DAYS_MAX);
     for (const tally of [...key.earlier, ...key.shared]) {
       if (tally.own <= tally.written) continue;
-      counts.push([key.id, tally.windowS, tally.number, tally.own]);
+      counts.push([key.id, tally.windowS, tally.number, tally.day, tally.own]);
       sent.push([tally, tally.own]);
     }
     key.uses = 0;
@@ -190,7 +190,7 @@ async function readOthers(
     const firstDay = key.quota?.period === 'month' ? key.month.firstDay : null;
     for (const tally of key.shared) {
       const first = tally === key.day ? firstDay : null;
-      windows.push([key.id, tally.windowS, tally.number, first]);
+      windows.push([key.id, tally.windowS, tally.number, tally.day, first]);
       asked.push([key, tally, first]);
     }
   }

@@ -37,16 +37,19 @@ export interface Found {
   readonly counts: KeyCounts | null;
 }
 
+/** Processes are told apart by random numbers below this. */
+export const INSTANCES = 2 ** 36;
+
 /** For whom and when the uses of a key are read. */
 export interface CountsAsOf {
-  /** Whose counts are its own. */
+  /** The process whose counts are its own. */
   readonly instance: number;
   readonly nowMs: number;
   /** The window of keys that have no limit of their own; 0: none. */
   readonly windowS: number;
 }
 
-/** Uses by one process, and by all others together. */
+/** Uses by one process on a day, and all others together. */
 export interface Shares {
   readonly own: number;
   readonly others: number;
@@ -61,11 +64,17 @@ export interface KeyCounts {
   readonly before: number;
 }
 
-/** The uses of a key by a process in a window, which only grow. */
-export type Count = readonly [keyId: string, windowS: number, number: number, uses: number];
+/** The uses of a key by a process on a day (UTC), in a window, which only grow. */
+export type Count = readonly [keyId: string, windowS: number, number: number, day: number, uses: number];
 
-/** A window of a key; with the first day of the month, those of the days before are wanted too. */
-export type CountedWindow = readonly [keyId: string, windowS: number, number: number, firstDay: number | null];
+/** A window of a key, and the day of one's own uses; with the first day of the month, those of the days before too. */
+export type CountedWindow = readonly [
+  keyId: string,
+  windowS: number,
+  number: number,
+  day: number,
+  firstDay: number | null,
+];
 
 /** The uses of a key in a day: of all processes, and of the one that asks. */
 export type DayUses = readonly [day: number, uses: number, own: number];

@@ -15,6 +15,11 @@ export const SHARED_WINDOW_S_MIN = 10;
 export interface Tally {
   readonly windowS: number;
   readonly number: number;
+  /**
+   * The UTC day in which its own uses were counted. A window that goes on at midnight has others from then on: a process
+   * counts as another one each day, so that what is days old can be summed (store/counts.ts).
+   */
+  readonly day: number;
   readonly startsAtMs: number;
   readonly endsAtMs: number;
   /** By the monotonic clock: a wall clock that is set back reopens no earlier window before. */
@@ -36,21 +41,18 @@ export interface InForce {
   readonly quota: Quota | null;
 }
 
-const NO_SHARES: Shares = { own: 0, others: 0 };
-
-function tallyAt(windowS: number, { nowMs, monotonicMs }: Times, { own, others } = NO_SHARES): Tally {
+function tallyAt(windowS: number, { nowMs, monotonicMs }: Times, day: number): Tally {
   const number = windowAt(nowMs, windowS);
   const startsAtMs = number * windowS * 1000;
   const endsAtMs = startsAtMs + windowS * 1000;
   const overAtMs = monotonicMs + endsAtMs - nowMs;
-  return { windowS, number, startsAtMs, endsAtMs, overAtMs, own, others, written: own };
+  return { windowS, number, day, startsAtMs, endsAtMs, overAtMs, own: 0, others: 0, written: 0 };
 }
 
-/** The one in which the time lies; one that has begun stays until it is over, also when the wall clock is set back. */
-function turned(tally: Tally, times: Times): Tally {
-  const number = windowAt(times.nowMs, tally.windowS);
-  const isOver = number > tally.number || (number < tally.number && times.monotonicMs >= tally.overAtMs);
-  return isOver ? tallyAt(tally.windowS, times) : tally;
+/** A window that has begun stays until it is over, also when the wall clock is set back. */
+function isOver({ windowS, number, overAtMs }: Tally, { nowMs, monotonicMs }: Times): boolean {
+  const numberNow = windowAt(nowMs, windowS);
+  return numberNow > number || (numberNow < number && monotonicMs >= overAtMs);
 }
 
 /** Counts only grow, so the larger is the newer. */
@@ -62,6 +64,8 @@ function raise(tally: Tally, { own, others }: Shares): void {
 
 const usesIn = ({ own, others }: Tally): number => own + others;
 
+const isShared = ({ windowS }: Tally): boolean => windowS >= SHARED_WINDOW_S_MIN;
+
 const isSpent = (tally: Tally, limit: RateLimit): boolean => usesIn(tally) >= limit.requests;
 
 const quotaPerS = memoize((text: string): RateLimit => {
@@ -70,6 +74,8 @@ const quotaPerS = memoize((text: string): RateLimit => {
 });
 
 const EXCHANGE_PART = 1 / 32;
+
+const NONE: readonly Tally[] = [];
 
 /** The counts of one key. */
 export class Counted {
@@ -82,8 +88,8 @@ export class Counted {
   limit: RateLimit | null = null;
   quota: Quota | null = null;
   #quotaLimit: RateLimit | null = null;
-  /** Days that are over, and not written. */
-  earlier: Tally[] = [];
+  /** Of days that are over, and not written. */
+  earlier: readonly Tally[] = NONE;
   /** Since the last exchange. */
   uses = 0;
   /** With so many uses it is time for an exchange. */
@@ -98,7 +104,7 @@ export class Counted {
     readonly createdAtMs: number,
     times: Times,
   ) {
-    this.day = tallyAt(DAY_S, times);
+    this.day = tallyAt(DAY_S, times, dayAt(times.nowMs));
     this.month = monthOf(this.day.number);
     this.#setTurn();
   }
@@ -107,7 +113,7 @@ export class Counted {
   take({ limit, quota }: InForce, counts: KeyCounts, times: Times): void {
     this.turn(times);
     if (this.window?.windowS !== limit?.windowS) {
-      this.window = limit === null ? null : limit.windowS === DAY_S ? this.day : tallyAt(limit.windowS, times);
+      this.window = limit === null ? null : limit.windowS === DAY_S ? this.day : this.#begin(limit.windowS, times);
     }
     this.limit = limit;
     this.quota = quota;
@@ -120,10 +126,10 @@ export class Counted {
     if (this.day.number === dayAt(times.nowMs)) {
       raise(this.day, counts.day);
       this.before = Math.max(this.before, counts.before);
-    }
-    const { window } = this;
-    if (window !== null && window !== this.day && window.number === windowAt(times.nowMs, window.windowS)) {
-      raise(window, counts.window);
+      const { window } = this;
+      if (window !== null && window !== this.day && window.number === windowAt(times.nowMs, window.windowS)) {
+        raise(window, counts.window);
+      }
     }
     this.#setTurn();
   }
@@ -136,17 +142,32 @@ export class Counted {
   /** Moves on to the day and window of `times`. */
   turn(times: Times): void {
     const { day, window } = this;
-    this.day = turned(day, times);
-    if (this.day !== day) {
-      if (day.own > day.written) this.earlier.push(day);
-      const month = monthOf(this.day.number);
-      const isSameMonth = month.firstDay === this.month.firstDay && this.day.number > day.number;
-      this.before = isSameMonth ? this.before + usesIn(day) : 0;
-      this.month = month;
-      this.#setQuotaLimit();
+    if (isOver(day, times)) this.#turnDay(times);
+    if (window === day) this.window = this.day;
+    else if (window !== null && isOver(window, times)) this.window = this.#begin(window.windowS, times);
+    else if (window !== null && window.day !== this.day.number && isShared(window)) {
+      this.#keep(window);
+      this.window = { ...window, day: this.day.number, own: 0, others: usesIn(window), written: 0 };
     }
-    if (window !== null) this.window = window === day ? this.day : turned(window, times);
     this.#setTurn();
+  }
+
+  #turnDay(times: Times): void {
+    const { day, month } = this;
+    this.#keep(day);
+    this.day = tallyAt(DAY_S, times, dayAt(times.nowMs));
+    this.month = monthOf(this.day.number);
+    const isSameMonth = this.month.firstDay === month.firstDay && this.day.number > day.number;
+    this.before = isSameMonth ? this.before + usesIn(day) : 0;
+    this.#setQuotaLimit();
+  }
+
+  #keep(tally: Tally): void {
+    if (tally.own > tally.written) this.earlier = [...this.earlier, tally];
+  }
+
+  #begin(windowS: number, times: Times): Tally {
+    return tallyAt(windowS, times, this.day.number);
   }
 
   get isOverLimit(): boolean {
@@ -167,8 +188,7 @@ export class Counted {
   /** The tallies that others should know of. */
   get shared(): Tally[] {
     const { day, window } = this;
-    const isShared = window !== null && window !== day && window.windowS >= SHARED_WINDOW_S_MIN;
-    return isShared ? [day, window] : [day];
+    return window !== null && window !== day && isShared(window) ? [day, window] : [day];
   }
 
   /** Of its limit, or undefined; `and` of its quota. */

@@ -11,12 +11,14 @@ import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { createExchange } from './exchange.ts';
 import type { ApiKeyRecord } from './record.ts';
-import type { CountsAsOf, Found, KeyStore } from './store.ts';
+import { type CountsAsOf, type Found, INSTANCES, type KeyStore, type Shares } from './store.ts';
 import { Counted, type Times } from './tally.ts';
 import { type Uses, usesOf } from './uses.ts';
 
 /** Keys whose counts are remembered: twice as many as records (verify.ts), of which half are certain to stay. */
 const COUNTED_MAX = 400_000;
+
+const NO_SHARES: Shares = { own: 0, others: 0 };
 
 export interface Usage {
   /**
@@ -32,8 +34,6 @@ export interface Usage {
   usesOf(keyIds: readonly string[]): Promise<Result<ReadonlyMap<string, Uses>, StoreUnavailable>>;
   /** The quota in force. */
   quotaOf(record: Pick<ApiKeyRecord, 'quota'>): Quota | null;
-  /** What this process counts as in the database. */
-  readonly instance: number;
   /** Exchanges all that changed; resolves when done, or when the store refused. */
   flush(): Promise<void>;
   stop(): Promise<void>;
@@ -58,7 +58,7 @@ export function createUsage(options: UsageOptions): Usage {
   const { store, clock, random, log, rateLimit, keyQuota } = options;
   const defaultLimit: RateLimit | null =
     rateLimit.requests === 0 ? null : { requests: rateLimit.requests, windowS: rateLimit.windowMs / 1000 };
-  const instance = 1 + Number.parseInt(random(6).toHex().slice(1), 16); // 0 is for sums
+  const instance = Number.parseInt(random(5).toHex(), 16) % INSTANCES;
   const keys = createLruCache<Known>({ entries: COUNTED_MAX });
   const exchange = createExchange<Known>({ store, instance, clock, log });
 
@@ -87,7 +87,7 @@ export function createUsage(options: UsageOptions): Usage {
     const limit = record.rateLimit === null ? defaultLimit : ownLimit(record.rateLimit);
     const inForce = isNewer ? { limit, quota: quotaOf(record) } : { limit: key.limit, quota: key.quota };
     const isSameWindow = inForce.limit?.windowS === (limit?.windowS ?? asOf.windowS);
-    key.take(inForce, isSameWindow ? counts : { ...counts, window: { own: 0, others: 0 } }, at);
+    key.take(inForce, isSameWindow ? counts : { ...counts, window: NO_SHARES }, at);
   }
 
   function reading(read: KeyStore): KeyStore {
@@ -141,7 +141,6 @@ export function createUsage(options: UsageOptions): Usage {
   const known = (keyId: string) => keys.get(keyId) ?? exchange.waiting(keyId);
 
   return {
-    instance,
     admit,
     reading,
     quotaOf,

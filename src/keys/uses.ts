@@ -7,24 +7,18 @@ import type { StoreUnavailable } from '../problem.ts';
 import { LATE_DAYS_MAX } from './exchange.ts';
 import type { DayUses, KeyStore } from './store.ts';
 import type { Counted } from './tally.ts';
-import { dayAt } from './windows.ts';
+import { DAY_S, dayAt } from './windows.ts';
 
 /** Days that lists show. */
-export const DAYS_SHOWN = 30;
+const DAYS_SHOWN = 30;
 /** Keys whose days are read by one statement: some 5,000 counts, in 2 ms. */
 const KEYS_READ_MAX = 200;
+
 /** Uses of a key in days of UTC. */
 export interface Uses {
   readonly today: number;
   /** At most 30 numbers, today first, without the zeros at the end. */
   readonly last30Days: readonly number[];
-}
-
-/** What is shown of uses by day; null: there were none in 30 days. */
-export function usesIn(days: ReadonlyMap<number, number>, today: number): Uses | null {
-  const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);
-  const oldest = last30Days.findLastIndex((count) => count > 0);
-  return oldest === -1 ? null : { today: last30Days[0] ?? 0, last30Days: last30Days.slice(0, oldest + 1) };
 }
 
 export interface UsesOptions {
@@ -63,13 +57,15 @@ const lateUses = (key: Counted | undefined, today: number): ReadonlyMap<number, 
     key === undefined
       ? []
       : [...key.earlier, key.day]
-          .filter(({ number }) => number >= today - LATE_DAYS_MAX)
+          .filter(({ windowS, number }) => windowS === DAY_S && number >= today - LATE_DAYS_MAX)
           .map(({ number, own }) => [number, own]),
   );
 
-/** Null: there were none. */
+/** Null: there were none in 30 days. */
 function shownUses(stored: readonly DayUses[], here: ReadonlyMap<number, number>, today: number): Uses | null {
-  const days = new Map(stored.map(([day, all, own]) => [day, all - own + Math.max(own, here.get(day) ?? 0)]));
-  for (const [day, own] of here) if (!days.has(day)) days.set(day, own);
-  return usesIn(days, today);
+  const days = new Map(here);
+  for (const [day, all, own] of stored) days.set(day, all - own + Math.max(own, here.get(day) ?? 0));
+  const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);
+  const oldest = last30Days.findLastIndex((count) => count > 0);
+  return oldest === -1 ? null : { today: last30Days[0] ?? 0, last30Days: last30Days.slice(0, oldest + 1) };
 }

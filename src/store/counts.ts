@@ -1,5 +1,7 @@
-// The upkeep of the counts of uses: what is long over is removed, and of days that are over, what each process had is summed.
+// The upkeep of the counts of uses: what is long over is removed, and what each process counted on days that are over, of
+// those days and of windows that go on, is summed.
 
+import { INSTANCES } from '../keys/store.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
 import type { Database, DbResult, Statement } from './database.ts';
@@ -9,7 +11,7 @@ const SLICE_KEYS = 100;
 /** Between two slices, for everybody else. */
 const PAUSE_MS = 10;
 
-/** Days that are summed: no process writes uses of them any more (keys/exchange.ts). */
+/** What was counted so many days ago is summed: no process writes it any more (keys/exchange.ts). */
 const SUMMED_AFTER_DAYS = 3;
 /** A window that is over is of no use; so much longer for clocks that disagree. */
 const WINDOW_KEPT_S = 600;
@@ -23,7 +25,7 @@ const TODAY = `${NOW_S} / 86400`;
 const IS_DAY = 'window_s = 86400';
 const IS_OLD = `(${IS_DAY} AND number < ${TODAY} - ?4 OR NOT ${IS_DAY} AND
 (number + 1) * window_s + ${WINDOW_KEPT_S} < ${NOW_S})`;
-const IS_SUMMABLE = `${IS_DAY} AND instance <> 0 AND number < ${TODAY} - ${SUMMED_AFTER_DAYS}`;
+const IS_SUMMABLE = `instance <> 0 AND instance / ${INSTANCES} < ${TODAY} - ${SUMMED_AFTER_DAYS}`;
 
 const IS_THERE_ANY = `SELECT EXISTS (SELECT 1 FROM key_counts WHERE ${OF_SLICE} AND (${IS_OLD} OR ${IS_SUMMABLE})) AS any`;
 const REMOVE = `DELETE FROM key_counts WHERE ${OF_SLICE} AND ${IS_OLD}`;

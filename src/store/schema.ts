@@ -8,6 +8,7 @@ import migration0005 from '../../db/0005_expiring.sql' with { type: 'text' };
 import migration0006 from '../../db/0006_ranges_and_restores.sql' with { type: 'text' };
 import migration0007 from '../../db/0007_connect.sql' with { type: 'text' };
 import migration0008 from '../../db/0008_limits_and_counts.sql' with { type: 'text' };
+import migration0009 from '../../db/0009_windows_replaced.sql' with { type: 'text' };
 import { sleep } from '../lib/timeout.ts';
 import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
@@ -21,6 +22,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0006_ranges_and_restores', sql: migration0006 },
   { name: '0007_connect', sql: migration0007 },
   { name: '0008_limits_and_counts', sql: migration0008 },
+  { name: '0009_windows_replaced', sql: migration0009 },
 ];
 
 /** A remote database may take this long to add a column. */
@@ -58,6 +60,7 @@ const TRIGGERS = [
   'api_keys_limited',
   'key_uses_deleted',
   'key_counts_deleted',
+  'key_counts_replaced',
   'blocked_owners_blocked',
   'blocked_owners_renamed',
   'blocked_owners_deleting',

@@ -1,0 +1,101 @@
+// The upkeep of counts: how many rows they take, and that summing them loses no use and counts none twice.
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { join } from 'node:path';
+import { windowAt } from '../../src/keys/windows.ts';
+import { pruneCounts } from '../../src/store/counts.ts';
+import { unwrap } from '../../src/store/database.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
+import { type CountingProcess, insertCounted, processesOn } from '../keys/shared-usage.ts';
+import { testClock } from '../support/clock.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { startSqld } from '../support/sqld.ts';
+import { OPTIONS } from './backups.ts';
+
+setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+
+const DAY_MS = 86_400_000;
+const WINDOW_S = 366 * 86_400;
+const USAGE_DAYS = 31;
+/** In the window before this one: what is summed and removed goes by the database's clock too, and must be over there. */
+const START_MS = (windowAt(Date.now(), WINDOW_S) - 1) * WINDOW_S * 1000 + 10 * DAY_MS;
+
+const rowsOf = async ({ db }: Store, windows: 'days' | 'others'): Promise<number> => {
+  const sql = `SELECT count(*) AS n FROM key_counts WHERE window_s ${windows === 'days' ? '=' : '<>'} 86400`;
+  return Number(unwrap(await db.read({ sql }))[0]?.n);
+};
+
+describe.each(['embedded', 'remote'] as const)('on a store that is %s', (mode) => {
+  async function opened(started: AsyncDisposableStack): Promise<Store> {
+    const remote = mode === 'remote' ? started.use(await startSqld()) : null;
+    const config =
+      remote === null
+        ? ({ mode: 'embedded', path: join(temporaryFolder(), 'keys.db') } as const)
+        : ({ mode: 'remote', url: remote.url, authToken: null, replicaFile: null } as const);
+    const store = await openStore(config, OPTIONS);
+    started.defer(store.close);
+    return store;
+  }
+
+  async function stop({ usage }: CountingProcess, pass: () => Promise<void>): Promise<void> {
+    let isStopped = false;
+    void usage.stop().then(() => {
+      isStopped = true;
+    });
+    while (!isStopped) await pass();
+  }
+
+  test('processes that come and go for days leave few rows, and no use of theirs is lost or counted twice', async () => {
+    await using started = new AsyncDisposableStack();
+    const store = await opened(started);
+    const [days, restarts, uses, requests] = [12, 3, 5, 300];
+    const clock = testClock(START_MS);
+    const record = await insertCounted(store, { rateLimit: { requests, windowS: WINDOW_S }, quota: null });
+    const processes = processesOn(store, clock, record);
+    const pass = () => processes.pass(100);
+    const use = ({ usage }: CountingProcess, times: number) =>
+      Array.from({ length: times }, () => usage.admit(record.id)).filter(({ ok }) => ok).length;
+    const lasting = await processes.start();
+    let all = 0;
+    for (let day = 0; day < days; day += 1) {
+      for (let restart = 0; restart < restarts; restart += 1) {
+        const brief = await processes.start();
+        all += use(brief, uses) + use(lasting, 1);
+        await stop(brief, pass);
+      }
+      const nowMs = clock.nowMs();
+      const pruned = await Promise.all([1, 2].map(() => pruneCounts(store.db, nowMs, USAGE_DAYS)));
+      for (const { ok } of pruned) expect(ok).toBe(true);
+      await processes.pass(DAY_MS);
+    }
+    expect(all).toBe(days * restarts * (uses + 1));
+    // A sum, and of the last days each process.
+    expect(await rowsOf(store, 'others')).toBeLessThanOrEqual(1 + 5 * (restarts + 1));
+    expect(await rowsOf(store, 'days')).toBeLessThanOrEqual(days + 5 * (restarts + 1));
+    const next = await processes.start();
+    const shown = await next.usage.usesOf([record.id]);
+    const days30 = shown.ok ? shown.value.get(record.id)?.last30Days : [];
+    expect(days30?.reduce((sum, count) => sum + count, 0)).toBe(all);
+    expect(use(next, requests)).toBe(requests - all);
+    await stop(next, pass);
+    expect(use(lasting, 1)).toBe(1);
+    await processes.pass(4000);
+    expect(use(lasting, 1)).toBe(0);
+  });
+
+  test('a key has one row for its limit from each process, however short the window is', async () => {
+    await using started = new AsyncDisposableStack();
+    const store = await opened(started);
+    const clock = testClock(START_MS);
+    const record = await insertCounted(store, { rateLimit: { requests: 3, windowS: 10 }, quota: null });
+    const processes = processesOn(store, clock, record);
+    const both = [await processes.start(), await processes.start()];
+    for (let window = 0; window < 20; window += 1) {
+      for (const { usage } of both) expect(usage.admit(record.id).ok).toBe(true);
+      await processes.pass(5000);
+      await processes.pass(5000);
+    }
+    expect(await rowsOf(store, 'others')).toBe(2);
+    expect(await rowsOf(store, 'days')).toBe(2);
+  });
+});
