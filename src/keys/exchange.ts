@@ -129,7 +129,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
 
   async function exchangeSlice(slice: readonly Key[]): ReturnType<KeyStore['recordCounts']> {
     const written = await write(store, instance, slice, dayAt(clock.nowMs()));
-    return written.ok ? readOthers(store, instance, slice) : written;
+    return written.ok && !stopping ? readOthers(store, instance, slice) : written;
   }
 
   return {

@@ -11,14 +11,15 @@ import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { createExchange } from './exchange.ts';
 import type { ApiKeyRecord } from './record.ts';
-import { type CountsAsOf, type Found, INSTANCES, type KeyStore, type Shares } from './store.ts';
+import { type CountsAsOf, type Found, INSTANCES, type KeyCounts, type KeyStore, type Shares } from './store.ts';
 import { Counted, type Times } from './tally.ts';
 import { type Uses, usesOf } from './uses.ts';
 
-/** Keys whose counts are remembered: twice as many as records (verify.ts), of which half are certain to stay. */
-const COUNTED_MAX = 400_000;
+/** Keys whose counts are remembered, some 150 MB: half are certain to stay, as many as there can be records (key-cache.ts). */
+const COUNTED_MAX = 270_000;
 
 const NO_SHARES: Shares = { own: 0, others: 0 };
+const NO_COUNTS: KeyCounts = { window: NO_SHARES, day: NO_SHARES, before: 0 };
 
 export interface Usage {
   /**
@@ -125,8 +126,9 @@ export function createUsage(options: UsageOptions): Usage {
 
   /** So many other keys were used meanwhile that this one's counts are gone: the next read of its record brings them. */
   function forgotten(keyId: string): Known {
-    const key = add(keyId, 0, times());
-    key.limit = defaultLimit;
+    const at = times();
+    const key = add(keyId, 0, at);
+    key.take({ limit: defaultLimit, quota: keyQuota }, NO_COUNTS, at);
     return key;
   }
 

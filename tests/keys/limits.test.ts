@@ -2,8 +2,11 @@
 
 import { describe, expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
+import { startProxy } from '../support/proxy.ts';
+import { startSqld } from '../support/sqld.ts';
+import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
-import { advanceUntil } from '../support/wait-for.ts';
+import { advanceUntil, waitFor } from '../support/wait-for.ts';
 
 const MIDNIGHT_MS = Date.UTC(2026, 0, 2);
 const onMidnight = () => testClock(MIDNIGHT_MS);
@@ -230,6 +233,33 @@ test('two apps on a database learn of the uses of each other, and refuse togethe
   const uses = async (app: TestApp) => (await listed(app))[0].uses.today;
   await advanceUntil(clock, async () => (await uses(first)) === (await uses(second)), 300);
   expect(await uses(first)).toBeGreaterThanOrEqual(6);
+});
+
+test('calls of a key with limit and quota read and write nothing; one statement writes all 3 s later, and one reads', async () => {
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  const clock = onMidnight();
+  const env = { REVOCATION_LAG_MAX_MS: '60000' }; // no poll meanwhile
+  const app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), clock, env });
+  const limits = { rateLimit: { requests: 1000, window: '1h' }, quota: { requests: 1000, period: 'month' } };
+  const keys = await Promise.all([1, 2, 3].map(async () => (await app.createKey('alice', limits)).key));
+  for (const key of keys) expect((await app.useKey(key)).status).toBe(200);
+  /** Statements about keys: those that write counts, that read counts, that read a record, that write last uses. */
+  const sent = () => ['INTO key_counts', 'w.value', 'presented_hash', 'INTO key_uses'].map((text) => proxy.sent(text));
+  clock.advance(3000);
+  await waitFor(() => proxy.sent('w.value') === 1 && proxy.sent('INTO key_uses') === 1);
+  const before = sent();
+  for (const key of keys) {
+    for (let call = 0; call < 10; call += 1) expect((await app.useKey(key)).status).toBe(200);
+    expect((await fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } })).status).toBe(200);
+  }
+  expect(sent()).toEqual(before);
+  clock.advance(3000);
+  await waitFor(() => proxy.sent('w.value') > 1 && proxy.sent('INTO key_uses') > 1);
+  expect(sent()).toEqual([2, 2, keys.length, 2]);
+  for (const key of keys) expect((await app.useKey(key)).status).toBe(200);
+  await app.close(); // an orderly stop only writes
+  expect(sent()).toEqual([3, 2, keys.length, 3]);
 });
 
 test('the limits of a key hold over /mcp, in-band, with the headers', async () => {
