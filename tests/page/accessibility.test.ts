@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import type { AxeResults } from 'axe-core';
 import type { Frame } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
-import { BROWSER_TEST_MS, STEP_MS_MAX } from './keys-page.ts';
+import { STEP_MS_MAX } from './keys-page.ts';
 import { appIn, openIn, STATES } from './states.ts';
 
 declare const axe: { run(options: object): Promise<AxeResults> };
@@ -52,6 +52,5 @@ describeInBrowser('axe-core finds nothing', (browser) => {
         await context.close();
       }
     },
-    BROWSER_TEST_MS,
   );
 });

@@ -1,12 +1,11 @@
 // The page /keys in a browser, with a watch on everything that it must never do or leave behind.
 
-import { expect, setDefaultTimeout } from 'bun:test';
+import { expect } from 'bun:test';
 import type { Browser, BrowserContext, BrowserContextOptions, FrameLocator, Page } from 'playwright-core';
 import { testClock } from '../support/clock.ts';
 import { createTestApp, type TestApp, type TestAppOptions } from '../support/test-app.ts';
 
-/** A page, its frames and a browser, on a machine that may be busy. */
-export const BROWSER_TEST_MS = 180_000;
+/** For one step in a browser, on a machine that may be busy. */
 export const STEP_MS_MAX = 15_000;
 
 /** An app whose clock begins with the machine's time, which the browser has. */
@@ -43,7 +42,6 @@ export async function withKeysPage(
   { at = '', issuer, quiet = false, ...options }: OpenOptions,
   use: (open: OpenPage) => Promise<void>,
 ): Promise<void> {
-  setDefaultTimeout(BROWSER_TEST_MS);
   const context = await browser.newContext({ viewport: { width: 1100, height: 1000 }, ...options });
   context.setDefaultTimeout(STEP_MS_MAX);
   const { origin } = new URL(app.url);

@@ -1,12 +1,14 @@
 // A real Chromium for tests, if there is one. Without it those tests are skipped, with a line that says so; in CI
 // (CI=true) its absence is a failure.
 
-import { afterAll, beforeAll, describe, test } from 'bun:test';
+import { afterAll, beforeAll, describe, setDefaultTimeout, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { type Browser, chromium } from 'playwright-core';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const LAUNCH_MS_MAX = 30_000;
+/** A page, its frames and a browser, on a machine that may be busy. */
+export const BROWSER_TEST_MS = 180_000;
 
 export const chromiumPath = PLACES.find((place) => existsSync(place)) ?? null;
 
@@ -25,6 +27,7 @@ export const launchBrowser = (executablePath: string): Promise<Browser> =>
 
 /** A `describe` whose tests share one browser. */
 export function describeInBrowser(name: string, body: (browser: () => Browser) => void): void {
+  setDefaultTimeout(BROWSER_TEST_MS);
   if (chromiumPath === null) {
     if (process.env.CI === 'true') {
       test(`${name}: Chromium is installed`, () => {

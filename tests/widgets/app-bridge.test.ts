@@ -1,14 +1,14 @@
 // Both widgets in the official host library, against the real server: what is revoked here is really revoked.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
+import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { FrameLocator, Page } from 'playwright-core';
-import { describeInBrowser } from '../support/browser.ts';
+import { BROWSER_TEST_MS, describeInBrowser } from '../support/browser.ts';
 import { testClock } from '../support/clock.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 import type { Hosted, HostOptions } from './app-bridge-host.ts';
-import { BROWSER_TEST_MS, STEP_MS_MAX } from './preview-page.ts';
+import { STEP_MS_MAX } from './preview-page.ts';
 
 declare const show: (options: HostOptions) => Promise<void>;
 declare const hosted: Hosted;
@@ -21,7 +21,6 @@ async function bundledHost(): Promise<string> {
 }
 
 describeInBrowser('a widget in the official host', (browser) => {
-  setDefaultTimeout(BROWSER_TEST_MS);
   let app: TestApp;
   let page: Page;
   let widget: FrameLocator;

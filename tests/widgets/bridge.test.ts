@@ -1,17 +1,14 @@
 // What the widgets do with hosts that are slow, silent, wrong or not theirs.
 
-import { expect, setDefaultTimeout, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type BareHost, INITIALIZED, listOf as keys, toolResult as result, withBareHost } from './bare-host.ts';
-import { BROWSER_TEST_MS } from './preview-page.ts';
 
 const says = (frame: Frame, sentence: string) => frame.getByText(sentence).waitFor();
 
 describeInBrowser('a widget', (browser) => {
-  setDefaultTimeout(BROWSER_TEST_MS);
-
   test('greets its host first, and says initialized before anything else', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, heard, post, initialize, misdeeds }) => {
       expect(await heard()).toEqual([

@@ -1,10 +1,10 @@
 // What must not overlap, jump, break or be cut off, in fonts and sizes the widgets don't choose.
 
-import { expect, setDefaultTimeout, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
-import { BROWSER_TEST_MS, stopClock, withPreview } from './preview-page.ts';
+import { stopClock, withPreview } from './preview-page.ts';
 
 const DAY_MS = 86_400_000;
 /** Wider than most. */
@@ -53,7 +53,6 @@ const faults = (frame: Frame) =>
   });
 
 describeInBrowser('the widget api-keys-list', (browser) => {
-  setDefaultTimeout(BROWSER_TEST_MS);
   const withList = (shown: object, use: (host: BareHost) => Promise<void>) =>
     withBareHost(browser(), 'api-keys-list', async (host) => {
       await host.initialize({

@@ -1,12 +1,9 @@
 // The preview page in a browser, with a trap for everything a widget must never do.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout } from 'bun:test';
+import { afterAll, beforeAll, expect } from 'bun:test';
 import type { Browser, Frame, FrameLocator, Page } from 'playwright-core';
 import { testClock } from '../support/clock.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
-
-/** A page, its frames and a browser, on a machine that may be busy: slower than plain HTTP. */
-export const BROWSER_TEST_MS = 180_000;
 
 /** One step of a test; far above what a widget takes. */
 export const STEP_MS_MAX = 15_000;
@@ -33,7 +30,6 @@ export async function stopClock({ clock }: Page): Promise<void> {
 export type WithPreview = (query: string, use: (preview: Preview) => Promise<void>) => Promise<void>;
 
 export function withPreview(browser: () => Browser): WithPreview {
-  setDefaultTimeout(BROWSER_TEST_MS);
   let app: TestApp;
   beforeAll(async () => {
     app = await createTestApp({ clock: testClock(Date.now()) }); // the browser has the machine's time, too

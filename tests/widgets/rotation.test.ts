@@ -1,12 +1,12 @@
 // The list of keys rotates one: what is asked, what is said of the old key, and who sees the new one, and how long.
 
-import { expect, setDefaultTimeout, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import type { Frame, FrameLocator } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
-import { BROWSER_TEST_MS, stopClock, type WithPreview, withPreview } from './preview-page.ts';
+import { stopClock, type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const HOUR_MS = 3_600_000;
@@ -34,7 +34,6 @@ const ENDED = { state: 'ended', overlapHours: 0 };
 const refusal = (...texts: string[]) => ({ isError: true, content: texts.map((text) => ({ type: 'text', text })) });
 
 describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
-  setDefaultTimeout(BROWSER_TEST_MS);
   const open = withPreview(browser);
   const preview: WithPreview = (query, use) => open(`widget=api-keys-list&${query}`, use);
   const withList = (shown: object, use: (host: BareHost) => Promise<void>) =>

@@ -1,10 +1,9 @@
 // The widgets used by touch, on a phone.
 
-import { expect, setDefaultTimeout, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import type { Browser } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
-import { BROWSER_TEST_MS } from './preview-page.ts';
 
 const TARGET_PX_MIN = 40;
 const ZOOMED_BELOW_PX = 16; // iOS zooms into a field with smaller text, and stays there
@@ -29,7 +28,6 @@ const onPhone = (browser: Browser, widget: string, shown: object, use: (host: Ba
   );
 
 describeInBrowser('on a phone', (browser) => {
-  setDefaultTimeout(BROWSER_TEST_MS);
   const created = { key: 'sk_test_1', name: 'fine', scopes: [...scopes, ...scopes], expiresAt: null };
 
   test.each([

@@ -1,10 +1,9 @@
 // The list while a response is awaited, and when it comes: whatever the person or the host does in between.
 
-import { expect, setDefaultTimeout, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import type { Browser, Frame } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
-import { BROWSER_TEST_MS } from './preview-page.ts';
 
 const GONE_MS = 1000; // far above what a deleted row takes to leave
 const SUCCESS = { content: [], structuredContent: { success: true, message: 'Done as asked' } };
@@ -23,7 +22,6 @@ const focused = (frame: Frame) =>
   frame.evaluate(() => document.activeElement?.ariaLabel ?? document.activeElement?.textContent);
 
 describeInBrowser('the widget api-keys-list', (browser) => {
-  setDefaultTimeout(BROWSER_TEST_MS);
   const withList = (names: readonly string[], use: (host: BareHost) => Promise<void>, on: Browser = browser()) =>
     withBareHost(
       on,
