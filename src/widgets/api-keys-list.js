@@ -28,6 +28,7 @@ import {
 import { usesLine } from './uses.js';
 
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
+const WHOLE_MAX = 30; // on a page that many stand one below the other; more scroll in the widget
 const FADE_MS = 200;
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old while the chat stays open
 const STATES = new Map([
@@ -91,7 +92,7 @@ function addRow(key) {
   showName(key.row.querySelector('.name'), key.name);
   showScopes(key.row.querySelector('.scopes'), key.scopes, 4);
   const uses = usesLine(key);
-  if (uses !== null) key.row.querySelector('.scopes').after(uses);
+  if (uses !== null) key.row.querySelector('.rotation').before(uses);
   for (const [kind, { verb }] of Object.entries(ACTIONS)) {
     const button = key.row.querySelector(`.${kind}`);
     button.ariaLabel = `${verb} ${key.name}`;
@@ -431,6 +432,21 @@ function replaceByMessage(sentence, bad = true) {
   showMessage(sentence, bad);
 }
 
+/** On a page of the server, which says whose keys these are. There is no chat to ask in. */
+function showAsPart(onPage) {
+  source = onPage;
+  const { tool, args } = source;
+  const areOthers = tool !== 'list_api_keys';
+  byId('how').hidden = byId('example').hidden = true;
+  byId('empty').classList.toggle('others', areOthers);
+  byId('none-yet').textContent = areOthers ? 'No API keys' : 'No API keys yet';
+  byId('title').textContent = areOthers ? 'All keys' : 'Your keys';
+  if (args.owner === undefined) return;
+  const owner = element('span', '');
+  showName(owner, args.owner);
+  byId('title').replaceChildren('Keys of ', owner);
+}
+
 byId('search').oninput = filter;
 byId('more').onclick = showMore;
 byId('order').onchange = ({ target }) => sort(target.value, COLUMNS.find(([id]) => id === target.value)[2]);
@@ -450,13 +466,7 @@ connect('api-keys-list', {
   result: (result) => {
     const output = outputOf(result) ?? {};
     const { keys: listed, onPage } = output;
-    if (onPage) {
-      source = onPage;
-      byId('how').hidden = byId('example').hidden = true; // there is no chat to ask in
-      const areOthers = source.tool !== 'list_api_keys';
-      byId('empty').classList.toggle('others', areOthers);
-      byId('none-yet').textContent = areOthers ? 'No API keys' : 'No API keys yet';
-    }
+    if (onPage) showAsPart(onPage);
     if (!Array.isArray(listed)) return replaceByMessage(`No keys to show. ${failureOf(result)}`);
     keys = [];
     cursor = cursorOf(output);
@@ -464,6 +474,7 @@ connect('api-keys-list', {
     moveNewKeys();
     filter();
     byId('tools').hidden = keys.length < TOOLS_FROM && byId('search').value === '';
+    byId('list').classList.toggle('whole', onPage !== undefined && keys.length <= WHOLE_MAX);
     showKeys();
   },
   replaceByMessage,

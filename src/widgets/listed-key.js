@@ -24,6 +24,11 @@ const readQuota = (quota) =>
     ? { requests: quota.requests, period: quota.period }
     : null;
 
+const readLimit = (limit) =>
+  isCount(limit?.requests) && /^[1-9]\d{0,8}[smhd]$/.test(limit.window)
+    ? { requests: limit.requests, window: limit.window }
+    : null;
+
 /** A list of the one key, with the text it is searched by; an empty list if the item is not a key. */
 export function readKey(item) {
   if (typeof item?.id !== 'string') return [];
@@ -41,6 +46,7 @@ export function readKey(item) {
     rotation: readRotation(item.rotation),
     uses: readUses(item.uses),
     quota: readQuota(item.quota),
+    limit: readLimit(item.rateLimit),
   };
   const texts = [read.name, read.owner, ...read.scopes, id, read.fingerprint, read.rotation?.otherFingerprint];
   return [{ ...read, text: texts.join('\n').toLowerCase() }];

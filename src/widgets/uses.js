@@ -1,4 +1,4 @@
-// How often a key was used: today's number, a bar for each of thirty days, and its quota.
+// How often a key was used: today's number, a bar for each of thirty days, its quota, and the limit of its own.
 
 import { element } from './dom.js';
 
@@ -29,11 +29,20 @@ function bars(days) {
   return chart;
 }
 
+const WINDOW_UNITS = { s: 'second', m: 'minute', h: 'hour', d: 'day' };
+
+/** `a minute`, `in 15 minutes`. */
+function windowWords(window) {
+  const [count, unit] = [Number.parseInt(window, 10), WINDOW_UNITS[window.at(-1)]];
+  return count > 1 ? `in ${count} ${unit}s` : `${unit === 'hour' ? 'an' : 'a'} ${unit}`;
+}
+
 /** What is known of it; null: nothing. */
-export function usesLine({ uses, quota }) {
-  if (uses === null && quota === null) return null;
-  const line = element('p', 'uses');
-  if (uses !== null) line.append(bars(uses.days), element('span', '', `${countWords(uses.today)} today`));
-  if (quota !== null) line.append(element('span', '', `Quota ${countWords(quota.requests)} a ${quota.period}`));
-  return line;
+export function usesLine({ uses, quota, limit }) {
+  const parts = [];
+  if (uses !== null) parts.push(bars(uses.days), element('span', '', `${countWords(uses.today)} today`));
+  if (quota !== null) parts.push(element('span', '', `Quota ${countWords(quota.requests)} a ${quota.period}`));
+  if (limit !== null)
+    parts.push(element('span', '', `Limit ${countWords(limit.requests)} ${windowWords(limit.window)}`));
+  return parts.length === 0 ? null : element('p', 'uses', ...parts);
 }
