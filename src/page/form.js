@@ -21,5 +21,12 @@ export function typeAgain(form, typed) {
     const values = typed.filter(([name]) => name === field.name).map(([, value]) => value);
     if (field.type === 'checkbox') field.checked = values.includes(field.value);
     else if (values.length > 0) field.value = values[0];
+    if (field.type === 'number' && field.value !== '') field.closest('details').open = true;
   }
 }
+
+/** A browser can't point at what it refuses in a closed part. */
+export const openParts = ({ target }) => {
+  const part = target.closest('details');
+  if (part) part.open = true;
+};

@@ -7,6 +7,8 @@ import host from '../widgets/host.js' with { type: 'text' };
 import { inlineAssets } from '../widgets/inline.ts';
 import shared from '../widgets/shared.css' with { type: 'text' };
 import form from './form.js' with { type: 'text' };
+import framed from './frame.js' with { type: 'text' };
+import list from './list.js' with { type: 'text' };
 import css from './page.css' with { type: 'text' };
 import html from './page.html' with { type: 'text' };
 import js from './page.js' with { type: 'text' };
@@ -36,8 +38,6 @@ export interface PageFacts {
   readonly scopes: readonly string[] | null;
   /** The longest life of a key; null: no limit. */
   readonly daysMax: number | null;
-  /** Whether a key may get a rate limit and a quota of its own. */
-  readonly hasLimits: boolean;
 }
 
 /** Where the page's visitors sign in. */
@@ -64,6 +64,8 @@ export function createKeysPage(): KeysPage {
     'dom.js': dom,
     'host.js': host,
     'form.js': form,
+    'frame.js': framed,
+    'list.js': list,
     'post-tool.js': postTool,
     'sign-in.js': signIn,
     'page.js': js,
@@ -92,18 +94,18 @@ export function createKeysPage(): KeysPage {
 const fill = (page: string, texts: Readonly<Record<string, string>>) =>
   page.replace(/"\{(setup)\}"|\{(\w+)\}/g, (mark, quoted, name) => texts[quoted ?? name] ?? mark);
 
-const written = ({ url, issuer }: PageSetup, { mints, scopes, daysMax, hasLimits }: PageFacts) => ({
+const written = ({ url, issuer }: PageSetup, { mints, scopes, daysMax }: PageFacts) => ({
   host: escaped(new URL(url).host),
   ways: (issuer === null ? '' : byIssuer(issuer)) + (mints ? BY_LINK : ''),
+  paste: issuer === null && !mints ? 'Paste' : 'Or paste',
   scopes: scopes === null ? TYPED_SCOPES : chosenScopes(scopes),
   days: expiries(daysMax),
-  limits: hasLimits ? LIMITS : '',
 });
 
 const byIssuer = ({ name, endpoints }: PageIssuer) =>
   endpoints === null
-    ? `<p class="way sentence bad"><svg aria-hidden="true"><use href="#i-warn"/></svg>
-<span><bdi>${escaped(name)}</bdi>, where you sign in, can’t be reached. Reload the page to try again.</span></p>`
+    ? `<div class="way"><p class="sentence bad"><svg aria-hidden="true"><use href="#i-warn"/></svg>
+<span><bdi>${escaped(name)}</bdi>, where you sign in, can’t be reached. Reload the page to try again.</span></p></div>`
     : `<div class="way"><button id="leave" type="button" class="solid">Sign in with <bdi>${escaped(name)}</bdi></button></div>`;
 
 const BY_LINK = `<div class="way">
@@ -125,22 +127,6 @@ const chosenScopes = (scopes: readonly string[]) => `<fieldset>
   .join('')}</div>
 <p class="hint">What it may do. Give as few as possible.</p>
 </fieldset>`;
-
-const LIMITS = `<details>
-<summary>Limits</summary>
-<div class="limits">
-<div>
-<label for="limit">Rate limit</label>
-<div class="line"><input id="limit" name="limit" type="number" min="1" max="1000000000" placeholder="the server’s">
-<select name="window" aria-label="Window of the rate limit"><option value="1s">calls a second</option><option value="1m" selected>calls a minute</option><option value="1h">calls an hour</option><option value="1d">calls a day</option></select></div>
-</div>
-<div>
-<label for="quota">Quota</label>
-<div class="line"><input id="quota" name="quota" type="number" min="1" max="1000000000" placeholder="the server’s">
-<select name="period" aria-label="Period of the quota"><option value="day" selected>calls a day</option><option value="month">calls a month</option></select></div>
-</div>
-</div>
-</details>`;
 
 const DAYS = [7, 30, 90, 365];
 const DAYS_USUAL = 90;

@@ -1,8 +1,9 @@
 // The page /keys: signs somebody in, calls the tools for the widgets, and makes keys. The token is in one variable.
 
-import { byId, element, FOR_WIDGET, failureOf, icon, outputOf, showMessage, showName } from '../widgets/dom.js';
-import { hostWidget } from '../widgets/host.js';
-import { typeAgain, typedIn, wanted } from './form.js';
+import { byId, element, failureOf, icon, outputOf, showMessage, showName } from '../widgets/dom.js';
+import { openParts, typeAgain, typedIn, wanted } from './form.js';
+import { forPage, openFrame } from './frame.js';
+import { openList } from './list.js';
 import { failure, postTool } from './post-tool.js';
 import { claimsOf, hasClaim, leaveFor, redeem, takeFromAddress, takeKept } from './sign-in.js';
 
@@ -18,93 +19,75 @@ function ownKeys() {
   return { tool: 'list_api_keys', args: {} };
 }
 
+const areOthers = ({ tool }) => tool === 'admin_list_keys';
+
 /** Calls a tool; what it returns is what widgets take. */
 async function callTool(tool, args) {
   const held = session;
   const { token } = held;
-  if (token === undefined) return failure('Sign in again first.');
+  if (token === undefined) {
+    endSession('You are not signed in any more');
+    return failure('Sign in again first.');
+  }
   const { status, result } = await postTool(setup.url, token, tool, args);
   if (held !== session) return failure('You have signed out.');
   if (status === 401 && held.token === token) endSession(failureOf(result));
   return result;
 }
 
-function openFrame(template, holder, ready) {
-  const frame = byId(template).content.firstElementChild.cloneNode(true);
-  const talk = hostWidget(frame, {
-    hello: () => ({
-      hostInfo: { name: document.title, version: '1.0.0' },
-      hostCapabilities: { serverTools: {} },
-      hostContext: { locale: navigator.language, timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone },
-    }),
-    ready: () => ready(talk),
-    call: ({ name, arguments: args }) => callTool(name, args),
-    resized: ({ height }) => {
-      frame.style.height = `${height}px`;
-    },
-  });
-  holder.replaceChildren(frame);
-  const close = () => {
-    talk.close();
-    frame.remove();
-  };
-  return { ...talk, close };
+/** Runs `work` once at a time, while its button says what it is doing. */
+async function busy(button, doing, work) {
+  if (button.ariaDisabled) return;
+  const label = button.textContent;
+  button.ariaDisabled = 'true';
+  button.textContent = doing;
+  try {
+    await work();
+  } finally {
+    button.ariaDisabled = null;
+    button.textContent = label;
+  }
 }
 
-/** A result with what the page adds for its widgets. */
-const forPage = (result, added) => ({
-  ...result,
-  _meta: { [FOR_WIDGET]: { ...result._meta?.[FOR_WIDGET], ...added } },
-});
-
-async function refresh() {
-  const { tool, args } = view;
-  const result = await callTool(tool, args);
-  if (session.token !== undefined) showList(result);
-}
-
-function showList(result) {
-  const shown = forPage(result, { onPage: view });
-  if (list !== null) return list.show(shown);
-  let show = () => {};
-  let latest = shown;
-  const talk = openFrame('listed', byId('list-frame'), ({ notify }) => {
-    show = () => notify('tool-result', latest);
-    show();
-  });
-  const showNext = (next) => {
-    latest = next;
-    show();
-  };
-  list = { ...talk, show: showNext };
-}
-
-/** Shows the person's own keys, or those of others. */
-function show(next) {
+/** Shows the person's own keys, or those of others; `result`: what the tool has returned, if it was called. */
+function show(next, result) {
   view = next;
-  const { tool, args } = next;
-  const areOthers = tool === 'admin_list_keys';
-  byId('own').ariaPressed = String(!areOthers);
-  byId('all').ariaPressed = String(areOthers);
-  byId('search').hidden = !areOthers;
-  byId('new').hidden = areOthers || made !== null;
-  byId('revoke-all').hidden = args.owner === undefined;
+  const { owner } = view.args;
+  byId('own').ariaPressed = String(!areOthers(view));
+  byId('all').ariaPressed = String(areOthers(view));
+  byId('search').hidden = !areOthers(view);
+  byId('new').hidden = areOthers(view) || made !== null;
+  byId('revoke-all').hidden = owner === undefined;
   byId('ask').hidden = true;
   byId('status').textContent = '';
-  for (const place of document.querySelectorAll('.wanted')) showName(place, args.owner ?? '');
-  if (areOthers) closeForm();
+  if (owner !== undefined) for (const place of document.querySelectorAll('.wanted')) showName(place, owner);
+  if (areOthers(view)) closeForm();
   list?.close();
-  list = null;
-  return refresh();
+  list = openList(byId('list-frame'), view, callTool);
+  if (result) list.show(result);
+  else void list.refresh();
+}
+
+function ask() {
+  byId('ask').hidden = false;
+  byId('not-revoked').hidden = true;
+  byId('keep-them').focus();
+}
+
+function closeQuestion() {
+  if (byId('revoke-them').ariaDisabled) return; // the response comes first
+  byId('ask').hidden = true;
+  byId('revoke-all').focus();
 }
 
 async function revokeThem() {
-  const { owner } = view.args;
-  const result = await callTool('admin_revoke_keys', { owner });
+  const asked = view;
+  const result = await callTool('admin_revoke_keys', { owner: asked.args.owner });
   const { revoked } = outputOf(result) ?? {};
-  await show(view);
-  byId('status').textContent =
-    revoked === undefined ? failureOf(result) : revoked === 1 ? '1 key revoked.' : `${revoked} keys revoked.`;
+  if (view !== asked) return; // the keys of somebody else are shown meanwhile
+  if (revoked === undefined) return complain('not-revoked', failureOf(result));
+  show(view);
+  byId('status').textContent = revoked === 1 ? '1 key revoked.' : `${revoked} keys revoked.`;
   byId('revoke-all').focus();
 }
 
@@ -118,17 +101,15 @@ function showSignIn(sentence) {
   byId('sign-in').hidden = false;
   byId('message').hidden = true;
   byId('why').hidden = true;
-  if (sentence) {
-    byId('why').className = 'sentence bad';
-    complain('why', sentence);
-    byId('sign-in-title').focus();
-  }
+  if (!sentence) return;
+  complain('why', sentence);
+  byId('sign-in-title').focus();
 }
 
 function endSession(detail) {
   session.token = undefined;
-  const isNew = byId('keys').hidden;
-  showSignIn(isNew ? detail : `${detail}. Sign in again: what you have typed is kept.`);
+  list?.abandon();
+  showSignIn(byId('keys').hidden ? detail : `${detail}. Sign in again: what you have typed is kept.`);
 }
 
 function forget() {
@@ -138,29 +119,37 @@ function forget() {
   made?.close();
   list = made = null;
   create.reset();
-  for (const id of ['keys', 'who', 'create', 'made', 'refused']) byId(id).hidden = true;
+  byId('search').reset();
+  closeForm();
+  for (const id of ['keys', 'who', 'made']) byId(id).hidden = true;
 }
 
 async function signIn(token) {
+  if (!/^[\w.~+/=-]+$/.test(token)) return showSignIn('This is not a token.');
   const claims = claimsOf(token);
   const { sub, [setup.ownerClaim]: owner } = claims;
   if (session.sub !== undefined && (session.sub !== sub || session.owner !== owner)) forget();
   Object.assign(session, { token, sub, owner });
   byId('why').hidden = true;
-  showMessage('Signing in…');
+  if (!byId('use-token').ariaDisabled) showMessage('Signing in…'); // the button says so, too
   const held = session;
-  const result = await callTool('list_api_keys', {});
+  const isAdmin = hasClaim(claims, setup.admin);
+  const shown = isAdmin ? view : ownKeys();
+  const result = await callTool(shown.tool, shown.args);
   if (held !== session || session.token === undefined) return; // refused, and said so
+  if (sub === undefined) return endSession(failureOf(result));
   byId('token').value = '';
   byId('sign-in').hidden = byId('message').hidden = true;
   byId('keys').hidden = byId('who').hidden = false;
   showName(byId('user'), String(sub));
   showName(byId('owner'), String(owner));
   byId('owner-of').hidden = owner === sub;
-  byId('views').hidden = !hasClaim(claims, setup.admin);
-  showList(result);
+  byId('views').hidden = !isAdmin;
+  if (list !== null && shown.tool === view.tool) list.show(result);
+  else show(shown, result);
   if (made !== null) byId('made').focus();
   else if (!create.hidden) byId('go').focus();
+  else if (areOthers(view)) byId('all').focus();
   else if (outputOf(result)?.keys?.length === 0) openForm();
   else byId('new').focus();
 }
@@ -178,42 +167,33 @@ function closeForm() {
 }
 
 async function make() {
-  const go = byId('go');
-  if (go.ariaDisabled) return;
-  go.ariaDisabled = 'true';
-  go.textContent = 'Creating…';
+  const held = session;
   byId('refused').hidden = true;
   const result = await callTool('create_api_key', wanted(create));
-  go.ariaDisabled = null;
-  go.textContent = 'Create key';
-  if (typeof outputOf(result)?.key !== 'string') {
-    if (session.token !== undefined) complain('refused', failureOf(result));
-    return;
-  }
+  if (held !== session || session.token === undefined) return;
+  if (typeof outputOf(result)?.key !== 'string') return complain('refused', failureOf(result));
   create.reset();
   closeForm();
   byId('new').hidden = true;
   byId('made').hidden = false;
   byId('made').focus();
-  made = openFrame('created', byId('made-frame'), ({ notify }) =>
-    notify('tool-result', forPage(result, { serverUrl: setup.url })),
-  );
-  await refresh();
+  made = openFrame('created', byId('made-frame'), callTool);
+  made.show(forPage(result, { serverUrl: setup.url }));
+  void list.refresh();
 }
 
 function closeMade() {
   made.close();
   made = null;
   byId('made').hidden = true;
-  byId('new').hidden = false;
-  byId('new').focus();
+  byId('new').hidden = areOthers(view);
+  byId(areOthers(view) ? 'all' : 'new').focus();
 }
 
-/** Says, in place of everything else, where this page works. */
-function showAddress(sentence) {
-  const link = element('a', '', setup.page);
-  link.href = setup.page;
-  showMessage(element('span', '', `${sentence} `, link), true);
+function linkTo(url) {
+  const link = element('a', '', url);
+  link.href = url;
+  return link;
 }
 
 async function comeBack(query, kept) {
@@ -236,14 +216,13 @@ async function leave() {
 function listen() {
   byId('by-token').onsubmit = (event) => {
     event.preventDefault();
-    const token = byId('token').value.trim();
-    if (/^[\w.~+/=-]+$/.test(token)) signIn(token);
-    else showSignIn('This is not a token.');
+    busy(byId('use-token'), 'Signing in…', () => signIn(byId('token').value.trim()));
   };
   create.onsubmit = (event) => {
     event.preventDefault();
-    make();
+    busy(byId('go'), 'Creating…', make);
   };
+  create.addEventListener('invalid', openParts, true); // that event does not bubble
   if (byId('leave')) byId('leave').onclick = leave;
   byId('new').onclick = () => (create.hidden ? openForm() : closeForm());
   byId('cancel').onclick = () => {
@@ -251,23 +230,18 @@ function listen() {
     byId('new').focus();
   };
   byId('saved').onclick = closeMade;
-  byId('refresh').onclick = refresh;
-  byId('own').onclick = () => show(ownKeys());
-  byId('all').onclick = () => show({ tool: 'admin_list_keys', args: {} });
+  byId('refresh').onclick = () => busy(byId('refresh'), 'Refreshing…', list.refresh);
+  byId('own').onclick = () => areOthers(view) && show(ownKeys());
+  byId('all').onclick = () => areOthers(view) || show({ tool: 'admin_list_keys', args: {} });
   byId('search').onsubmit = (event) => {
     event.preventDefault();
     const owner = byId('owner-wanted').value;
     show({ tool: 'admin_list_keys', args: owner === '' ? {} : { owner } });
   };
-  byId('revoke-all').onclick = () => {
-    byId('ask').hidden = false;
-    byId('keep-them').focus();
-  };
-  byId('keep-them').onclick = () => {
-    byId('ask').hidden = true;
-    byId('revoke-all').focus();
-  };
-  byId('revoke-them').onclick = revokeThem;
+  byId('revoke-all').onclick = ask;
+  byId('keep-them').onclick = closeQuestion;
+  byId('ask').onkeydown = ({ key }) => key === 'Escape' && closeQuestion();
+  byId('revoke-them').onclick = () => busy(byId('revoke-them'), 'Revoking…', revokeThem);
   byId('sign-out').onclick = () => location.reload(); // the browser, too, forgets how the page was opened
   window.onhashchange = () => {
     const { token } = takeFromAddress();
@@ -277,21 +251,32 @@ function listen() {
   window.onpageshow = ({ persisted }) => persisted && location.reload();
 }
 
+/** Why nothing may be sent from here, as a sentence; null: it may. */
+function refusal() {
+  const { page, isSecure } = setup;
+  if (!isSecure) {
+    const where = page.startsWith('https:')
+      ? [' Go to ', linkTo(page)]
+      : [' Ask whoever runs this server for its address.'];
+    return ['This page needs HTTPS, and sends nothing without it.', ...where];
+  }
+  const isHere = location.origin + location.pathname.replace(/\/$/, '') === page;
+  return isHere ? null : ['This server has its page at another address: ', linkTo(page)];
+}
+
 function start() {
+  window.onhashchange = takeFromAddress;
   const { token, query } = takeFromAddress();
   const kept = takeKept();
-  if (!setup.isSecure) return showAddress('This page needs HTTPS, and sends nothing without it. Try');
-  if (location.origin + location.pathname.replace(/\/$/, '') !== setup.page) {
-    return showAddress('This server has its page at another address:');
-  }
-  const { issuer } = setup;
+  const refused = refusal();
+  if (refused !== null) return showMessage(element('span', '', ...refused), true);
   listen();
   if (kept?.typed) {
     typeAgain(create, kept.typed);
-    create.hidden = false;
+    openForm();
   }
   if (token !== null) return signIn(token);
-  if (issuer?.endpoints && (query.has('code') || query.has('error'))) return comeBack(query, kept);
+  if (setup.issuer?.endpoints && (query.has('code') || query.has('error'))) return comeBack(query, kept);
   showSignIn();
 }
 

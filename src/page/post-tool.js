@@ -9,7 +9,7 @@ export const failure = (...texts) => ({ isError: true, content: texts.map((text)
 /** The status, and the result as MCP has it. No status: no response came. */
 export async function postTool(url, token, tool, args) {
   try {
-    const response = await fetch(`${url}/tools/${tool}`, {
+    const response = await fetch(`${url}/tools/${encodeURIComponent(tool)}`, {
       method: 'POST',
       headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
       body: JSON.stringify(args),

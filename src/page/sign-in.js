@@ -33,9 +33,13 @@ export async function leaveFor(issuer, redirectUri, typed) {
 
 /** What was kept while the person was away, or null. It is kept no longer. */
 export function takeKept() {
-  const kept = sessionStorage.getItem(AWAY);
-  sessionStorage.removeItem(AWAY);
-  return JSON.parse(kept);
+  try {
+    const kept = sessionStorage.getItem(AWAY);
+    sessionStorage.removeItem(AWAY);
+    return JSON.parse(kept);
+  } catch {
+    return null; // a browser may keep nothing for this site
+  }
 }
 
 /** The access token for the response in `query`; throws an Error whose message is for the person. */

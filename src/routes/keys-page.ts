@@ -1,12 +1,10 @@
 // GET /keys: the page where people manage their keys. It holds nothing of anybody: it calls the tools with the token of
 // whoever uses it.
 
-import type { Tool } from '../authoring/tool.ts';
 import { type Config, keysPageUrl } from '../config/config.ts';
 import { PAGE_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';
-import { isObject } from '../lib/text.ts';
 import type { PageIssuer } from '../page/index.ts';
 
 /** Where the issuer has people sign in; null while it is out of reach. */
@@ -20,12 +18,11 @@ export interface KeysPageOptions {
   readonly config: Pick<Config, 'jwt' | 'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage'>;
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
-  readonly tools: readonly Tool[];
   /** Null: people sign in with a link, or a token that they paste. */
   readonly findSignIn: FindSignIn | null;
 }
 
-export function keysPageRoute({ config, publicUrl, tools, findSignIn }: KeysPageOptions): Handler {
+export function keysPageRoute({ config, publicUrl, findSignIn }: KeysPageOptions): Handler {
   const load = once(async () => (await import('../page/index.ts')).createKeysPage()); // so that no start waits for it
   const { jwt, jwtClaims, keyCeilings } = config;
   return async ({ acceptsCredentials }) => {
@@ -40,17 +37,10 @@ export function keysPageRoute({ config, publicUrl, tools, findSignIn }: KeysPage
     };
     const { html, policy } = (await load()).make(setup, {
       mints: jwt.kind === 'secret' || jwt.kind === 'dev-secret',
-      hasLimits: takesLimits(tools),
       ...keyCeilings,
     });
     return new Response(html, { headers: { ...PAGE_HEADERS, 'Content-Security-Policy': policy } });
   };
-}
-
-/** Whether create_api_key takes a limit and a quota. */
-function takesLimits(tools: readonly Tool[]): boolean {
-  const properties = tools.find(({ name }) => name === 'create_api_key')?.inputSchema().properties;
-  return isObject(properties) && 'rateLimit' in properties && 'quota' in properties;
 }
 
 async function pageIssuer(

@@ -138,6 +138,33 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
   });
 });
 
+describeInBrowser('a browser that keeps nothing for the page', (browser) => {
+  test('lets a person in with a token, and says why the issuer has to wait', async () => {
+    await using issuer = await lenientIssuer({}, Date.now);
+    await using app = await appOf(issuer);
+    const context = await browser().newContext();
+    try {
+      const page = await context.newPage();
+      await page.addInitScript(() =>
+        Object.defineProperty(window, 'sessionStorage', {
+          get() {
+            throw new DOMException('Access is denied for this document.', 'SecurityError');
+          },
+        }),
+      );
+      await page.goto(`${app.url}/keys`);
+      await begin(page);
+      await page.getByRole('alert').getByText('it needs HTTPS, and sessionStorage').waitFor();
+      const exp = Math.floor(app.clock.nowMs() / 1000) + 60;
+      await page.getByLabel('Or paste a user token').fill(await issuer.token({ sub: 'bob', aud: app.url, exp }));
+      await page.keyboard.press('Enter');
+      await page.getByText('Signed in as bob').waitFor();
+    } finally {
+      await context.close();
+    }
+  });
+});
+
 describeInBrowser('a token that expires while somebody types', (browser) => {
   test('is said so, and what was typed is there after signing in again', async () => {
     let app: TestApp | undefined;

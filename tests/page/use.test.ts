@@ -9,8 +9,8 @@ import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../support/browser.ts';
 import { run } from '../support/command.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { readResponse, type TestApp } from '../support/test-app.ts';
-import { appForBrowser, type OpenPage, withKeysPage } from './keys-page.ts';
+import type { TestApp } from '../support/test-app.ts';
+import { appForBrowser, historyOf, type OpenPage, withKeysPage } from './keys-page.ts';
 
 const link = async (app: TestApp, sub: string, claims = {}) => ({ at: `#token=${await app.token(sub, claims)}` });
 
@@ -88,13 +88,11 @@ describeInBrowser('a new key', (browser) => {
     expect(await app.logText()).not.toContain('sk_test_');
   });
 
-  test('gets what the form asks for: chosen scopes, an expiry, and limits where the tool takes them', async () => {
+  test('gets what the form asks for: chosen scopes, an expiry, a limit and a quota, which the list shows', async () => {
     await using app = await appForBrowser({ env: { KEY_SCOPES: 'read write admin', KEY_MAX_DAYS: '60' } });
-    const { body: document } = await readResponse(await fetch(`${app.url}/openapi.json`));
-    const { schema } = document.paths['/tools/create_api_key'].post.requestBody.content['application/json'];
-    const takesLimits = 'rateLimit' in schema.properties;
-    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, created }) => {
-      await page.getByLabel('Name').fill('chosen');
+    const name = '\u{1f511}'.repeat(150); // 150 characters, of 200
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, created, list }) => {
+      await page.getByLabel('Name').fill(name);
       await page.getByLabel('write').check();
       expect(await page.getByLabel('Expires').locator('option').allTextContents()).toEqual([
         'in 7 days',
@@ -102,28 +100,23 @@ describeInBrowser('a new key', (browser) => {
         'in 60 days',
       ]);
       await page.getByLabel('Expires').selectOption('in 7 days');
-      expect(await page.getByText('Limits', { exact: true }).count()).toBe(takesLimits ? 1 : 0);
-      if (takesLimits) {
-        await page.getByText('Limits', { exact: true }).click();
-        await page.getByLabel('Rate limit', { exact: true }).fill('10');
-        await page.getByLabel('Quota', { exact: true }).fill('500');
-      }
+      await page.getByText('Limits', { exact: true }).click();
+      await page.getByLabel('Rate limit', { exact: true }).fill('0');
+      await page.getByLabel('Quota', { exact: true }).fill('500');
+      await page.getByText('Limits', { exact: true }).click(); // closed again
       await page.getByRole('button', { name: 'Create key' }).click();
-      await created.getByRole('heading', { name: 'chosen' }).waitFor();
+      await page.getByLabel('Rate limit', { exact: true }).fill('10'); // it is shown what is wrong
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await created.getByRole('heading', { name }).waitFor();
+      await list.getByText('Limit 10 a minute').waitFor();
+      await list.getByText('Quota 500 a day').waitFor();
     });
     const headers = { authorization: `Bearer ${await app.token('alice')}` };
     const { body } = await app.call('list_api_keys', {}, headers);
     const days = (body.keys[0].expiresAt - app.clock.nowMs()) / 86_400_000;
     expect(Math.round(days)).toBe(7);
     expect(body.keys).toMatchObject([
-      {
-        name: 'chosen',
-        scopes: ['write'],
-        ...(takesLimits && {
-          rateLimit: { requests: 10, window: '1m' },
-          quota: { requests: 500, period: 'day' },
-        }),
-      },
+      { name, scopes: ['write'], rateLimit: { requests: 10, window: '1m' }, quota: { requests: 500, period: 'day' } },
     ]);
   });
 });
@@ -142,6 +135,32 @@ describeInBrowser('names that mislead', (browser) => {
       await created.getByText('<script>').waitFor();
       expect(await created.locator('#name bdi').textContent()).toBe(name);
       expect(await page.locator('img, script:not([type])').count()).toBe(0);
+    });
+  });
+
+  test.each([
+    ['of 255 letters', 'W'.repeat(255)],
+    ['that turns the text around, never closed', '\u202e\u2067alice'],
+  ])('%s stand in their own place, at 320 px too', async (_, owner) => {
+    await using app = await appForBrowser({ env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+    await app.createKey(owner, { name: owner.slice(0, 200) });
+    const narrow = { viewport: { width: 320, height: 900 } };
+    const admin = await link(app, owner, { roles: 'keys-admin' });
+    await withKeysPage(browser(), app, { ...narrow, ...admin }, async ({ page, list }) => {
+      await page.getByRole('button', { name: 'All keys' }).click();
+      await page.getByLabel('Owner, exactly').fill(owner);
+      await page.keyboard.press('Enter');
+      await list.getByRole('heading', { name: `Keys of ${owner}` }).waitFor();
+      await page.getByRole('button', { name: `Revoke all of ${owner}` }).click();
+      for (const frame of page.frames()) {
+        expect(await frame.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
+        // Each of the names is isolated.
+        const found = await frame
+          .getByText(owner.slice(0, 200))
+          .evaluateAll((all) => all.map(({ tagName }) => tagName));
+        expect([...new Set(found)]).toEqual(['BDI']);
+      }
+      expect(await list.locator('#title > span > bdi').textContent()).toBe(owner);
     });
   });
 });
@@ -181,18 +200,31 @@ describeInBrowser('two tabs', (browser) => {
 });
 
 describeInBrowser('where no credential may be sent', (browser) => {
+  const PRODUCTION = { NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example' };
   test.each([
-    ['at another address than PUBLIC_URL', 'localhost', {}, 'has its page at another address'],
-    ['over plain HTTP in production', '127.0.0.1', { NODE_ENV: 'production' }, 'This page needs HTTPS'],
-  ])('%s the page says where to go, drops the token of the link, and sends nothing', async (_, host, env, said) => {
+    ['at another address than PUBLIC_URL', 'localhost', {}, 'has its page at another address', null],
+    ['over plain HTTP in production', '127.0.0.1', PRODUCTION, 'This page needs HTTPS', 'https://keys.example/keys'],
+  ])('%s the page says where to go, drops the token of the link, and sends nothing', async (_, host, env, said, to) => {
     await using app = await appForBrowser({ env });
     const there = { url: app.url.replace('127.0.0.1', host) };
-    await withKeysPage(browser(), there, await link(app, 'alice'), async ({ page, requests }) => {
+    const at = await link(app, 'alice');
+    await withKeysPage(browser(), there, at, async ({ page, requests }) => {
       await page.getByText(said).waitFor();
-      expect(await page.getByRole('link').getAttribute('href')).toBe(`${app.url}/keys`);
+      expect(await page.getByRole('link').getAttribute('href')).toBe(to ?? `${app.url}/keys`);
       expect(await page.getByRole('button').count()).toBe(0);
+      await page.evaluate((hash) => location.assign(hash), at.at); // in the open tab, too
+      await page.waitForFunction(() => location.hash === '');
       expect(page.url()).toBe(`${there.url}/keys`);
+      expect((await historyOf(page)).join(' ')).not.toContain('token');
       expect(requests).toEqual([`GET ${there.url}/keys`]);
+    });
+  });
+
+  test('the page does not send people to where HTTPS is missing, too', async () => {
+    await using app = await appForBrowser({ env: { NODE_ENV: 'production' } });
+    await withKeysPage(browser(), app, {}, async ({ page }) => {
+      await page.getByText('Ask whoever runs this server for its address.').waitFor();
+      expect(await page.getByRole('link').count()).toBe(0);
     });
   });
 });
