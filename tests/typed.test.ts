@@ -10,6 +10,7 @@ import { run } from './support/command.ts';
 import { DOCUMENTS, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { temporaryFolder } from './support/folder.ts';
 import { keysCommand } from './support/keys-command.ts';
+import { startServer } from './support/server-process.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from './support/test-app.ts';
 
 const README = readDocument('README.md');
@@ -184,6 +185,32 @@ describe('the documents for callers', () => {
     await paste('`POST /revoke`: for whoever finds a key');
     expect(await introspect()).toEqual({ active: false });
   });
+});
+
+test('the table of metrics has every one that is offered, and no other', async () => {
+  await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET, METRICS_TOKEN: 'a-token-for-scrapers' } });
+  const response = await fetch(`${server.url}/metrics`, { headers: { authorization: 'Bearer a-token-for-scrapers' } });
+  const offered = [...(await response.text()).matchAll(/^# TYPE (\w+)/gm)].map(([, name = '']) => name);
+  const listed = readDocument('src/telemetry/README.md')
+    .table('Metrics')
+    .flatMap(([names = '']) => unquoted(names).split(', '));
+  expect(offered.length).toBeGreaterThan(10);
+  expect(listed.sort()).toEqual(offered.sort());
+});
+
+test('the table of the preview has every choice of its page, and no other', async () => {
+  await using app = await createTestApp();
+  const page = await (await fetch(`${app.url}/widgets/preview`)).text();
+  const choices = [...page.matchAll(/data-param="(\w+)" data-value="([\w-]+)"/g)].map(([, ...choice]) =>
+    choice.join('='),
+  );
+  const listed = readDocument('src/widgets/README.md')
+    .table('The preview')
+    .flatMap(([name, cell = '']) =>
+      (cell.match(/(?<=`)[\w-]+(?=`)/g) ?? []).map((choice) => `${unquoted(name)}=${choice}`),
+    );
+  expect(choices.length).toBeGreaterThan(15);
+  expect(listed.sort()).toEqual(choices.sort());
 });
 
 test('the alert of the metrics’ document is one of the recipe', () => {

@@ -18,7 +18,7 @@ const EARLY_EVERY_MS = 250;
 /** Slices of a flush are spread over this time. */
 const SPREAD_MS = 1000;
 const PAUSE_MS_MAX = 5;
-/** Keys with uses that are not written, while the database is away: about 50 MB. Uses of further keys hold, but get lost. */
+/** Keys with uses that are not written, while the database is away: about 50 MB. Uses of further keys count here, but are not written. */
 const PENDING_MAX = 100_000;
 /** Uses of a day are written until so many days later. They are summed after that (store/counts.ts). */
 export const LATE_DAYS_MAX = 2;
