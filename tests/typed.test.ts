@@ -51,7 +51,9 @@ describe('the operator’s command', () => {
   /** What follows each verb, as --help says. */
   const usages = async (): Promise<ReadonlyMap<string, string>> => {
     const { stdout } = await keysCommand({}, ['--help']);
-    return new Map([...stdout.matchAll(/^ {2}([a-z]+)(?: (.*))?$/gm)].map(([, verb = '', usage = '']) => [verb, usage]));
+    return new Map(
+      [...stdout.matchAll(/^ {2}([a-z]+)(?: (.*))?$/gm)].map(([, verb = '', usage = '']) => [verb, usage]),
+    );
   };
   const optionsIn = (text: string) => [...new Set(text.match(/--[a-z-]+/g))].sort();
 
