@@ -10,7 +10,6 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export type LogFields = Readonly<Record<string, unknown>>;
 
 export interface Log {
-  debug(event: string, fields?: LogFields): void;
   info(event: string, fields?: LogFields): void;
   /**
    * As `info`, of an event with nothing to escape, and with the fields as JSON text without braces: for the line of
@@ -108,7 +107,6 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   }
 
   return {
-    debug: (event, fields) => line('debug', event, fields),
     info: (event, fields) => line('info', event, fields),
     infoEncoded(event, members) {
       if (enabled('info')) append('info', `"${event}"`, members);
