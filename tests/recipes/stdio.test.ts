@@ -1,8 +1,10 @@
-// An MCP server that speaks stdio, behind a bridge (supergateway) and the same recipe for Caddy: official clients sign in
-// with a key, and are refused within the bound of a revocation.
+// An MCP server that speaks stdio, behind the bridge of README.md and the same recipe for Caddy: official clients sign in
+// with a key, and are refused once it is revoked.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { devDependencies } from '../../package.json';
 import { callOver, userHeaders } from '../support/client.ts';
 import { isMissing, startFrontProxy } from '../support/front-proxy.ts';
 import { handOver } from '../support/hand-over.ts';
@@ -15,6 +17,8 @@ import { waitFor } from '../support/wait-for.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
+const README = readFileSync(join(import.meta.dir, 'README.md'), 'utf8');
+const [, VERSION = '', OPTIONS = ''] = /^npx -y supergateway@(\S+) --stdio "[^"]+" (.+)$/m.exec(README) ?? [];
 const BRIDGE = join(import.meta.dir, '../../node_modules/supergateway/dist/index.js');
 /** The official server package, with one tool, over stdio. */
 const SERVER = `import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
@@ -26,6 +30,10 @@ await server.connect(new StdioServerTransport());`;
 const KINDS = Object.entries(CLIENTS).filter(([name]) => /HTTP$/.test(name) && !name.includes('SSE'));
 const HELLO = { name: 'hello', arguments: {} };
 
+test('the version in README.md is the one that is tested', () => {
+  expect(VERSION).toBe(devDependencies.supergateway);
+});
+
 test.skipIf(isMissing('caddy')).each(KINDS)(
   '%s signs in to a stdio server, and is refused once the key is',
   async (_, kind) => {
@@ -33,14 +41,7 @@ test.skipIf(isMissing('caddy')).each(KINDS)(
     const file = join(import.meta.dir, `../../node_modules/.stdio-${bridgePort}.ts`); // where it finds the package
     await Bun.write(file, SERVER);
     const command = `${process.execPath} ${file}`;
-    const options = [
-      '--outputTransport',
-      'streamableHttp',
-      '--streamableHttpPath',
-      '/mcp',
-      '--port',
-      String(bridgePort),
-    ];
+    const options = OPTIONS.replace('8080', String(bridgePort)).split(' ');
     const bridge = Bun.spawn([process.execPath, BRIDGE, '--stdio', command, ...options], {
       stdio: ['pipe', 'ignore', 'ignore'],
     });
