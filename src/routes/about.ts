@@ -1,7 +1,6 @@
 // GET /: what this is, in plain text, or with links for browsers. It never touches the store, so a liveness probe may use
 // it. Says which address the request came from, so that an operator sees whether TRUST_PROXY is right.
 
-import { keysPageUrl } from '../config/config.ts';
 import { names } from '../http/accept.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
@@ -18,31 +17,38 @@ export interface AboutOptions {
   readonly hasSse: boolean;
   /** Whether there is the page /keys. */
   readonly hasKeysPage: boolean;
+  /** Whether clients that speak only OAuth are handed keys. */
+  readonly hasConnect: boolean;
+  readonly hasMetrics: boolean;
 }
 
-const sseLine = (url: string) => `
-  ${url}/sse               MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)`;
+/** Paths below PUBLIC_URL, and what is there. */
+const pathsOf = ({ hasSse, hasKeysPage, hasConnect, hasMetrics }: AboutOptions) => [
+  ['/mcp', 'MCP, Streamable HTTP'],
+  ...(hasSse ? [['/sse', 'MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)']] : []),
+  ['/tools/<tool_name>', 'the same tools over plain HTTP (POST, JSON)'],
+  ...(hasKeysPage ? [['/keys', 'the page where people make and end their API keys']] : []),
+  ['/openapi.json', 'their description'],
+  ['/verify', 'whether an API key is good, for proxies'],
+  ['/introspect', 'the same for services (OAuth token introspection)'],
+  ['/revoke', 'ends a leaked API key (POST, token=<key>)'],
+  ...(hasConnect ? [['/authorize', 'where OAuth clients get a key (with /register and /token)']] : []),
+  ['/mcp/health', 'health'],
+  ...(hasMetrics ? [['/metrics', 'metrics for Prometheus, with METRICS_TOKEN']] : []),
+  ['/widgets/preview', 'preview of the widgets'],
+];
 
-const keysLine = (url: string) => `
-  ${keysPageUrl(url)}              the page where people make and end their API keys`;
-
-export function aboutRoute({ publicUrl, hasSse, hasKeysPage }: AboutOptions): Handler {
+export function aboutRoute(options: AboutOptions): Handler {
+  const paths = pathsOf(options);
+  const columns = Math.max(...paths.map(([path = '']) => path.length));
   return async (context) => {
-    const url = publicUrl();
+    const url = options.publicUrl();
     const address = context.clientAddress();
     const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
 
 This is not a website. Connect to it with an MCP client.
 
-  ${url}/mcp               MCP, Streamable HTTP${hasSse ? sseLine(url) : ''}
-  ${url}/tools/<tool_name> the same tools over plain HTTP (POST, JSON)${hasKeysPage ? keysLine(url) : ''}
-  ${url}/openapi.json      their description
-  ${url}/verify            whether an API key is good, for proxies
-  ${url}/introspect        the same for services (OAuth token introspection)
-  ${url}/revoke            ends a leaked API key (POST, token=<key>)
-  ${url}/mcp/health        health
-  ${url}/widgets/preview   preview of the widgets
-  ${metadataUrl(url, '')}
+${paths.map(([path = '', what]) => `  ${url}${path.padEnd(columns)} ${what}\n`).join('')}  ${metadataUrl(url, '')}
                            where users sign in, if that is with an authorization server
 
 Your address, as this server sees it: ${IP_ADDRESS.test(address) ? address : 'unknown'}

@@ -90,7 +90,13 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
   const signInAt = (path: ProtectedPath) => (): SignIn | null =>
     server === null ? null : { metadataUrl: metadataUrl(publicUrl(), path), scopes, handsOutKeys };
   const checkBearer = server === null ? null : options.checkBearer;
-  const about = aboutRoute({ publicUrl, hasSse: !config.reusePort, hasKeysPage: config.keysPage !== null });
+  const about = aboutRoute({
+    publicUrl,
+    hasSse: !config.reusePort,
+    hasKeysPage: config.keysPage !== null,
+    hasConnect: handsOutKeys,
+    hasMetrics: metrics !== null && metricsToken !== null,
+  });
   const counted = (transport: Transport): RoutesOptions =>
     metrics === null
       ? options

@@ -2,8 +2,7 @@
 // address that a client may be given, because a client refuses a document that names any other (§3.3).
 
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
-import { problemResponse } from '../http/problem-response.ts';
-import type { Handler, Route } from '../http/router.ts';
+import type { Route } from '../http/router.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource';
@@ -30,23 +29,22 @@ export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
 }
 
 /** The routes of the documents. They stand at the root of the host, whatever BASE_PATH is. */
-export const metadataRoutes = (options: MetadataOptions): Route[] =>
+export const metadataRoutes = ({ publicUrl, publicPath, authorizationServer, scopes }: MetadataOptions): Route[] =>
   PROTECTED.map((path) => ({
-    path: `${WELL_KNOWN}${options.publicPath}${path}`,
-    get: metadataRoute(options, path),
+    path: `${WELL_KNOWN}${publicPath}${path}`,
     openToAnyOrigin: true,
+    ...(authorizationServer === null
+      ? { missing: { code: 'not_found' } }
+      : {
+          get() {
+            const document = {
+              resource: publicUrl() + path,
+              authorization_servers: [authorizationServer()],
+              ...(scopes.length > 0 && { scopes_supported: scopes }),
+              bearer_methods_supported: ['header'],
+              resource_name: SERVER_NAME,
+            };
+            return new Response(JSON.stringify(document), { headers: UNCACHED_JSON_HEADERS });
+          },
+        }),
   }));
-
-function metadataRoute({ publicUrl, authorizationServer, scopes }: MetadataOptions, path: ProtectedPath): Handler {
-  if (authorizationServer === null) return ({ requestId }) => problemResponse({ code: 'not_found' }, requestId);
-  return () => {
-    const document = {
-      resource: publicUrl() + path,
-      authorization_servers: [authorizationServer()],
-      ...(scopes.length > 0 && { scopes_supported: scopes }),
-      bearer_methods_supported: ['header'],
-      resource_name: SERVER_NAME,
-    };
-    return new Response(JSON.stringify(document), { headers: UNCACHED_JSON_HEADERS });
-  };
-}

@@ -92,6 +92,7 @@ describe('without an authorization server', () => {
       const response = await metadataAt(app, path, { headers: { origin: 'https://elsewhere.example' } });
       expect(response.body).toMatchObject({ status: 404, code: 'not_found' });
       expect(response.headers.get('access-control-allow-origin')).toBe('*');
+      expect((await metadataAt(app, path, { method: 'POST' })).status).toBe(404);
     }
     const refused = await app.call('list_api_keys');
     expect(refused.headers.get('www-authenticate')).toBe('Bearer realm="mcp-key-server"');
