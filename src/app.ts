@@ -2,6 +2,7 @@
 // not listen.
 
 import type { Prompt } from './authoring/prompt.ts';
+import { checkUris, type Resource, type ResourceTemplate, resourcesOf } from './authoring/resource.ts';
 import type { Tool } from './authoring/tool.ts';
 import { createLeave } from './calls/leave.ts';
 import { createToolRunner } from './calls/run.ts';
@@ -27,7 +28,6 @@ import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/
 import type { Log } from './log/log.ts';
 import { createMethods } from './mcp/methods.ts';
 import { createRequestStates } from './mcp/request-state.ts';
-import { checkUris, type Resource, type ResourceTemplate, resourcesOf } from './mcp/resource.ts';
 import { createSessions, type Sessions } from './mcp/sessions.ts';
 import { createResolveSubjects } from './mcp/subjects.ts';
 import type { HealthOptions } from './routes/health.ts';

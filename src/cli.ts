@@ -2,7 +2,7 @@
 
 import { asksForHelp } from './commands/help.ts';
 import { SERVER_VERSION } from './lib/server-info.ts';
-import { start } from './start.ts';
+import { start } from './package/start.ts';
 
 const COMMANDS = new Map([
   ['token', () => import('./commands/token.ts')],

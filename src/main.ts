@@ -59,7 +59,7 @@ const writeErr = writerTo(Bun.stderr);
  * file is imported.
  */
 const provideOwnModule = once(() => {
-  const load = async () => ({ loader: 'object', exports: await import('./authoring.ts') }) as const;
+  const load = async () => ({ loader: 'object', exports: await import('./tools/folder/module.ts') }) as const;
   Bun.plugin({ name: SERVER_NAME, setup: (build) => void build.module(SERVER_NAME, load) });
   return true;
 });

@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { TOOL_TIMEOUT_MS } from '../src/calls/operation.ts';
 import { parseConfig } from '../src/config/config.ts';
 import type { Env } from '../src/config/env.ts';
@@ -229,13 +229,15 @@ test('the table of what the package exports: every name, and no other', () => {
   const exportsOf = (file: string): string[] =>
     [
       ...readFileSync(join(ROOT, 'src', file), 'utf8').matchAll(
-        /^export (?:type )?(?:\{([^}]+)\}|\* as (\w+)|\* from '.\/(.+)')/gm,
+        /^export (?:type )?(?:\{([^}]+)\}|\* as (\w+)|\* from '(.+)')/gm,
       ),
     ]
-      .flatMap(([, names, all, from]) => (from === undefined ? (names ?? all ?? '').split(',') : exportsOf(from)))
+      .flatMap(([, names, all, from]) =>
+        from === undefined ? (names ?? all ?? '').split(',') : exportsOf(join(dirname(file), from)),
+      )
       .map((name) => name.replace('type ', '').trim())
       .filter(Boolean);
-  const exported = ['index.ts', 'testing.ts'].flatMap(exportsOf);
+  const exported = ['package/index.ts', 'package/testing.ts'].flatMap(exportsOf);
   const listed = TOOLS_README.table('As a package').flatMap(([, cell = '']) => cell.match(/(?<=`)\w+(?=`)/g) ?? []);
   expect(exported.length).toBeGreaterThan(40);
   expect(listed.sort()).toEqual(exported.sort());

@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compactDecrypt, exportJWK, generateKeyPair } from 'jose';
 import { parseConfig } from '../src/config/config.ts';
-import { err, failure } from '../src/index.ts';
+import { err, failure } from '../src/package/index.ts';
 import { run } from './support/command.ts';
 import { DOCUMENTS, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { temporaryFolder } from './support/folder.ts';

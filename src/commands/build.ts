@@ -60,7 +60,10 @@ function removeOldPackage(): void {
 
 async function buildPackage(): Promise<void> {
   await Bun.build({
-    entrypoints: [...['index.ts', 'testing.ts', 'cli.ts'].map((file) => join(SRC, file)), ...THREAD_FILES],
+    entrypoints: [
+      ...['package/index.ts', 'package/testing.ts', 'cli.ts'].map((file) => join(SRC, file)),
+      ...THREAD_FILES,
+    ],
     outdir: DIST,
     naming: '[name].js',
     target: 'bun',
@@ -83,7 +86,9 @@ async function buildDeclarations(): Promise<void> {
     rootDir: SRC,
     outDir: join(DIST, 'types'),
   };
-  const files = ['index.ts', 'testing.ts', 'types/modules.d.ts', 'types/deno.d.ts'].map((file) => join(SRC, file));
+  const files = ['package/index.ts', 'package/testing.ts', 'types/modules.d.ts', 'types/deno.d.ts'].map((file) =>
+    join(SRC, file),
+  );
   await Bun.write(config, JSON.stringify({ extends: '../tsconfig.json', compilerOptions, files, include: [] }));
   const tsc = Bun.spawn([TSC, '-p', config], { stdio: ['ignore', 2, 2] });
   if ((await tsc.exited) !== 0) throw new Error('tsc found errors');

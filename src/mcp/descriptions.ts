@@ -1,10 +1,10 @@
 // What the lists say: tools and resources as clients see them, and the server's own description.
 
 import type { Prompt } from '../authoring/prompt.ts';
+import type { Resource, ResourceFacts, ResourceTemplate } from '../authoring/resource.ts';
 import type { Tool } from '../authoring/tool.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { UI_EXTENSION } from './apps.ts';
-import type { Resource, ResourceFacts, ResourceTemplate } from './resource.ts';
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
 

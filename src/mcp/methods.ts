@@ -3,6 +3,7 @@
 
 import { type HeaderParam, headerParams } from '../authoring/header-params.ts';
 import type { Prompt } from '../authoring/prompt.ts';
+import type { Resource, ResourceTemplate } from '../authoring/resource.ts';
 import type { Tool } from '../authoring/tool.ts';
 import { once } from '../lib/memoize.ts';
 import { isObject } from '../lib/text.ts';
@@ -23,7 +24,6 @@ import { mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
 import { callPlan, failed, invalidParams, type Method, membersOf, type Plan, result } from './plan.ts';
 import { completeArgument, getPrompt } from './prompts.ts';
 import type { RequestStates } from './request-state.ts';
-import type { Resource, ResourceTemplate } from './resource.ts';
 
 export interface Methods {
   plan(request: RequestMessage, context: MessageContext): Plan;

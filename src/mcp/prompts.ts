@@ -1,10 +1,10 @@
 // prompts/get and completion/complete. A server without prompts has neither.
 
 import type { Prompt } from '../authoring/prompt.ts';
+import type { ResourceTemplate } from '../authoring/resource.ts';
 import { isObject } from '../lib/text.ts';
 import { callPlan, invalidParams, type Method, type Plan } from './plan.ts';
 import type { RequestStates } from './request-state.ts';
-import type { ResourceTemplate } from './resource.ts';
 
 const UNKNOWN_PROMPT: Plan = invalidParams('Unknown prompt');
 

@@ -1,8 +1,8 @@
 // The widgets as MCP resources (MCP Apps), in the order clients see them.
 
+import type { Resource } from '../authoring/resource.ts';
 import { once } from '../lib/memoize.ts';
 import { WIDGET_TYPE } from '../mcp/apps.ts';
-import type { Resource } from '../mcp/resource.ts';
 import created from './api-key-created.html' with { type: 'text' };
 import listCss from './api-keys-list.css' with { type: 'text' };
 import list from './api-keys-list.html' with { type: 'text' };

@@ -4,11 +4,11 @@
 import * as v from 'valibot';
 import type { ToolContent } from '../../src/authoring/content.ts';
 import { definePrompt, type Prompt, type PromptMessages } from '../../src/authoring/prompt.ts';
+import type { Resource, ResourceTemplate } from '../../src/authoring/resource.ts';
 import { defineTool, type Tool, type ToolFacts } from '../../src/authoring/tool.ts';
 import type { Questions } from '../../src/calls/ask.ts';
 import { form, roots, sample } from '../../src/calls/questions.ts';
 import { ok } from '../../src/lib/result.ts';
-import type { Resource, ResourceTemplate } from '../../src/mcp/resource.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 // One red pixel, and 16 bytes of silence.

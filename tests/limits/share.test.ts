@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { createShare, createWaitingShare, type Release } from '../../src/limits/share.ts';
-import { testClock } from '../../src/testing/clock.ts';
+import { testClock } from '../../src/package/testing/clock.ts';
 
 describe('a share', () => {
   test('is taken up to the part of each, and up to the total, and no further', () => {

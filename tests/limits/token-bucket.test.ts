@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { createTokenBuckets } from '../../src/limits/token-bucket.ts';
-import { testClock } from '../../src/testing/clock.ts';
+import { testClock } from '../../src/package/testing/clock.ts';
 
 const RATE = { burst: 3, perS: 2 };
 

@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { definePrompt, type Prompt } from '../../src/authoring/prompt.ts';
 import { sequence } from '../../src/guards/guard.ts';
 import { err, ok } from '../../src/lib/result.ts';
-import { createTestApp as createOwnTestApp } from '../../src/testing.ts';
+import { createTestApp as createOwnTestApp } from '../../src/package/testing.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';

@@ -11,12 +11,12 @@ import {
   serveTestApp,
   TEST_SECRET,
   type TestResponse,
-} from '../../src/testing/test-app.ts';
+} from '../../src/package/testing/test-app.ts';
 import type { TestClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
-export type { LogLine } from '../../src/testing/test-app.ts';
+export type { LogLine } from '../../src/package/testing/test-app.ts';
 export { readResponse, TEST_SECRET, type TestResponse };
 
 export interface TestApp extends PublicTestApp {

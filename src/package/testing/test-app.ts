@@ -4,15 +4,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SignJWT } from 'jose/jwt/sign';
-import { createService, type Service, type ServiceOptions } from '../app.ts';
-import { parseConfig } from '../config/config.ts';
-import type { Env } from '../config/env.ts';
-import { systemRandom } from '../lib/runtime.ts';
-import { SERVER_NAME } from '../lib/server-info.ts';
-import { createLog } from '../log/log.ts';
+import { createService, type Service, type ServiceOptions } from '../../app.ts';
+import { parseConfig } from '../../config/config.ts';
+import type { Env } from '../../config/env.ts';
+import { systemRandom } from '../../lib/runtime.ts';
+import { SERVER_NAME } from '../../lib/server-info.ts';
+import { createLog } from '../../log/log.ts';
+import { toolFilesOf } from '../../tools/folder/tool-file.ts';
 import type { StartOptions } from '../start.ts';
 import { thisRuntime } from '../start.ts';
-import { toolFilesOf } from '../tools/folder/tool-file.ts';
 import { type TestClock, testClock } from './clock.ts';
 
 /** Signs the user tokens of test apps. */

@@ -1,15 +1,15 @@
 // Starts the server from a program of one's own, as the command does: signals, graceful shutdown, TLS and banner
 // included. The configuration comes from the environment.
 
-import { SERVER_NAME } from './lib/server-info.ts';
-import type { Resource } from './mcp/resource.ts';
-import { start as startOn } from './server.ts';
-import type { MakePrompts, MakeTools } from './tools/folder/tool-file.ts';
+import type { Resource } from '../authoring/resource.ts';
+import { SERVER_NAME } from '../lib/server-info.ts';
+import { start as startOn } from '../server.ts';
+import type { MakePrompts, MakeTools } from '../tools/folder/tool-file.ts';
 
 /** What belongs to the runtime that runs this, Bun or Deno. */
 export function thisRuntime() {
-  if ('Deno' in globalThis) return import('./main.deno.ts');
-  if ('Bun' in globalThis) return import('./main.ts');
+  if ('Deno' in globalThis) return import('../main.deno.ts');
+  if ('Bun' in globalThis) return import('../main.ts');
   throw new Error('mcp-key-server runs on Bun and on Deno, and this is neither');
 }
 

@@ -1,6 +1,6 @@
 // A clock that moves only by hand, and its timers.
 
-import type { Clock } from '../lib/runtime.ts';
+import type { Clock } from '../../lib/runtime.ts';
 
 export interface TestClock extends Clock {
   /** Moves both clocks forward by `ms`. Runs what is due on the way, each at its time. */

@@ -1,0 +1,28 @@
+// What a tool file imports as `mcp-key-server`. Exports only.
+
+export * as v from 'valibot';
+export type { ContentBlock, ToolContent } from '../../authoring/content.ts';
+export { definePrompt, type Prompt, type PromptFacts, type PromptMessages } from '../../authoring/prompt.ts';
+export type { Resource, ResourceContent } from '../../authoring/resource.ts';
+export type { Settings, SettingsSchema } from '../../authoring/settings.ts';
+export { defineTool, type Tool, type ToolFacts } from '../../authoring/tool.ts';
+export type { Answers, Ask, InputRequired, Unavailable } from '../../calls/ask.ts';
+export type { Call } from '../../calls/call.ts';
+export { type Failure, failure } from '../../calls/failure.ts';
+export {
+  type FormAnswer,
+  form,
+  type Question,
+  type Root,
+  roots,
+  type Sampled,
+  type Sampling,
+  sample,
+} from '../../calls/questions.ts';
+export type { KeyAuth } from '../../guards/api-key.ts';
+export { type Guard, sequence } from '../../guards/guard.ts';
+export type { UserAuth } from '../../guards/user-jwt.ts';
+export { type Awaitable, err, ok, type Result } from '../../lib/result.ts';
+export type { Problem } from '../../problem.ts';
+export type { MakePrompts, MakeTools } from './tool-file.ts';
+export type { ToolDeps, ToolLimit } from './toolbox.ts';
