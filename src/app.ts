@@ -2,7 +2,7 @@
 // not listen.
 
 import type { Prompt } from './authoring/prompt.ts';
-import { checkUris, type Resource, type ResourceTemplate, resourcesOf } from './authoring/resource.ts';
+import type { Resource, ResourceTemplate } from './authoring/resource.ts';
 import type { Tool } from './authoring/tool.ts';
 import { createLeave } from './calls/leave.ts';
 import { createToolRunner } from './calls/run.ts';
@@ -12,34 +12,33 @@ import { createConnect } from './connect/index.ts';
 import { createBearerCheck } from './guards/bearer.ts';
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
-import { createDispatch, type Dispatch } from './http/dispatch.ts';
+import { createDispatch, type Dispatch, type DispatchOptions } from './http/dispatch.ts';
 import { createHttpsCheck } from './http/forwarded.ts';
-import { createHostCheck, createOriginCheck } from './http/host-origin.ts';
+import type { Route } from './http/router.ts';
 import { createEventStreams } from './http/sending/keep-alive.ts';
 import { createSendBudget } from './http/sending/send-budget.ts';
 import { createSendText } from './http/sending/send-text.ts';
 import { createUserJwts } from './jwt/index.ts';
 import { createFindSignIn } from './jwt/sign-in.ts';
 import { createOriginOf } from './keys/actor.ts';
-import type { Feed } from './keys/feed.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createInFlight } from './lib/in-flight.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/runtime.ts';
 import type { Log } from './log/log.ts';
 import { createMethods } from './mcp/methods.ts';
 import { createRequestStates } from './mcp/request-state.ts';
-import { createSessions, type Sessions } from './mcp/sessions.ts';
+import { createSessions } from './mcp/sessions.ts';
 import { createResolveSubjects } from './mcp/subjects.ts';
-import type { HealthOptions } from './routes/health.ts';
+import { healthRoute } from './routes/health.ts';
 import { createRoutes } from './routes/index.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { createAccessLog } from './telemetry/access-log.ts';
 import { createExpiring } from './telemetry/expiring.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
 import { createMetrics } from './telemetry/metrics.ts';
-import { makePrompts, makeTools, type ToolFile } from './tools/folder/tool-file.ts';
-import { byName, createToolDeps, type ToolDeps } from './tools/folder/toolbox.ts';
-import { createTools, RESERVED_NAMES } from './tools/index.ts';
+import type { ToolFile } from './tools/folder/tool-file.ts';
+import { createToolDeps, type ToolDeps } from './tools/folder/toolbox.ts';
+import { type OwnNames, offer } from './tools/offered.ts';
 import { widgetResources } from './widgets/index.ts';
 
 export interface App extends Dispatch {
@@ -70,9 +69,6 @@ export interface ServiceOptions {
   /** Where tools find their settings. */
   readonly env?: Env;
 }
-
-/** The names of what each file offers, by file. */
-export type OwnNames = ReadonlyMap<string, readonly string[]>;
 
 export interface Service {
   readonly app: App;
@@ -137,18 +133,16 @@ function serviceOn(
   options: ServiceOptions,
 ): Service {
   const { clock, random, sha256, log, publicUrl, resourceTemplates = [], env = {} } = options;
-  const { keyCeilings: ceilings, revocationLagMaxMs: lagMaxMs, trustProxy, production } = config;
+  const { keyCeilings: ceilings, revocationLagMaxMs: lagMaxMs } = config;
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
   const keyDomain = createKeyDomain({
     ...config,
+    ...options,
+    clock: ageClock,
     store: metrics?.store(store) ?? store,
     adminStore: metrics?.store(store.admin) ?? store.admin,
-    clock: ageClock,
-    random,
-    sha256,
-    log,
     ceilings,
     lagMaxMs,
   });
@@ -165,27 +159,28 @@ function serviceOn(
     log,
     env,
     observeGuard: metrics?.guard,
-    userTokenHelp: config.connect === null ? undefined : () => userTokenHelp(publicUrl(), config),
+    keysManagedAt: config.connect === null ? undefined : () => config.keysPage && keysPageUrl(publicUrl()),
   });
-  const { resources, ...offered } = offer(deps, keyDomain, config, options);
-  const tools = byName('tool', offered.tools, ceilings.scopes);
-  const prompts = byName('prompt', offered.prompts, ceilings.scopes);
+  const { tools, prompts, resources, keyScopes, own } = offer(deps, {
+    tools: options.tools,
+    prompts: options.prompts,
+    resources: options.resources ?? widgetResources,
+    toolFiles: options.toolFiles,
+    sample: config.sampleTool,
+    admin: config.jwtClaims.admin && keyDomain.admin,
+  });
 
-  let lastCalled: string | undefined;
-  const onRun = (name: string) => {
-    lastCalled = name;
-  };
   const inFlight = createInFlight();
   const leave = createLeave(keyDomain, log);
+  const runTool = createToolRunner({ log, inFlight, leave, clock });
   const sendBudget = createSendBudget(clock, log);
   const sessions = createSessions(random);
-  const expiring = createExpiring(store.admin, clock);
   metrics?.addGauges({
     feed,
     lagMaxMs,
     writable: store.writable,
     sessions: () => sessions.count,
-    expiring,
+    expiring: createExpiring(store.admin, clock),
     usage: options.usage,
   });
   const requestStates = createRequestStates({
@@ -196,17 +191,13 @@ function serviceOn(
   const connect =
     config.connect &&
     createConnect({
+      ...options,
       config: config.connect,
-      publicUrl,
       store: store.handingOut,
       readClientSecret: () => store.serverSecret('client_id'),
       databaseId: () => feed.position.databaseId,
       look: verifier.look,
       originOf: createOriginOf(config.eventAddresses),
-      clock,
-      random,
-      sha256,
-      log,
     });
   const routes = createRoutes({
     config,
@@ -214,52 +205,33 @@ function serviceOn(
     verifyKey,
     revokeTokens: keyDomain.revokeSecrets,
     guards: deps.guards,
-    tools: offered.tools,
+    tools: [...tools.values()],
     methods: createMethods({ tools, prompts, resources, resourceTemplates, requestStates }),
-    runTool: createToolRunner({ log, inFlight, leave, clock, onRun }),
+    runTool,
     leave,
     sendText: createSendText(sendBudget),
     streams: createEventStreams(clock, sendBudget),
     connect,
     pasteKey: verifier.paste,
     checkBearer: createBearerCheck(verifyUserJwt, verifier.look, log),
-    keyScopes: [
-      ...new Set([...offered.tools, ...offered.prompts].flatMap(({ requiredScopes }) => requiredScopes)),
-    ].sort(),
+    keyScopes,
     sessions,
     resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.look, sha256),
     findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
-    health: createHealth(store, feed, { instance, sessions, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
+    health: healthRoute({ store, feed, sessions, instance, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
     metrics,
     sha256,
     log,
   });
-  const ofPublicUrl = (part: 'origin' | 'hostname') => () => new URL(publicUrl())[part];
-  const check = createRequestChecks({
-    checkHost: createHostCheck(config.allowedHosts, ofPublicUrl('hostname')),
-    checkOrigin: createOriginCheck(config.allowedOrigins, ofPublicUrl('origin')),
-  });
-  const dispatch = createDispatch({
-    routes,
-    server: {
-      production,
-      trustProxy,
-      isSecure: createHttpsCheck(config.tls !== null, trustProxy),
-      observe: config.accessLog
-        ? createAccessLog({ clock, log, trustProxy, verifyRoute: `${config.basePath}/verify` })
-        : undefined,
-    },
-    check,
-    inFlight,
-    clock,
-    instance,
-    log,
-  });
   return {
-    app: { ...dispatch, endStreams: sessions.drain, idle: inFlight.idle },
+    app: {
+      ...dispatchTo(routes, { inFlight, instance }, config, options),
+      endStreams: sessions.drain,
+      idle: inFlight.idle,
+    },
     storeMode: store.mode,
-    own: offered.own,
-    lastCalled: () => lastCalled,
+    own,
+    lastCalled: runTool.lastRun,
     keyDomain,
     async close() {
       connect?.stop();
@@ -272,58 +244,15 @@ function serviceOn(
   };
 }
 
-/** For agents of clients that got a key in place of a user token. */
-const userTokenHelp = (publicUrl: string, { keysPage }: Config): string =>
-  keysPage === null
-    ? 'This tool needs a user token'
-    : `This tool needs a user token; keys are managed at ${keysPageUrl(publicUrl)}`;
-
-interface Offered {
-  readonly own: OwnNames;
-  readonly tools: readonly Tool[];
-  readonly prompts: readonly Prompt[];
-  readonly resources: readonly Resource[];
-}
-
-/** The server's own tools and resources, and those of tool files. */
-function offer(deps: ToolDeps, keyDomain: KeyDomain, config: Config, options: ServiceOptions): Offered {
-  const {
-    toolFiles = [],
-    tools: makeOwnTools,
-    prompts: makeOwnPrompts,
-    resources: offered = widgetResources,
-  } = options;
-  const resources = [...offered, ...toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources))];
-  checkUris(resources);
-  const uris = resources.map(({ uri }) => uri);
-  const admin = config.jwtClaims.admin && keyDomain.admin;
-  const tools = makeOwnTools?.(deps) ?? createTools(deps, { sample: config.sampleTool, admin });
-  const [ownTools, ownPrompts] = [
-    makeTools(toolFiles, deps, { reserved: RESERVED_NAMES, uris }),
-    makePrompts(toolFiles, deps),
-  ];
-  const own = Map.groupBy([...ownTools, ...ownPrompts], ({ file }) => file);
-  return {
-    own: new Map([...own].map(([file, all]) => [file, all.map(({ made }) => made.name)])),
-    tools: [...tools, ...ownTools.map(({ made }) => made)],
-    prompts: [...(makeOwnPrompts?.(deps) ?? []), ...ownPrompts.map(({ made }) => made)],
-    resources,
-  };
-}
-
-/** What /mcp/health asks. */
-function createHealth(
-  { mode, replicaState, writable }: Store,
-  feed: Feed,
-  facts: { instance: string; sessions: Sessions; uptimeMs: () => number },
-): HealthOptions {
-  return {
-    ...facts,
-    sessions: () => facts.sessions.count,
-    storeMode: mode,
-    storeOk: feed.probe,
-    writable,
-    lagMs: feed.lagMs,
-    replicaState: replicaState && (() => replicaState(feed.position)),
-  };
+function dispatchTo(
+  routes: readonly Route[],
+  parts: Pick<DispatchOptions, 'inFlight' | 'instance'>,
+  { production, trustProxy, tls, accessLog, basePath, allowedHosts, allowedOrigins }: Config,
+  { clock, log, publicUrl }: ServiceOptions,
+): Dispatch {
+  const logged = { clock, log, trustProxy, verifyRoute: `${basePath}/verify` };
+  const isSecure = createHttpsCheck(tls !== null, trustProxy);
+  const observe = accessLog ? createAccessLog(logged) : undefined;
+  const check = createRequestChecks({ allowedHosts, allowedOrigins, publicUrl });
+  return createDispatch({ ...parts, routes, check, server: { production, trustProxy, isSecure, observe }, clock, log });
 }

@@ -1,7 +1,7 @@
 // Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful shutdown.
 // What differs between Bun and Deno comes in as `Runtime`.
 
-import { type OwnNames, type PreparedService, prepareService, type Service } from './app.ts';
+import { type PreparedService, prepareService, type Service, type ServiceOptions } from './app.ts';
 import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { expected } from './config/expected.ts';
@@ -25,9 +25,9 @@ import { watchLoop } from './server/loop-watch.ts';
 import { tlsRenewal } from './server/renewal.ts';
 import { DRAIN_NOTICE_MS, obeySignals, type Stop, shutDown } from './server/stop.ts';
 import { createStrayErrors, type Stray } from './server/stray-errors.ts';
-import type { ProcessUsage } from './telemetry/gauges.ts';
 import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folder/folder.ts';
 import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
+import type { OwnNames } from './tools/offered.ts';
 
 /** What a runtime provides. */
 export interface Runtime {
@@ -46,7 +46,7 @@ export interface Runtime {
   serve(options: ServeOptions): RunningServer;
   /** Imports a tool file, for which `mcp-key-server` is this server's own module (authoring.ts). */
   readonly importTool: ImportModule;
-  usage(): ProcessUsage;
+  usage: NonNullable<ServiceOptions['usage']>;
   /** SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
   /** Rejections and exceptions that reach nobody; without a handler they end the process. */

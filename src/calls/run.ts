@@ -62,13 +62,16 @@ export interface RunTool extends Run {
   readonly oneOfMany: Run;
 }
 
+export interface ToolRunner extends RunTool {
+  /** The tool or prompt that was called last. */
+  lastRun(): string | undefined;
+}
+
 export interface ToolRunnerOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly inFlight: InFlight;
   readonly leave: Leave;
-  /** Learns what is about to run. */
-  readonly onRun?: (name: string) => void;
 }
 
 /**
@@ -76,8 +79,9 @@ export interface ToolRunnerOptions {
  * it is in, and counts against the rate limit like any other response. A call counts as under way until it is done or
  * out of time, even if its response was sent before (202, or an event stream), and so does its request.
  */
-export function createToolRunner(options: ToolRunnerOptions): RunTool {
-  const { log, inFlight, leave, clock, onRun } = options;
+export function createToolRunner(options: ToolRunnerOptions): ToolRunner {
+  const { log, inFlight, leave, clock } = options;
+  let lastRun: string | undefined;
 
   function failed(error: unknown, operation: Operation, call: Call): ToolResult {
     const { kind, name } = operation;
@@ -122,7 +126,7 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
   }
 
   const oneOfMany: Run = (operation, input, call, canceller) => {
-    onRun?.(operation.name);
+    lastRun = operation.name;
     try {
       const result = runOperation(operation, input, call, clock, canceller);
       return isPromise(result) ? finished(result, operation, call, canceller) : over(result, operation, call);
@@ -134,5 +138,5 @@ export function createToolRunner(options: ToolRunnerOptions): RunTool {
   const run: Run = (operation, input, call, canceller) =>
     chain(oneOfMany(operation, input, call, canceller), leave<Output>, call);
 
-  return Object.assign(run, { oneOfMany });
+  return Object.assign(run, { oneOfMany, lastRun: () => lastRun });
 }

@@ -3,9 +3,9 @@
 
 import { parseDuration } from '../lib/duration.ts';
 import { isKeyPrefix } from '../lib/key-prefix.ts';
+import { type LimitCeilings, parseLimit, parseQuota, type Quota, REQUESTS_MAX } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { isScope, splitScopes } from '../lib/scope.ts';
-import { type LimitCeilings, parseLimit, parseQuota, type Quota, REQUESTS_MAX } from '../limits/key-limits.ts';
 import { LOG_LEVELS, type LogLevel } from '../log/log.ts';
 import { type ConnectConfig, connectConfig, jwtScopes } from './connect.ts';
 import { type DatabaseConfig, databaseConfig, HEADER_TEXT } from './database.ts';

@@ -28,13 +28,17 @@ export interface UserAuth {
 
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
-/** `help`: what agents are told who come without a user token, if anything. */
+/** The address of the page of keys; null: there is none. */
+export type KeysManagedAt = () => string | null;
+
+/** `keysManagedAt`: where clients get a key in place of a user token, and their agents are told what this is about. */
 export function userJwtGuard(
   verify: VerifyUserJwt,
   checkBlock: CheckBlock,
   log: Log,
-  help?: () => string,
+  keysManagedAt?: KeysManagedAt,
 ): Guard<CredentialedCall, UserAuth> {
+  const help = () => keysManagedAt && { help: helpOf(keysManagedAt()) };
   const decide: Guard<CredentialedCall, UserAuth> = ({ requestId, traceId, credentials }) => {
     const { bearer } = credentials;
     if (bearer === null) {
@@ -45,7 +49,7 @@ export function userJwtGuard(
         code: 'missing_token',
         ...wrongKind,
         ...(lacksScheme && { lacksScheme }),
-        ...(help && { help: help() }),
+        ...help(),
       });
     }
     return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
@@ -54,7 +58,7 @@ export function userJwtGuard(
       const { reason } = verified.error;
       const wrongKind = keyInstead(bearer);
       log.warn('Invalid user token', { requestId, traceId, reason, ...wrongKind });
-      return err({ ...verified.error, ...wrongKind, ...(help && { help: help() }) });
+      return err({ ...verified.error, ...wrongKind, ...help() });
     });
   };
   function unlessBlocked(auth: UserIdentity, ids: RequestIds): Awaitable<Result<UserAuth, Problem>> {
@@ -69,6 +73,9 @@ export function userJwtGuard(
   }
   return Object.assign(decide, { credential: 'user_jwt' as const });
 }
+
+const helpOf = (page: string | null): string =>
+  page === null ? 'This tool needs a user token' : `This tool needs a user token; keys are managed at ${page}`;
 
 /** Who asks, for the key operations. */
 export const actorOf = ({ auth, requestId, traceId, clientAddress }: UserAuth & Caller): Actor => ({

@@ -6,18 +6,25 @@ import type { Problem } from '../problem.ts';
 import type { RequestContext } from './context.ts';
 import { preflight } from './cors.ts';
 import { carriesCredential, readCredentials } from './credentials.ts';
-import type { createHostCheck, createOriginCheck } from './host-origin.ts';
+import { createHostCheck, createOriginCheck } from './host-origin.ts';
 import { allowedMethods, type BodyHandler, type Handler, type Route } from './router.ts';
 
 export interface RequestChecksOptions {
-  readonly checkHost: ReturnType<typeof createHostCheck>;
-  readonly checkOrigin: ReturnType<typeof createOriginCheck>;
+  /** Null: loopback, and the host of the public URL. */
+  readonly allowedHosts: readonly string[] | null;
+  /** Null: those of loopback. That of the public URL always may. */
+  readonly allowedOrigins: readonly string[] | null;
+  /** Read at each use, because the system may choose the port. */
+  readonly publicUrl: () => string;
 }
 
 /** What handles a request: a handler of its route, which takes its body if it is a POST, or the first problem. */
 export type CheckRequest = (context: RequestContext, found: Route | undefined) => BodyHandler | Problem;
 
-export function createRequestChecks({ checkHost, checkOrigin }: RequestChecksOptions): CheckRequest {
+export function createRequestChecks(options: RequestChecksOptions): CheckRequest {
+  const { allowedHosts, allowedOrigins, publicUrl } = options;
+  const checkHost = createHostCheck(allowedHosts, () => new URL(publicUrl()).hostname);
+  const checkOrigin = createOriginCheck(allowedOrigins, () => new URL(publicUrl()).origin);
   return (context, found) => {
     const { request, origin } = context;
     if (found?.any !== undefined) return isInClear(context, found) ? { code: 'https_required' } : found.any;

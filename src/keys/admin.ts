@@ -2,10 +2,9 @@
 // admin tools go through here. Everything that may touch many keys goes a batch at a time, so that other statements do
 // not wait for it.
 
-import type { RateLimit } from '../lib/rate-limit.ts';
+import type { Quota, RateLimit } from '../lib/rate-limit.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
-import type { Quota } from '../limits/key-limits.ts';
 import type { Log } from '../log/log.ts';
 import type { StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';

@@ -1,8 +1,7 @@
 // What a key may be given: the ceilings of the configuration, and those of the person who asks. Pure.
 
-import type { RateLimit } from '../lib/rate-limit.ts';
+import { type LimitCeilings, type Quota, type RateLimit, writtenLimit } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
-import { type LimitCeilings, type Quota, writtenLimit } from '../limits/key-limits.ts';
 import type { InputIssue, Problem } from '../problem.ts';
 import type { Actor } from './actor.ts';
 

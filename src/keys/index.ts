@@ -1,7 +1,7 @@
 // The key domain: operations, verification and last uses, put together over a store.
 
+import type { Quota } from '../lib/rate-limit.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
-import type { Quota } from '../limits/key-limits.ts';
 import type { Log } from '../log/log.ts';
 import { createOriginOf } from './actor.ts';
 import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';

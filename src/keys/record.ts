@@ -1,7 +1,6 @@
 // The API key record, and what it says of itself.
 
-import type { RateLimit } from '../lib/rate-limit.ts';
-import type { Quota } from '../limits/key-limits.ts';
+import type { Quota, RateLimit } from '../lib/rate-limit.ts';
 import type { KeyRefusal } from '../problem.ts';
 
 /** The second secret of a key that is being rotated. */

@@ -3,8 +3,7 @@
 // were last read: together they are never more than there were, so nobody is refused too early.
 
 import { memoize } from '../lib/memoize.ts';
-import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
-import type { Quota } from '../limits/key-limits.ts';
+import type { Quota, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 import type { KeyCounts, Shares } from './store.ts';
 import { DAY_S, dayAt, type Month, monthOf, windowAt } from './windows.ts';
 

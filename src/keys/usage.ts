@@ -3,10 +3,9 @@
 
 import { createLruCache } from '../lib/lru-cache.ts';
 import { memoize } from '../lib/memoize.ts';
-import type { RateLimit, RateLimitState } from '../lib/rate-limit.ts';
+import type { Quota, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes } from '../lib/runtime.ts';
-import type { Quota } from '../limits/key-limits.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { createExchange } from './exchange.ts';

@@ -1,4 +1,6 @@
-// What a rate limit or quota allows, and what is left of it.
+// What a rate limit or quota allows, what is left of it, and how people write it. Pure.
+
+import { formatDuration, parseDuration } from './duration.ts';
 
 /** What a limit allows. Few objects are in use, so an object identifies a limit. */
 export interface RateLimit {
@@ -26,3 +28,52 @@ export function beside(before: RateLimitState | undefined, state: RateLimitState
   if (others === undefined) return state;
   return state.name === 'user' ? { ...others, and: state } : { ...state, and: others };
 }
+
+/** So many calls in each period of UTC. */
+export interface Quota {
+  readonly requests: number;
+  readonly period: 'day' | 'month';
+}
+
+export const REQUESTS_MAX = 1_000_000_000;
+export const WINDOW_S_MAX = 366 * 86_400;
+
+/** What a user may give to a key; null: no bound. Operators have none. */
+export interface LimitCeilings {
+  readonly rateLimit: RateLimit | null;
+  readonly quota: Quota | null;
+}
+
+export const NO_CEILINGS: LimitCeilings = { rateLimit: null, quota: null };
+
+/** A limit as it is put in and shown. */
+export interface WrittenLimit {
+  readonly requests: number;
+  readonly window: string;
+}
+
+/** Seconds; null: no window, or none that a key may have. */
+export function windowSecondsOf(window: string): number | null {
+  const ms = parseDuration(window);
+  return ms === null || ms > WINDOW_S_MAX * 1000 ? null : ms / 1000;
+}
+
+export const writtenLimit = ({ requests, windowS }: RateLimit): WrittenLimit => ({
+  requests,
+  window: formatDuration(windowS * 1000),
+});
+
+/** `100/1m`; null for anything else. */
+export function parseLimit(text: string): RateLimit | null {
+  const [, count, window] = /^(\d{1,10})\/(\d{1,6}[smhd])$/.exec(text) ?? [];
+  const windowS = windowSecondsOf(window ?? '');
+  return windowS !== null && isCount(Number(count)) ? { requests: Number(count), windowS } : null;
+}
+
+/** `5000/day`, `100000/month`; null for anything else. */
+export function parseQuota(text: string): Quota | null {
+  const [, count, period] = /^(\d{1,10})\/(day|month)$/.exec(text) ?? [];
+  return isCount(Number(count)) ? { requests: Number(count), period: period as Quota['period'] } : null;
+}
+
+const isCount = (requests: number): boolean => requests >= 1 && requests <= REQUESTS_MAX;

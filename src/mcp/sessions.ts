@@ -34,6 +34,12 @@ export interface Session {
   credentials: readonly string[];
 }
 
+/** A call under way. */
+export interface SessionCall {
+  readonly canceller: AbortController;
+  end(): void;
+}
+
 export interface Sessions {
   /** Undefined if there is no room. */
   open(openStream: (onEnd: () => void) => EventStream, callers: Subjects, address: string): Session | undefined;
@@ -43,8 +49,8 @@ export interface Sessions {
    * credential makes it theirs. An owner's credential that is not valid any more may only call tools, to be told so.
    */
   find(id: string, callers: Subjects, isCall: boolean): Result<Session, Problem>;
-  /** A call of this session has ended. */
-  callEnded(session: Session, id: Id): void;
+  /** Takes a call of this session. Null: it has too many under way, or their messages are too long together. */
+  beginCall(session: Session, id: Id, messageBytes: number): SessionCall | null;
   /** Ends each session as soon as none of its calls is under way, and opens no more. */
   drain(): void;
   readonly count: number;
@@ -122,9 +128,17 @@ export function createSessions(random: RandomBytes): Sessions {
       if (newer.length > 0) session.credentials = [...credentials, ...newer].slice(-CREDENTIALS_MAX);
       return ok(session);
     },
-    callEnded(session, id) {
-      session.calls.delete(id);
-      if (draining && session.calls.size === 0) session.stream.close();
+    beginCall({ calls, messages, stream, id: name }, id, messageBytes) {
+      const release = calls.size < LIMITS.sessionCalls.each ? messages.take(name, messageBytes) : null;
+      if (release === null) return null;
+      const canceller = new AbortController();
+      calls.set(id, canceller);
+      const end = () => {
+        release();
+        calls.delete(id);
+        if (draining && calls.size === 0) stream.close();
+      };
+      return { canceller, end };
     },
     drain() {
       draining = true;

@@ -7,40 +7,44 @@ import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { ALL_VERSIONS } from '../mcp/era.ts';
 import { RETRY_UNAVAILABLE_S } from '../problem.ts';
 
-export interface HealthOptions {
+export interface HealthOptions<Position> {
   /** Random for each process; its request ids begin with it. */
   readonly instance: string;
-  readonly storeMode: string;
-  /** Whether the store responds, as of a moment ago: anybody may ask, as often as they like. */
-  readonly storeOk: () => Awaitable<boolean>;
-  /** False while the last write failed for want of space or rights; known keys verify nevertheless. */
-  readonly writable: () => boolean;
-  readonly lagMs: () => number | null;
-  /** What a replica does, if there is one. */
-  readonly replicaState: (() => Promise<string>) | undefined;
-  readonly sessions: () => number;
+  readonly store: {
+    readonly mode: string;
+    /** False while the last write failed for want of space or rights; known keys verify nevertheless. */
+    readonly writable: () => boolean;
+    /** What a replica does, if there is one. */
+    readonly replicaState?: ((reached: Position) => Promise<string>) | undefined;
+  };
+  readonly feed: {
+    /** Whether the store responds, as of a moment ago: anybody may ask, as often as they like. */
+    readonly probe: () => Awaitable<boolean>;
+    readonly lagMs: () => number | null;
+    readonly position: Position;
+  };
+  readonly sessions: { readonly count: number };
   readonly uptimeMs: () => number;
 }
 
-export function healthRoute(options: HealthOptions): Handler {
+export function healthRoute<Position>(options: HealthOptions<Position>): Handler {
+  const { store, feed, sessions, instance, uptimeMs } = options;
   return async () => {
-    const storeOk = await options.storeOk();
-    const replica = await options.replicaState?.(); // after the poll: it says what the replica should have
+    const ok = await feed.probe();
+    const replica = await store.replicaState?.(feed.position); // after the poll: it says what the replica should have
     const body = {
-      status: storeOk ? 'ok' : 'unavailable',
+      status: ok ? 'ok' : 'unavailable',
       name: SERVER_NAME,
       version: SERVER_VERSION,
-      uptimeSeconds: Math.floor(options.uptimeMs() / 1000),
+      uptimeSeconds: Math.floor(uptimeMs() / 1000),
       protocolVersions: ALL_VERSIONS,
-      store: { mode: options.storeMode, ok: storeOk, writable: options.writable(), lagMs: options.lagMs(), replica },
-      sessions: options.sessions(),
-      instance: options.instance,
+      store: { mode: store.mode, ok, writable: store.writable(), lagMs: feed.lagMs(), replica },
+      sessions: sessions.count,
+      instance,
     };
     return new Response(JSON.stringify(body), {
-      status: storeOk ? 200 : 503,
-      headers: storeOk
-        ? UNCACHED_JSON_HEADERS
-        : { ...UNCACHED_JSON_HEADERS, 'Retry-After': String(RETRY_UNAVAILABLE_S) },
+      status: ok ? 200 : 503,
+      headers: ok ? UNCACHED_JSON_HEADERS : { ...UNCACHED_JSON_HEADERS, 'Retry-After': String(RETRY_UNAVAILABLE_S) },
     });
   };
 }

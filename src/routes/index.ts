@@ -1,82 +1,48 @@
 // The route table: each path, what handles it, and who may read it.
 
 import type { Tool } from '../authoring/tool.ts';
-import type { Leave } from '../calls/leave.ts';
-import type { RunTool } from '../calls/run.ts';
 import type { Config } from '../config/config.ts';
 import type { Connect } from '../connect/index.ts';
-import type { VerifyKey } from '../guards/api-key.ts';
 import type { CheckBearer } from '../guards/bearer.ts';
 import type { SignIn } from '../http/challenge.ts';
-import type { Route } from '../http/router.ts';
-import type { EventStreams } from '../http/sending/keep-alive.ts';
-import type { SendText } from '../http/sending/send-text.ts';
+import type { Handler, Route } from '../http/router.ts';
 import type { Sha256 } from '../lib/runtime.ts';
-import type { Log } from '../log/log.ts';
-import type { Methods } from '../mcp/methods.ts';
-import type { Sessions } from '../mcp/sessions.ts';
-import type { ResolveSubjects } from '../mcp/subjects.ts';
 import type { Metrics, Transport } from '../telemetry/metrics.ts';
-import type { ToolDeps } from '../tools/folder/toolbox.ts';
 import { aboutRoute } from './about.ts';
-import { connectRoutes } from './connect.ts';
-import { type HealthOptions, healthRoute } from './health.ts';
-import { introspectRoute } from './introspect.ts';
-import { type FindSignIn, keysPageRoute } from './keys-page.ts';
-import { mcpRoute } from './mcp.ts';
+import { type ConnectRoutesOptions, connectRoutes } from './connect.ts';
+import { type IntrospectRouteOptions, introspectRoute } from './introspect.ts';
+import { type KeysPageOptions, keysPageRoute } from './keys-page.ts';
+import { type McpRouteOptions, mcpRoute } from './mcp.ts';
 import { metadataRoutes, metadataUrl, type ProtectedPath } from './metadata.ts';
 import { metricsRoute } from './metrics.ts';
 import { openapiRoute } from './openapi.ts';
 import { previewRoute } from './preview.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
-import { sseRoutes, sseUnavailable } from './sse.ts';
-import { toolRoutes } from './tools.ts';
-import { verifyRoute } from './verify.ts';
+import { type SseRouteOptions, sseRoutes, sseUnavailable } from './sse.ts';
+import { type ToolRouteOptions, toolRoutes } from './tools.ts';
+import { type VerifyRouteOptions, verifyRoute } from './verify.ts';
 
-export interface RoutesOptions {
-  readonly config: Pick<
-    Config,
-    | 'basePath'
-    | 'jwt'
-    | 'jwtAudience'
-    | 'jwtClaims'
-    | 'keyCeilings'
-    | 'keysPage'
-    | 'publicUrl'
-    | 'reusePort'
-    | 'authorizationServer'
-    | 'connect'
-    | 'jwtScopes'
-    | 'mcpAuth'
-    | 'metricsToken'
-    | 'trustProxy'
-  >;
-  /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
-  readonly publicUrl: () => string;
-  readonly verifyKey: VerifyKey;
-  readonly revokeTokens: RevokeTokens;
-  readonly guards: ToolDeps['guards'];
+/** What the routes need, but for what is said here of each. */
+export interface RoutesOptions
+  extends Omit<McpRouteOptions, 'signIn' | 'checkBearer' | 'eager'>,
+    Omit<SseRouteOptions, 'publicPath' | 'signIn' | 'checkBearer'>,
+    Omit<ToolRouteOptions, 'signIn'>,
+    Omit<KeysPageOptions, 'config'>,
+    Omit<ConnectRoutesOptions, 'config' | 'connect' | 'publicPath' | 'scopes'>,
+    Omit<IntrospectRouteOptions, 'guards'>,
+    Omit<VerifyRouteOptions, 'trustProxy'> {
+  readonly config: Config;
   readonly tools: readonly Tool[];
-  readonly methods: Methods;
-  readonly runTool: RunTool;
-  readonly leave: Leave;
-  readonly sendText: SendText;
-  readonly streams: EventStreams;
-  readonly sessions: Sessions;
-  readonly resolveSubjects: ResolveSubjects;
-  readonly findSignIn: FindSignIn | null;
+  readonly revokeTokens: RevokeTokens;
   /** Null: no key is handed out. */
   readonly connect: Connect | null;
-  /** Verifies a key that is pasted. */
-  readonly pasteKey: VerifyKey;
   readonly checkBearer: CheckBearer;
   /** What tools and prompts ask keys for. */
   readonly keyScopes: readonly string[];
-  readonly health: HealthOptions;
+  readonly health: Handler;
   /** Null: nothing is counted. */
   readonly metrics: Metrics | null;
   readonly sha256: Sha256;
-  readonly log: Log;
 }
 
 export function createRoutes(options: RoutesOptions): readonly Route[] {
@@ -123,7 +89,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     { path: `${basePath}/mcp`, post: mcp },
     { path: `${basePath}/sse`, get: config.reusePort ? sseUnavailable : sse.open },
     { path: `${basePath}/messages`, post: sse.post },
-    { path: `${basePath}/mcp/health`, get: healthRoute(options.health), openToAnyOrigin: true, anyHost: true },
+    { path: `${basePath}/mcp/health`, get: options.health, openToAnyOrigin: true, anyHost: true },
     { path: `${basePath}/widgets/preview`, get: previewRoute() },
     ...(config.keysPage === null ? [] : [{ path: `${basePath}/keys`, get: keysPageRoute(options) }]),
     { path: `${basePath}/openapi.json`, get: openapiRoute(tools, publicUrl), openToAnyOrigin: true },

@@ -17,11 +17,11 @@ import { joinScopes } from '../lib/scope.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import type { ToolDeps } from '../tools/folder/toolbox.ts';
+import type { VerifyRouteOptions } from './verify.ts';
 
 export interface IntrospectRouteOptions {
   readonly verifyKey: VerifyKey;
-  readonly guards: Pick<ToolDeps['guards'], 'scopes'>;
+  readonly guards: Pick<VerifyRouteOptions['guards'], 'scopes'>;
   readonly leave: Leave;
   readonly publicUrl: () => string;
   readonly log: Log;

@@ -17,7 +17,6 @@ import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
 import { EVENT_STREAM_HEADERS, type Sent } from '../http/sending/event-stream.ts';
 import type { EventStreams } from '../http/sending/keep-alive.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
-import { LIMITS } from '../limits/index.ts';
 import type { Log } from '../log/log.ts';
 import { legacyContext } from '../mcp/era.ts';
 import {
@@ -141,10 +140,9 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const { requestId, bodyBytes } = context;
     const { operation } = plan;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
-    const release = session.calls.size < LIMITS.sessionCalls.each ? session.messages.take(session.id, bodyBytes) : null;
-    if (release === null) return problemResponse(OVERLOADED, requestId);
-    const cancel = new AbortController();
-    session.calls.set(id, cancel);
+    const taken = sessions.beginCall(session, id, bodyBytes);
+    if (taken === null) return problemResponse(OVERLOADED, requestId);
+    const { canceller, end } = taken;
     const progress =
       plan.progressToken === undefined
         ? undefined
@@ -152,14 +150,13 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const { reader } = session;
     const call = callOf(context, plan.metaApiKey, { ...plan, reader, ...(progress && { progress: progress.report }) });
 
-    const response = chain(runTool(operation, plan.input, call, cancel), (result) => {
+    const response = chain(runTool(operation, plan.input, call, canceller), (result) => {
       progress?.stop();
       const challenge = oauthChallenge(plan, result, signIn());
       // A cancelled request gets no response (basic/utilities/cancellation).
-      if (challenge === null && !cancel.signal.aborted)
+      if (challenge === null && !canceller.signal.aborted)
         sendResult(session, { id, era: 'legacy', requestId, operation }, result);
-      release();
-      sessions.callEnded(session, id);
+      end();
       return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
     });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the response to the POST.

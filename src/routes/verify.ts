@@ -5,6 +5,7 @@ import { type Call, callOf } from '../calls/call.ts';
 import type { Leave } from '../calls/leave.ts';
 import type { KeyAuth } from '../guards/api-key.ts';
 import { type Guard, sequence } from '../guards/guard.ts';
+import type { scopesGuard } from '../guards/scopes.ts';
 import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';
 import { createResponseHeaders, UNCACHED_HEADERS } from '../http/headers.ts';
@@ -18,10 +19,12 @@ import { isScope, joinScopes, splitScopes } from '../lib/scope.ts';
 import type { Log } from '../log/log.ts';
 import { redact } from '../log/redact.ts';
 import type { Problem } from '../problem.ts';
-import type { ToolDeps } from '../tools/folder/toolbox.ts';
 
 export interface VerifyRouteOptions {
-  readonly guards: Pick<ToolDeps['guards'], 'apiKey' | 'scopes'>;
+  readonly guards: {
+    readonly apiKey: Guard<Call, KeyAuth>;
+    readonly scopes: ReturnType<typeof scopesGuard>;
+  };
   readonly leave: Leave;
   /** How many proxies in front to believe. */
   readonly trustProxy: number;

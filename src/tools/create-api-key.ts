@@ -5,9 +5,9 @@ import { defineTool } from '../authoring/tool.ts';
 import { text } from '../calls/schema.ts';
 import { actorOf } from '../guards/user-jwt.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
+import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf } from '../lib/rate-limit.ts';
 import { ok } from '../lib/result.ts';
 import { isScope, SCOPE_PATTERN } from '../lib/scope.ts';
-import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf } from '../limits/key-limits.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 

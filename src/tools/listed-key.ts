@@ -5,7 +5,7 @@ import { epochMs } from '../calls/schema.ts';
 import type { OwnKey } from '../keys/listing.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { Rotation } from '../keys/rotation.ts';
-import { writtenLimit } from '../limits/key-limits.ts';
+import { writtenLimit } from '../lib/rate-limit.ts';
 import { quotaFields, rateLimitFields } from './create-api-key.ts';
 
 const count = v.pipe(v.number(), v.integer());

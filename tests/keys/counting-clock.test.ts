@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
-import type { Quota } from '../../src/limits/key-limits.ts';
+import type { Quota } from '../../src/lib/rate-limit.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { OPTIONS } from '../store/backups.ts';
 import { testClock } from '../support/clock.ts';

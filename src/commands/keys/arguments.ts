@@ -3,9 +3,8 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { parseDuration } from '../../lib/duration.ts';
 import { isWithinEdits } from '../../lib/edit-distance.ts';
-import type { RateLimit } from '../../lib/rate-limit.ts';
+import { parseLimit, parseQuota, type Quota, type RateLimit } from '../../lib/rate-limit.ts';
 import { reasonOf } from '../../lib/text.ts';
-import { parseLimit, parseQuota, type Quota } from '../../limits/key-limits.ts';
 import { CommandError, usageError, type Verb } from './verb.ts';
 
 /** Options and up to `positionalsMax` other arguments, as `node:util` reads them. */

@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { isIdShaped } from '../../keys/key-format.ts';
 import { MS_PER_DAY } from '../../lib/duration.ts';
-import { NO_CEILINGS } from '../../limits/key-limits.ts';
+import { NO_CEILINGS } from '../../lib/rate-limit.ts';
 import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { argumentsOf, limitOf, oneOf, quotaOf } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';

@@ -8,8 +8,14 @@ import { adminGuard } from '../../guards/admin.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
 import { type Guard, sequence } from '../../guards/guard.ts';
 import { keyLimitGuard, type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
-import { type ScopedCall, scopesGuard } from '../../guards/scopes.ts';
-import { type UserAuth, type UserIdentity, userJwtGuard, type VerifyUserJwt } from '../../guards/user-jwt.ts';
+import { scopesGuard } from '../../guards/scopes.ts';
+import {
+  type KeysManagedAt,
+  type UserAuth,
+  type UserIdentity,
+  userJwtGuard,
+  type VerifyUserJwt,
+} from '../../guards/user-jwt.ts';
 import type { CheckBlock } from '../../keys/blocks.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/operations.ts';
@@ -29,7 +35,7 @@ export interface ToolDeps {
     /** A program with an API key, within its rate limit and quota: adds `auth` with the key's identity and scopes. */
     readonly apiKey: Guard<Call, KeyAuth>;
     /** Every scope named must be held; comes after `apiKey`. */
-    readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
+    readonly scopes: ReturnType<typeof scopesGuard>;
     /** A tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`). */
     readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
   };
@@ -64,8 +70,8 @@ export interface ToolDepsOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly env: ToolEnv;
-  /** What agents are told who come without a user token, if anything. */
-  readonly userTokenHelp?: (() => string) | undefined;
+  /** Where clients get keys in place of user tokens: what their agents are told. */
+  readonly keysManagedAt?: KeysManagedAt | undefined;
   /** Wraps each guard, to count what it refuses. */
   readonly observeGuard?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
 }
@@ -96,7 +102,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
     clock,
     log,
     env,
-    userTokenHelp,
+    keysManagedAt,
     observeGuard = identity,
   } = options;
   const scopes = scopesGuard(log);
@@ -131,7 +137,7 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
   return {
     guards: {
       userJwt: observeGuard(
-        sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, userTokenHelp), perPerson),
+        sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, keysManagedAt), perPerson),
       ),
       admin: observeGuard(adminGuard(log)),
       apiKey: observeGuard(sequence<Call, KeyAuth, object>(apiKeyGuard(verifyKey, log), perKey)),
