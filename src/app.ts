@@ -194,7 +194,7 @@ function serviceOn(
       ...options,
       config: config.connect,
       store: store.handingOut,
-      readClientSecret: () => store.serverSecret('client_id'),
+      readSecret: () => store.serverSecret('client_id'),
       databaseId: () => feed.position.databaseId,
       look: verifier.look,
       originOf: createOriginOf(config.eventAddresses),

@@ -2,9 +2,9 @@
 
 import { isAdmitted, type Redirects } from '../config/connect.ts';
 import { err, ok, type Result } from '../lib/result.ts';
+import type { SignedText } from '../lib/signed-text.ts';
 import { isObject, isStorable } from '../lib/text.ts';
 import type { StoreUnavailable } from '../problem.ts';
-import type { ConnectSecrets } from './secrets.ts';
 
 /** An id travels in URLs, which proxies bound at 4 to 8 KiB. */
 const URIS_MAX = 10;
@@ -52,41 +52,11 @@ export interface ClientIds {
   read(clientId: string): Promise<Result<readonly string[] | null, StoreUnavailable>>;
 }
 
-const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
-/** The URIs as JSON, and their MAC. No longer than those that are issued. */
-const CLIENT_ID = /^([\w-]{1,4096})\.([\w-]{43})$/;
-
-export function createClientIds({ clientKey }: Pick<ConnectSecrets, 'clientKey'>): ClientIds {
-  return {
-    async issue(redirectUris) {
-      const key = await clientKey();
-      if (!key.ok) return key;
-      const carried = bytesOf(JSON.stringify(redirectUris)).toBase64(ALPHABET);
-      const mac = await crypto.subtle.sign('HMAC', key.value, signed(carried));
-      return ok(`${carried}.${new Uint8Array(mac).toBase64(ALPHABET)}`);
-    },
-    async read(clientId) {
-      const [, carried, mac] = CLIENT_ID.exec(clientId) ?? [];
-      if (carried === undefined || mac === undefined) return ok(null);
-      const key = await clientKey();
-      if (!key.ok) return key;
-      const isOurs = await crypto.subtle.verify('HMAC', key.value, bytesIn(mac), signed(carried));
-      if (!isOurs) return ok(null);
-      // Signed, so it is what was registered.
-      return ok(JSON.parse(new TextDecoder().decode(bytesIn(carried))) as readonly string[]);
-    },
-  };
-}
-
-const bytesOf = (text: string) => new TextEncoder().encode(text);
-
-const signed = (carried: string) => bytesOf(`client_id.${carried}`);
-
-/** Empty if it is none: no MAC has no bytes. */
-function bytesIn(text: string): Uint8Array<ArrayBuffer> {
-  try {
-    return Uint8Array.fromBase64(text, ALPHABET);
-  } catch {
-    return new Uint8Array();
-  }
-}
+export const createClientIds = (signedText: SignedText<StoreUnavailable>): ClientIds => ({
+  issue: (redirectUris) => signedText.sign(JSON.stringify(redirectUris)),
+  async read(clientId) {
+    const text = await signedText.read(clientId);
+    if (!text.ok || text.value === null) return text as Result<null, StoreUnavailable>;
+    return ok(JSON.parse(text.value) as readonly string[]); // signed, so it is what was registered
+  },
+});

@@ -5,7 +5,7 @@ import { hourAt } from '../keys/handing-out.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes } from '../lib/runtime.ts';
 import type { StoreUnavailable } from '../problem.ts';
-import type { ConnectSecrets } from './secrets.ts';
+import type { CodeSecrets } from './secrets.ts';
 
 /** What is handed out, to whom. */
 export interface CodeContent {
@@ -39,7 +39,7 @@ const CLOCKS_DIFFER_MS = 10_000;
 const NUMBER_BYTES = 16;
 
 export interface CodesOptions {
-  readonly secrets: Pick<ConnectSecrets, 'sealingKey' | 'openingKey'>;
+  readonly secrets: Pick<CodeSecrets, 'sealingKey' | 'openingKey'>;
   readonly clock: Clock;
   readonly random: RandomBytes;
 }

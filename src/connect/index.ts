@@ -10,6 +10,7 @@ import type { KeyIdentity, Verifier } from '../keys/verify.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import { joinScopes } from '../lib/scope.ts';
+import { createSignedText } from '../lib/signed-text.ts';
 import { LIMITS } from '../limits/index.ts';
 import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
@@ -25,13 +26,15 @@ import {
   parameter,
   type SendBack,
 } from './request.ts';
-import { type ConnectSecretsOptions, createConnectSecrets } from './secrets.ts';
+import { type CodeSecretsOptions, createCodeSecrets } from './secrets.ts';
 import { misfit, type TokenError, tokenRequestOf } from './token.ts';
 
-export interface ConnectOptions extends ConnectSecretsOptions {
+export interface ConnectOptions extends CodeSecretsOptions {
   readonly config: ConnectConfig;
   readonly publicUrl: () => string;
   readonly store: HandingOutStore;
+  /** What the ids of clients are signed with. */
+  readonly readSecret: () => Promise<Result<string, StoreUnavailable>>;
   readonly look: Verifier['look'];
   readonly originOf: OriginOf;
   readonly clock: Clock;
@@ -66,8 +69,8 @@ const ATTEMPT_BYTES = 16;
 
 export function createConnect(options: ConnectOptions): Connect {
   const { config, publicUrl, store, look, originOf, clock, random, sha256, log } = options;
-  const secrets = createConnectSecrets(options);
-  const clientIds = createClientIds(secrets);
+  const secrets = createCodeSecrets(options);
+  const clientIds = createClientIds(createSignedText({ ...options, use: 'client_id' }));
   const codes = createCodes({ secrets, clock, random });
   const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
 

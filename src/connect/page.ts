@@ -3,6 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import { isLoopbackRedirect } from '../config/connect.ts';
+import { escaped } from '../lib/html.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import { inlineAssets, inlineTexts } from '../widgets/inline.ts';
 import shared from '../widgets/shared.css' with { type: 'text' };
@@ -20,9 +21,6 @@ export interface AskPage {
   /** Why the page is shown again. */
   readonly problem: string | null;
 }
-
-const escaped = (text: string) =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
 const HEAD = inlineAssets(
   `<!doctype html>

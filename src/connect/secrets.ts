@@ -1,5 +1,5 @@
-// The secrets that registrations are signed with and codes are sealed with: the database's, so that any process can take
-// what another one gave out. Those of codes are forgotten here, and there, once no code can need them.
+// The secrets that codes are sealed with: the database's, so that any process can open what another one sealed. They are
+// forgotten here, and there, once no code can need them.
 
 import { endedHourAt, type HandingOutStore } from '../keys/handing-out.ts';
 import type { StoreResult } from '../keys/store.ts';
@@ -10,9 +10,7 @@ import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { StoreUnavailable } from '../problem.ts';
 
-export interface ConnectSecrets {
-  /** Signs registrations. The same as long as there is the database. */
-  clientKey(): Promise<Result<CryptoKey, StoreUnavailable>>;
+export interface CodeSecrets {
   /** Seals the codes of an hour. Made unless there is one. */
   sealingKey(hour: number): Promise<Result<Uint8Array, StoreUnavailable>>;
   /** Opens them. Null: there is none. */
@@ -21,8 +19,7 @@ export interface ConnectSecrets {
   stop(): void;
 }
 
-export interface ConnectSecretsOptions {
-  readonly readClientSecret: () => Promise<Result<string, StoreUnavailable>>;
+export interface CodeSecretsOptions {
   readonly store: Omit<HandingOutStore, 'redeem'>;
   /** Which database it is: another one has other secrets. */
   readonly databaseId: () => string;
@@ -30,8 +27,8 @@ export interface ConnectSecretsOptions {
   readonly log: Log;
 }
 
-export function createConnectSecrets(options: ConnectSecretsOptions): ConnectSecrets {
-  const { readClientSecret, store, databaseId, clock, log } = options;
+export function createCodeSecrets(options: CodeSecretsOptions): CodeSecrets {
+  const { store, databaseId, clock, log } = options;
   let known = knownOf('');
 
   function ofThisDatabase() {
@@ -42,54 +39,43 @@ export function createConnectSecrets(options: ConnectSecretsOptions): ConnectSec
 
   const forgetting = repeat(
     {
-      everyMs: () => (known.codeKeys.size === 0 ? null : MS_PER_HOUR - (clock.nowMs() % MS_PER_HOUR)),
+      everyMs: () => (known.keys.size === 0 ? null : MS_PER_HOUR - (clock.nowMs() % MS_PER_HOUR)),
       clock,
       log,
       event: 'internal error',
     },
     async () => {
       const upToHour = endedHourAt(clock.nowMs());
-      for (const hour of known.codeKeys.keys()) if (hour <= upToHour) known.codeKeys.delete(hour);
+      for (const hour of known.keys.keys()) if (hour <= upToHour) known.keys.delete(hour);
       const forgotten = await store.forgetCodeSecrets(upToHour);
       if (!forgotten.ok) log.warn('old secret not removed', { reason: forgotten.error.reason });
     },
   );
 
   /** From memory, else what `read` gives. */
-  async function codeKey<None extends null>(
+  async function keyOf<None extends null>(
     hour: number,
     read: (hour: number) => StoreResult<string | None>,
   ): Promise<Result<Uint8Array | None, StoreUnavailable>> {
     const kept = ofThisDatabase();
-    const key = kept.codeKeys.get(hour);
+    const key = kept.keys.get(hour);
     if (key !== undefined) return ok(key);
     const secret = await read(hour);
     if (!secret.ok || secret.value === null) return secret as Result<None, StoreUnavailable>;
     const made = Uint8Array.fromHex(secret.value);
-    kept.codeKeys.set(hour, made);
+    kept.keys.set(hour, made);
     forgetting.wake();
     return ok(made);
   }
 
   return {
-    async clientKey() {
-      const kept = ofThisDatabase();
-      if (kept.clientKey !== undefined) return ok(kept.clientKey);
-      const secret = await readClientSecret();
-      if (!secret.ok) return secret;
-      const bytes = Uint8Array.fromHex(secret.value);
-      const hmac = { name: 'HMAC', hash: 'SHA-256' };
-      kept.clientKey = await crypto.subtle.importKey('raw', bytes, hmac, false, ['sign', 'verify']);
-      return ok(kept.clientKey);
-    },
-    sealingKey: (hour) => codeKey<never>(hour, store.makeCodeSecret),
-    openingKey: (hour) => codeKey(hour, store.codeSecret),
+    sealingKey: (hour) => keyOf<never>(hour, store.makeCodeSecret),
+    openingKey: (hour) => keyOf(hour, store.codeSecret),
     stop: forgetting.stop,
   };
 }
 
 const knownOf = (databaseId: string) => ({
   databaseId,
-  clientKey: undefined as CryptoKey | undefined,
-  codeKeys: new Map<number, Uint8Array>(),
+  keys: new Map<number, Uint8Array>(),
 });

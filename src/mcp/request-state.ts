@@ -4,6 +4,7 @@
 
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
+import { createSignedText, type SignedTextOptions } from '../lib/signed-text.ts';
 import type { JsonObject } from '../lib/text.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 
@@ -16,11 +17,7 @@ export interface RequestStates {
   open(subject: string, state: string): Promise<Result<JsonObject, Problem>>;
 }
 
-export interface RequestStateOptions {
-  /** The secret that all processes on the database share. */
-  readonly readSecret: () => Promise<Result<string, StoreUnavailable>>;
-  /** Which database it is: another one has another secret. */
-  readonly databaseId: () => string;
+export interface RequestStateOptions extends Omit<SignedTextOptions<StoreUnavailable>, 'use'> {
   readonly clock: Clock;
 }
 
@@ -30,61 +27,20 @@ interface Payload {
 }
 
 const INVALID_STATE = err({ code: 'invalid_state' } as const);
-const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
-/** The payload, and the HMAC in hex, in which it has one form only. */
-const STATE = /^([\w-]+)\.([0-9a-f]{64})$/;
 
-export function createRequestStates({ readSecret, databaseId, clock }: RequestStateOptions): RequestStates {
-  let known: { readonly databaseId: string; readonly key: CryptoKey } | undefined;
-
-  async function signingKey(): Promise<Result<CryptoKey, Problem>> {
-    const current = databaseId();
-    if (known?.databaseId === current) return ok(known.key);
-    const secret = await readSecret();
-    if (!secret.ok) return secret;
-    const key = await deriveKey(secret.value);
-    known = { databaseId: current, key };
-    return ok(key);
-  }
-
+export function createRequestStates({ clock, ...options }: RequestStateOptions): RequestStates {
+  const signedText = createSignedText({ ...options, use: 'MCP requestState' });
   return {
-    async seal(subject, responses) {
-      const key = await signingKey();
-      if (!key.ok) return key;
+    seal(subject, responses) {
       const content: Payload = { expiresAtMs: clock.nowMs() + STATE_TTL_MS, responses };
-      const payload = bytesOf(JSON.stringify(content)).toBase64(ALPHABET);
-      const signature = await crypto.subtle.sign('HMAC', key.value, signed(payload, subject));
-      return ok(`${payload}.${new Uint8Array(signature).toHex()}`);
+      return signedText.sign(JSON.stringify(content), subject);
     },
     async open(subject, state) {
-      const [, payload, signature] = STATE.exec(state) ?? [];
-      if (payload === undefined || signature === undefined) return INVALID_STATE;
-      const key = await signingKey();
-      if (!key.ok) return key;
-      const isOurs = await crypto.subtle.verify(
-        'HMAC',
-        key.value,
-        Uint8Array.fromHex(signature),
-        signed(payload, subject),
-      );
-      if (!isOurs) return INVALID_STATE;
-      // Signed, so it is what was sealed.
-      const text = new TextDecoder().decode(Uint8Array.fromBase64(payload, ALPHABET));
-      const { expiresAtMs, responses } = JSON.parse(text) as Payload;
+      const text = await signedText.read(state, subject);
+      if (!text.ok) return text;
+      if (text.value === null) return INVALID_STATE;
+      const { expiresAtMs, responses } = JSON.parse(text.value) as Payload; // signed, so it is what was sealed
       return clock.nowMs() < expiresAtMs ? ok(responses) : INVALID_STATE;
     },
   };
-}
-
-/** No payload has a dot, so no other pair gives the same bytes. */
-const signed = (payload: string, subject: string) => bytesOf(`${payload}.${subject}`);
-
-const bytesOf = (text: string) => new TextEncoder().encode(text);
-
-/** The secret may sign other things one day: each use has a key of its own. */
-async function deriveKey(secret: string): Promise<CryptoKey> {
-  const base = await crypto.subtle.importKey('raw', bytesOf(secret), 'HKDF', false, ['deriveKey']);
-  const hkdf = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: bytesOf('MCP requestState') };
-  const hmac = { name: 'HMAC', hash: 'SHA-256', length: 256 };
-  return crypto.subtle.deriveKey(hkdf, base, hmac, false, ['sign', 'verify']);
 }

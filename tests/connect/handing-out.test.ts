@@ -122,7 +122,7 @@ test('a server that has not read its secret yet registers nobody while the datab
   });
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
   expect(await response.json()).toEqual({ error: 'temporarily_unavailable' });
-  const page = await fetch(`${app.url}/authorize?client_id=WyJ4Il0.${'A'.repeat(43)}`);
+  const page = await fetch(`${app.url}/authorize?client_id=WyJ4Il0.${'0'.repeat(64)}`);
   expect([page.status, page.headers.get('content-type')]).toEqual([503, 'text/html; charset=utf-8']);
 });
 

@@ -1,0 +1,69 @@
+// Texts that clients carry for the server, so that it keeps nothing, and any process takes what another one gave out:
+// signed, not encrypted.
+
+import { ok, type Result } from './result.ts';
+
+export interface SignedTextOptions<E> {
+  /** The secret that all processes on the database share. */
+  readonly readSecret: () => Promise<Result<string, E>>;
+  /** Which database it is: another one has another secret. */
+  readonly databaseId: () => string;
+  /** The secret may sign other things, too: each use has a key of its own. */
+  readonly use: string;
+}
+
+export interface SignedText<E> {
+  /** `about`: what the text is good for; it is read for nothing else. */
+  sign(text: string, about?: string): Promise<Result<string, E>>;
+  /** The text; null if it was not signed here, or about something else. */
+  read(signed: string, about?: string): Promise<Result<string | null, E>>;
+}
+
+const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
+/** The text, and its HMAC in hex, in which it has one form only. */
+const SIGNED = /^([\w-]+)\.([0-9a-f]{64})$/;
+
+export function createSignedText<E>({ readSecret, databaseId, use }: SignedTextOptions<E>): SignedText<E> {
+  let known: { readonly databaseId: string; readonly key: CryptoKey } | undefined;
+
+  async function signingKey(): Promise<Result<CryptoKey, E>> {
+    const current = databaseId();
+    if (known?.databaseId === current) return ok(known.key);
+    const secret = await readSecret();
+    if (!secret.ok) return secret;
+    const key = await deriveKey(secret.value, use);
+    known = { databaseId: current, key };
+    return ok(key);
+  }
+
+  return {
+    async sign(text, about = '') {
+      const key = await signingKey();
+      if (!key.ok) return key;
+      const encoded = bytesOf(text).toBase64(ALPHABET);
+      const mac = await crypto.subtle.sign('HMAC', key.value, whole(encoded, about));
+      return ok(`${encoded}.${new Uint8Array(mac).toHex()}`);
+    },
+
+    async read(signed, about = '') {
+      const [, encoded, mac] = SIGNED.exec(signed) ?? [];
+      if (encoded === undefined || mac === undefined) return ok(null);
+      const key = await signingKey();
+      if (!key.ok) return key;
+      const isOurs = await crypto.subtle.verify('HMAC', key.value, Uint8Array.fromHex(mac), whole(encoded, about));
+      return ok(isOurs ? new TextDecoder().decode(Uint8Array.fromBase64(encoded, ALPHABET)) : null);
+    },
+  };
+}
+
+/** No encoded text has a dot, so no other pair gives the same bytes. */
+const whole = (encoded: string, about: string) => bytesOf(`${encoded}.${about}`);
+
+const bytesOf = (text: string) => new TextEncoder().encode(text);
+
+async function deriveKey(secret: string, use: string): Promise<CryptoKey> {
+  const base = await crypto.subtle.importKey('raw', bytesOf(secret), 'HKDF', false, ['deriveKey']);
+  const hkdf = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: bytesOf(use) };
+  const hmac = { name: 'HMAC', hash: 'SHA-256', length: 256 };
+  return crypto.subtle.deriveKey(hkdf, base, hmac, false, ['sign', 'verify']);
+}
