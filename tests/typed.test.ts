@@ -1,7 +1,7 @@
 // What the documents have people type or paste, where no test of a recipe or of the README does: it works as it stands.
 
 import { describe, expect, test } from 'bun:test';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compactDecrypt, exportJWK, generateKeyPair } from 'jose';
 import { parseConfig } from '../src/config/config.ts';
@@ -213,6 +213,12 @@ test('the table of the preview has every choice of its page, and no other', asyn
     );
   expect(choices.length).toBeGreaterThan(15);
   expect(listed.sort()).toEqual(choices.sort());
+});
+
+test('the sections of the benchmark are those that its document names', () => {
+  const [, named = ''] = /^Sections: ([^.]*)\./m.exec(readDocument('tests/bench/README.md').text) ?? [];
+  const files = readdirSync(join(ROOT, 'tests/bench/sections')).map((file) => file.replace(/\.ts$/, ''));
+  expect([...(named.match(/[\w-]+/g) ?? [])].sort()).toEqual(files.sort());
 });
 
 test('the alert of the metrics’ document is one of the recipe', () => {
