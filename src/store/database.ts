@@ -1,6 +1,5 @@
 // One libSQL database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
 
-import type { InStatement } from '@libsql/client';
 import type { Result } from '../lib/result.ts';
 import type { StoreUnavailable } from '../problem.ts';
 
@@ -91,11 +90,6 @@ export const unavailable = (outage: Outage, reason: string): Unavailable => ({
   outage,
   reason,
 });
-
-/** The URL of a file for the driver, which would take what follows a `?` or `#` for more than a path. */
-export const fileUrl = (path: string): string => `file:${encodeURI(path).replace(/[?#]/g, encodeURIComponent)}`;
-
-export const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
 /** True when our tables or columns are missing, by SQLite's message: nothing else makes our statements fail with it. */
 export const isSchemaMissing = (error: unknown): boolean =>

@@ -1,12 +1,12 @@
 // A consistent copy of the database, as a file, also of a remote one.
 
 import { join } from 'node:path';
-import { type Client, createClient } from '@libsql/client';
 import type { DatabaseConfig, RemoteConfig } from '../../config/database.ts';
 import { expected } from '../../config/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
-import { errorReason, fileUrl, UnusableDatabase } from '../database.ts';
+import { errorReason, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
+import type { NativeConnection } from '../native.ts';
 import { remoteDatabase } from '../remote/database.ts';
 import { inspect } from '../schema.ts';
 import { onFile } from './file.ts';
@@ -38,8 +38,8 @@ export async function backUp(copying: Copying): Promise<void> {
 export async function copyAll({ config, file, folder }: Copying): Promise<void> {
   if (config.mode === 'embedded') return vacuumInto(config.path, file);
   const copy = join(folder, 'copy.db');
-  await replicate(config, copy);
-  await vacuumInto(copy, file);
+  replicate(config, copy);
+  vacuumInto(copy, file);
 }
 
 /** Says what is wrong in words of ours; does not migrate: a backup is what one makes before. */
@@ -52,31 +52,25 @@ async function assertOurs(config: DatabaseConfig): Promise<void> {
   }
 }
 
-async function replicate(config: RemoteConfig, copy: string): Promise<void> {
-  const replica = createClient({ url: fileUrl(copy), syncUrl: config.url, ...tokenOf(config) });
+function replicate(config: RemoteConfig, copy: string): void {
   try {
-    await replica.sync();
+    onFile(copy, ({ pull }) => pull(), { primary: config });
   } catch (error) {
     const reason = errorReason(error).slice(0, REASON_CHARS_MAX);
     throw new Error(expected('DATABASE_URL', `a database that can be copied, as replicas do, but ${reason}`));
-  } finally {
-    replica.close();
   }
 }
 
-async function vacuumInto(path: string, file: string): Promise<void> {
+function vacuumInto(path: string, file: string): void {
   makePrivate(file);
-  await onFile(path, (client) => client.execute({ sql: 'VACUUM INTO ?', args: [file] }));
-  await onFile(file, leaveOutCodeSecrets);
+  onFile(path, ({ run }) => void run({ sql: 'VACUUM INTO ?', args: [file] }));
+  onFile(file, leaveOutCodeSecrets);
 }
 
 /** They are for an hour, and with one of them a code that somebody logged would open: a backup is kept for longer. */
-async function leaveOutCodeSecrets(client: Client): Promise<void> {
-  const { rows } = await client.execute("SELECT 1 FROM sqlite_master WHERE name = 'code_secrets'");
-  if (rows.length === 0) return; // of a version before
-  await client.execute('PRAGMA journal_mode = MEMORY'); // no other file has them for a moment
-  await client.execute('PRAGMA secure_delete = ON');
-  await client.execute('DELETE FROM code_secrets');
+function leaveOutCodeSecrets({ all, run }: NativeConnection): void {
+  if (all({ sql: "SELECT 1 FROM sqlite_master WHERE name = 'code_secrets'" }).length === 0) return; // of a version before
+  all({ sql: 'PRAGMA journal_mode = MEMORY' }); // no other file has them for a moment
+  all({ sql: 'PRAGMA secure_delete = ON' });
+  run({ sql: 'DELETE FROM code_secrets' });
 }
-
-const tokenOf = ({ authToken }: RemoteConfig) => (authToken === null ? {} : { authToken });

@@ -43,7 +43,7 @@ export async function compare(db: Database, { path }: Backup, nowMs: number): Pr
   const [there] = unwrap(await db.read({ sql: THERE }));
   const revived: Revived[] = [];
   let revivedCount = 0;
-  for await (const rows of chunksOf(path, 'api_keys', CHUNK_ROWS)) {
+  for (const rows of chunksOf(path, 'api_keys', CHUNK_ROWS)) {
     const secrets = rows.flatMap((row) => acceptedOf(row, nowMs).map((hash) => ({ row, hash })));
     const pairs = JSON.stringify(secrets.map(({ row, hash }) => [hash, row.id]));
     const states = unwrap(await db.read({ sql: STATES, args: [pairs, nowMs] }));
@@ -78,7 +78,7 @@ function revivedOf(row: Row, hash: string, { active, expired }: Row): Revived {
 async function blockedAgain(db: Database, path: string): Promise<string[]> {
   const owners: string[] = [];
   const sql = `SELECT value AS owner FROM json_each(?) WHERE value NOT IN (SELECT owner FROM blocked_owners)`;
-  for await (const rows of chunksOf(path, 'blocked_owners', CHUNK_ROWS)) {
+  for (const rows of chunksOf(path, 'blocked_owners', CHUNK_ROWS)) {
     const blocked = JSON.stringify(rows.map(({ owner }) => owner));
     owners.push(...unwrap(await db.read({ sql, args: [blocked] })).map(({ owner }) => String(owner)));
   }

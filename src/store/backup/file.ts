@@ -2,12 +2,12 @@
 
 import { copyFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Client, createClient } from '@libsql/client';
 import { makePrivate } from '../../lib/private-files.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { sleep } from '../../lib/timeout.ts';
-import { type Database, fileUrl, type Row, type Statement, UnusableDatabase, unwrap } from '../database.ts';
+import { type Database, type Row, type Statement, UnusableDatabase, unwrap } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
+import { type NativeConnection, type NativeOptions, openNative } from '../native.ts';
 import { held } from '../queries.ts';
 import { inspect, migrate } from '../schema.ts';
 
@@ -106,14 +106,13 @@ const CUT: Statement = {
 };
 
 /** The rows of a table in a file, in the order of its columns; page by page along its primary key. */
-export async function* chunksOf(path: string, table: string, rows: number): AsyncGenerator<Row[]> {
-  const client = createClient({ url: fileUrl(path) });
+export function* chunksOf(path: string, table: string, rows: number): Generator<readonly Row[]> {
+  const db = openNative(path);
   try {
-    const { rows: parts } = await client.execute({ sql: PRIMARY_KEY, args: [table] });
-    const key = parts.map(({ name }) => String(name));
+    const key = db.all({ sql: PRIMARY_KEY, args: [table] }).map(({ name }) => String(name));
     const after = `WHERE (${key}) > (${key.map(() => '?')})`;
     for (let last: Row | undefined; ; ) {
-      const { rows: page } = await client.execute({
+      const page = db.all({
         sql: `SELECT * FROM ${table} ${last === undefined ? '' : after} ORDER BY ${key} LIMIT ${rows}`,
         args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
       });
@@ -122,17 +121,21 @@ export async function* chunksOf(path: string, table: string, rows: number): Asyn
       yield page;
     }
   } finally {
-    client.close();
+    db.close();
   }
 }
 
 const PRIMARY_KEY = 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk';
 
-export async function onFile<T>(path: string, use: (client: Client) => Promise<T>): Promise<T> {
-  const client = createClient({ url: fileUrl(path), timeout: LOCK_WAIT_MS });
+export function onFile(
+  path: string,
+  use: (db: NativeConnection) => void,
+  options: NativeOptions = { lockWaitMs: LOCK_WAIT_MS },
+): void {
+  const db = openNative(path, options);
   try {
-    return await use(client);
+    use(db);
   } finally {
-    client.close();
+    db.close();
   }
 }

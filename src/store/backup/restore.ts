@@ -1,7 +1,7 @@
 // Puts a backup back into a file or a remote database, in one transaction.
 
 import type { DatabaseConfig } from '../../config/database.ts';
-import { type Database, driverStatement, type Row, type Statement, unwrap } from '../database.ts';
+import { type Database, type Row, type Statement, unwrap } from '../database.ts';
 import { type Backup, chunksOf, onFile } from './file.ts';
 
 /** Replaced as a whole. */
@@ -19,8 +19,10 @@ const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
  * Puts keys and their uses back as they were, in one transaction, and gives the database a new id, so that every process
  * forgets what it knows. Triggers are off meanwhile: a restore is not a change by a user, and has one event of its own.
  */
-export const restore = (config: DatabaseConfig, db: Database, { path }: Backup, options = { isNew: false }) =>
-  config.mode === 'embedded' ? restoreFile(config.path, path, options) : restoreRemote(db, path, options);
+export async function restore(config: DatabaseConfig, db: Database, { path }: Backup, options = { isNew: false }) {
+  if (config.mode === 'embedded') restoreFile(config.path, path, options);
+  else await restoreRemote(db, path, options);
+}
 
 interface RestoreOptions {
   /** The database holds nothing that a server could rely on. */
@@ -62,17 +64,18 @@ SET seq = seq + (SELECT max(seq) FROM (SELECT seq FROM key_events UNION ALL SELE
 WHERE EXISTS (SELECT 1 FROM ${source} b WHERE b.seq = key_events.seq
 AND (b.at_ms, b.owner, b.key_id, b.kind) IS NOT (key_events.at_ms, key_events.owner, key_events.key_id, key_events.kind))`;
 
-const restoreFile = (path: string, backup: string, { isNew }: RestoreOptions): Promise<void> =>
-  onFile(path, async (client) => {
-    await client.execute({ sql: 'ATTACH ? AS backup', args: [backup] });
-    const { rows: triggers } = await client.execute(TRIGGERS);
+const restoreFile = (path: string, backup: string, { isNew }: RestoreOptions): void =>
+  onFile(path, ({ all, run, execute }) => {
+    run({ sql: 'ATTACH ? AS backup', args: [backup] });
     const statements = [
       ...REPLACED.flatMap((table) => replace(table, `backup.${table}`)),
       ...MERGED.flatMap((table) => merge(table, `backup.${table}`)),
       restoredEvent('backup.key_events'),
       ...(isNew ? [takeSecrets(`backup.${SECRETS}`)] : []),
     ];
-    await client.batch(withoutTriggers(triggers, statements).map(driverStatement), 'write');
+    execute('BEGIN IMMEDIATE');
+    for (const { sql } of withoutTriggers(all({ sql: TRIGGERS }), statements)) execute(sql);
+    execute('COMMIT');
   });
 
 /**
@@ -120,7 +123,7 @@ async function sendAhead(db: Database, path: string, table: string): Promise<voi
       { sql: String(made?.sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${ahead}`) },
     ]),
   );
-  for await (const rows of chunksOf(path, table, CHUNK_ROWS)) {
+  for (const rows of chunksOf(path, table, CHUNK_ROWS)) {
     const columns = Object.keys(rows[0] ?? {});
     const values = columns.map((_, at) => `value ->> ${at}`);
     const sql = `INSERT OR IGNORE INTO ${ahead} SELECT ${values} FROM json_each(?)`; // it may be sent twice

@@ -4,7 +4,7 @@
 // Each try therefore has its own client (which holds no connection and costs microseconds to make) with its own fetch,
 // which gives up in time, and which alone knows what happened on the wire.
 
-import type { Client } from '@libsql/client/web';
+import type { Client, InStatement } from '@libsql/client/web';
 import type { RemoteConfig } from '../../config/database.ts';
 import { expected } from '../../config/expected.ts';
 import { shownUrl } from '../../config/urls.ts';
@@ -15,7 +15,6 @@ import { createWaitingShare, type WaitingShare } from '../../limits/share.ts';
 import {
   type Database,
   type DbResult,
-  driverStatement,
   errorReason,
   isSchemaMissing,
   type Outage,
@@ -58,6 +57,8 @@ const READS_AT_ONCE = 64;
 const WAITING = { total: 4000, each: 500 };
 /** A read that waits for its turn leaves this part of its time for the read itself. */
 const TURN_PART_OF_TIME = 0.6;
+
+const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
 export async function remoteDatabase({ url, authToken }: RemoteConfig): Promise<Database> {
   // Imported here, so that an embedded start loads no HTTP client, and a remote one no native driver.
