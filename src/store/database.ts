@@ -60,7 +60,7 @@ export type Gate = <T>(run: () => DbResult<T>, withinMs?: number) => DbResult<T>
 /** `db` with every statement behind `gate`. */
 export const gated = (db: Database, gate: Gate): Database => ({
   read: (statement, withinMs) => gate(() => db.read(statement, withinMs), withinMs),
-  write: (statement, withinMs) => gate(() => db.write(statement, withinMs)),
+  write: (statement, withinMs) => gate(() => db.write(statement, withinMs), withinMs),
   writeUnsynced: (statement) => gate(() => db.writeUnsynced(statement)),
   writeAll: (statements) => gate(() => db.writeAll(statements)),
   close: db.close,

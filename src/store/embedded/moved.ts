@@ -19,7 +19,7 @@
 
 import { lstatSync, realpathSync, statSync } from 'node:fs';
 import { err, type Result } from '../../lib/result.ts';
-import { type Database, gated, type Statement, type Unavailable, unavailable, unwrap } from '../database.ts';
+import { type Database, type Statement, type Unavailable, unavailable, unwrap } from '../database.ts';
 import { embeddedDatabase } from './database.ts';
 
 const ELSEWHERE = err(
@@ -38,14 +38,15 @@ const CHECKPOINT: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
 /** A process that keeps the file busy for longer does this itself when it stops. */
 const CHECKPOINT_MS_MAX = 500;
 
-export interface PlacedDatabase {
-  readonly db: Database;
-  /** Moves the log into the file and closes the database. */
-  close(): Promise<void>;
+export interface Place {
+  /** Why no statement may run; null while everything is in its place. */
+  misplaced(): Result<never, Unavailable> | null;
+  /** Moves the log into the file and closes `db`, the database at this place. */
+  close(db: Database): Promise<void>;
 }
 
-/** `opened`, which is in use at `path`, but only while its files are there. */
-export async function inPlace(opened: Database, path: string): Promise<PlacedDatabase> {
+/** The place of a file that is in use. */
+export async function placeOf(path: string): Promise<Place> {
   const unused = embeddedDatabase(path);
   unwrap(await unused.read(ANY)); // opens the log
   const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
@@ -53,7 +54,6 @@ export async function inPlace(opened: Database, path: string): Promise<PlacedDat
   const [fileThen, walThen, shmThen] = [fileAt(path), fileAt(wal), fileAt(shm)];
   let lost = false;
 
-  /** Null while everything is in its place. */
   function misplaced(): Result<never, Unavailable> | null {
     if (lost) return LOG_GONE;
     if (fileAt(path) !== fileThen) return ELSEWHERE;
@@ -62,12 +62,12 @@ export async function inPlace(opened: Database, path: string): Promise<PlacedDat
   }
 
   return {
-    db: gated(opened, async (run) => misplaced() ?? run()),
-    async close() {
+    misplaced,
+    async close(db) {
       // Closing would write the lost log over what others have written since, and remove theirs. The system closes it.
       if (misplaced() === LOG_GONE) return;
-      await opened.read(CHECKPOINT, CHECKPOINT_MS_MAX);
-      opened.close();
+      await db.read(CHECKPOINT, CHECKPOINT_MS_MAX);
+      db.close();
       unused.close();
     },
   };

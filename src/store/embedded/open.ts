@@ -4,11 +4,19 @@
 import { expected } from '../../config/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
 import { err } from '../../lib/result.ts';
-import { type Database, errorReason, type Statement, UnusableDatabase, unavailable, unwrap } from '../database.ts';
+import {
+  type Database,
+  errorReason,
+  gated,
+  type Statement,
+  UnusableDatabase,
+  unavailable,
+  unwrap,
+} from '../database.ts';
 import { createKeyStore } from '../key-store.ts';
 import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';
-import { inPlace, type PlacedDatabase } from './moved.ts';
+import { type Place, placeOf } from './moved.ts';
 
 /** Writing to the file blocks the event loop: 200 uses block it for 0.6 ms, among a million keys for 1.2 ms. */
 const USES_PER_WRITE = 200;
@@ -32,39 +40,31 @@ const DAMAGED_TEXT =
 
 /** The database of the file, and what opens it: until then every statement fails. */
 export function embeddedStore(path: string, watch: <T extends Database>(db: T) => T) {
-  let placed: PlacedDatabase | undefined;
-  const current = () => placed?.db ?? NOT_OPEN;
-  const db = watch<Database>({
-    read: (statement, withinMs) => current().read(statement, withinMs),
-    write: (statement, withinMs) => current().write(statement, withinMs),
-    writeUnsynced: (statement) => current().writeUnsynced(statement),
-    writeAll: (statements) => current().writeAll(statements),
-    close() {},
-  });
+  const file = embeddedDatabase(path);
+  let place: Place | undefined;
+  const db = watch(gated(file, async (run) => (place === undefined ? NOT_OPEN : place.misplaced()) ?? run()));
   return {
     db,
     store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }),
     mode: 'embedded' as const,
     replicaState: undefined,
     async open() {
-      placed = await openFile(path);
+      place = await openFile(file, path);
     },
-    close: async () => placed?.close(),
+    close: async () => place?.close(file),
   };
 }
 
-const notOpen = async () => err(unavailable('unreachable', 'the database is not open yet'));
-const NOT_OPEN: Database = { read: notOpen, write: notOpen, writeUnsynced: notOpen, writeAll: notOpen, close() {} };
+const NOT_OPEN = err(unavailable('unreachable', 'the database is not open yet'));
 
-async function openFile(path: string): Promise<PlacedDatabase> {
-  const db = embeddedDatabase(path);
+async function openFile(db: Database, path: string): Promise<Place> {
   try {
     makePrivate(path);
     await inspect(db); // before WAL, which writes to the file
     await checkPages(db);
     unwrap(await db.read({ sql: 'PRAGMA journal_mode = WAL' })); // in a transaction SQLite would refuse it
     await migrate(db);
-    return await inPlace(db, path);
+    return await placeOf(path);
   } catch (error) {
     if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT); // not closed: its log stays as it is
     db.close();
