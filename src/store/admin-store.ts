@@ -2,9 +2,10 @@
 // order of creation, a batch at a time.
 
 import { type AdminStore, COUNTED_MAX, type KeyEdit, type KeyFilter, type KeyName } from '../keys/admin.ts';
-import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
+import type { ApiKeyRecord } from '../keys/record.ts';
 import { ok } from '../lib/result.ts';
-import type { Database, DbResult, Row, Statement } from './database.ts';
+import { type Database, type DbResult, mapped, type Row, type Statement } from './database.ts';
+import { changeKey } from './key-changes.ts';
 import { IS_BLOCKED, KEY_COLUMNS, USED_AT } from './queries.ts';
 import { listedOf } from './rows.ts';
 import { WRITE_PROBE } from './schema.ts';
@@ -54,6 +55,10 @@ SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0 AND id = r.value ->> 1)) A
 WHERE EXISTS (SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0)
 OR EXISTS (SELECT 1 FROM api_keys WHERE second_hash = r.value ->> 0) GROUP BY r.value ->> 0)`;
 
+const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' };
+
+const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
+
 /** The columns that an edit sets. */
 function fieldsOf({ name, scopes, expiresAtMs, rateLimit, quota }: KeyEdit): (readonly [string, Args[number]])[] {
   return [
@@ -75,23 +80,21 @@ function fieldsOf({ name, scopes, expiresAtMs, rateLimit, quota }: KeyEdit): (re
 export function createAdminStore(db: Database): AdminStore {
   const countOf = (rows: readonly Row[]): number => Number(rows[0]?.count);
 
-  async function changed(sql: string, args: Args): DbResult<boolean> {
-    const written = await db.write({ sql, args });
-    return written.ok ? ok(written.value.rows.length > 0 || written.value.repeated) : written;
-  }
+  const changed = (sql: string, args: Args): DbResult<boolean> =>
+    mapped(db.write({ sql, args }), ({ rows, repeated }) => rows.length > 0 || repeated);
 
-  async function listed(sql: string, args: Args) {
-    const rows = await db.read({ sql, args });
-    return rows.ok
-      ? ok(rows.value.map((row) => ({ ...listedOf(row), row: Number(row.row), blocked: row.blocked === 1 })))
-      : rows;
-  }
+  const listed = (sql: string, args: Args) =>
+    mapped(db.read({ sql, args }), (rows) =>
+      rows.map((row) => ({ ...listedOf(row), row: Number(row.row), blocked: row.blocked === 1 })),
+    );
 
   /** How many hashes are there, and how many of these with the id that their record has. */
-  async function countKnown(records: readonly ApiKeyRecord[]): DbResult<{ all: number; own: number }> {
+  function countKnown(records: readonly ApiKeyRecord[]): DbResult<{ all: number; own: number }> {
     const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
-    const rows = await db.read({ sql: KNOWN, args: [pairs] });
-    return rows.ok ? ok({ all: countOf(rows.value), own: Number(rows.value[0]?.own) }) : rows;
+    return mapped(db.read({ sql: KNOWN, args: [pairs] }), (rows) => ({
+      all: countOf(rows),
+      own: Number(rows[0]?.own),
+    }));
   }
 
   return {
@@ -105,15 +108,11 @@ export function createAdminStore(db: Database): AdminStore {
       return listed(`${LISTED} WHERE ${sql} LIMIT 10`, args);
     },
 
-    async countExpiring(nowMs, byMs) {
-      const rows = await db.read({ sql: EXPIRING, args: [nowMs, byMs] });
-      return rows.ok ? ok(countOf(rows.value)) : rows;
-    },
+    countExpiring: (nowMs, byMs) => mapped(db.read({ sql: EXPIRING, args: [nowMs, byMs] }), countOf),
 
-    async countActive(filter, nowMs) {
+    countActive(filter, nowMs) {
       const { sql, args } = conditionOf(filter, nowMs);
-      const rows = await db.read({ sql: `SELECT count(*) AS count ${KEYS} WHERE k.active = 1 AND ${sql}`, args });
-      return rows.ok ? ok(countOf(rows.value)) : rows;
+      return mapped(db.read({ sql: `SELECT count(*) AS count ${KEYS} WHERE k.active = 1 AND ${sql}`, args }), countOf);
     },
 
     async revokeNext(filter, nowMs, after, origin) {
@@ -125,11 +124,12 @@ export function createAdminStore(db: Database): AdminStore {
       const last = found.value.at(-1);
       if (last === undefined) return ok(null);
       // By ids: the row of the newest key, once deleted, is given to the next one.
-      const written = await db.write({
+      const ids = found.value.map(({ id }) => String(id));
+      const revoked = db.write({
         sql: 'UPDATE api_keys SET active = 0, changed_by = ?1 WHERE id IN (SELECT value FROM json_each(?2)) AND active = 1',
-        args: [JSON.stringify(origin), JSON.stringify(found.value.map(({ id }) => id))],
+        args: [JSON.stringify(origin), JSON.stringify(ids)],
       });
-      return written.ok ? ok({ ids: found.value.map(({ id }) => String(id)), lastRow: Number(last.row) }) : written;
+      return mapped(revoked, () => ({ ids, lastRow: Number(last.row) }));
     },
 
     async importBatch(records, keysPerUserMax, origin) {
@@ -161,36 +161,25 @@ export function createAdminStore(db: Database): AdminStore {
         : changed(UNBLOCK, [owner, JSON.stringify(origin), Number(block.blocked_at_ms)]);
     },
 
-    async probeWrite() {
-      const probed = await db.write(WRITE_PROBE);
-      return probed.ok ? ok(undefined) : probed;
-    },
+    probeWrite: () => mapped(db.write(WRITE_PROBE), () => undefined),
 
-    async nowMs() {
-      const rows = await db.read({ sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" });
-      return rows.ok ? ok(Number(rows.value[0]?.now_ms)) : rows;
-    },
+    nowMs: () => mapped(db.read(NOW), (rows) => Number(rows[0]?.now_ms)),
 
-    async edit(keyId, edit, origin) {
+    edit(keyId, edit, origin) {
       const fields = fieldsOf(edit);
       const names = fields.map(([name]) => name).join(', ');
       const marks = fields.map((_, index) => `?${index + 3}`).join(', ');
-      const written = await db.write({
+      return changeKey(db, {
         sql: `UPDATE api_keys SET (changed_by, ${names}) = (?2, ${marks}) WHERE id = ?1 AND (${names}) IS NOT (${marks})
 RETURNING key_hash`,
         args: [keyId, JSON.stringify(origin), ...fields.map(([, value]) => value)],
       });
-      if (!written.ok) return written;
-      const { rows, repeated } = written.value;
-      if (rows[0] !== undefined) return ok({ fingerprint: fingerprintOf(String(rows[0].key_hash)) });
-      return ok(repeated ? { fingerprint: null } : null);
     },
 
-    async blockedOwners() {
-      const rows = await db.read({ sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' });
-      if (!rows.ok) return rows;
-      return ok(rows.value.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) })));
-    },
+    blockedOwners: () =>
+      mapped(db.read(BLOCKED_OWNERS), (rows) =>
+        rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) })),
+      ),
   };
 }
 

@@ -1,10 +1,39 @@
-// The upkeep of the counts of uses: what is long over is removed, and what each process counted on days that are over, of
-// those days and of windows that go on, is summed.
+// The counts of uses, and their upkeep: what is long over is removed, and what each process counted on days that are over,
+// of those days and of windows that go on, is summed.
 
-import { INSTANCES } from '../keys/store.ts';
+import { type DayUses, INSTANCES, type KeyStore } from '../keys/store.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
-import type { Database, DbResult, Statement } from './database.ts';
+import { type Database, type DbResult, mapped, type Row, type Statement } from './database.ts';
+import { COUNTS_OF, RECORD_COUNTS, USES_BY_DAY } from './queries.ts';
+import { sharesOf } from './rows.ts';
+
+export const countsStore = (db: Database): Pick<KeyStore, 'recordCounts' | 'countsOf' | 'usesByDay'> => ({
+  recordCounts: (instance, counts) =>
+    mapped(db.writeUnsynced({ sql: RECORD_COUNTS, args: [JSON.stringify(counts), instance] }), () => undefined),
+
+  countsOf: (instance, windows) =>
+    mapped(db.read({ sql: COUNTS_OF, args: [JSON.stringify(windows), instance] }), (rows) => {
+      const found = new Map(rows.map((row) => [Number(row.at), row]));
+      return windows.map((_, at) => {
+        const row = found.get(at);
+        return row === undefined ? null : { ...sharesOf(row.counts), before: Number(row.before ?? 0) };
+      });
+    }),
+
+  usesByDay: (keyIds, firstDay, instance) =>
+    mapped(
+      db.read({ sql: USES_BY_DAY, args: [JSON.stringify(keyIds), firstDay, instance] }),
+      (rows) => new Map(rows.map((row) => [String(row.id), daysOf(row)])),
+    ),
+});
+
+const daysOf = ({ days }: Row): DayUses[] =>
+  (JSON.parse(String(days)) as (readonly [number, number, number | null])[]).map(([day, uses, own]) => [
+    day,
+    uses,
+    own ?? 0,
+  ]);
 
 /** Keys in one slice, which takes a few milliseconds of a local file's process. */
 const SLICE_KEYS = 100;

@@ -1,6 +1,6 @@
 // One libSQL database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
 
-import type { Result } from '../lib/result.ts';
+import { ok, type Result } from '../lib/result.ts';
 import type { StoreUnavailable } from '../problem.ts';
 
 export type Value = string | number | bigint | ArrayBuffer | null;
@@ -83,6 +83,12 @@ export class DatabaseOutage extends Error {
 export function unwrap<T>(result: Result<T, Unavailable>): T {
   if (!result.ok) throw new DatabaseOutage(result.error);
   return result.value;
+}
+
+/** What `of` makes of the value, or the outage. */
+export async function mapped<T, U>(result: DbResult<T>, of: (value: T) => U): DbResult<U> {
+  const settled = await result;
+  return settled.ok ? ok(of(settled.value)) : settled;
 }
 
 export const unavailable = (outage: Outage, reason: string): Unavailable => ({

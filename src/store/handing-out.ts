@@ -4,7 +4,8 @@
 import { endedHourAt, type HandingOutStore } from '../keys/handing-out.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
-import type { Database, DbResult, Statement } from './database.ts';
+import { type Database, type DbResult, mapped, type Statement } from './database.ts';
+import { hasChanged } from './key-changes.ts';
 
 const REDEEM = `INSERT INTO redeemed_codes (number, attempt, key_id, fingerprint, changed_by)
 SELECT ?1, ?2, id, ?4, ?5 FROM api_keys WHERE id = ?3 AND active = 1 ON CONFLICT DO NOTHING RETURNING number`;
@@ -65,36 +66,24 @@ export function createHandingOutStore(db: Database, isFile: boolean): HandingOut
   }
 
   return {
-    async redeem({ number, attempt, keyId, fingerprint }, origin) {
-      const written = await db.write({
-        sql: REDEEM,
-        args: [number, attempt, keyId, fingerprint, JSON.stringify(origin)],
-      });
-      if (!written.ok || written.value.rows.length > 0) return written.ok ? ok(true) : written;
-      // Nothing inserted: another was faster, or an earlier try of this very statement was carried out.
-      const mine = await db.read({ sql: HAS_REDEEMED, args: [number, attempt] });
-      return mine.ok ? ok(mine.value.length > 0) : mine;
-    },
+    redeem: ({ number, attempt, keyId, fingerprint }, origin) =>
+      hasChanged(
+        db,
+        { sql: REDEEM, args: [number, attempt, keyId, fingerprint, JSON.stringify(origin)] },
+        { sql: HAS_REDEEMED, args: [number, attempt] },
+      ),
 
-    async makeCodeSecret(hour) {
-      const made = await db.write({ sql: MAKE_CODE_SECRET, args: [hour] });
-      return made.ok ? ok(String(made.value.rows[0]?.value)) : made;
-    },
+    makeCodeSecret: (hour) =>
+      mapped(db.write({ sql: MAKE_CODE_SECRET, args: [hour] }), ({ rows }) => String(rows[0]?.value)),
 
-    async codeSecret(hour) {
-      const read = await db.read({ sql: CODE_SECRET, args: [hour] });
-      if (!read.ok) return read;
-      const [row] = read.value;
-      return ok(row === undefined ? null : String(row.value));
-    },
+    codeSecret: (hour) =>
+      mapped(db.read({ sql: CODE_SECRET, args: [hour] }), ([row]) => (row === undefined ? null : String(row.value))),
 
     forgetCodeSecrets,
 
     async prune(nowMs) {
       const forgotten = await forgetCodeSecrets(endedHourAt(nowMs));
-      if (!forgotten.ok) return forgotten;
-      const pruned = await db.write(FORGET_REDEEMED);
-      return pruned.ok ? ok(undefined) : pruned;
+      return forgotten.ok ? mapped(db.write(FORGET_REDEEMED), () => undefined) : forgotten;
     },
   };
 }

@@ -15,10 +15,11 @@ import type { Clock } from '../lib/runtime.ts';
 import { reasonOf } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
-import type { Database, DbResult } from './database.ts';
-import { CHANGES_KEPT_MAX } from './feed.ts';
+import { pruneCounts } from './counts.ts';
+import { type Database, type DbResult, mapped } from './database.ts';
+import { CHANGES_KEPT_MAX, prune } from './feed.ts';
 import { createHandingOutStore } from './handing-out.ts';
-import type { ServerSecret } from './key-store.ts';
+import { createKeyStore } from './key-store.ts';
 import type { Replica } from './replica/replica.ts';
 import { createWriteWatch, type WriteWatch } from './writable.ts';
 
@@ -42,6 +43,9 @@ function makeFolder(variable: string, folder: string): void {
     throw new Error(expected(variable, `a folder that can be made and written, but ${reasonOf(error)}`, folder));
   }
 }
+
+/** The rows of server_secrets (db/README.md). */
+type ServerSecret = 'request_state' | 'client_id';
 
 export interface Store extends KeyStore {
   /** For operators. */
@@ -106,14 +110,15 @@ export interface PreparedStore extends Store {
 
 export async function prepareStore(config: DatabaseConfig, options: StoreOptions): Promise<PreparedStore> {
   const writes = createWriteWatch(options);
-  const { db, store, mode, replicaState, open, close } = await storeOf(config, writes, options);
+  const { db, usesPerWrite, replica, open, close } = await openingOf(config, writes, options);
+  const store = createKeyStore({ primary: db, usesPerWrite, replica });
   let pruning: ReturnType<typeof pruneRegularly> | undefined;
-  const handingOut = createHandingOutStore(db, mode === 'embedded');
-  async function prune(): DbResult<boolean> {
+  const handingOut = createHandingOutStore(db, config.mode === 'embedded');
+  async function pruneAll(): DbResult<boolean> {
     const forgotten = await handingOut.prune(options.clock.nowMs());
     if (!forgotten.ok) return forgotten;
-    const counts = await store.pruneCounts(options.clock.nowMs(), options.usageDays);
-    return counts.ok ? store.prune(options.eventDays * MS_PER_DAY) : counts;
+    const counts = await pruneCounts(db, options.clock.nowMs(), options.usageDays);
+    return counts.ok ? prune(db, options.eventDays * MS_PER_DAY) : counts;
   }
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   async function closeAll(): Promise<void> {
@@ -126,8 +131,9 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     admin: createAdminStore(db),
     handingOut,
     db,
-    mode,
-    replicaState,
+    mode: replica === null ? config.mode : 'replica',
+    replicaState: replica?.state,
+    serverSecret: (name) => serverSecret(db, name),
     writable: writes.writable,
     async changesAfter(reached, withinMs) {
       const page = await store.changesAfter(reached, withinMs);
@@ -141,15 +147,23 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
         await closeAll();
         throw error;
       }
-      pruning = pruneRegularly(prune, options);
+      pruning = pruneRegularly(pruneAll, options);
     },
     close: closeAll,
   };
 }
 
-async function storeOf(config: DatabaseConfig, { watch }: WriteWatch, options: StoreOptions) {
+/** The database, and what opens it. */
+async function openingOf(config: DatabaseConfig, { watch }: WriteWatch, options: StoreOptions) {
   if (config.mode === 'embedded') return (await import('./embedded/open.ts')).embeddedStore(config.path, watch);
   return (await import('./remote/open.ts')).remoteStore(config, watch, options);
+}
+
+function serverSecret(db: Database, name: ServerSecret): DbResult<string> {
+  return mapped(db.read({ sql: 'SELECT value FROM server_secrets WHERE name = ?', args: [name] }), ([row]) => {
+    if (row === undefined) throw new Error(`the table server_secrets has lost its row ${name}`);
+    return String(row.value);
+  });
 }
 
 function pruneRegularly(prune: () => DbResult<boolean>, { clock, log }: StoreOptions) {

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { Glob } from 'bun';
+import { prune } from '../../src/store/feed.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
@@ -176,7 +177,7 @@ describe('reading', () => {
 describe('pruning', () => {
   test('pruning removes events older than asked for, no younger one, and never the newest', async () => {
     const path = join(temporaryFolder(), 'keys.db');
-    const { store, close } = await openEmbedded(path);
+    const opened = await openEmbedded(path);
     const db = createClient({ url: `file:${path}` });
     const add = (count: number, ageMs: number) =>
       db.execute({
@@ -190,12 +191,12 @@ SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
       const { rows } = await db.execute('SELECT count(*) AS kept, min(seq) AS oldest FROM key_events');
       return { ...rows[0] };
     };
-    expect(await store.prune(60_000)).toMatchObject({ ok: true });
+    expect(await prune(opened.db, 60_000)).toMatchObject({ ok: true });
     expect(await left()).toMatchObject({ kept: 3, oldest: 1002 });
-    expect(await store.prune(1000)).toMatchObject({ ok: true });
+    expect(await prune(opened.db, 1000)).toMatchObject({ ok: true });
     expect(await left()).toMatchObject({ kept: 1, oldest: 1004 }); // the newest: its number is not given again
     db.close();
-    await close();
+    await opened.close();
   });
 });
 

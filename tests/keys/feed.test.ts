@@ -9,6 +9,7 @@ import type { FeedPage } from '../../src/keys/feed-page.ts';
 import type { KeyStore, StoreResult } from '../../src/keys/store.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { createLog } from '../../src/log/log.ts';
+import { prune } from '../../src/store/feed.ts';
 import { testClock } from '../support/clock.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -170,14 +171,14 @@ describe('pruning', () => {
   /** What is left after `prepare` and pruning. */
   async function pruned(prepare: (database: Client) => Promise<unknown>) {
     const path = join(temporaryFolder(), 'keys.db');
-    const { store, close } = await openEmbedded(path);
+    const opened = await openEmbedded(path);
     const database = createClient({ url: `file:${path}` });
     await prepare(database);
-    expect(await store.prune(EVENTS_KEPT_MS)).toEqual({ ok: true, value: true });
-    expect(await store.prune(EVENTS_KEPT_MS)).toEqual({ ok: true, value: false });
+    expect(await prune(opened.db, EVENTS_KEPT_MS)).toEqual({ ok: true, value: true });
+    expect(await prune(opened.db, EVENTS_KEPT_MS)).toEqual({ ok: true, value: false });
     const left = await changesIn(database);
     database.close();
-    await close();
+    await opened.close();
     return left;
   }
 

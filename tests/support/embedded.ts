@@ -1,9 +1,10 @@
 // A store on a file, opened, without an app.
 
 import { embeddedStore } from '../../src/store/embedded/open.ts';
+import { createKeyStore } from '../../src/store/key-store.ts';
 
 export async function openEmbedded(path: string) {
-  const store = embeddedStore(path, (db) => db);
-  await store.open();
-  return store;
+  const { db, usesPerWrite, open, close } = embeddedStore(path, (database) => database);
+  await open();
+  return { db, store: createKeyStore({ primary: db, usesPerWrite }), close };
 }

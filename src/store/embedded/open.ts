@@ -13,7 +13,6 @@ import {
   unavailable,
   unwrap,
 } from '../database.ts';
-import { createKeyStore } from '../key-store.ts';
 import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';
 import { type Place, placeOf } from './moved.ts';
@@ -45,9 +44,8 @@ export function embeddedStore(path: string, watch: <T extends Database>(db: T) =
   const db = watch(gated(file, async (run) => (place === undefined ? NOT_OPEN : place.misplaced()) ?? run()));
   return {
     db,
-    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE }),
-    mode: 'embedded' as const,
-    replicaState: undefined,
+    usesPerWrite: USES_PER_WRITE,
+    replica: null,
     async open() {
       place = await openFile(file, path);
     },

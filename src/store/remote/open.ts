@@ -5,7 +5,6 @@ import { shownUrl } from '../../config/urls.ts';
 import type { Clock } from '../../lib/runtime.ts';
 import type { Log } from '../../log/log.ts';
 import { type Database, unwrap } from '../database.ts';
-import { createKeyStore } from '../key-store.ts';
 import { migrate, WRITE_PROBE } from '../schema.ts';
 import { remoteDatabase } from './database.ts';
 import { lazyDatabase } from './reopening.ts';
@@ -36,9 +35,8 @@ export async function remoteStore(
   const db = watch<Database>(lazy);
   return {
     db,
-    store: createKeyStore({ primary: db, usesPerWrite: USES_PER_WRITE, ...(replica && { replica }) }),
-    mode: replica === null ? ('remote' as const) : ('replica' as const),
-    replicaState: replica?.state,
+    usesPerWrite: USES_PER_WRITE,
+    replica,
     async open() {
       const opened = await lazy.open(START_WAIT_MS);
       // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
