@@ -33,6 +33,24 @@ test('the token is the key, with its own scopes, and an end only if it has one',
   });
 });
 
+test.each([
+  ['https://client.example/back', '?'],
+  ['https://chat.example/oauth/connector-1_Z', '?'],
+  ['app.example://back', '?'],
+  ['app.example:/back?a=b', '&'],
+  ['http://[::1]:1/a?', ''],
+  ['http://localhost', '?'],
+])('a code goes to %s, as it stands, and is redeemed', async (redirect, joint) => {
+  const admitted = 'loopback https://client.example/back https://chat.example/oauth/* app.example://back';
+  await using app = await createTestApp({ env: { OAUTH_REDIRECTS: `${admitted} app.example:/back?a=b` } });
+  const client = await register(app, [redirect]);
+  const { key } = await app.createKey('alice');
+  const response = await handOver(client.page(), { key });
+  expect(response.headers.get('location')).toStartWith(`${redirect}${joint}code=`);
+  const code = (await sentBack(response)).get('code') ?? '';
+  expect((await client.redeem(code)).body.access_token).toBe(key);
+});
+
 test('a redirect may differ in its port, and keeps its query as it stands', async () => {
   await using app = await createTestApp({ env: ENV });
   const client = await register(app, ['http://127.0.0.1/back?a=%62&c']);
