@@ -82,7 +82,8 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   function respond(result: ToolResult, made: MadeCall): Response {
     const { context, plan, call } = made;
     const challenge = oauthChallenge(plan, result, signIn());
-    if (challenge !== null) return problemResponse(challenge.problem, context.requestId, challenge.header);
+    if (challenge !== null)
+      return problemResponse(challenge.problem, context.requestId, challenge.header, call.rateLimit);
     const text = callResultText(methods, made, result);
     const streamed = made.progress?.finish(text, () => overloadedText(made));
     if (streamed !== undefined) return streamed;

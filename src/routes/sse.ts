@@ -157,7 +157,9 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       if (challenge === null && !canceller.signal.aborted)
         sendResult(session, { id, era: 'legacy', requestId, operation }, result);
       end();
-      return challenge === null ? accepted() : problemResponse(challenge.problem, requestId, challenge.header);
+      return challenge === null
+        ? accepted()
+        : problemResponse(challenge.problem, requestId, challenge.header, call.rateLimit);
     });
     // Only a call that may be challenged keeps its POST waiting: the challenge is the response to the POST.
     const waits = mayBeChallenged(operation, call.credentials, signIn());
