@@ -87,6 +87,13 @@ describe.each(DOCUMENTS)('%s', (document) => {
   });
 });
 
+test('the architecture names only files of src', () => {
+  const named = readDocument('src/README.md').text.match(/(?<![\w/.])[\w.-]+(?:\/[\w.-]+)*\.ts\b/g) ?? [];
+  expect(named.length).toBeGreaterThan(30);
+  const isThere = (file: string) => existsSync(join(ROOT, file)) || existsSync(join(ROOT, 'src', file));
+  expect(named.filter((file) => !isThere(file))).toEqual([]);
+});
+
 test('every threat names a test', () => {
   const rows = readDocument('tests/system/security/README.md').table('Threats');
   const threats = rows.filter(([threat = '']) => !/^\*\*.*\*\*$/.test(threat)); // but for the heads of groups
