@@ -63,9 +63,11 @@ const lateUses = (key: Counted | undefined, today: number): ReadonlyMap<number, 
 
 /** Null: there were none in 30 days. */
 function shownUses(stored: readonly DayUses[], here: ReadonlyMap<number, number>, today: number): Uses | null {
-  const days = new Map(here);
-  for (const [day, all, own] of stored) days.set(day, all - own + Math.max(own, here.get(day) ?? 0));
-  const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);
+  const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => here.get(today - ago) ?? 0);
+  for (const [day, all, own] of stored) {
+    const ago = today - day;
+    if (ago >= 0) last30Days[ago] = all - own + Math.max(own, last30Days[ago] ?? 0);
+  }
   const oldest = last30Days.findLastIndex((count) => count > 0);
   return oldest === -1 ? null : { today: last30Days[0] ?? 0, last30Days: last30Days.slice(0, oldest + 1) };
 }

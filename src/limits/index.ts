@@ -89,7 +89,7 @@ export const LIMITS = {
     whose: 'person and process',
     beyond: '429 `rate_limited`',
   },
-  /** At 2 to 5 ms for the largest, a tenth of a core; an open widget asks once. */
+  /** At 2 to 5 ms for the largest, a tenth of a core, and half of one if all of its keys are used daily; an open widget asks once. */
   lists: {
     what: 'lists of keys',
     burst: 40,

@@ -132,7 +132,8 @@ FROM json_each(?1) AS w CROSS JOIN api_keys k WHERE k.id = w.value ->> 0`;
 
 // By key, its days. One key after the other, in the order of the table: sorted all together they would take twice as long.
 export const USES_BY_DAY = `SELECT k.id, (SELECT json_group_array(json_array(number, uses, own)) FROM (
-SELECT number, sum(uses) AS uses, sum(uses) FILTER (WHERE instance = ${onDay('?3', 'number')}) AS own FROM key_counts
+SELECT number, sum(uses) AS uses,
+coalesce(sum(uses) FILTER (WHERE instance = ${onDay('?3', 'number')}), 0) AS own FROM key_counts
 WHERE row = k.row AND window_s = 86400 AND number >= ?2 GROUP BY number)) AS days
 FROM json_each(?1) AS i CROSS JOIN api_keys k WHERE k.id = i.value`;
 
