@@ -4,11 +4,10 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import type { Quota } from '../../src/lib/rate-limit.ts';
-import { openStore, type Store } from '../../src/store/open.ts';
-import { OPTIONS } from '../store/backups.ts';
+import type { Store } from '../../src/store/open.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { type CountingProcess, insertCounted, processesOn } from './shared-usage.ts';
+import { type CountingProcess, insertCounted, openStill, processesOn } from './shared-usage.ts';
 
 setDefaultTimeout(60_000);
 
@@ -19,7 +18,7 @@ const EXCHANGED_MS = 4000;
 
 let store: Store;
 beforeAll(async () => {
-  store = await openStore({ mode: 'embedded', path: join(temporaryFolder(), 'keys.db') }, OPTIONS);
+  store = await openStill({ mode: 'embedded', path: join(temporaryFolder(), 'keys.db') });
 });
 afterAll(() => store.close());
 

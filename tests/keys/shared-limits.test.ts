@@ -5,11 +5,10 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { dayAt, monthOf, windowAt } from '../../src/keys/windows.ts';
-import { openStore, type Store } from '../../src/store/open.ts';
-import { OPTIONS } from '../store/backups.ts';
+import type { Store } from '../../src/store/open.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { type CountingProcess, insertCounted, processesOn, type Way } from './shared-usage.ts';
+import { type CountingProcess, insertCounted, openStill, processesOn, type Way } from './shared-usage.ts';
 
 setDefaultTimeout(120_000);
 
@@ -24,7 +23,7 @@ const HALF_SECOND_TICKS = 500 / TICK_MS;
 let store: Store;
 beforeAll(async () => {
   const path = join(temporaryFolder(), 'keys.db');
-  store = await openStore({ mode: 'embedded', path }, OPTIONS);
+  store = await openStill({ mode: 'embedded', path });
 });
 afterAll(() => store.close());
 

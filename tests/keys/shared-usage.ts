@@ -1,6 +1,7 @@
 // Processes that count the uses of one key on one database, with a clock that is moved: each has its own wall clock, and
 // what it sends to the database comes late, twice, or not at all.
 
+import type { DatabaseConfig } from '../../src/config/database.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { createUsage, type Usage } from '../../src/keys/usage.ts';
@@ -9,11 +10,17 @@ import { type Clock, countingSleep, systemRandom } from '../../src/lib/runtime.t
 import { nextTurn } from '../../src/lib/timeout.ts';
 import { createLog } from '../../src/log/log.ts';
 import type { StoreUnavailable } from '../../src/problem.ts';
-import type { TestClock } from '../support/clock.ts';
+import { openStore, type Store } from '../../src/store/open.ts';
+import { OPTIONS } from '../store/backups.ts';
+import { type TestClock, testClock } from '../support/clock.ts';
 
 const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
 
 const READ_MS_MAX = 1000;
+
+/** A store that prunes nothing by itself: these tests are at other times than the database. */
+export const openStill = (config: DatabaseConfig): Promise<Store> =>
+  openStore(config, { ...OPTIONS, clock: testClock() });
 
 let inserted = 0;
 

@@ -5,12 +5,11 @@ import { join } from 'node:path';
 import { windowAt } from '../../src/keys/windows.ts';
 import { pruneCounts } from '../../src/store/counts.ts';
 import { unwrap } from '../../src/store/database.ts';
-import { openStore, type Store } from '../../src/store/open.ts';
-import { type CountingProcess, insertCounted, processesOn } from '../keys/shared-usage.ts';
+import type { Store } from '../../src/store/open.ts';
+import { type CountingProcess, insertCounted, openStill, processesOn } from '../keys/shared-usage.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
-import { OPTIONS } from './backups.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
@@ -32,7 +31,7 @@ describe.each(['embedded', 'remote'] as const)('on a store that is %s', (mode) =
       remote === null
         ? ({ mode: 'embedded', path: join(temporaryFolder(), 'keys.db') } as const)
         : ({ mode: 'remote', url: remote.url, authToken: null, replicaFile: null } as const);
-    const store = await openStore(config, OPTIONS);
+    const store = await openStill(config);
     started.defer(store.close);
     return store;
   }
