@@ -67,10 +67,13 @@ const isShared = ({ windowS }: Tally): boolean => windowS >= SHARED_WINDOW_S_MIN
 
 const isSpent = (tally: Tally, limit: RateLimit): boolean => usesIn(tally) >= limit.requests;
 
-const quotaPerS = memoize((text: string): RateLimit => {
+const limitFrom = memoize((text: string): RateLimit => {
   const [requests, windowS] = text.split('/').map(Number) as [number, number];
   return { requests, windowS };
 });
+
+/** One object for equal limits, however many keys have them. */
+export const limitOf = (requests: number, windowS: number): RateLimit => limitFrom(`${requests}/${windowS}`);
 
 const EXCHANGE_PART = 1 / 32;
 
@@ -92,7 +95,7 @@ export class Counted {
   /** Since the last exchange. */
   uses = 0;
   /** With so many uses it is time for an exchange. */
-  usesMax = Number.POSITIVE_INFINITY;
+  usesMax = Infinity;
   /** Whether it waits for the next flush. */
   isPending = false;
   #turnsAtMs = 0;
@@ -117,11 +120,8 @@ export class Counted {
     this.limit = limit;
     this.quota = quota;
     this.#setQuotaLimit();
-    const shared = [
-      ...(limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? [limit.requests] : []),
-      ...(quota === null ? [] : [quota.requests]),
-    ];
-    this.usesMax = Math.max(1, Math.min(Number.POSITIVE_INFINITY, ...shared) * EXCHANGE_PART);
+    const limitShared = limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? limit.requests : Infinity;
+    this.usesMax = Math.max(1, Math.min(limitShared, quota?.requests ?? Infinity) * EXCHANGE_PART);
     if (this.day.number === dayAt(times.nowMs)) {
       raise(this.day, counts.day);
       this.before = Math.max(this.before, counts.before);
@@ -214,7 +214,7 @@ export class Counted {
 
   #setQuotaLimit(): void {
     const { quota, month } = this;
-    this.#quotaLimit = quota && quotaPerS(`${quota.requests}/${quota.period === 'month' ? month.lengthS : DAY_S}`);
+    this.#quotaLimit = quota && limitOf(quota.requests, quota.period === 'month' ? month.lengthS : DAY_S);
   }
 
   #setTurn(): void {

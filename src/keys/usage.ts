@@ -2,7 +2,6 @@
 // decided in memory: what this process has counted, and what the others had when they were last asked (exchange.ts).
 
 import { createLruCache } from '../lib/lru-cache.ts';
-import { memoize } from '../lib/memoize.ts';
 import type { Quota, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes } from '../lib/runtime.ts';
@@ -11,7 +10,7 @@ import type { Problem, StoreUnavailable } from '../problem.ts';
 import { createExchange } from './exchange.ts';
 import type { ApiKeyRecord } from './record.ts';
 import { type CountsAsOf, type Found, INSTANCES, type KeyCounts, type KeyStore, type Shares } from './store.ts';
-import { Counted, type Times } from './tally.ts';
+import { Counted, limitOf, type Times } from './tally.ts';
 import { type Uses, usesOf } from './uses.ts';
 
 /** Keys whose counts are remembered, some 150 MB: half are certain to stay, as many as there can be records (key-cache.ts). */
@@ -57,18 +56,12 @@ interface Known extends Counted {
 export function createUsage(options: UsageOptions): Usage {
   const { store, clock, random, log, rateLimit, keyQuota } = options;
   const defaultLimit: RateLimit | null =
-    rateLimit.requests === 0 ? null : { requests: rateLimit.requests, windowS: rateLimit.windowMs / 1000 };
+    rateLimit.requests === 0 ? null : limitOf(rateLimit.requests, rateLimit.windowMs / 1000);
   const instance = Number.parseInt(random(5).toHex(), 16) % INSTANCES;
   const keys = createLruCache<Known>({ entries: COUNTED_MAX });
   const exchange = createExchange<Known>({ store, instance, clock, log });
 
   const times = (): Times => ({ nowMs: clock.nowMs(), monotonicMs: clock.monotonicMs() });
-  /** One object for equal limits, however many keys have them. */
-  const limitOf = memoize((text: string): RateLimit => {
-    const [requests, windowS] = text.split('/').map(Number) as [number, number];
-    return { requests, windowS };
-  });
-  const ownLimit = ({ requests, windowS }: RateLimit) => limitOf(`${requests}/${windowS}`);
   const quotaOf = ({ quota }: Pick<ApiKeyRecord, 'quota'>) => quota ?? keyQuota;
 
   function add(id: string, createdAtMs: number, at: Times): Known {
@@ -78,15 +71,16 @@ export function createUsage(options: UsageOptions): Usage {
   }
 
   /** Takes over what was read; limits only if nothing newer is known. */
-  function learn({ record, position, counts }: Found, asOf: CountsAsOf, at: Times): void {
+  function learn({ record, position, counts }: Found, at: Times): void {
     if (record === null || counts === null) return;
     const key = keys.get(record.id) ?? add(record.id, record.createdAtMs, at);
     const { position: known } = key;
     const isNewer = known === undefined || known.databaseId !== position.databaseId || position.seq >= known.seq;
     if (isNewer) key.position = position;
-    const limit = record.rateLimit === null ? defaultLimit : ownLimit(record.rateLimit);
+    const limit =
+      record.rateLimit === null ? defaultLimit : limitOf(record.rateLimit.requests, record.rateLimit.windowS);
     const inForce = isNewer ? { limit, quota: quotaOf(record) } : { limit: key.limit, quota: key.quota };
-    const isSameWindow = inForce.limit?.windowS === (limit?.windowS ?? asOf.windowS);
+    const isSameWindow = inForce.limit?.windowS === limit?.windowS;
     key.take(inForce, isSameWindow ? counts : { ...counts, window: NO_SHARES }, at);
   }
 
@@ -100,13 +94,13 @@ export function createUsage(options: UsageOptions): Usage {
       async findByHash(keyHash, atLeast, withinMs, whose) {
         const { asOf, at } = asked();
         const found = await read.findByHash(keyHash, atLeast, withinMs, whose, asOf);
-        if (found.ok) learn(found.value, asOf, at);
+        if (found.ok) learn(found.value, at);
         return found;
       },
       async findByHashes(keyHashes, withinMs, whose) {
         const { asOf, at } = asked();
         const found = await read.findByHashes(keyHashes, withinMs, whose, asOf);
-        if (found.ok) for (const keyHash of keyHashes) learn(found.value(keyHash), asOf, at);
+        if (found.ok) for (const keyHash of keyHashes) learn(found.value(keyHash), at);
         return found;
       },
     };
