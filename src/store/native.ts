@@ -9,8 +9,8 @@ import Libsql from 'libsql';
 import type { Row, Statement, Written } from './database.ts';
 
 /**
- * Statements kept for each connection: three times what the program has. Only those that are put together from names in
- * the database (embedded/open.ts) could be more, and beyond it they are prepared anew each time.
+ * Statements kept for each connection: the program has some seventy, and as many to make a database. Only those that are put
+ * together, such as the filters of operators, could be more, and beyond it they are prepared anew each time.
  */
 const STATEMENTS_MAX = 200;
 

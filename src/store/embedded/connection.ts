@@ -38,8 +38,9 @@ export function createConnection(path: string, durability: Durability): Connecti
   }
 
   function replace(error: unknown): void {
-    if (opened !== undefined) end(opened, error);
+    const failed = opened;
     opened = undefined;
+    if (failed !== undefined) end(failed, error);
   }
 
   function use<T>(run: (db: NativeConnection) => T): T {

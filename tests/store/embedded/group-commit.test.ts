@@ -70,6 +70,19 @@ test.each([0, 3, 7])('of eight writes, one that is refused (%d) takes none with 
   db.close();
 });
 
+test('of four writes, one for which the commit fails takes none with it, and all end', async () => {
+  const { db } = await newDatabase();
+  const later = 'INTEGER REFERENCES entries (value) DEFERRABLE INITIALLY DEFERRED';
+  unwrap(await db.write({ sql: `CREATE TABLE owned (id INTEGER PRIMARY KEY, entry ${later})` }));
+  const own = (id: number) => db.write({ sql: 'INSERT INTO owned VALUES (?1, ?2)', args: [id, id === 2 ? 99 : null] });
+  const ended = await Promise.allSettled([1, 2, 3, 4].map(own));
+  expect(ended.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
+  expect(unwrap(await db.read({ sql: 'SELECT id FROM owned' }))).toEqual([{ id: 1 }, { id: 3 }, { id: 4 }]);
+  unwrap(await db.write(add(100)));
+  expect(await valuesIn(db)).toEqual([100]);
+  db.close();
+});
+
 test('statements of a batch are all or none, also beside writes that wait at the same moment', async () => {
   const { db } = await newDatabase();
   const single = [1, 2, 3].map((value) => db.write(add(value)));
