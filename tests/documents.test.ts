@@ -1,7 +1,7 @@
 // What the documents name is there: files, links and their headings, scripts, versions.
 
 import { describe, expect, test } from 'bun:test';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Glob } from 'bun';
 import PACKAGE from '../package.json';
@@ -92,6 +92,16 @@ test('the architecture names only files of src', () => {
   expect(named.length).toBeGreaterThan(30);
   const isThere = (file: string) => existsSync(join(ROOT, file)) || existsSync(join(ROOT, 'src', file));
   expect(named.filter((file) => !isThere(file))).toEqual([]);
+});
+
+test('the architecture has a row for every room', () => {
+  const named = readDocument('src/README.md')
+    .table('The parts')
+    .flatMap(([rooms = '']) => unquoted(rooms).split(', '));
+  const there = readdirSync(join(ROOT, 'src'), { withFileTypes: true })
+    .filter(({ name }) => name !== 'types' && !/\.(json|md)$/.test(name)) // what only the compiler and the runtimes read
+    .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name));
+  expect(named.sort()).toEqual(there.sort());
 });
 
 test('every threat names a test', () => {
