@@ -63,9 +63,16 @@ function show(next, result) {
   if (owner !== undefined) for (const place of document.querySelectorAll('.wanted')) showName(place, owner);
   if (areOthers(view)) closeForm();
   list?.close();
-  list = openList(byId('list-frame'), view, callTool);
+  list = openList(byId('list-frame'), view, callTool, (sentence) => {
+    byId('status').textContent = `The list could not be refreshed. ${sentence}`;
+  });
   if (result) list.show(result);
   else void list.refresh();
+}
+
+function refresh() {
+  byId('status').textContent = '';
+  return list.refresh();
 }
 
 function ask() {
@@ -179,7 +186,7 @@ async function make() {
   byId('made').focus();
   made = openFrame('created', byId('made-frame'), callTool);
   made.show(forPage(result, { serverUrl: setup.url }));
-  void list.refresh();
+  void refresh();
 }
 
 function closeMade() {
@@ -230,7 +237,7 @@ function listen() {
     byId('new').focus();
   };
   byId('saved').onclick = closeMade;
-  byId('refresh').onclick = () => busy(byId('refresh'), 'Refreshing…', list.refresh);
+  byId('refresh').onclick = () => busy(byId('refresh'), 'Refreshing…', refresh);
   byId('own').onclick = () => areOthers(view) && show(ownKeys());
   byId('all').onclick = () => areOthers(view) || show({ tool: 'admin_list_keys', args: {} });
   byId('search').onsubmit = (event) => {

@@ -154,6 +154,26 @@ describeInBrowser('bad timing', (browser) => {
     });
   });
 
+  test('a new key stays where it is shown when the list can not be refreshed', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'of alice' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, list }) => {
+      await list.getByRole('button', { name: 'Rotate of alice' }).click();
+      await list.getByRole('group', { name: 'Rotate of alice?' }).getByRole('button', { name: 'Rotate' }).click();
+      const box = list.getByRole('group', { name: 'New key of of alice' });
+      await box.getByRole('button', { name: 'Show key' }).click();
+      const detail = 'The key store is out of reach; try again';
+      await page.route('**/tools/list_api_keys', (route) => route.fulfill({ status: 503, json: { detail } }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByRole('status').getByText(`The list could not be refreshed. ${detail}`).waitFor();
+      expect(await box.locator('code').textContent()).toMatch(/^sk_test_/);
+      await page.unroute('**/tools/list_api_keys');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByText('could not be refreshed').waitFor({ state: 'hidden' });
+      expect(await box.locator('code').textContent()).toMatch(/^sk_test_/);
+    });
+  });
+
   test('a list that comes late is not shown as that of another view', async () => {
     await using app = await appForBrowser({ env: ADMIN });
     await app.createKey('alice', { name: 'of alice' });

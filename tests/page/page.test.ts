@@ -58,23 +58,26 @@ test('a scope that is markup stays text', async () => {
 });
 
 describeInBrowser('the page /keys', (browser) => {
-  test('takes a token from a link, and it is in no address, history, storage or referrer after that', async () => {
-    await using app = await appForBrowser();
-    const token = await app.token('alice');
-    await withKeysPage(browser(), app, { at: `#token=${token}` }, async ({ page, requests }) => {
-      await page.getByText('Signed in as alice').waitFor();
-      expect(page.url()).toBe(`${app.url}/keys`);
-      expect((await historyOf(page)).join(' ')).not.toContain('token');
-      expect(requests).toEqual([`GET ${app.url}/keys`, `POST ${app.url}/tools/list_api_keys`]);
-      expect(await page.content()).not.toContain(token);
-      await page.getByRole('button', { name: 'Sign out' }).click();
-      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-      // The browser's own record of how the page was loaded has gone with the page.
-      expect(await page.evaluate(() => JSON.stringify(performance.getEntries()))).not.toContain(token);
-      expect((await historyOf(page)).join(' ')).not.toContain('token');
-    });
-    expect(await app.logText()).not.toContain(token);
-  });
+  test.each(['', '/api'])(
+    'takes a token from a link below "%s", and leaves it in no address, history or storage',
+    async (base) => {
+      await using app = await appForBrowser({ env: { BASE_PATH: base } });
+      const token = await app.token('alice');
+      await withKeysPage(browser(), app, { at: `#token=${token}` }, async ({ page, requests }) => {
+        await page.getByText('Signed in as alice').waitFor();
+        expect(page.url()).toBe(`${app.url}/keys`);
+        expect((await historyOf(page)).join(' ')).not.toContain('token');
+        expect(requests).toEqual([`GET ${app.url}/keys`, `POST ${app.url}/tools/list_api_keys`]);
+        expect(await page.content()).not.toContain(token);
+        await page.getByRole('button', { name: 'Sign out' }).click();
+        await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+        // The browser's own record of how the page was loaded has gone with the page.
+        expect(await page.evaluate(() => JSON.stringify(performance.getEntries()))).not.toContain(token);
+        expect((await historyOf(page)).join(' ')).not.toContain('token');
+      });
+      expect(await app.logText()).not.toContain(token);
+    },
+  );
 
   test('takes a token from a link that is opened in its tab', async () => {
     await using app = await appForBrowser();

@@ -86,6 +86,24 @@ export const STATES: readonly State[] = [
     shows: (page) => list(page).getByText('5 keys').waitFor(),
   },
   {
+    name: 'asked',
+    who: ['alice'],
+    hasKeys: true,
+    act: (page) => list(page).getByRole('button', { name: 'Delete nightly backup' }).click(),
+    shows: (page) => list(page).getByRole('group', { name: 'Delete nightly backup?' }).waitFor(),
+  },
+  {
+    name: 'rotated',
+    who: ['alice'],
+    hasKeys: true,
+    async act(page) {
+      await list(page).getByRole('button', { name: 'Rotate CI pipeline' }).click();
+      const question = list(page).getByRole('group', { name: 'Rotate CI pipeline?' });
+      await question.getByRole('button', { name: 'Rotate' }).click();
+    },
+    shows: (page) => list(page).getByRole('group', { name: 'New key of CI pipeline' }).waitFor(),
+  },
+  {
     name: 'store-away',
     async act(page, app) {
       const problem = { status: 503, code: 'store_unavailable', detail: 'The key store is out of reach; try again' };
@@ -181,7 +199,10 @@ export async function appIn({ env, hasKeys }: State): Promise<TestApp> {
     await make('partner integration', 90);
     app.clock.advance(60 * DAY_MS);
     const nightly = await make('nightly backup', 64);
-    const ci = await make('CI pipeline', 180, { quota: { requests: 5000, period: 'day' } });
+    const ci = await make('CI pipeline', 180, {
+      rateLimit: { requests: 100, window: '1m' },
+      quota: { requests: 5000, period: 'day' },
+    });
     app.clock.advance(57 * DAY_MS);
     for (const calls of CALLS_OF_DAYS) {
       for (let call = 0; call < calls; call += 1) await app.call('whoami', {}, { 'x-api-key': ci.key });
