@@ -200,7 +200,7 @@ export async function appIn({ env, hasKeys }: State): Promise<TestApp> {
     app.clock.advance(60 * DAY_MS);
     const nightly = await make('nightly backup', 64);
     const ci = await make('CI pipeline', 180, {
-      rateLimit: { requests: 100, window: '1m' },
+      rateLimit: { requests: 15, window: '1m' },
       quota: { requests: 5000, period: 'day' },
     });
     app.clock.advance(57 * DAY_MS);
