@@ -5,7 +5,7 @@ import { escaped } from '../lib/html.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 
 const STYLE = `:root{color-scheme:light dark}body{max-width:60rem;margin:2rem auto;padding:0 1rem}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,Menlo,Consolas,monospace}`;
+h1,pre{margin:0 0 1lh;white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,Menlo,Consolas,monospace}`;
 
 const POLICY = [
   "default-src 'none'",
@@ -21,6 +21,7 @@ export function aboutPage(text: string, links: readonly string[]): { readonly ht
   const linked = escaped(text).replace(/https?:\/\/[^\s&]+/g, (url) =>
     links.includes(url) ? `<a href="${url}">${url}</a>` : url,
   );
+  const [, title, rest] = /^(.*?)\n(.*)$/s.exec(linked) ?? [];
   const html = `<!doctype html>
 <html lang="en">
 <head>
@@ -31,7 +32,8 @@ export function aboutPage(text: string, links: readonly string[]): { readonly ht
 <style>${STYLE}</style>
 </head>
 <body>
-<main><pre>${linked}</pre></main>
+<main><h1>${title}</h1>
+<pre>${rest}</pre></main>
 </body>
 </html>
 `;

@@ -45,8 +45,8 @@ test('a browser gets the same text as a page with links, everybody else plain te
   expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
   expect(page.headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; /);
   const html = await page.text();
-  const [, shown = ''] = /<pre>(.*)<\/pre>/s.exec(html) ?? [];
-  const unlinked = shown.replace(/<\/?a[^>]*>/g, '');
+  const [, shown = ''] = /<main>(.*)<\/main>/s.exec(html) ?? [];
+  const unlinked = shown.replace(/<\/?(a|h1|pre)\b[^>]*>/g, '');
   expect(unlinked.replaceAll('&lt;', '<').replaceAll('&gt;', '>')).toBe(text);
   const links = [...html.matchAll(/<a href="([^"]+)"/g)].map(([, link = '']) => link);
   expect(links).toContain(`${app.url}/keys`);
