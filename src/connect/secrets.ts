@@ -39,7 +39,7 @@ export function createCodeSecrets(options: CodeSecretsOptions): CodeSecrets {
 
   const forgetting = repeat(
     {
-      everyMs: () => (known.keys.size === 0 ? null : MS_PER_HOUR - (clock.nowMs() % MS_PER_HOUR)),
+      everyMs: () => MS_PER_HOUR - (clock.nowMs() % MS_PER_HOUR), // also those of processes that are gone
       clock,
       log,
       event: 'internal error',
@@ -64,7 +64,6 @@ export function createCodeSecrets(options: CodeSecretsOptions): CodeSecrets {
     if (!secret.ok || secret.value === null) return secret as Result<None, StoreUnavailable>;
     const made = Uint8Array.fromHex(secret.value);
     kept.keys.set(hour, made);
-    forgetting.wake();
     return ok(made);
   }
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { LIMITS } from '../../src/limits/index.ts';
 import { backUp } from '../../src/store/backup/backup.ts';
+import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { CALLBACK, codeFor, handOver, register, sentBack } from '../support/hand-over.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
@@ -285,6 +286,24 @@ describe('the secrets that codes are sealed with', () => {
     for (let tries = 0; tries < 200 && isOnDisk(app, first.value); tries += 1) await Bun.sleep(10);
     expect(isOnDisk(app, first.value)).toBe(false);
     expect((await secretsIn(app)).map(({ hour }) => hour)).toEqual([first.hour + 1]);
+  });
+
+  test('those that a process left behind are gone at the same time', async () => {
+    const folder = temporaryFolder();
+    const clock = testClock();
+    const before = await createTestApp({ env: ENV, store: 'embedded', folder, clock });
+    const { key } = await before.createKey('alice');
+    await codeFor(await register(before), key);
+    await before.close();
+    await using app = await createTestApp({ env: ENV, store: 'embedded', folder, clock });
+    const [left] = await secretsIn(app);
+    clock.advance(HOUR_MS - (clock.nowMs() % HOUR_MS));
+    expect((await app.useKey(key)).status).toBe(200);
+    expect(await secretsIn(app)).toHaveLength(1);
+    clock.advance(HOUR_MS);
+    for (let tries = 0; tries < 200 && isOnDisk(app, left?.value ?? ''); tries += 1) await Bun.sleep(10);
+    expect(await secretsIn(app)).toEqual([]);
+    expect(isOnDisk(app, left?.value ?? '')).toBe(false);
   });
 
   test('a backup has none of them', async () => {
