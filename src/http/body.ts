@@ -121,14 +121,13 @@ export function createReadBody(clock: Clock): ReadBody {
 
   return (kind, context) => {
     const { request, headers } = context;
-    const length = headers.get('content-length');
+    const bytes = Number(headers.get('content-length') ?? Number.NaN);
     // Without a length or chunks there is no body (RFC 9112 §6.3). `request.body` is checked last, because touching it
     // is slow.
-    if (length === '0' || (length === null && request.body === null)) return NO_BODY;
+    if (bytes === 0 || (Number.isNaN(bytes) && request.body === null)) return NO_BODY;
     const type = headers.get('content-type');
     const format = formatFor(kind, type);
     const isTaken = isOf(format, type);
-    const bytes = Number(length ?? Number.NaN);
     if (Number.isNaN(bytes)) return readCounting(format, context, isTaken);
     if (!isTaken) return err({ code: 'unsupported_media_type' });
     if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
