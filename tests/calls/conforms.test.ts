@@ -3,7 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import * as v from 'valibot';
-import { conformsTo, text } from '../../src/calls/schema.ts';
+import { conformsTo } from '../../src/calls/conforms.ts';
+import { text } from '../../src/calls/schema.ts';
 
 const SCHEMAS: readonly v.GenericSchema[] = [
   v.strictObject({}),

@@ -1,0 +1,51 @@
+// Fixed windows, counted in this process: so many in each. The window of each begins with its first use.
+
+import { createLruCache } from '../lib/lru-cache.ts';
+import type { RateLimit } from '../lib/rate-limit.ts';
+import type { Clock } from '../lib/runtime.ts';
+
+/** What is left of a window. */
+export interface WindowState {
+  readonly isAdmitted: boolean;
+  readonly remaining: number;
+  /** Whole seconds until it ends, rounded up. */
+  readonly resetS: number;
+}
+
+export interface Windows {
+  /** Counts one use, unless the window is full. */
+  take(who: string): WindowState;
+}
+
+interface Window {
+  used: number;
+  /** Monotonic. */
+  readonly endsAtMs: number;
+}
+
+/** Windows remembered, about 20 MB. Of those that were quiet the longest, beyond half of them, the next begins at once. */
+const WINDOWS_MAX = 200_000;
+
+export function createWindows({ requests, windowS }: RateLimit, clock: Clock): Windows {
+  const windows = createLruCache<Window>({ entries: WINDOWS_MAX });
+
+  function windowOf(who: string, nowMs: number): Window {
+    const known = windows.get(who);
+    if (known !== undefined && nowMs < known.endsAtMs) return known;
+    const fresh = { used: 0, endsAtMs: nowMs + windowS * 1000 };
+    windows.set(who, fresh);
+    return fresh;
+  }
+
+  return {
+    take(who) {
+      const nowMs = clock.monotonicMs();
+      const window = windowOf(who, nowMs);
+      const isAdmitted = window.used < requests;
+      if (isAdmitted) window.used += 1;
+      // The clock has fractions: rounding errors can make the rest of a new window a hair longer than the window.
+      const resetS = Math.min(windowS, Math.ceil((window.endsAtMs - nowMs) / 1000));
+      return { isAdmitted, remaining: requests - window.used, resetS };
+    },
+  };
+}
