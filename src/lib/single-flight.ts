@@ -25,8 +25,6 @@ export function singleFlight<T>(start: () => Promise<T>): SingleFlight<T> {
 export interface SingleFlights<T> {
   /** What the key's run under way resolves to; `start` begins one if there is none. */
   run(key: string, start: () => Promise<T>): Promise<T>;
-  /** The key's run under way. */
-  underWay(key: string): Promise<T> | undefined;
   /** Who comes later doesn't join the key's run under way, which may have missed a change. */
   forget(key: string): void;
   /** The same for all keys. */
@@ -45,7 +43,6 @@ export function singleFlights<T>(): SingleFlights<T> {
       runs.set(key, run);
       return run;
     },
-    underWay: (key) => runs.get(key),
     forget(key) {
       runs.delete(key);
     },

@@ -11,17 +11,12 @@ export type Release = () => void;
 export interface Share {
   /** Null, with nothing taken, when there is not so much left for this owner. */
   take(owner: string, amount: number): Release | null;
-  /** Taken by all. */
-  readonly taken: number;
 }
 
-export interface WaitingShare extends Share {
+export interface WaitingShare {
   /** Takes one, and waits up to `withinMs` for its turn. Null then, or at once when too many wait. */
   wait(owner: string, withinMs: number): Promise<Release | null>;
 }
-
-/** How many may wait, of each owner and in all. */
-export type WaitingBounds = Bounds;
 
 /** Tells one that waits what it has got: null, if nothing. */
 type Settle = (release: Release | null) => void;
@@ -45,24 +40,17 @@ export function createShare(bounds: Bounds): Share {
       taken += amount;
       return once(() => give(owner, amount));
     },
-    get taken() {
-      return taken;
-    },
   };
 }
 
-/** `clock`: what the waiting is measured by. */
-export function createWaitingShare(
-  bounds: Bounds,
-  waitingBounds: WaitingBounds,
-  clock: Pick<Clock, 'after'>,
-): WaitingShare {
+/** `waitingBounds`: how many may wait. `clock`: what the waiting is measured by. */
+export function createWaitingShare(bounds: Bounds, waitingBounds: Bounds, clock: Pick<Clock, 'after'>): WaitingShare {
   const share = createShare(bounds);
   const queues = new Map<string, Settle[]>(); // of owners with somebody waiting, in the order of their turns
   let waiting = 0;
 
-  function take(owner: string, amount: number): Release | null {
-    const release = share.take(owner, amount);
+  function takeOne(owner: string): Release | null {
+    const release = share.take(owner, 1);
     if (release === null) return null;
     return once(() => {
       release();
@@ -80,7 +68,7 @@ export function createWaitingShare(
   function serve(): void {
     for (const [owner, queue] of queues) {
       const [first] = queue;
-      const release = first === undefined ? null : take(owner, 1);
+      const release = first === undefined ? null : takeOne(owner);
       if (first === undefined || release === null) continue; // this owner has its part
       leave(owner, queue, first);
       if (queue.length > 0) {
@@ -120,15 +108,11 @@ export function createWaitingShare(
   }
 
   return {
-    take: (owner, amount) => (queues.has(owner) ? null : take(owner, amount)),
     async wait(owner, withinMs) {
       const ownLength = queues.get(owner)?.length ?? 0;
-      const now = ownLength === 0 ? take(owner, 1) : null;
+      const now = ownLength === 0 ? takeOne(owner) : null;
       if (now !== null) return now;
       return ownLength < waitingBounds.each && makePlace(ownLength) ? queue(owner, withinMs) : null;
-    },
-    get taken() {
-      return share.taken;
     },
   };
 }
