@@ -43,7 +43,9 @@ const args = process.argv.slice(2);
 const measured = args[0] === '--measured';
 const given = measured ? args.slice(1) : args;
 const alone = () => [...new Glob(`tests/**/${ALONE}`).scanSync()].sort();
-const usual = measured ? alone().map((file) => [file]) : [['--parallel=3', `--path-ignore-patterns=**/${ALONE}`]];
+const usual = measured
+  ? alone().map((file) => [file])
+  : [['--parallel=3', '--no-isolate', `--path-ignore-patterns=**/${ALONE}`]];
 const runs = given.length > 0 ? [given] : usual;
 
 const folder = mkdtempSync(join(tmpdir(), 'tests-'));
