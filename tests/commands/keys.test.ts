@@ -284,5 +284,5 @@ test('--help describes every verb', async () => {
   const { code, stdout } = await keysCommand({}, ['--help']);
   expect(code).toBe(0);
   const source = readFileSync(join(import.meta.dir, '../../src/commands/keys.ts'), 'utf8');
-  for (const [, verb] of source.matchAll(/\['(\w+)', \(\)/g)) expect(stdout).toMatch(new RegExp(`^  ${verb} `, 'm'));
+  for (const [, verb] of source.matchAll(/\['(\w+)', \(\)/g)) expect(stdout).toMatch(new RegExp(`^  ${verb}\\b`, 'm'));
 });
