@@ -19,7 +19,7 @@ const editsFor = (version: string, date: string): Readonly<Record<string, readon
   'server.json': [[`"version": "${SERVER_VERSION}"`, `"version": "${version}"`]],
   'src/lib/server-info.ts': [[`SERVER_VERSION = '${SERVER_VERSION}'`, `SERVER_VERSION = '${version}'`]],
   'src/widgets/bridge.js': [[`version: '${SERVER_VERSION}'`, `version: '${version}'`]],
-  'src/page/page.js': [[`version: '${SERVER_VERSION}'`, `version: '${version}'`]],
+  'src/page/frame.js': [[`version: '${SERVER_VERSION}'`, `version: '${version}'`]],
   'src/widgets/preview-host.js': [[`version: '${SERVER_VERSION}'`, `version: '${version}'`]],
   '.github/CHANGELOG.md': [['\n## Unreleased\n', `\n## Unreleased\n\n## ${version} - ${date}\n`]],
 });
