@@ -135,7 +135,7 @@ test('only entry files name a runtime', () => {
 const REAL_TIMERS = {
   'lib/runtime.ts': 'they are the clock’s',
   'log/log.ts': 'more lines for the same write',
-  'store/remote/database.ts': 'a response over the network',
+  'store/remote/attempt.ts': 'a response over the network',
   'store/replica/worker.ts': 'the next pull, in a thread of its own',
 };
 

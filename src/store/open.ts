@@ -8,18 +8,14 @@ import { expected } from '../config/expected.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { HandingOutStore } from '../keys/handing-out.ts';
 import type { KeyStore } from '../keys/store.ts';
-import { repeat } from '../lib/background.ts';
-import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import { makeOwn } from '../lib/private-files.ts';
-import type { Clock } from '../lib/runtime.ts';
 import { reasonOf } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
-import { pruneCounts } from './counts.ts';
 import { type Database, type DbResult, mapped } from './database.ts';
-import { CHANGES_KEPT_MAX, prune } from './feed.ts';
 import { createHandingOutStore } from './handing-out.ts';
 import { createKeyStore } from './key-store.ts';
+import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts';
 import type { Replica } from './replica/replica.ts';
 import { createWriteWatch, type WriteWatch } from './writable.ts';
 
@@ -64,33 +60,7 @@ export interface Store extends KeyStore {
   close(): Promise<void>;
 }
 
-export interface StoreOptions {
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Events of keys are kept for this long. */
-  readonly eventDays: number;
-  /** Uses of keys are kept for so many days. */
-  readonly usageDays: number;
-}
-
-/** Old changes and events are removed shortly after start-up, off its critical path, and then this often. */
-const PRUNE_FIRST_AFTER_MS = 2000;
-
-const PRUNE_EVERY_MS = MS_PER_HOUR;
-
-/** So much earlier or later, as a part of it. */
-const PRUNE_JITTER = 0.5;
-
-/** When a poll shows that there are too many, they are removed at once; when that fails, no sooner than this. */
-const PRUNE_AGAIN_AFTER_MS = 10_000;
-
-/**
- * How far above their limit changes may be before that, as a factor. Each process draws its own, so that usually one of a
- * cluster removes them before the others find too many.
- */
-const OVERDUE_FROM = 1.02;
-
-const OVERDUE_TO = 1.1;
+export type StoreOptions = PruningOptions;
 
 /** As `prepareStore`, opened. */
 export async function openStore(config: DatabaseConfig, options: StoreOptions): Promise<Store> {
@@ -112,15 +82,8 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const writes = createWriteWatch(options);
   const { db, usesPerWrite, replica, open, close } = await openingOf(config, writes, options);
   const store = createKeyStore({ primary: db, usesPerWrite, replica });
-  let pruning: ReturnType<typeof pruneRegularly> | undefined;
+  let pruning: Pruning | undefined;
   const handingOut = createHandingOutStore(db, config.mode === 'embedded');
-  async function pruneAll(): DbResult<boolean> {
-    const forgotten = await handingOut.prune(options.clock.nowMs());
-    if (!forgotten.ok) return forgotten;
-    const counts = await pruneCounts(db, options.clock.nowMs(), options.usageDays);
-    return counts.ok ? prune(db, options.eventDays * MS_PER_DAY) : counts;
-  }
-  const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   async function closeAll(): Promise<void> {
     pruning?.stop();
     writes.stop();
@@ -137,7 +100,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     writable: writes.writable,
     async changesAfter(reached, withinMs) {
       const page = await store.changesAfter(reached, withinMs);
-      if (page.ok && page.value.newestSeq - page.value.prunedSeq > overdueAt) pruning?.hasten();
+      if (page.ok) pruning?.saw(page.value);
       return page;
     },
     async open() {
@@ -147,7 +110,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
         await closeAll();
         throw error;
       }
-      pruning = pruneRegularly(pruneAll, options);
+      pruning = pruneRegularly(db, handingOut, options);
     },
     close: closeAll,
   };
@@ -164,36 +127,4 @@ function serverSecret(db: Database, name: ServerSecret): DbResult<string> {
     if (row === undefined) throw new Error(`the table server_secrets has lost its row ${name}`);
     return String(row.value);
   });
-}
-
-function pruneRegularly(prune: () => DbResult<boolean>, { clock, log }: StoreOptions) {
-  let stopped = false;
-  let againAtMs = Number.NEGATIVE_INFINITY;
-
-  const runs = repeat(
-    {
-      everyMs: PRUNE_EVERY_MS,
-      firstMs: PRUNE_FIRST_AFTER_MS,
-      jitter: PRUNE_JITTER,
-      clock,
-      log,
-      event: 'old changes not removed',
-    },
-    async () => {
-      againAtMs = clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
-      const pruned = await prune();
-      if (!pruned.ok && !stopped) log.warn('old changes not removed', { reason: pruned.error.reason });
-      againAtMs = pruned.ok && pruned.value ? Number.NEGATIVE_INFINITY : clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
-    },
-  );
-
-  return {
-    hasten() {
-      if (!stopped && clock.monotonicMs() > againAtMs) runs.hasten();
-    },
-    stop() {
-      stopped = true;
-      runs.stop();
-    },
-  };
 }

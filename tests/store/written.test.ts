@@ -1,4 +1,4 @@
-// What a write says it changed: creations go by it (key-store.ts).
+// What a write says it changed: creations go by it (key-changes.ts).
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';

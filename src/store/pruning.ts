@@ -1,0 +1,86 @@
+// When what is old is removed: the change feed, events, counts, and what codes have left.
+
+import type { FeedPage } from '../keys/feed-page.ts';
+import { repeat } from '../lib/background.ts';
+import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
+import type { Clock } from '../lib/runtime.ts';
+import type { Log } from '../log/log.ts';
+import { pruneCounts } from './counts.ts';
+import type { Database, DbResult } from './database.ts';
+import { CHANGES_KEPT_MAX, prune } from './feed.ts';
+import type { HandingOutUpkeep } from './handing-out.ts';
+
+/** Old changes and events are removed shortly after start-up, off its critical path, and then this often. */
+const PRUNE_FIRST_AFTER_MS = 2000;
+
+const PRUNE_EVERY_MS = MS_PER_HOUR;
+
+/** So much earlier or later, as a part of it. */
+const PRUNE_JITTER = 0.5;
+
+/** When a poll shows that there are too many, they are removed at once; when that fails, no sooner than this. */
+const PRUNE_AGAIN_AFTER_MS = 10_000;
+
+/**
+ * How far above their limit changes may be before that, as a factor. Each process draws its own, so that usually one of a
+ * cluster removes them before the others find too many.
+ */
+const OVERDUE_FROM = 1.02;
+
+const OVERDUE_TO = 1.1;
+
+export interface PruningOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Events of keys are kept for this long. */
+  readonly eventDays: number;
+  /** Uses of keys are kept for so many days. */
+  readonly usageDays: number;
+}
+
+export interface Pruning {
+  /** Removes too many changes at once. */
+  saw(page: FeedPage): void;
+  stop(): void;
+}
+
+export function pruneRegularly(db: Database, handingOut: HandingOutUpkeep, options: PruningOptions): Pruning {
+  const { clock, log, eventDays, usageDays } = options;
+  const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
+  let stopped = false;
+  let againAtMs = Number.NEGATIVE_INFINITY;
+
+  async function pruneAll(): DbResult<boolean> {
+    const forgotten = await handingOut.prune(clock.nowMs());
+    if (!forgotten.ok) return forgotten;
+    const counts = await pruneCounts(db, clock.nowMs(), usageDays);
+    return counts.ok ? prune(db, eventDays * MS_PER_DAY) : counts;
+  }
+
+  const runs = repeat(
+    {
+      everyMs: PRUNE_EVERY_MS,
+      firstMs: PRUNE_FIRST_AFTER_MS,
+      jitter: PRUNE_JITTER,
+      clock,
+      log,
+      event: 'old changes not removed',
+    },
+    async () => {
+      againAtMs = clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
+      const pruned = await pruneAll();
+      if (!pruned.ok && !stopped) log.warn('old changes not removed', { reason: pruned.error.reason });
+      againAtMs = pruned.ok && pruned.value ? Number.NEGATIVE_INFINITY : clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
+    },
+  );
+
+  return {
+    saw({ newestSeq, prunedSeq }) {
+      if (newestSeq - prunedSeq > overdueAt && !stopped && clock.monotonicMs() > againAtMs) runs.hasten();
+    },
+    stop() {
+      stopped = true;
+      runs.stop();
+    },
+  };
+}
