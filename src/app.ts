@@ -210,7 +210,7 @@ function serviceOn(
     runTool,
     leave,
     sendText: createSendText(sendBudget),
-    streams: createEventStreams(clock, sendBudget),
+    streams: createEventStreams(clock, log, sendBudget),
     connect,
     pasteKey: verifier.paste,
     checkBearer: createBearerCheck(verifyUserJwt, verifier.look, log),

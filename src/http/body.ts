@@ -8,6 +8,7 @@ import type { Clock } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
 import { createTransfers, MIN_RATE } from '../limits/min-rate.ts';
 import { createShare, type Release } from '../limits/share.ts';
+import type { Log } from '../log/log.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import type { RequestContext } from './context.ts';
 
@@ -56,9 +57,9 @@ const BYTES_TAKEN = 64 * 1024;
 /** Reads a body, JSON unless another `kind` is given; or says why it isn't taken. */
 export type ReadBody = (kind: BodyKind | undefined, context: RequestContext) => Awaitable<Body>;
 
-export function createReadBody(clock: Clock): ReadBody {
+export function createReadBody(clock: Clock, log: Log): ReadBody {
   const messages = createShare(LIMITS.messages);
-  const transfers = createTransfers(MIN_RATE, clock);
+  const transfers = createTransfers(MIN_RATE, clock, log);
 
   /** Takes bytes from the total until the request is over. */
   function take(context: RequestContext, bytes: number): Release | null {

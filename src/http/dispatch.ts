@@ -38,7 +38,7 @@ export interface Dispatch {
 export function createDispatch(options: DispatchOptions): Dispatch {
   const { check, inFlight, instance, log } = options;
   const route = createRouter(options.routes);
-  const readBody = createReadBody(options.clock);
+  const readBody = createReadBody(options.clock, log);
   const endOfTurn = createResponseBatcher();
   let draining = false;
   let held: Promise<void> | null = null;

@@ -3,6 +3,11 @@
 
 import type { Cancel, Clock } from './runtime.ts';
 
+/** Takes what a run throws. */
+export interface ErrorLog {
+  error(event: string, fields: { error: unknown }): void;
+}
+
 export interface RepeatOptions {
   /** The pause before each run, from the end of the last; null: none until `wake` or `hasten`. Asked after each run. */
   readonly everyMs: number | (() => number | null);
@@ -11,7 +16,7 @@ export interface RepeatOptions {
   /** So much longer or shorter is a pause at random, as a part of it: processes must not all do the same at once. */
   readonly jitter?: number;
   readonly clock: Pick<Clock, 'after'>;
-  readonly log: { error(event: string, fields: { error: unknown }): void };
+  readonly log: ErrorLog;
   /** What the log says when a run throws. */
   readonly event: string;
 }
@@ -81,4 +86,20 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
       cancel = undefined;
     },
   };
+}
+
+export type EveryOptions = Pick<RepeatOptions, 'clock' | 'log' | 'event'> & { readonly everyMs: number };
+
+/** As `repeat`, for runs that wait for nothing: one `everyMs` after the start of the one before. */
+export function every({ everyMs, clock, log, event }: EveryOptions, run: () => void): Cancel {
+  let cancel = clock.after(everyMs, next);
+  function next(): void {
+    cancel = clock.after(everyMs, next);
+    try {
+      run();
+    } catch (error) {
+      log.error(event, { error });
+    }
+  }
+  return () => cancel();
 }

@@ -1,7 +1,7 @@
 // Waits: for some time, or for a promise that may not settle in time. Real time, unless a clock is given: what waits for
 // sockets, disks or threads must not wait for a clock that a test moves.
 
-import { type Cancel, type Clock, systemClock } from './runtime.ts';
+import { type Cancel, systemClock } from './runtime.ts';
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => void systemClock.after(ms, resolve));
 
@@ -23,14 +23,4 @@ export async function withTimeout<T, Fallback>(
   } finally {
     cancel?.();
   }
-}
-
-/** Runs `run` again and again, `ms` after each start. */
-export function every(clock: Clock, ms: number, run: () => void): Cancel {
-  let cancel = clock.after(ms, next);
-  function next(): void {
-    cancel = clock.after(ms, next);
-    run();
-  }
-  return () => cancel();
 }

@@ -1,8 +1,8 @@
 // A minimum rate for transfers (Kestrel's MinDataRate): whoever moves fewer bytes a second, after a grace, is cut off. So
 // nobody holds memory for long by reading or sending slowly. One timer looks after all.
 
+import { type ErrorLog, every } from '../lib/background.ts';
 import type { Cancel, Clock } from '../lib/runtime.ts';
-import { every } from '../lib/timeout.ts';
 
 export interface MinRate {
   readonly bytesPerS: number;
@@ -39,7 +39,8 @@ interface Watched extends Transfer {
   readonly cut: () => void;
 }
 
-export function createTransfers({ bytesPerS, graceMs }: MinRate, clock: Clock): Transfers {
+export function createTransfers({ bytesPerS, graceMs }: MinRate, clock: Clock, log: ErrorLog): Transfers {
+  const looks = { everyMs: LOOK_EVERY_MS, clock, log, event: 'slow clients not cut off' };
   const watched = new Set<Watched>();
   let stopLooking: Cancel | undefined;
 
@@ -78,7 +79,7 @@ export function createTransfers({ bytesPerS, graceMs }: MinRate, clock: Clock): 
         },
       };
       watched.add(transfer);
-      stopLooking ??= every(clock, LOOK_EVERY_MS, () => cutSlow(graceMs));
+      stopLooking ??= every(looks, () => cutSlow(graceMs));
       return transfer;
     },
     makeRoom: (but) => cutSlow(GRACE_WITHOUT_ROOM_MS, but),

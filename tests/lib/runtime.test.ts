@@ -3,7 +3,6 @@
 
 import { describe, expect, test } from 'bun:test';
 import { countingSleep, systemClock } from '../../src/lib/runtime.ts';
-import { every } from '../../src/lib/timeout.ts';
 import { testClock } from '../support/clock.ts';
 
 const HOUR_MS = 3_600_000;
@@ -132,15 +131,5 @@ describe('the timers of a clock that moves by hand', () => {
     expect(ran).toEqual([]);
     clock.advance(10);
     expect(ran).toEqual([['a', 10]]);
-  });
-
-  test('repeating timers run until they are cancelled', () => {
-    const { clock, ran, note } = noting();
-    const cancel = every(clock, 10, note('tick'));
-    clock.advance(35);
-    expect(ran.map(([, atMs]) => atMs)).toEqual([10, 20, 30]);
-    cancel();
-    clock.advance(35);
-    expect(ran).toHaveLength(3);
   });
 });

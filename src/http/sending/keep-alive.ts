@@ -1,8 +1,9 @@
 // All open event streams of this process, and the keep-alive comments on the quiet ones, so that neither proxies nor
 // the runtime take them for dead. A stream whose client takes nothing for as long is cut off.
 
+import { every } from '../../lib/background.ts';
 import type { Cancel, Clock } from '../../lib/runtime.ts';
-import { every } from '../../lib/timeout.ts';
+import type { Log } from '../../log/log.ts';
 import type { RequestContext } from '../context.ts';
 import { type EventStream, openEventStream } from './event-stream.ts';
 import type { SendBudget } from './send-budget.ts';
@@ -16,7 +17,8 @@ export interface EventStreams {
   open(context: RequestContext, onEnd?: () => void): EventStream;
 }
 
-export function createEventStreams(clock: Clock, budget: SendBudget): EventStreams {
+export function createEventStreams(clock: Clock, log: Log, budget: SendBudget): EventStreams {
+  const looks = { everyMs: LOOK_EVERY_MS, clock, log, event: 'streams not kept alive' };
   const streams = new Set<EventStream>();
   let stopLooking: Cancel | undefined;
 
@@ -46,7 +48,7 @@ export function createEventStreams(clock: Clock, budget: SendBudget): EventStrea
         },
       });
       streams.add(stream);
-      stopLooking ??= every(clock, LOOK_EVERY_MS, look);
+      stopLooking ??= every(looks, look);
       return stream;
     },
   };

@@ -25,7 +25,7 @@ export interface SendBudget {
 }
 
 export function createSendBudget(clock: Clock, log: Log, bytesMax: number = LIMITS.unread.total): SendBudget {
-  const transfers = createTransfers(MIN_RATE, clock);
+  const transfers = createTransfers(MIN_RATE, clock, log);
   let heldBytes = 0;
 
   function open(cut: () => void): Holding {

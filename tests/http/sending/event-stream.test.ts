@@ -29,7 +29,7 @@ function openStream(budgetBytes?: number) {
   const clock = testClock();
   const log = createLog({ level: 'error', clock, write: async () => {} });
   const budget = createSendBudget(clock, log, budgetBytes);
-  const streams = createEventStreams(clock, budget);
+  const streams = createEventStreams(clock, log, budget);
   const request = new Request('http://localhost/sse');
   const server = { production: false, trustProxy: 0, isSecure: () => false, newRequestId: () => 'r' };
   const context = new RequestContext(server, NO_CONNECTION, request, null);
