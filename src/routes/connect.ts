@@ -1,7 +1,7 @@
 // The way in for clients that speak only OAuth, over HTTP: metadata (RFC 8414), registration (RFC 7591), the page that
 // asks for a key, and the token. Everything is decided in connect/.
 
-import { Call } from '../calls/call.ts';
+import { Call, callerOf } from '../calls/call.ts';
 import { type Config, keysPageUrl } from '../config/config.ts';
 import { REGISTRATION_BYTES_MAX, type RegistrationError } from '../connect/clients.ts';
 import type { Connect } from '../connect/index.ts';
@@ -52,8 +52,7 @@ export function connectRoutes(options: ConnectRoutesOptions): Route[] {
   async function token(context: RequestContext, body: Body): Promise<Response> {
     if (!body.ok) return refuse(context, body.error);
     const form = body.value instanceof URLSearchParams ? body.value : new URLSearchParams();
-    const { requestId } = context;
-    const answer = await connect.redeem(form, { requestId, clientAddress: () => context.clientAddress() });
+    const answer = await connect.redeem(form, callerOf(context));
     return answer.ok ? json(200, answer.value) : failed(context, answer.error);
   }
 
