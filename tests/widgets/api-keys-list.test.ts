@@ -257,6 +257,40 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
+  test('shows the uses of today, thirty bars with the oldest on the left, quota and limit; what makes no sense is left out', async () => {
+    const keyWith = (name: string, more: object) => listOf(name).keys.map((key) => ({ ...key, id: name, ...more }));
+    const keys = [
+      ...keyWith('used', {
+        uses: { today: 1200, last30Days: [1200, 0, 600] },
+        quota: { requests: 5000, period: 'day' },
+        rateLimit: { requests: 100, window: '15m' },
+      }),
+      ...keyWith('unused', {}),
+      ...keyWith('odd', { uses: { today: 1, last30Days: Array(31).fill(1) }, quota: { requests: -1, period: 'day' } }),
+    ];
+    await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
+      await initialize();
+      await post(toolResult({ keys }));
+      await frame.getByText('1,200 today').waitFor();
+      const uses = frame.locator('.uses');
+      expect(await uses.locator('span').allTextContents()).toEqual([
+        '1,200 today',
+        'Quota 5,000 a day',
+        'Limit 100 in 15 minutes',
+      ]);
+      const chart = uses.getByRole('img', { name: '1,800 calls in 30 days' });
+      const heights = await chart
+        .locator('rect')
+        .evaluateAll((bars) =>
+          bars
+            .sort((a, b) => Number(a.getAttribute('x')) - Number(b.getAttribute('x')))
+            .map((bar) => Number(bar.getAttribute('height'))),
+        );
+      expect(heights).toEqual([...Array(27).fill(1), 8, 1, 16]);
+      expect(await uses.count()).toBe(1); // of the others nothing is known
+    });
+  });
+
   test('offers no next page where the host does not let widgets call tools', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
       await initialize();
