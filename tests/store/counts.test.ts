@@ -16,6 +16,8 @@ setDefaultTimeout(60_000); // processes are started, on machines that do other t
 const DAY_MS = 86_400_000;
 const WINDOW_S = 366 * 86_400;
 const USAGE_DAYS = 31;
+/** Longer than from a first use to its exchange. */
+const EXCHANGED_MS = 4000;
 /** In the window before this one: what is summed and removed goes by the database's clock too, and must be over there. */
 const START_MS = (windowAt(Date.now(), WINDOW_S) - 1) * WINDOW_S * 1000 + 10 * DAY_MS;
 
@@ -78,7 +80,7 @@ describe.each(['embedded', 'remote'] as const)('on a store that is %s', (mode) =
     expect(use(next, requests)).toBe(requests - all);
     await stop(next, pass);
     expect(use(lasting, 1)).toBe(1);
-    await processes.pass(4000);
+    await processes.pass(EXCHANGED_MS);
     expect(use(lasting, 1)).toBe(0);
   });
 
@@ -96,5 +98,26 @@ describe.each(['embedded', 'remote'] as const)('on a store that is %s', (mode) =
     }
     expect(await rowsOf(store, 'others')).toBe(2);
     expect(await rowsOf(store, 'days')).toBe(2);
+  });
+
+  test('a key that is deleted takes its counts with it, and what arrives for it later is dropped', async () => {
+    await using started = new AsyncDisposableStack();
+    const store = await opened(started);
+    const clock = testClock(START_MS);
+    const origin = { how: 'command', actor: null, requestId: null, address: null } as const;
+    const limits = { rateLimit: { requests: 3, windowS: 60 }, quota: null };
+    const record = await insertCounted(store, limits);
+    const processes = processesOn(store, clock, record);
+    const process = await processes.start();
+    expect(process.usage.admit(record.id).ok).toBe(true);
+    await processes.pass(EXCHANGED_MS);
+    expect([await rowsOf(store, 'days'), await rowsOf(store, 'others')]).toEqual([1, 1]);
+    await store.remove(record.userId, record.id, origin);
+    const successor = await insertCounted(store, limits); // its row has the same number
+    expect(process.usage.admit(record.id).ok).toBe(true); // of a call that was under way
+    await processes.pass(EXCHANGED_MS);
+    expect([await rowsOf(store, 'days'), await rowsOf(store, 'others')]).toEqual([0, 0]);
+    const shown = await process.usage.usesOf([successor.id]);
+    expect(shown).toEqual({ ok: true, value: new Map() });
   });
 });

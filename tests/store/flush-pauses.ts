@@ -1,6 +1,8 @@
-// The run of pauses.alone.test.ts (seconds) and store.long.ts (minutes) in which last uses are written.
+// The run of pauses.alone.test.ts (seconds) and store.long.ts (minutes) in which last uses and counts are written.
 
+import { statSync } from 'node:fs';
 import { createClient } from '@libsql/client';
+import { INSTANCES } from '../../src/keys/store.ts';
 import { buildDatabase, shuffled } from '../bench/database.ts';
 import { ourEnv } from '../bench/ours.ts';
 import { useKey } from '../support/cluster.ts';
@@ -10,10 +12,29 @@ import { waitFor } from '../support/wait-for.ts';
 
 const CALLERS = 32;
 
+/** Counts of days that are summed; the last four have those of four processes, and one more waits to be summed. */
+const FILL_DAYS = `INSERT INTO key_counts (row, window_s, number, instance, uses)
+WITH RECURSIVE days (ago) AS (SELECT 0 UNION ALL SELECT ago + 1 FROM days WHERE ago < ?1)
+SELECT row, 86400, today - ago, iif(p.value = 0, 0, (today - ago) * ${INSTANCES} + p.value), 1000
+FROM api_keys, (SELECT unixepoch() / 86400 AS today), days
+JOIN json_each('[0, 1, 2, 3, 4]') p ON (p.value = 0) = (ago > 4)`;
+
+export interface FlushRun {
+  readonly keys: number;
+  readonly flushes: number;
+  /** For so many days before, each key was used daily. */
+  readonly days?: number;
+}
+
 /** The longest pause of a real server's event loop in each of so many flushes, while all keys are used in a random order. */
-export async function flushPauses({ keys: count, flushes }: { keys: number; flushes: number }): Promise<number[]> {
+export async function flushPauses({ keys: count, flushes, days = 0 }: FlushRun): Promise<number[]> {
   const { path, keys } = await buildDatabase(count);
   const reader = createClient({ url: `file:${path}` });
+  if (days > 0) {
+    await reader.execute({ sql: FILL_DAYS, args: [days] });
+    await reader.execute('PRAGMA wal_checkpoint(TRUNCATE)');
+    console.log(`${count} keys, used for ${days} days: ${Math.round(statSync(path).size / 1e6)} MB`);
+  }
   await using server = await startServer({ env: { ...ourEnv(path), LOG_LEVEL: 'warn' }, preload: [LOOP_MONITOR] });
 
   async function allWritten(sinceMs: number): Promise<void> {

@@ -68,6 +68,12 @@ test('while the last uses of 90,000 keys are written no pause of the event loop 
   expect(median(pausesMs)).toBeLessThanOrEqual(10);
 });
 
+test('the same with 100,000 keys that were used for 31 days, whose counts are written, summed and removed meanwhile', async () => {
+  const pausesMs = await flushPauses({ keys: 100_000, flushes: 3, days: 31 });
+  console.log('longest pauses in three flushes of 100,000 last uses and counts, ms:', pausesMs);
+  expect(median(pausesMs)).toBeLessThanOrEqual(10);
+});
+
 test.each([2, 4])('%d servers on one file, for a quarter of a million uses', async (servers) => {
   const run = await oneFile({ servers, uses: 250_000 });
   console.log(`${servers} servers on one file:`, JSON.stringify(run));
