@@ -8,8 +8,8 @@ import { createOutageLog } from '../log/outage.ts';
 import type { Database, DbResult, Unavailable } from './database.ts';
 import { WRITE_PROBE } from './schema.ts';
 
-/** SQLite's, of a file or of a server's: no space, no rights, a disk that fails. */
-const NOT_WRITABLE = /SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;
+/** SQLite's, of a file or of a server's: no space, no rights, a disk that fails. BLOCKED: the server's operator forbids it. */
+const NOT_WRITABLE = /BLOCKED|SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;
 
 /** Who writes nothing would otherwise not learn that there is space again. */
 const PROBE_AGAIN_AFTER_MS = 5000;

@@ -6,7 +6,7 @@ import { startProxy } from '../../support/proxy.ts';
 import { runToExit, startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
-import { bearer, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+import { bearer, createTestApp, readResponse, TEST_SECRET } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
@@ -261,19 +261,22 @@ test('a primary that was wiped and replaced by an empty one is set up anew, and 
   expect((await app.useKey(next)).status).toBe(200);
 });
 
-test('writes blocked by the operator: creation says 503, verification goes on', async () => {
+test('writes blocked by the operator: creation and health say so, verification goes on', async () => {
   await using sqld = await startSqld();
   await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const health = async () => (await readResponse(await fetch(`${app.url}/mcp/health`))).body;
   const { key } = await app.createKey('alice');
   await sqld.blockWrites(true);
   app.clock.advance(1001);
   expect((await app.useKey(key)).status).toBe(200);
   const alice = await bearer(app, 'alice');
   expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(503);
+  expect(await health()).toMatchObject({ status: 'ok', store: { ok: true, writable: false } });
   await using late = await createTestApp({ store: storeOn(sqld.env), clock: app.clock });
   expect((await late.useKey(key)).status).toBe(200);
   await sqld.blockWrites(false);
   expect((await app.call('create_api_key', { name: 'more', scopes: [] }, alice)).status).toBe(200);
+  expect((await health()).store.writable).toBe(true);
 });
 
 test('a token that expires while the server runs: 503, and a restart with a new one heals it', async () => {
