@@ -15,7 +15,7 @@ const NOT_TESTS = /\.long\.ts$|^bench\/|^fuzz\/settings\.ts$|^system\/security\/
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   // Of real processes, a time has to pass.
   'store/revocation.test.ts: LAG_MAX_MS': 'a process is suspended for the bound',
-  'system/process/frozen.test.ts: LAG_MAX_MS': 'a process is stopped for the bound',
+  'system/process/frozen.test.ts: lagMaxMs': 'a process is stopped for the bound',
   'system/process/stop-load.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
   'system/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
   'system/limits/callers.ts: leftMs + 2000': 'near midnight, until a new day has begun: the counts of a day begin anew',
