@@ -8,23 +8,15 @@ import {
   failureOf,
   icon,
   outputOf,
-  problemOf,
   showMessage,
   showName,
   showScopes,
   timeElement,
 } from './dom.js';
 import { isEnded, readKey, stateOf } from './listed-key.js';
-import { showSecret } from './new-key.js';
-import {
-  isUnderWay,
-  KEY_LOST,
-  previousWords,
-  readRotation,
-  refusalWords,
-  rotationChoice,
-  rotationWords,
-} from './rotation.js';
+import { isUnderWay, readRotation, rotationWords } from './rotation.js';
+import { ACTIONS, ask } from './row-question.js';
+import { forgetNewKey, forgetNewKeys, moveNewKeys, showNewKey } from './row-secret.js';
 import { usesLine } from './uses.js';
 
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
@@ -45,33 +37,6 @@ const COLUMNS = [
   ['expires', 'Expires', 1, (key) => key.expiresAt ?? Infinity],
   ['used', 'Last used', -1, (key) => key.lastUsedAt ?? -Infinity],
 ];
-const isSuccess = (output) => output?.success === true || typeof output?.revoked === 'number';
-const ACTIONS = {
-  rotate: {
-    tool: 'rotate_api_key',
-    verb: 'Rotate',
-    doing: 'Rotating…',
-    done: 'API key rotated',
-    warning: 'It gets a new secret, which is shown here, once.',
-    isDone: (output) => typeof output?.key === 'string' && output.key !== '',
-  },
-  revoke: {
-    tool: 'revoke_api_key',
-    verb: 'Revoke',
-    doing: 'Revoking…',
-    done: 'API key revoked',
-    warning: 'Programs that use it are refused at once.',
-    isDone: isSuccess,
-  },
-  delete: {
-    tool: 'delete_api_key',
-    verb: 'Delete',
-    doing: 'Deleting…',
-    done: 'API key deleted',
-    warning: 'It stops working and leaves the list. This cannot be undone.',
-    isDone: isSuccess,
-  },
-};
 const { compare } = new Intl.Collator('en', { numeric: true });
 
 let bridge;
@@ -80,7 +45,6 @@ let refreshing;
 let keys = []; // as listed, each with its row
 let source = { tool: 'list_api_keys', args: {} }; // of further pages
 let cursor = null; // of the next page; null: these are all
-const newKeys = new Map(); // id → the box that shows its new secret, and what forgets that
 let order = { column: 'created', direction: -1 };
 let only = null; // a state, or null: all
 
@@ -96,7 +60,7 @@ function addRow(key) {
   for (const [kind, { verb }] of Object.entries(ACTIONS)) {
     const button = key.row.querySelector(`.${kind}`);
     button.ariaLabel = `${verb} ${key.name}`;
-    button.onclick = () => ask(key, kind, button);
+    button.onclick = () => ask(key, kind, button, { callTool: bridge.callTool, finished, formats });
   }
   if (key.owner !== null) {
     // An admin may revoke it, and no more.
@@ -235,117 +199,32 @@ function showHead() {
   byId('order').replaceChildren(...COLUMNS.map(([id, label]) => new Option(`Sort: ${label.toLowerCase()}`, id)));
 }
 
-/** Asks in the row itself whether to go on, and shows the result or the failure there. */
-function ask(key, kind, opener) {
-  const asked = key.row.querySelector('.ask');
-  if (asked?.querySelector('[aria-disabled]')) return; // the response to that one comes first
-  asked?.remove();
-  const { tool, verb, doing, warning, isDone } = ACTIONS[kind];
-  const name = element('b', '');
-  showName(name, key.name);
-  const kinds = kind === 'rotate' ? rotationChoice(`rotate ${key.id}`) : null;
-  const replaces = kinds && key.rotation?.state === 'until_first_use' ? ' The new one that was not used yet ends.' : '';
-  const question = [`${verb} `, name, `? ${warning}${replaces}`];
-  const sentence = element('p', '', ...question);
-  const go = element('button', kinds ? 'solid' : 'solid ends', verb);
-  const cancel = element('button', '', 'Cancel');
-  const box = element('div', 'ask', sentence, ...(kinds ? [kinds] : []), element('div', '', go, cancel));
-  box.role = 'group';
-  box.ariaLabel = `${verb} ${key.name}?`;
-  go.type = cancel.type = 'button';
-  cancel.ariaDescribedByElements = [sentence]; // it gets the focus first, unless there is a choice
-  let busy = false;
-  cancel.onclick = () => {
-    box.remove();
-    opener.focus();
-  };
-  box.onkeydown = (event) => {
-    if (event.key === 'Escape' && !busy) cancel.onclick();
-  };
-  go.onclick = async () => {
-    if (busy) return;
-    busy = true;
-    go.ariaDisabled = 'true';
-    go.textContent = doing;
-    cancel.hidden = true;
-    if (kinds) kinds.disabled = true;
-    byId('status').replaceChildren();
-    sentence.className = '';
-    sentence.role = null;
-    sentence.replaceChildren(...question);
-    let failure;
-    try {
-      const chosen = kinds && { overlapHours: Number(kinds.querySelector(':checked').value) };
-      const result =
-        key.owner === null
-          ? await bridge.callTool(tool, { keyId: key.id, ...chosen })
-          : await bridge.callTool('admin_revoke_keys', { keyIds: [key.id] });
-      const output = outputOf(result);
-      if (isDone(output)) return finished(key, kind, output);
-      failure = kinds && output ? KEY_LOST : (refusalWords(problemOf(result), formats) ?? failureOf(result));
-    } catch (error) {
-      failure = error.message;
-    }
-    busy = false;
-    if (kinds) kinds.disabled = false;
-    go.ariaDisabled = null;
-    go.textContent = 'Try again';
-    cancel.hidden = false;
-    sentence.className = 'sentence bad';
-    sentence.role = 'alert';
-    sentence.replaceChildren(icon('warn'), failure);
-  };
-  key.row.querySelector('.row-end').append(box);
-  (kinds?.querySelector(':checked') ?? cancel).focus({ preventScroll: true });
-  key.row.scrollIntoView({ block: 'nearest' });
-}
-
-/** Shows the new secret in the row, until it is saved, ended, or the widget closes. */
-function showNewKey({ id, name, row }, { key: secret, warning, previous }) {
-  forgetNewKey(id);
-  const box = byId('new-key').content.firstElementChild.cloneNode(true);
-  const [code, toggle, copy, status] = ['code', '.show', '.copy', '.status'].map((part) => box.querySelector(part));
-  box.ariaLabel = `New key of ${name}`;
-  box.querySelector('.save').textContent = String(warning ?? 'Save this key now - it will not be shown again');
-  box.querySelector('.old').textContent = `The old key ${previousWords(previous) ?? 'is replaced.'}`;
-  const forget = showSecret(secret, { toggle, boxes: [{ code, copy, status }] });
-  newKeys.set(id, { box, forget });
-  box.querySelector('.saved').onclick = () => {
-    const shown = box.closest('tr'); // that of a newer list, perhaps
-    forgetNewKey(id);
-    filter();
-    focusRow(shown);
-  };
-  row.querySelector('.row-end').append(box);
-}
-
-function forgetNewKey(id) {
-  const shown = newKeys.get(id);
-  newKeys.delete(id);
-  shown?.forget();
-  shown?.box.remove();
-}
-
-/** Into a newer list, or away with those whose key is in it no more. */
-function moveNewKeys() {
-  for (const [id, { box }] of newKeys) {
-    const key = keys.find((listed) => listed.id === id);
-    if (key) key.row.querySelector('.row-end').append(box);
-    else forgetNewKey(id);
-  }
-}
-
 function focusRow(row) {
   const title = byId(keys.length === 0 ? 'none-yet' : 'title');
   (row === undefined || row.hidden ? title : (row.querySelector('.delete') ?? row.querySelector('summary'))).focus();
+}
+
+/** What gives the focus back to the row that has it, once a newer list is shown. */
+function focusedRow() {
+  const held = document.activeElement;
+  const key = document.hasFocus() ? keys.find(({ row }) => row.contains(held)) : undefined;
+  return () => {
+    if (key === undefined) return;
+    if (held.isConnected) held.focus();
+    else focusRow(keys.find(({ id }) => id === key.id)?.row);
+  };
 }
 
 function rotated(key, output) {
   key.rotation = readRotation(output.previous);
   if (key.rotation === null) key.fingerprint = null; // that of the old key, which has ended
   showDetails(key);
-  showNewKey(key, output);
+  const box = showNewKey(key, output, (row) => {
+    filter();
+    focusRow(row);
+  });
   refresh();
+  return box;
 }
 
 function finished(asked, kind, output) {
@@ -357,8 +236,7 @@ function finished(asked, kind, output) {
   const rows = Array.from(byId('rows').children).filter((row) => !row.hidden);
   const at = rows.indexOf(key.row);
   if (kind === 'rotate') {
-    rotated(key, output);
-    const { box } = newKeys.get(key.id);
+    const box = rotated(key, output);
     if (held) box.querySelector('.copy').focus({ preventScroll: true });
     return box.scrollIntoView({ block: 'nearest' });
   }
@@ -425,7 +303,7 @@ function showKeys() {
 
 function replaceByMessage(sentence, bad = true) {
   keys = [];
-  for (const id of newKeys.keys()) forgetNewKey(id);
+  forgetNewKeys();
   byId('rows').replaceChildren();
   showKeys();
   byId('empty').hidden = true;
@@ -468,14 +346,16 @@ connect('api-keys-list', {
     const { keys: listed, onPage } = output;
     if (onPage) showAsPart(onPage);
     if (!Array.isArray(listed)) return replaceByMessage(`No keys to show. ${failureOf(result)}`);
+    const focusAgain = focusedRow();
     keys = [];
     cursor = cursorOf(output);
     add(listed);
-    moveNewKeys();
+    moveNewKeys(keys);
     filter();
     byId('tools').hidden = keys.length < TOOLS_FROM && byId('search').value === '';
     byId('list').classList.toggle('whole', onPage !== undefined && keys.length <= WHOLE_MAX);
     showKeys();
+    focusAgain();
   },
   replaceByMessage,
   close: () => {

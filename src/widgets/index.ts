@@ -13,6 +13,8 @@ import { inlineAssets } from './inline.ts';
 import listedKey from './listed-key.js' with { type: 'text' };
 import newKey from './new-key.js' with { type: 'text' };
 import rotation from './rotation.js' with { type: 'text' };
+import rowQuestion from './row-question.js' with { type: 'text' };
+import rowSecret from './row-secret.js' with { type: 'text' };
 import css from './shared.css' with { type: 'text' };
 import uses from './uses.js' with { type: 'text' };
 
@@ -24,6 +26,8 @@ const PARTS = {
   'listed-key.js': listedKey,
   'new-key.js': newKey,
   'rotation.js': rotation,
+  'row-question.js': rowQuestion,
+  'row-secret.js': rowSecret,
   'uses.js': uses,
   'dom.js': dom,
 };

@@ -147,10 +147,11 @@ describeInBrowser('bad timing', (browser) => {
       await until(() => lists.length === 1);
       await list.getByRole('group', { name: 'Revoke of alice?' }).getByRole('button', { name: 'Revoke' }).click();
       await until(() => lists.length === 2); // asked again
+      await list.getByRole('button', { name: 'Delete of alice' }).and(list.locator(':focus')).waitFor();
       for (const send of lists) await send();
-      await list.getByText('Revoked', { exact: true }).waitFor();
-      await page.unroute('**/tools/list_api_keys');
+      await page.getByRole('button', { name: 'Refresh', exact: true }).waitFor();
       expect(await list.locator('.state').textContent()).toBe('Revoked');
+      expect(await list.locator(':focus').getAttribute('aria-label')).toBe('Delete of alice');
     });
   });
 
