@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { describeInBrowser } from '../support/browser.ts';
 import { startServer } from '../support/server-process.ts';
 import { createTestApp } from '../support/test-app.ts';
+import { isInMemory } from '../widgets/heap.ts';
 import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
 
 test('the page runs the scripts and styles it has, by hash, and reaches its own origin alone', async () => {
@@ -93,7 +94,7 @@ describeInBrowser('the page /keys', (browser) => {
   test('creates a key for somebody who pasted a token, and the key works until it is revoked there', async () => {
     await using app = await appForBrowser();
     const token = await app.token('alice');
-    await withKeysPage(browser(), app, {}, async ({ page, created, list }) => {
+    await withKeysPage(browser(), app, {}, async ({ page, created, list, context }) => {
       await page.getByLabel('Or paste a user token').fill(token);
       await page.keyboard.press('Enter');
       await page.getByLabel('Name').fill('billing export');
@@ -108,8 +109,13 @@ describeInBrowser('the page /keys', (browser) => {
         owner: 'alice',
         scopes: ['read', 'write'],
       });
+      const memory = await context.newCDPSession(page);
+      const random = key.slice(-32);
+      expect(await isInMemory(memory, random)).toBe(true); // the look finds what is there
       await page.getByRole('button', { name: 'I have saved it' }).click();
+      await list.getByRole('button', { name: 'Revoke billing export' }).waitFor();
       expect(await page.content()).not.toContain(key);
+      expect(await isInMemory(memory, random)).toBe(false);
       expect(page.frames().length).toBe(2); // the page and the list: the frame with the key is gone
       await list.getByRole('button', { name: 'Revoke billing export' }).click();
       const question = list.getByRole('group', { name: 'Revoke billing export?' });
