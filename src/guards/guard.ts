@@ -31,10 +31,7 @@ export const PASS: { readonly ok: true; readonly value: object } = { ok: true, v
  */
 export function addTo<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
   if ((added as object) === context || added === PASS.value) return context as Context & Add;
-  const extended = context as Context & Add;
-  // Object.assign would cost a call 90 ns more, 5 % of running get_data.
-  for (const name in added) extended[name] = added[name] as (Context & Add)[typeof name];
-  return extended;
+  return Object.assign(context, added);
 }
 
 /**

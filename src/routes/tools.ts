@@ -3,7 +3,7 @@
 import type { Tool } from '../authoring/tool.ts';
 import { type Call, callOf, withoutMeta } from '../calls/call.ts';
 import type { Output } from '../calls/operation.ts';
-import type { RunTool } from '../calls/run.ts';
+import type { RunTool, ToolResult } from '../calls/run.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
@@ -14,7 +14,7 @@ import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts
 import { problemResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
 import type { SendText } from '../http/sending/send-text.ts';
-import { type Awaitable, chain, type Result } from '../lib/result.ts';
+import { type Awaitable, chain } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
 import { metaTrace } from '../lib/trace.ts';
 import type { Log } from '../log/log.ts';
@@ -59,22 +59,16 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
     const call = callOf(context, key, { operation: tool, reader: 'program', trace: metaTrace(meta) });
     const result = holdingOpen(context, tool.timeoutMs, runTool(tool, withoutMeta(input), call));
-    return chain(result, respond, { context, call });
+    return chain(result, (ended) => respond(ended, context, call));
   }
 
-  function respond(result: Result<Output, Problem>, made: MadeCall): Response {
-    const { context, call } = made;
+  function respond(result: ToolResult, context: RequestContext, call: Call): Response {
     if (!result.ok) return refuse(context, result.error, call.rateLimit);
     const sent = sendText(context, textOf(result.value), { headers: responseHeaders(call.rateLimit) });
     return sent ?? refuse(context, OVERLOADED, call.rateLimit);
   }
 
   return { post, refuse };
-}
-
-interface MadeCall {
-  readonly context: RequestContext;
-  readonly call: Call;
 }
 
 const NO_INPUT = {};

@@ -63,11 +63,10 @@ export function verifyRoute({ guards, leave, trustProxy, log }: VerifyRouteOptio
     warnOnce(context);
     const call = callOf(context, null, verification);
     const guarded = guardFor(demandOf(context.request))(call);
-    return chain(chain(guarded, leave<KeyAuth>, call), respond, { context, call });
+    return chain(chain(guarded, leave<KeyAuth>, call), (left) => respond(left, context, call));
   }
 
-  function respond(guarded: Result<KeyAuth, Problem>, made: MadeCall): Response {
-    const { context, call } = made;
+  function respond(guarded: Result<KeyAuth, Problem>, context: RequestContext, call: Call): Response {
     if (!guarded.ok) return refuse(context, guarded.error, call.rateLimit);
     const headers = responseHeaders(call.rateLimit);
     identify(headers, guarded.value.auth);
@@ -75,11 +74,6 @@ export function verifyRoute({ guards, leave, trustProxy, log }: VerifyRouteOptio
   }
 
   return { any: verify, refuse };
-}
-
-interface MadeCall {
-  readonly context: RequestContext;
-  readonly call: Call;
 }
 
 type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
