@@ -35,10 +35,10 @@ export interface Grant {
 /** Issues reported at once. Each names all scopes that exist. */
 const ISSUES_MAX = 10;
 
-/** `grantable`: the scopes that the person may give; null: any. A ceiling never lowers a request for scopes: it refuses. */
 /** What the actor may give to a key, of what is wanted. */
 export type Granted = (actor: Actor, request: KeyRequest) => Result<Grant, Problem>;
 
+/** `grantable`: the scopes that the person may give; null: any. A ceiling never lowers a request for scopes: it refuses. */
 export function grantOf(
   { scopes: existing, daysMax, limits }: KeyCeilings,
   grantable: readonly string[] | null,

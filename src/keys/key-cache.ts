@@ -34,32 +34,30 @@ const BELIEVED_MS_MAX = 5 * 60_000;
 const BELIEVED_MS_MIN = 4 * 60_000;
 
 interface Refused {
-  readonly key: FoundKey;
+  readonly key: KnownKey | null;
   /** Monotonic. */
   readonly untilMs: number;
 }
 
+/** A key on record; null in its place: there is none. */
 export interface KnownKey extends TrackedKey {
   readonly record: PresentedKey;
   /** Monotonic. */
   readonly believedUntilMs: number;
 }
 
-/** Null: unknown. */
-export type FoundKey = KnownKey | null;
-
 export interface KeyCache {
   /** Undefined: it has to be read. What it returns may have expired meanwhile. */
-  recall(keyHash: string, nowMs: number): FoundKey | undefined;
+  recall(keyHash: string, nowMs: number): KnownKey | null | undefined;
   /** True for a key that was good a moment ago, and is not believed any more. */
   isStale(keyHash: string): boolean;
   /** Remembers what was read, as far as it may be. */
-  keep(keyHash: string, found: Found): FoundKey;
+  keep(keyHash: string, found: Found): KnownKey | null;
   /** A key that was remembered as usable is so no more. */
   drop(keyHash: string, key: KnownKey): void;
-  isUsable(key: FoundKey): key is KnownKey;
+  isUsable(key: KnownKey | null): key is KnownKey;
   /** Reads under way, by hash. Who comes after a change doesn't join one that began before. */
-  readonly reads: SingleFlights<Result<FoundKey, Problem>>;
+  readonly reads: SingleFlights<Result<KnownKey | null, Problem>>;
 }
 
 export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
@@ -69,7 +67,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
     bytesOf: estimateBytes,
   });
   const refused = createLruCache<Refused>({ entries: REFUSED_MAX });
-  const reads = singleFlights<Result<FoundKey, Problem>>();
+  const reads = singleFlights<Result<KnownKey | null, Problem>>();
 
   feed.subscribe({
     onChanges(changed) {
@@ -97,11 +95,11 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
     reads.forgetAll();
   }
 
-  function isUsable(key: FoundKey): key is KnownKey {
+  function isUsable(key: KnownKey | null): key is KnownKey {
     return key !== null && refusalAt(key.record, clock.nowMs()) === null;
   }
 
-  function recallRefused(keyHash: string, nowMs: number): FoundKey | undefined {
+  function recallRefused(keyHash: string, nowMs: number): KnownKey | null | undefined {
     const known = refused.get(keyHash);
     if (known === undefined) return undefined;
     if (nowMs < known.untilMs && !isUsable(known.key)) return known.key;
@@ -109,7 +107,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
     return undefined;
   }
 
-  function drop(keyHash: string, key: FoundKey): void {
+  function drop(keyHash: string, key: KnownKey | null): void {
     usable.delete(keyHash);
     refused.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_TTL_MS });
   }

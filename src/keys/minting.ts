@@ -19,10 +19,6 @@ export const KEYS_PER_USER_MAX = 1000;
 /** A rotation that others overtake is tried this often in all. */
 const ROTATE_TRIES = 3;
 
-export interface NewKey extends KeyRequest {
-  readonly name: string;
-}
-
 /** A record and its new plain key. */
 export interface MadeKey {
   readonly record: ApiKeyRecord;
@@ -34,7 +30,7 @@ export interface Minting {
    * The new record and its plain key, which is given out here and never again, within what the actor may grant. A user
    * may create only so fast.
    */
-  create(actor: Actor, input: NewKey): Promise<Result<MadeKey, Problem>>;
+  create(actor: Actor, input: KeyRequest & { readonly name: string }): Promise<Result<MadeKey, Problem>>;
   /**
    * Gives the actor's key a new secret, which is given out here and never again. The old one goes on until
    * `overlapHours` after the new one's first use; with 0 it ends now. With `expiresInDays` the key gets a new expiry. A user

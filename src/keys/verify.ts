@@ -6,7 +6,7 @@ import type { Log } from '../log/log.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
 import type { Caller, OriginOf } from './actor.ts';
 import type { Feed } from './feed.ts';
-import { createKeyCache, type FoundKey, type KnownKey } from './key-cache.ts';
+import { createKeyCache, type KnownKey } from './key-cache.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import type { LastUsed } from './last-used.ts';
 import { fingerprintOf, refusalAt } from './record.ts';
@@ -119,7 +119,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return evaluated;
   }
 
-  function evaluateFound(found: Result<FoundKey, Problem>, verification: Verification): Awaitable<Verified> {
+  function evaluateFound(found: Result<KnownKey | null, Problem>, verification: Verification): Awaitable<Verified> {
     if (!found.ok) return found;
     const key = found.value;
     const { token, purpose, freshAsOfMs } = verification;
@@ -127,20 +127,20 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return evaluate(token, key, purpose, freshAsOfMs);
   }
 
-  const isFirstUse = (key: FoundKey, purpose: Purpose): key is KnownKey =>
+  const isFirstUse = (key: KnownKey | null, purpose: Purpose): key is KnownKey =>
     key?.record.presented === 'next' && cache.isUsable(key) && (purpose === 'use' || purpose === 'confirm');
 
   /** A key that was good a moment ago is read again without taking from a budget. */
-  const read = (keyHash: string, caller: Caller): Promise<Result<FoundKey, Problem>> =>
+  const read = (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
     cache.reads.run(keyHash, () => (cache.isStale(keyHash) ? readAgain(keyHash) : readUnknown(keyHash, caller)));
 
-  async function readAgain(keyHash: string): Promise<Result<FoundKey, Problem>> {
+  async function readAgain(keyHash: string): Promise<Result<KnownKey | null, Problem>> {
     reads += 1;
     const found = await store.findByHash(keyHash, feed.position, feed.queryTimeoutMs);
     return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
   }
 
-  async function readUnknown(keyHash: string, caller: Caller): Promise<Result<FoundKey, Problem>> {
+  async function readUnknown(keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
     const found = await unknownKeys.find(keyHash, caller);
     return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
   }
@@ -154,7 +154,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return evaluate(token, found, purpose, feed.freshAsOfMs);
   }
 
-  async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<Result<FoundKey, Problem>> {
+  async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
     const promoted = await store.promote(key.record, clock.nowMs(), originOf('use', caller));
     if (!promoted.ok) return promoted;
     await feed.refresh();
@@ -175,7 +175,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return ok(cache.keep(keyHash, found.value(keyHash)));
   }
 
-  function evaluate(token: string, key: FoundKey, purpose: Purpose, freshAsOfMs: number): Verified {
+  function evaluate(token: string, key: KnownKey | null, purpose: Purpose, freshAsOfMs: number): Verified {
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
     const reason = refusalAt(key.record, nowMs);
