@@ -1,7 +1,8 @@
-// `bun run test`: three files of tests at a time. `bun run test:measured`: those that measure (*.alone.test.ts), one by one,
-// each in a process of its own: beside other tests, or after them, memory is collected later and the processor is slower.
-// With arguments, which are those of `bun test`, what they choose runs, one file after the other. Prints what fails, and at
-// the end the failures once more, how to run them again, and one total.
+// `bun run test`: three files of tests at a time, in workers that keep the modules they have loaded.
+// `bun run test:measured`: those that measure (*.alone.test.ts), one by one, each in a process of its own: beside other
+// tests, or after them, memory is collected later and the processor is slower.
+// With arguments, which are those of `bun test`, what they choose runs, one file after the other. Prints what fails, and
+// at the end the failures once more, how to run them again, and one total.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
