@@ -324,15 +324,18 @@ test('list fits 80 columns, whatever owners and names are; --wide has the rest',
   const owner = 'an-owner-with-a-very-long-name@department.example.com';
   const names = ['n'.repeat(200), '日本語の名前日本語の名前', '😀'.repeat(40), 'e\u0301'.repeat(50), 'short'];
   for (const name of names) expect((await keys('create', '--user', owner, '--name', name)).code).toBe(0);
-  const lines = (await keys('list', '--user', owner)).stdout.trimEnd().split('\n');
-  expect(lines).toHaveLength(1 + names.length);
-  for (const line of lines) expect(Bun.stringWidth(line)).toBeLessThanOrEqual(80);
+  const listed = async (...more: string[]) =>
+    (await keys('list', '--user', owner, ...more)).stdout.trimEnd().split('\n');
+  const [lines, sorted] = [await listed(), await listed('--sort', 'uses')];
+  expect([lines.length, sorted.length]).toEqual([1 + names.length, 1 + names.length]);
+  for (const line of [...lines, ...sorted]) expect(Bun.stringWidth(line)).toBeLessThanOrEqual(80);
+  expect(sorted[0]).toMatch(/^ID +OWNER +NAME +STATE +USES$/);
   expect(lines[0]).toMatch(/^ID +OWNER +NAME +STATE +LAST USED$/);
   expect(lines[1]).toMatch(/^[0-9a-f]{32} {2}an-owner-wi… {2}short +active +-$/);
   const wide = (await keys('list', '--user', owner, '--wide')).stdout;
   expect(wide).toContain(owner);
   expect(wide).toMatch(/SCOPES .*EXPIRES .*FINGERPRINT/);
-});
+}, 60_000);
 
 test.each([
   [['lst'], 'keys: there is no verb of this name; did you mean list?\n'],

@@ -29,13 +29,18 @@ export const verb: Verb = {
     await withStore(env, async (store, { keyQuota }) => {
       const { heads: names, cells } = values.wide ? WIDE : NARROW;
       const isSorted = values.sort !== undefined;
-      let heads = [isSorted ? [...names, 'USES'] : names];
+      /** With the uses, for which 80 columns have room in the place of the last one. */
+      const withUses = (cells: readonly string[], uses: string) => [
+        ...(values.wide ? cells : cells.slice(0, -1)),
+        uses,
+      ];
+      let heads = [isSorted ? withUses(names, 'USES') : names];
 
       async function write(keys: readonly PlacedKey[], uses: ReadonlyMap<string, Uses>): Promise<void> {
         if (values.json) return writeJson(keys.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota })));
         const row = (key: PlacedKey) => {
           const shown = cells(key, nowMs);
-          return isSorted ? [...shown, `${usesOf30Days(uses.get(key.id))}`] : shown;
+          return isSorted ? withUses(shown, `${usesOf30Days(uses.get(key.id))}`) : shown;
         };
         await writeTable([...heads, ...keys.map(row)]);
         heads = [];
