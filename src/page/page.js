@@ -177,8 +177,11 @@ async function make() {
   const held = session;
   byId('refused').hidden = true;
   const result = await callTool('create_api_key', wanted(create));
-  if (held !== session || session.token === undefined) return;
-  if (typeof outputOf(result)?.key !== 'string') return complain('refused', failureOf(result));
+  if (held !== session) return; // it was somebody else's
+  if (typeof outputOf(result)?.key !== 'string') {
+    if (session.token !== undefined) complain('refused', failureOf(result));
+    return;
+  }
   create.reset();
   closeForm();
   byId('new').hidden = true;

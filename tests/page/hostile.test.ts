@@ -137,6 +137,23 @@ describeInBrowser('bad timing', (browser) => {
     });
   });
 
+  test('a key that comes when the token has expired meanwhile is shown', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'another' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, created }) => {
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await page.getByLabel('Name').fill('in time');
+      const responses = await held(page, 'create_api_key');
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await until(() => responses.length === 1);
+      app.clock.advance(2 * 3_600_000);
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByRole('alert').getByText('Sign in again').waitFor();
+      await responses[0]?.();
+      await created.getByRole('heading', { name: 'in time' }).waitFor();
+    });
+  });
+
   test('a key that is revoked while the list is on its way is shown as revoked', async () => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'of alice' });
