@@ -44,7 +44,7 @@ export interface Runtime {
   writeOut(chunk: Uint8Array): Promise<void>;
   writeErr(text: string): void;
   serve(options: ServeOptions): RunningServer;
-  /** Imports a tool file, for which `mcp-key-server` is this server's own module (authoring.ts). */
+  /** Imports a tool file, for which `mcp-key-server` is this server's own module (tools/folder/module.ts). */
   readonly importTool: ImportModule;
   usage: NonNullable<ServiceOptions['usage']>;
   /** SIGTERM, SIGINT and SIGHUP. */

@@ -1,4 +1,4 @@
-// The app for tests (src/testing), on each kind of store, and with what only these tests look at.
+// The app for tests (src/package/testing), on each kind of store, and with what only these tests look at.
 
 import type { Service, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';

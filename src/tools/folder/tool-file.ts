@@ -20,7 +20,7 @@ export interface ToolFile {
   readonly file: string;
   readonly make: MakeTools;
   readonly makePrompts?: MakePrompts;
-  /** Its export `resources`, if any, unchecked: mcp/resource.ts knows what a resource is. */
+  /** Its export `resources`, if any, unchecked: authoring/resource.ts knows what a resource is. */
   readonly resources?: unknown;
 }
 
