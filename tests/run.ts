@@ -27,6 +27,8 @@ const ENTITIES: Readonly<Record<string, string>> = {
 /** In a report of JUnit's form: name, file, and what is inside. */
 const TEST = /<testcase name="([^"]*)"[^>]*? file="([^"]*)"[^>]*?(?:\/>|>(.*?)<\/testcase>)/gs;
 
+const TEST_FILE = /^tests\/[^:'")]+\.test\.ts/;
+
 interface Failure {
   readonly file: string;
   /** Without the names of what it is in; empty: the file could not be run. */
@@ -124,9 +126,16 @@ function createReader(shown: Failure[]): (line: string) => void {
     const isBroken = rules === 2; // the error stands between two rules
     if (name === undefined && !isBroken) return;
     rules = 0;
-    shown.push({ file, name: name?.split(' > ').at(-1) ?? '', lines: lines.slice(-LINES_SHOWN_MAX) });
+    const where = name === undefined ? (testFileIn(lines) ?? file) : file;
+    shown.push({ file: where, name: name?.split(' > ').at(-1) ?? '', lines: lines.slice(-LINES_SHOWN_MAX) });
     lines = [];
   };
+}
+
+/** The file that an error names. With several at a time, it may be printed under the header of another. */
+function testFileIn(lines: readonly string[]): string | undefined {
+  const paths = lines.flatMap((line) => line.split(`${process.cwd()}/`).slice(1));
+  return paths.map((path) => TEST_FILE.exec(path)?.[0]).find((path) => path !== undefined);
 }
 
 async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
