@@ -162,7 +162,7 @@ async function write(
   const counts: Count[] = [];
   const sent: (readonly [tally: Tally, own: number])[] = [];
   for (const key of slice) {
-    key.earlier = key.earlier.filter(({ day }) => day >= today - LATE_DAYS_MAX);
+    key.keepEarlier(({ day }) => day >= today - LATE_DAYS_MAX);
     for (const tally of [...key.earlier, ...key.shared]) {
       if (tally.own <= tally.written) continue;
       counts.push([key.id, tally.windowS, tally.number, tally.day, tally.own]);
@@ -174,7 +174,7 @@ async function write(
   const recorded = await store.recordCounts(instance, counts);
   if (!recorded.ok) return recorded;
   for (const [tally, own] of sent) tally.written = Math.max(tally.written, own);
-  for (const key of slice) key.earlier = key.earlier.filter(({ own, written }) => own > written);
+  for (const key of slice) key.keepEarlier(({ own, written }) => own > written);
   return ok(undefined);
 }
 

@@ -19,8 +19,6 @@ export interface Tally {
    * counts as another one each day, so that what is days old can be summed (store/counts.ts).
    */
   readonly day: number;
-  readonly startsAtMs: number;
-  readonly endsAtMs: number;
   /** By the monotonic clock: a wall clock that is set back reopens no earlier window before. */
   readonly overAtMs: number;
   own: number;
@@ -42,11 +40,13 @@ export interface InForce {
 
 function tallyAt(windowS: number, { nowMs, monotonicMs }: Times, day: number): Tally {
   const number = windowAt(nowMs, windowS);
-  const startsAtMs = number * windowS * 1000;
-  const endsAtMs = startsAtMs + windowS * 1000;
-  const overAtMs = monotonicMs + endsAtMs - nowMs;
-  return { windowS, number, day, startsAtMs, endsAtMs, overAtMs, own: 0, others: 0, written: 0 };
+  const overAtMs = monotonicMs + endOf({ windowS, number }) - nowMs;
+  return { windowS, number, day, overAtMs, own: 0, others: 0, written: 0 };
 }
+
+const startOf = ({ windowS, number }: Pick<Tally, 'windowS' | 'number'>): number => number * windowS * 1000;
+
+const endOf = ({ windowS, number }: Pick<Tally, 'windowS' | 'number'>): number => (number + 1) * windowS * 1000;
 
 /** A window that has begun stays until it is over, also when the wall clock is set back. */
 function isOver({ windowS, number, overAtMs }: Tally, { nowMs, monotonicMs }: Times): boolean {
@@ -165,6 +165,11 @@ export class Counted {
     if (tally.own > tally.written) this.earlier = [...this.earlier, tally];
   }
 
+  /** Forgets the other days that are over. Nearly all keys have none, and share one empty list. */
+  keepEarlier(isKept: (tally: Tally) => boolean): void {
+    if (this.earlier.length > 0) this.earlier = this.earlier.filter(isKept);
+  }
+
   #begin(windowS: number, times: Times): Tally {
     return tallyAt(windowS, times, this.day.number);
   }
@@ -196,7 +201,7 @@ export class Counted {
     const { limit, window } = this;
     if (limit === null || window === null) return quota;
     const remaining = Math.max(0, limit.requests - usesIn(window));
-    const resetS = secondsTo(window.endsAtMs, nowMs, limit.windowS);
+    const resetS = secondsTo(endOf(window), nowMs, limit.windowS);
     return quota === undefined ? { limit, remaining, resetS } : { limit, remaining, resetS, and: quota };
   }
 
@@ -207,7 +212,7 @@ export class Counted {
   #quotaState(nowMs: number): RateLimitState | undefined {
     const limit = this.#quotaLimit;
     if (limit === null) return undefined;
-    const endsAtMs = this.quota?.period === 'month' ? this.month.endsAtMs : this.day.endsAtMs;
+    const endsAtMs = this.quota?.period === 'month' ? this.month.endsAtMs : endOf(this.day);
     const remaining = Math.max(0, limit.requests - this.#usesOfPeriod);
     return { name: 'quota', limit, remaining, resetS: secondsTo(endsAtMs, nowMs, limit.windowS) };
   }
@@ -218,8 +223,9 @@ export class Counted {
   }
 
   #setTurn(): void {
-    this.#turnsAtMs = Math.min(this.day.endsAtMs, this.window?.endsAtMs ?? Number.POSITIVE_INFINITY);
-    this.#turnsBeforeMs = Math.max(this.day.startsAtMs, this.window?.startsAtMs ?? 0);
+    const { day, window } = this;
+    this.#turnsAtMs = Math.min(endOf(day), endOf(window ?? day));
+    this.#turnsBeforeMs = Math.max(startOf(day), startOf(window ?? day));
   }
 }
 

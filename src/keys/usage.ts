@@ -13,7 +13,7 @@ import { type CountsAsOf, type Found, INSTANCES, type KeyCounts, type KeyStore, 
 import { Counted, limitOf, type Times } from './tally.ts';
 import { type Uses, usesOf } from './uses.ts';
 
-/** Keys whose counts are remembered, some 150 MB: half are certain to stay, as many as there can be records (key-cache.ts). */
+/** Keys whose counts are remembered, some 100 MB: half are certain to stay, as many as there can be records (key-cache.ts). */
 const COUNTED_MAX = 270_000;
 
 const NO_SHARES: Shares = { own: 0, others: 0 };

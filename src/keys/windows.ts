@@ -2,6 +2,7 @@
 // out. A day or window is known by its number, counted from the epoch.
 
 import { MS_PER_DAY } from '../lib/duration.ts';
+import { memoize } from '../lib/memoize.ts';
 
 export const DAY_S = MS_PER_DAY / 1000;
 
@@ -19,13 +20,15 @@ export interface Month {
   readonly lengthS: number;
 }
 
-/** The UTC month in which a day lies. */
-export function monthOf(day: number): Month {
-  const date = new Date(day * MS_PER_DAY);
+/** The UTC month in which a day lies: one object, however many keys have it. */
+export const monthOf = (day: number): Month => monthFrom(String(day));
+
+const monthFrom = memoize((day: string): Month => {
+  const date = new Date(Number(day) * MS_PER_DAY);
   const startsAtMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1);
   const endsAtMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
   return { firstDay: dayAt(startsAtMs), endsAtMs, lengthS: (endsAtMs - startsAtMs) / 1000 };
-}
+});
 
 /** `2026-11-23`. */
 export const dayText = (day: number): string => new Date(day * MS_PER_DAY).toISOString().slice(0, 10);

@@ -4,6 +4,7 @@ import type { KeyEvent } from '../keys/events.ts';
 import type { FeedPosition } from '../keys/feed-page.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey, SecondSecret } from '../keys/record.ts';
 import type { Found, KeyCounts, Shares } from '../keys/store.ts';
+import { memoize } from '../lib/memoize.ts';
 import type { Quota } from '../lib/rate-limit.ts';
 import type { Row } from './database.ts';
 
@@ -88,7 +89,10 @@ export function sharesOf(json: unknown): Shares {
   return { own: own ?? 0, others: others ?? 0 };
 }
 
-const positionOf = (row: Row): FeedPosition => ({
-  databaseId: String(row.database_id),
-  seq: Number(row.newest_seq),
+const positionFrom = memoize((text: string): FeedPosition => {
+  const space = text.indexOf(' ');
+  return { databaseId: text.slice(space + 1), seq: Number(text.slice(0, space)) };
 });
+
+/** One object for equal positions, however many records were read at one. */
+const positionOf = (row: Row): FeedPosition => positionFrom(`${row.newest_seq} ${row.database_id}`);
