@@ -67,10 +67,12 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'tools/',
     'widgets/',
   ],
-  'store/': [...BASE, 'config/', 'keys/'],
+  'database/': [...BASE, 'config/', 'keys/'],
+  'store/': [...BASE, 'config/', 'database/', 'keys/'],
+  'backup/': [...BASE, 'config/', 'database/', 'store/'],
   'server/': [...BASE, 'config/', 'http/'],
   'server.ts': [...BASE, 'app.ts', 'config/', 'http/', 'server/', 'telemetry/', 'tools/'],
-  'commands/': [...BASE, 'calls/', 'config/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/'],
+  'commands/': [...BASE, 'backup/', 'calls/', 'config/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/'],
 };
 
 describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
@@ -82,11 +84,12 @@ describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
   });
 });
 
-test('only the wiring and the commands import the store, and only the server, the package and its test app import the wiring', () => {
+test('only the wiring, backups and commands import the store, and only the server, the package and its test app import the wiring', () => {
   const importersOf = (part: string) => [
     ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
   ];
-  expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'commands/']);
+  expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'backup/', 'commands/']);
+  expect([...new Set(importersOf('database/').map(partOf))].sort()).toEqual(['backup/', 'store/']);
   expect(importersOf('app.ts').sort()).toEqual(['package/index.ts', 'package/testing/test-app.ts', 'server.ts']);
 });
 
@@ -135,8 +138,8 @@ test('only entry files name a runtime', () => {
 const REAL_TIMERS = {
   'lib/runtime.ts': 'they are the clock’s',
   'log/log.ts': 'more lines for the same write',
-  'store/remote/attempt.ts': 'a response over the network',
-  'store/replica/worker.ts': 'the next pull, in a thread of its own',
+  'database/remote/attempt.ts': 'a response over the network',
+  'database/replica/worker.ts': 'the next pull, in a thread of its own',
 };
 
 test('timers come from the clock, so that tests can move them, but for those that wait for what is real', () => {

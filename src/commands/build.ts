@@ -17,8 +17,8 @@ const DIST = join(ROOT, 'dist');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
 /** Threads. Each is a file of its own, which the bundler doesn't see in the URL that names it. */
 const THREADS = [
-  { file: 'store/replica/worker.ts', startedBy: /\/store\/replica\/replica\.ts$/ },
-  { file: 'store/backup/copier.ts', startedBy: /\/store\/backup\/backup\.ts$/ },
+  { file: 'database/replica/worker.ts', startedBy: /\/database\/replica\/replica\.ts$/ },
+  { file: 'backup/copier.ts', startedBy: /\/backup\/backup\.ts$/ },
 ] as const;
 const THREAD_FILES = THREADS.map(({ file }) => join(SRC, file));
 

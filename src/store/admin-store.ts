@@ -1,14 +1,14 @@
 // The queries of an operator: AdminStore over a Database. Their filters may fit any key, so they read the table in the
 // order of creation, a batch at a time.
 
+import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
+import { WRITE_PROBE } from '../database/schema.ts';
 import { type AdminStore, COUNTED_MAX, type KeyEdit, type KeyFilter, type KeyName } from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { ok } from '../lib/result.ts';
-import { type Database, type DbResult, mapped, type Row, type Statement } from './database.ts';
 import { changeKey } from './key-changes.ts';
 import { IS_BLOCKED, KEY_COLUMNS, USED_AT } from './queries.ts';
 import { listedOf } from './rows.ts';
-import { WRITE_PROBE } from './schema.ts';
 
 type Args = NonNullable<Statement['args']>;
 

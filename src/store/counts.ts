@@ -1,10 +1,10 @@
 // The counts of uses, and their upkeep: what is long over is removed, and what each process counted on days that are over,
 // of those days and of windows that go on, is summed.
 
+import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
 import { type DayUses, INSTANCES, type KeyStore } from '../keys/store.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
-import { type Database, type DbResult, mapped, type Row, type Statement } from './database.ts';
 import { COUNTS_OF, RECORD_COUNTS, USES_BY_DAY } from './queries.ts';
 import { sharesOf } from './rows.ts';
 

@@ -1,10 +1,10 @@
 // HandingOutStore over a Database: redeemed codes, and the secrets of codes (db/README.md). Every write is harmless when
 // it is sent twice.
 
+import { type Database, type DbResult, mapped, type Statement } from '../database/database.ts';
 import { endedHourAt, type HandingOutStore } from '../keys/handing-out.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
-import { type Database, type DbResult, mapped, type Statement } from './database.ts';
 import { hasChanged } from './key-changes.ts';
 
 const REDEEM = `INSERT INTO redeemed_codes (number, attempt, key_id, fingerprint, changed_by)

@@ -1,10 +1,10 @@
 // The key store's changes, each one statement. A write that changes nothing may be one whose earlier try has changed it.
 
+import { type Database, type DbResult, mapped, type Statement } from '../database/database.ts';
 import { type Origin, personOf } from '../keys/actor.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyStore } from '../keys/store.ts';
 import { ok } from '../lib/result.ts';
-import { type Database, type DbResult, mapped, type Statement } from './database.ts';
 import {
   DEACTIVATE,
   HAS_SECRET,

@@ -1,8 +1,8 @@
 // KeyStore over a Database: its reads, its changes, and the counts of uses.
 
+import type { Database } from '../database/database.ts';
 import type { KeyStore } from '../keys/store.ts';
 import { countsStore } from './counts.ts';
-import type { Database } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads, type NearbyCopy } from './key-reads.ts';
 

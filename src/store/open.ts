@@ -5,6 +5,8 @@ import { dirname } from 'node:path';
 import type { Config } from '../config/config.ts';
 import type { DatabaseConfig } from '../config/database.ts';
 import { expected } from '../config/expected.ts';
+import { type Database, type DbResult, mapped } from '../database/database.ts';
+import type { Replica } from '../database/replica/replica.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { HandingOutStore } from '../keys/handing-out.ts';
 import type { KeyStore } from '../keys/store.ts';
@@ -12,11 +14,9 @@ import { makeOwn } from '../lib/private-files.ts';
 import { reasonOf } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
-import { type Database, type DbResult, mapped } from './database.ts';
 import { createHandingOutStore } from './handing-out.ts';
 import { createKeyStore } from './key-store.ts';
 import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts';
-import type { Replica } from './replica/replica.ts';
 import { createWriteWatch, type WriteWatch } from './writable.ts';
 
 /** Makes the folders that database files go into. Throws an Error that names the variable. */
@@ -118,8 +118,9 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
 
 /** The database, and what opens it. */
 async function openingOf(config: DatabaseConfig, { watch }: WriteWatch, options: StoreOptions) {
-  if (config.mode === 'embedded') return (await import('./embedded/open.ts')).embeddedStore(config.path, watch);
-  return (await import('./remote/open.ts')).remoteStore(config, watch, options);
+  if (config.mode === 'embedded')
+    return (await import('../database/embedded/open.ts')).embeddedStore(config.path, watch);
+  return (await import('../database/remote/open.ts')).remoteStore(config, watch, options);
 }
 
 function serverSecret(db: Database, name: ServerSecret): DbResult<string> {

@@ -1,13 +1,13 @@
 // When what is old is removed: the change feed, events, counts, and what codes have left.
 
+import type { Database, DbResult } from '../database/database.ts';
+import { CHANGES_KEPT_MAX, prune } from '../database/feed.ts';
 import type { FeedPage } from '../keys/feed-page.ts';
 import { repeat } from '../lib/background.ts';
 import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { pruneCounts } from './counts.ts';
-import type { Database, DbResult } from './database.ts';
-import { CHANGES_KEPT_MAX, prune } from './feed.ts';
 import type { HandingOutUpkeep } from './handing-out.ts';
 
 /** Old changes and events are removed shortly after start-up, off its critical path, and then this often. */

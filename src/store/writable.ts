@@ -1,12 +1,12 @@
 // Whether the database takes writes: false from a write that failed for want of space or rights until one succeeds. Known
 // keys go on verifying meanwhile, so nothing else would show it.
 
+import type { Database, DbResult, Unavailable } from '../database/database.ts';
+import { WRITE_PROBE } from '../database/schema.ts';
 import type { Result } from '../lib/result.ts';
 import type { Cancel, Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
-import type { Database, DbResult, Unavailable } from './database.ts';
-import { WRITE_PROBE } from './schema.ts';
 
 /** SQLite's, of a file or of a server's: no space, no rights, a disk that fails. BLOCKED: the server's operator forbids it. */
 const NOT_WRITABLE = /BLOCKED|SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;

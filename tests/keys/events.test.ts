@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { Glob } from 'bun';
-import { prune } from '../../src/store/feed.ts';
+import { prune } from '../../src/database/feed.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';

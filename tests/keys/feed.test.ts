@@ -4,12 +4,12 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { type Client, createClient } from '@libsql/client';
+import { prune } from '../../src/database/feed.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { FeedPage } from '../../src/keys/feed-page.ts';
 import type { KeyStore, StoreResult } from '../../src/keys/store.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { createLog } from '../../src/log/log.ts';
-import { prune } from '../../src/store/feed.ts';
 import { testClock } from '../support/clock.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';

@@ -2,9 +2,9 @@
 
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
+import { backUp } from '../../src/backup/backup.ts';
 import { systemClock } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
-import { backUp } from '../../src/store/backup/backup.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 

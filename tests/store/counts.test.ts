@@ -2,9 +2,9 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
+import { unwrap } from '../../src/database/database.ts';
 import { windowAt } from '../../src/keys/windows.ts';
 import { pruneCounts } from '../../src/store/counts.ts';
-import { unwrap } from '../../src/store/database.ts';
 import type { Store } from '../../src/store/open.ts';
 import { type CountingProcess, insertCounted, openStill, processesOn } from '../keys/shared-usage.ts';
 import { testClock } from '../support/clock.ts';

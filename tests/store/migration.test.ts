@@ -3,9 +3,9 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { Client } from '@libsql/client';
-import { type Database, unwrap } from '../../src/store/database.ts';
-import { embeddedDatabase } from '../../src/store/embedded/database.ts';
-import { inspect, migrate } from '../../src/store/schema.ts';
+import { type Database, unwrap } from '../../src/database/database.ts';
+import { embeddedDatabase } from '../../src/database/embedded/database.ts';
+import { inspect, migrate } from '../../src/database/schema.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { createByOld, MIGRATIONS, OLD_MIGRATIONS, oldDatabase } from '../support/old-database.ts';
 

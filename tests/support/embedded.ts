@@ -1,6 +1,6 @@
 // A store on a file, opened, without an app.
 
-import { embeddedStore } from '../../src/store/embedded/open.ts';
+import { embeddedStore } from '../../src/database/embedded/open.ts';
 import { createKeyStore } from '../../src/store/key-store.ts';
 
 export async function openEmbedded(path: string) {

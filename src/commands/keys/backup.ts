@@ -2,8 +2,8 @@
 
 import { existsSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { backUp } from '../../backup/backup.ts';
 import { reasonOf } from '../../lib/text.ts';
-import { backUp } from '../../store/backup/backup.ts';
 import { argumentsOf, oneOf } from './arguments.ts';
 import { configOf, mustExist } from './database.ts';
 import { removing, withPrivateFolder } from './private-folder.ts';

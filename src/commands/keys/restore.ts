@@ -1,9 +1,9 @@
 // `keys restore`: puts a backup back, also under running servers, which then forget all they know.
 
+import { compare, type Restoring } from '../../backup/compare.ts';
+import { type Backup, withBackup } from '../../backup/file.ts';
+import { restore } from '../../backup/restore.ts';
 import { reasonOf } from '../../lib/text.ts';
-import { compare, type Restoring } from '../../store/backup/compare.ts';
-import { type Backup, withBackup } from '../../store/backup/file.ts';
-import { restore } from '../../store/backup/restore.ts';
 import { argumentsOf, oneOf } from './arguments.ts';
 import { withStoreOrNew } from './database.ts';
 import { withPrivateFolder } from './private-folder.ts';

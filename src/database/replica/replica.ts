@@ -1,5 +1,5 @@
 // An embedded replica of the primary, for nearby reads. The reader decides whether to trust its responses, by the
-// position of the change feed (store/feed.ts). This file keeps it open and undamaged, and gives up on a slow response.
+// position of the change feed (database/feed.ts). This file keeps it open and undamaged, and gives up on a slow response.
 
 import { existsSync, statSync } from 'node:fs';
 import { expected } from '../../config/expected.ts';

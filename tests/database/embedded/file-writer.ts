@@ -3,7 +3,7 @@
 // it, as a naive program would. It begins when its stdin ends, and ends when so many rows were acknowledged.
 
 import { createClient } from '@libsql/client';
-import { embeddedDatabase } from '../../../src/store/embedded/database.ts';
+import { embeddedDatabase } from '../../../src/database/embedded/database.ts';
 
 const [kind, file = '', rows = '0'] = process.argv.slice(2);
 const AT_A_TIME = 4;

@@ -3,9 +3,9 @@
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Database, type Statement, unwrap } from '../../../src/store/database.ts';
-import { embeddedDatabase } from '../../../src/store/embedded/database.ts';
-import { openNative } from '../../../src/store/native.ts';
+import { type Database, type Statement, unwrap } from '../../../src/database/database.ts';
+import { embeddedDatabase } from '../../../src/database/embedded/database.ts';
+import { openNative } from '../../../src/database/native.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { openFiles } from '../../support/open-files.ts';
 

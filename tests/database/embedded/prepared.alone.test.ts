@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { unwrap } from '../../../src/store/database.ts';
-import { embeddedDatabase } from '../../../src/store/embedded/database.ts';
+import { unwrap } from '../../../src/database/database.ts';
+import { embeddedDatabase } from '../../../src/database/embedded/database.ts';
 import { median } from '../../bench/measure.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 
