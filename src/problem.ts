@@ -2,6 +2,7 @@
 // are here; http/problem-response.ts and mcp/ put them on the wire.
 
 import type { RateLimitState } from './lib/rate-limit.ts';
+import type { Result } from './lib/result.ts';
 import { rfc3339 } from './lib/rfc3339.ts';
 
 /**
@@ -99,6 +100,8 @@ export type ServerCode = Exclude<ProblemCode, ToolFailure['code']>;
 export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
 
 export type StoreUnavailable = Extract<Problem, { code: 'store_unavailable' }>;
+
+export type StoreResult<T> = Promise<Result<T, StoreUnavailable>>;
 
 /** What a caller may read of a problem: the HTTP status, and one sentence that is the same on every transport. */
 export interface ProblemText {

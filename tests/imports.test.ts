@@ -41,14 +41,15 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'log/': ['lib/', 'limits/'],
   'problem.ts': ['lib/'],
   'config/': BASE,
-  'keys/': BASE,
+  'uses/': BASE,
+  'keys/': [...BASE, 'uses/'],
   'http/': BASE,
   'guards/': [...BASE, 'http/', 'keys/'],
   'connect/': [...BASE, 'config/', 'keys/', 'widgets/'],
   'jwt/': [...BASE, 'config/', 'guards/'],
   'calls/': [...BASE, 'guards/', 'http/', 'keys/'],
   'authoring/': [...BASE, 'calls/', 'guards/', 'http/'],
-  'tools/': [...BASE, 'authoring/', 'calls/', 'guards/', 'keys/'],
+  'tools/': [...BASE, 'authoring/', 'calls/', 'guards/', 'keys/', 'uses/'],
   'mcp/': [...BASE, 'authoring/', 'calls/', 'guards/', 'http/', 'keys/'],
   'telemetry/': [...BASE, 'calls/', 'guards/', 'http/', 'keys/', 'mcp/', 'tools/'],
   'widgets/': [...BASE, 'authoring/', 'mcp/'],
@@ -68,11 +69,11 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'widgets/',
   ],
   'database/': [...BASE, 'config/', 'keys/'],
-  'store/': [...BASE, 'config/', 'database/', 'keys/'],
+  'store/': [...BASE, 'config/', 'database/', 'keys/', 'uses/'],
   'backup/': [...BASE, 'config/', 'database/', 'store/'],
   'server/': [...BASE, 'config/', 'http/'],
   'server.ts': [...BASE, 'app.ts', 'config/', 'http/', 'server/', 'telemetry/', 'tools/'],
-  'commands/': [...BASE, 'backup/', 'calls/', 'config/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/'],
+  'commands/': [...BASE, 'backup/', 'calls/', 'config/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/', 'uses/'],
 };
 
 describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
@@ -84,12 +85,16 @@ describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
   });
 });
 
-test('only the wiring, backups and commands import the store, and only the server, the package and its test app import the wiring', () => {
-  const importersOf = (part: string) => [
-    ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
-  ];
+const importersOf = (part: string) => [
+  ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
+];
+
+test('only the wiring, backups and commands import the store, and only that and backups the database', () => {
   expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'backup/', 'commands/']);
   expect([...new Set(importersOf('database/').map(partOf))].sort()).toEqual(['backup/', 'store/']);
+});
+
+test('only the server, the package and its test app import the wiring', () => {
   expect(importersOf('app.ts').sort()).toEqual(['package/index.ts', 'package/testing/test-app.ts', 'server.ts']);
 });
 

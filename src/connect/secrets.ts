@@ -2,13 +2,12 @@
 // forgotten here, and there, once no code can need them.
 
 import { endedHourAt, type HandingOutStore } from '../keys/handing-out.ts';
-import type { StoreResult } from '../keys/store.ts';
 import { repeat } from '../lib/background.ts';
 import { MS_PER_HOUR } from '../lib/duration.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
-import type { StoreUnavailable } from '../problem.ts';
+import type { StoreResult, StoreUnavailable } from '../problem.ts';
 
 export interface CodeSecrets {
   /** Seals the codes of an hour. Made unless there is one. */

@@ -53,7 +53,7 @@ export interface KeyLimitOptions<In> {
   readonly onRefused: (call: In, problem: Problem) => void;
 }
 
-/** Holds a key to its limit and its quota, which all processes on a database share (keys/usage.ts). */
+/** Holds a key to its limit and its quota, which all processes on a database share (uses/usage.ts). */
 export function keyLimitGuard<In extends { readonly auth: { readonly keyId: string } }>({
   admit,
   rateLimit: { requests, windowMs },

@@ -6,12 +6,12 @@ import type { Quota, RateLimit } from '../lib/rate-limit.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
-import type { StoreUnavailable } from '../problem.ts';
+import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import type { LastUsed } from './last-used.ts';
 import { type OwnKey, type OwnPart, ownPartOf } from './listing.ts';
 import type { ApiKeyRecord, ListedKey } from './record.ts';
-import type { Changed, StoreResult } from './store.ts';
+import type { Changed } from './store.ts';
 
 /** Which keys; those that fit all that is given. */
 export interface KeyFilter {

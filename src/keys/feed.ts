@@ -12,9 +12,9 @@ import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
-import type { StoreUnavailable } from '../problem.ts';
+import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import { FEED_PAGE_MAX, isLost, type ReachedPosition } from './feed-page.ts';
-import type { KeyStore, StoreResult } from './store.ts';
+import type { KeyStore } from './store.ts';
 
 /** Polls per bound. Four, so that one lost and one slow poll still leave a fresh one. */
 const POLLS_PER_LAG = 4;

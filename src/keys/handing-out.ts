@@ -2,8 +2,8 @@
 // are sealed with. src/store implements the interface.
 
 import { MS_PER_HOUR } from '../lib/duration.ts';
+import type { StoreResult } from '../problem.ts';
 import type { Origin } from './actor.ts';
-import type { StoreResult } from './store.ts';
 
 /** Codes are sealed with the secret of the hour in which they are made, since the Unix epoch. */
 export const hourAt = (ms: number): number => Math.floor(ms / MS_PER_HOUR);

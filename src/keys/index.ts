@@ -3,9 +3,11 @@
 import type { Quota } from '../lib/rate-limit.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
+import { createUsage, type Usage } from '../uses/usage.ts';
 import { createOriginOf } from './actor.ts';
 import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
 import { type CheckBlock, createCheckBlock } from './blocks.ts';
+import { withCounts } from './counted-reads.ts';
 import { createFeed, type Feed } from './feed.ts';
 import type { KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
@@ -13,7 +15,6 @@ import { createKeys, type Keys } from './operations.ts';
 import { createRevokeSecrets, type RevokeSecrets } from './revocation-by-secret.ts';
 import type { KeyStore } from './store.ts';
 import { createUnknownKeys } from './unknown-keys.ts';
-import { createUsage, type Usage } from './usage.ts';
 import { createVerifier, type Verifier } from './verify.ts';
 
 export interface KeyDomain {
@@ -50,7 +51,7 @@ export function createKeyDomain(options: {
 }): KeyDomain {
   const lastUsed = createLastUsed(options);
   const usage = createUsage(options);
-  const store = usage.reading(options.store);
+  const store = withCounts(options.store, usage);
   const originOf = createOriginOf(options.eventAddresses);
   const feed = createFeed(options);
   const unknownKeys = createUnknownKeys({ ...options, store, feed });

@@ -2,10 +2,10 @@
 
 import { repeat } from '../lib/background.ts';
 import type { Clock } from '../lib/runtime.ts';
+import { slicesOf } from '../lib/slices.ts';
 import { sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
 import type { ApiKeyRecord, ListedKey } from './record.ts';
-import { slicesOf } from './slices.ts';
 import type { KeyStore } from './store.ts';
 
 /** 5 s are promised; flushing earlier leaves time for slices and a retry. */

@@ -7,14 +7,14 @@ import { LIMITS } from '../limits/index.ts';
 import { createWaitingShare } from '../limits/share.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
+import type { Uses } from '../uses/shown-uses.ts';
+import type { Usage } from '../uses/usage.ts';
 import { type Actor, logged, personOf } from './actor.ts';
 import type { LastUsed } from './last-used.ts';
 import { createPersonBudget } from './person-budget.ts';
 import type { ListedKey } from './record.ts';
 import { type Rotation, rotationAt } from './rotation.ts';
 import type { KeyStore, ListPlace } from './store.ts';
-import type { Usage } from './usage.ts';
-import type { Uses } from './uses.ts';
 
 /** One response with keys: 1,000 ordinary ones. Bounds what a list takes of memory, and for how long it computes. */
 export const LIST_BYTES_MAX = 400_000;

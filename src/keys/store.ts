@@ -1,7 +1,8 @@
 // The store of keys, as the domain needs it. src/store implements the interface.
 
 import type { Awaitable, Result } from '../lib/result.ts';
-import type { StoreUnavailable } from '../problem.ts';
+import type { StoreResult, StoreUnavailable } from '../problem.ts';
+import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
 import type { EventQuery, KeyEvent } from './events.ts';
 import type { FeedPage, FeedPosition, ReachedPosition } from './feed-page.ts';
@@ -37,61 +38,17 @@ export interface Found {
   readonly counts: KeyCounts | null;
 }
 
-/** Processes are told apart by random numbers below this. */
-export const INSTANCES = 2 ** 36;
-
-/** For whom and when the uses of a key are read. */
-export interface CountsAsOf {
-  /** The process whose counts are its own. */
-  readonly instance: number;
-  readonly nowMs: number;
-  /** The window of keys that have no limit of their own; 0: none. */
-  readonly windowS: number;
-}
-
-/** Uses by one process on a day, and all others together. */
-export interface Shares {
-  readonly own: number;
-  readonly others: number;
-}
-
-/** The uses of a key, as of a time. */
-export interface KeyCounts {
-  /** In the window of the limit in force. */
-  readonly window: Shares;
-  readonly day: Shares;
-  /** This month's, but for the day's. */
-  readonly before: number;
-}
-
-/** The uses of a key by a process on a day (UTC), in a window, which only grow. */
-export type Count = readonly [keyId: string, windowS: number, number: number, day: number, uses: number];
-
-/** A window of a key, and the day of one's own uses; with the first day of the month, those of the days before too. */
-export type CountedWindow = readonly [
-  keyId: string,
-  windowS: number,
-  number: number,
-  day: number,
-  firstDay: number | null,
-];
-
-/** The uses of a key in a day: of all processes, and of the one that asks. */
-export type DayUses = readonly [day: number, uses: number, own: number];
-
 /** A change that was made. Its fingerprint is null if only an earlier try of the same statement can have made it. */
 export interface Changed {
   /** Of the secret in force. */
   readonly fingerprint: string | null;
 }
 
-export type StoreResult<T> = Promise<Result<T, StoreUnavailable>>;
-
 /**
  * Every write is harmless when repeated, also late (`update` may put back what it wrote), and durable once it resolves, but
  * for `recordUse`, which a power cut may undo. `whose`: whose turn it is at a database that is far away. Every change of a key leaves an event with its origin, in the same transaction.
  */
-export interface KeyStore {
+export interface KeyStore extends UsesStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
   insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): StoreResult<'created' | 'limit_reached'>;
   /**
@@ -150,19 +107,4 @@ export interface KeyStore {
   events(query: EventQuery): StoreResult<KeyEvent[]>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): StoreResult<void>;
-  /** Raises the counts of a process to these, never lowers them. At most `usesPerWrite` keys. */
-  recordCounts(instance: number, counts: readonly Count[]): StoreResult<void>;
-  /** What is counted in each of these windows, in their order; null: the key is gone. `before` is 0 unless asked for. */
-  countsOf(
-    instance: number,
-    windows: readonly CountedWindow[],
-  ): StoreResult<readonly ((Shares & { readonly before: number }) | null)[]>;
-  /** The days from `firstDay` on in which these keys were used, by key. */
-  usesByDay(
-    keyIds: readonly string[],
-    firstDay: number,
-    instance: number,
-  ): StoreResult<ReadonlyMap<string, readonly DayUses[]>>;
-  /** The most uses that one write can take without holding up anything else for more than a few milliseconds. */
-  readonly usesPerWrite: number;
 }

@@ -12,11 +12,11 @@ import { sleep } from '../lib/timeout.ts';
 import { LIMITS } from '../limits/index.ts';
 import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem, StoreResult } from '../problem.ts';
 import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { refusalAt } from './record.ts';
-import type { Found, KeyStore, StoreResult } from './store.ts';
+import type { Found, KeyStore } from './store.ts';
 
 /** Keys in one statement, which holds up a local file's process for 2 ms then; and places in the next one. */
 const TOGETHER_MAX = 500;

@@ -2,13 +2,13 @@
 // of those days and of windows that go on, is summed.
 
 import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
-import { type DayUses, INSTANCES, type KeyStore } from '../keys/store.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
+import { type DayUses, INSTANCES, type UsesStore } from '../uses/store.ts';
 import { COUNTS_OF, RECORD_COUNTS, USES_BY_DAY } from './queries.ts';
 import { sharesOf } from './rows.ts';
 
-export const countsStore = (db: Database): Pick<KeyStore, 'recordCounts' | 'countsOf' | 'usesByDay'> => ({
+export const countsStore = (db: Database): Pick<UsesStore, 'recordCounts' | 'countsOf' | 'usesByDay'> => ({
   recordCounts: (instance, counts) =>
     mapped(db.writeUnsynced({ sql: RECORD_COUNTS, args: [JSON.stringify(counts), instance] }), () => undefined),
 
@@ -35,7 +35,7 @@ const SLICE_KEYS = 100;
 /** Between two slices, for everybody else. */
 const PAUSE_MS = 10;
 
-/** What was counted so many days ago is summed: no process writes it any more (keys/exchange.ts). */
+/** What was counted so many days ago is summed: no process writes it any more (uses/exchange.ts). */
 const SUMMED_AFTER_DAYS = 3;
 /** A window that is over is of no use; so much longer for clocks that disagree. */
 const WINDOW_KEPT_S = 600;

@@ -3,9 +3,10 @@
 import { type Database, mapped, type Row, type Statement } from '../database/database.ts';
 import { CHANGES, pageOf } from '../database/feed.ts';
 import { isLost } from '../keys/feed-page.ts';
-import type { CountsAsOf, Found, KeyStore, ListPlace } from '../keys/store.ts';
-import { dayAt, monthOf } from '../keys/windows.ts';
+import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
 import { chain, ok } from '../lib/result.ts';
+import type { CountsAsOf } from '../uses/store.ts';
+import { dayAt, monthOf } from '../uses/windows.ts';
 import { EVENTS_AFTER, FIND, FIND_ALL, FIND_OWN, LIST, NEWEST_EVENTS } from './queries.ts';
 import { eventOf, foundOf, isRecord, listedOf, recordOf } from './rows.ts';
 

@@ -1,6 +1,6 @@
 // The SQL of the key store. Every write is harmless when it is sent twice.
 
-import { INSTANCES } from '../keys/store.ts';
+import { INSTANCES } from '../uses/store.ts';
 
 /** The number of the newest change; with `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';

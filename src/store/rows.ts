@@ -4,9 +4,10 @@ import type { Row } from '../database/database.ts';
 import type { KeyEvent } from '../keys/events.ts';
 import type { FeedPosition } from '../keys/feed-page.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey, SecondSecret } from '../keys/record.ts';
-import type { Found, KeyCounts, Shares } from '../keys/store.ts';
+import type { Found } from '../keys/store.ts';
 import { memoize } from '../lib/memoize.ts';
 import type { Quota } from '../lib/rate-limit.ts';
+import type { KeyCounts, Shares } from '../uses/store.ts';
 
 // The columns are STRICT and CHECKed in db/, so their types are known here.
 

@@ -4,9 +4,9 @@
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';
 import { epochMs } from '../calls/schema.ts';
-import { DAY_S } from '../keys/windows.ts';
 import type { LimitName, RateLimitState } from '../lib/rate-limit.ts';
 import { ok } from '../lib/result.ts';
+import { DAY_S } from '../uses/windows.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 
 const count = v.pipe(v.number(), v.integer());

@@ -3,13 +3,13 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { unwrap } from '../../src/database/database.ts';
-import { windowAt } from '../../src/keys/windows.ts';
 import { pruneCounts } from '../../src/store/counts.ts';
 import type { Store } from '../../src/store/open.ts';
-import { type CountingProcess, insertCounted, openStill, processesOn } from '../keys/shared-usage.ts';
+import { windowAt } from '../../src/uses/windows.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
+import { type CountingProcess, insertCounted, openStill, processesOn } from '../uses/shared-usage.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 

@@ -2,7 +2,7 @@
 
 import { statSync } from 'node:fs';
 import { createClient } from '@libsql/client';
-import { INSTANCES } from '../../src/keys/store.ts';
+import { INSTANCES } from '../../src/uses/store.ts';
 import { buildDatabase, shuffled } from '../bench/database.ts';
 import { ourEnv } from '../bench/ours.ts';
 import { useKey } from '../support/cluster.ts';

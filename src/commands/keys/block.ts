@@ -2,8 +2,8 @@
 
 import type { Origin } from '../../keys/actor.ts';
 import type { AdminStore } from '../../keys/admin.ts';
-import type { StoreResult } from '../../keys/store.ts';
 import { isStorable } from '../../lib/text.ts';
+import type { StoreResult } from '../../problem.ts';
 import { argumentsOf } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
 import { isoTime, keysCounted, localTime, say, writeJson, writeTable } from './terminal.ts';

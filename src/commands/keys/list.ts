@@ -1,7 +1,7 @@
 // `keys list`: the keys of all owners, newest first.
 
 import { LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
-import type { Uses } from '../../keys/uses.ts';
+import type { Uses } from '../../uses/shown-uses.ts';
 import { argumentsOf } from './arguments.ts';
 import { orFail, withStore } from './database.ts';
 import { filterOf, LIST_OPTIONS } from './filter.ts';

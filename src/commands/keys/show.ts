@@ -3,8 +3,8 @@
 import { text } from 'node:stream/consumers';
 import type { KeyName } from '../../keys/admin.ts';
 import { hashKey, isIdShaped, isKeyShaped } from '../../keys/key-format.ts';
-import type { Uses } from '../../keys/uses.ts';
 import { MS_PER_DAY } from '../../lib/duration.ts';
+import type { Uses } from '../../uses/shown-uses.ts';
 import { argumentsOf, oneOf } from './arguments.ts';
 import { orFail, sha256, withStore } from './database.ts';
 import { keyObject } from './shown-key.ts';

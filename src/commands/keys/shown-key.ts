@@ -2,8 +2,8 @@
 
 import type { PlacedKey } from '../../keys/admin.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
-import type { Uses } from '../../keys/uses.ts';
 import { type Quota, writtenLimit } from '../../lib/rate-limit.ts';
+import type { Uses } from '../../uses/shown-uses.ts';
 import { cut, isoTime, localTime } from './terminal.ts';
 
 /** What an object has beside the record. */

@@ -1,9 +1,9 @@
 // Uses of keys, as the database has them: what servers counted in the last seconds may be missing.
 
 import type { PlacedKey } from '../../keys/admin.ts';
-import { type Uses, usesOf as usesOfIds } from '../../keys/uses.ts';
 import { systemClock } from '../../lib/runtime.ts';
 import type { Store } from '../../store/open.ts';
+import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
 import { orFail } from './database.ts';
 
 /** No server counts as this one. */

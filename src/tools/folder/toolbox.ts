@@ -19,12 +19,12 @@ import {
 import type { CheckBlock } from '../../keys/blocks.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/operations.ts';
-import type { Usage } from '../../keys/usage.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
 import { parseDuration } from '../../lib/duration.ts';
 import type { Clock } from '../../lib/runtime.ts';
 import { isScope } from '../../lib/scope.ts';
 import type { Log, LogFields } from '../../log/log.ts';
+import type { Usage } from '../../uses/usage.ts';
 
 export interface ToolDeps {
   readonly guards: {

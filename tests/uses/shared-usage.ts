@@ -2,15 +2,16 @@
 // what it sends to the database comes late, twice, or not at all.
 
 import type { DatabaseConfig } from '../../src/config/database.ts';
+import { withCounts } from '../../src/keys/counted-reads.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
-import { createUsage, type Usage } from '../../src/keys/usage.ts';
 import { err, type Result } from '../../src/lib/result.ts';
 import { type Clock, countingSleep, systemRandom } from '../../src/lib/runtime.ts';
 import { nextTurn } from '../../src/lib/timeout.ts';
 import { createLog } from '../../src/log/log.ts';
 import type { StoreUnavailable } from '../../src/problem.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
+import { createUsage, type Usage } from '../../src/uses/usage.ts';
 import { OPTIONS } from '../store/backups.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 
@@ -112,7 +113,7 @@ export function processesOn(store: KeyStore, clock: TestClock, record: ApiKeyRec
       };
       const rateLimit = { requests: 0, windowMs: 1000 };
       const usage = createUsage({ store: reached, clock: own, random: systemRandom, log, rateLimit, keyQuota: null });
-      const found = await usage.reading(store).findByHash(record.keyHash, { databaseId: '', seq: 0 }, READ_MS_MAX);
+      const found = await withCounts(store, usage).findByHash(record.keyHash, { databaseId: '', seq: 0 }, READ_MS_MAX);
       if (!found.ok || found.value.record === null) throw new Error('the key is not there');
       return {
         usage,

@@ -5,7 +5,7 @@ import type { Clock } from '../lib/runtime.ts';
 import { nextTurn } from '../lib/timeout.ts';
 import type { StoreUnavailable } from '../problem.ts';
 import { LATE_DAYS_MAX } from './exchange.ts';
-import type { DayUses, KeyStore } from './store.ts';
+import type { DayUses, UsesStore } from './store.ts';
 import type { Counted } from './tally.ts';
 import { DAY_S, dayAt } from './windows.ts';
 
@@ -22,7 +22,7 @@ export interface Uses {
 }
 
 export interface UsesOptions {
-  readonly store: Pick<KeyStore, 'usesByDay'>;
+  readonly store: Pick<UsesStore, 'usesByDay'>;
   readonly clock: Clock;
   readonly instance: number;
   /** What this process has counted of a key. */

@@ -8,16 +8,45 @@ import type { Clock, RandomBytes } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { createExchange } from './exchange.ts';
-import type { ApiKeyRecord } from './record.ts';
-import { type CountsAsOf, type Found, INSTANCES, type KeyCounts, type KeyStore, type Shares } from './store.ts';
+import { type Uses, usesOf } from './shown-uses.ts';
+import { type CountsAsOf, INSTANCES, type KeyCounts, type Shares, type UsesStore } from './store.ts';
 import { Counted, limitOf, type Times } from './tally.ts';
-import { type Uses, usesOf } from './uses.ts';
 
 /** Keys whose counts are remembered, some 100 MB: half are certain to stay, as many as there can be records (key-cache.ts). */
 const COUNTED_MAX = 270_000;
 
 const NO_SHARES: Shares = { own: 0, others: 0 };
 const NO_COUNTS: KeyCounts = { window: NO_SHARES, day: NO_SHARES, before: 0 };
+
+/** What counting has to know of a key. */
+interface CountedKey {
+  readonly id: string;
+  readonly createdAtMs: number;
+  /** Its own; null: the server's. */
+  readonly rateLimit: RateLimit | null;
+  readonly quota: Quota | null;
+}
+
+/** A key as it was read, with its counts; null: there is none. */
+interface Found {
+  readonly record: CountedKey | null;
+  /** Where the change feed stood. */
+  readonly position: FeedPosition;
+  readonly counts: KeyCounts | null;
+}
+
+interface FeedPosition {
+  readonly databaseId: string;
+  readonly seq: number;
+}
+
+/** A read of keys that begins now. */
+export interface Reading {
+  /** What to read of their counts. */
+  readonly asOf: CountsAsOf;
+  /** Takes over what was found. */
+  learn(found: Found): void;
+}
 
 export interface Usage {
   /**
@@ -27,19 +56,19 @@ export interface Usage {
   admit(keyId: string): Result<RateLimitState | undefined, Problem>;
   /** Of today (UTC), by all processes as far as is known. */
   usesToday(keyId: string): number;
-  /** A store that has counts read with each record, so that a quota goes on where it was. */
-  reading(store: KeyStore): KeyStore;
+  /** Counts are read with each key, so that a quota goes on where it was. */
+  beginRead(): Reading;
   /** Of those of these keys that were used in 30 days: this process's uses at once, the others' as last written. */
   usesOf(keyIds: readonly string[]): Promise<Result<ReadonlyMap<string, Uses>, StoreUnavailable>>;
   /** The quota in force. */
-  quotaOf(record: Pick<ApiKeyRecord, 'quota'>): Quota | null;
+  quotaOf(key: Pick<CountedKey, 'quota'>): Quota | null;
   /** Exchanges all that changed; resolves when done, or when the store refused. */
   flush(): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface UsageOptions {
-  readonly store: KeyStore;
+  readonly store: UsesStore;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Log;
@@ -50,7 +79,7 @@ export interface UsageOptions {
 
 interface Known extends Counted {
   /** Where the change feed stood when its limits were read. */
-  position?: { readonly databaseId: string; readonly seq: number };
+  position?: FeedPosition;
 }
 
 export function createUsage(options: UsageOptions): Usage {
@@ -62,7 +91,7 @@ export function createUsage(options: UsageOptions): Usage {
   const exchange = createExchange<Known>({ store, instance, clock, log });
 
   const times = (): Times => ({ nowMs: clock.nowMs(), monotonicMs: clock.monotonicMs() });
-  const quotaOf = ({ quota }: Pick<ApiKeyRecord, 'quota'>) => quota ?? keyQuota;
+  const quotaOf = ({ quota }: Pick<CountedKey, 'quota'>) => quota ?? keyQuota;
 
   function add(id: string, createdAtMs: number, at: Times): Known {
     const key: Known = exchange.waiting(id) ?? new Counted(id, createdAtMs, at);
@@ -84,26 +113,10 @@ export function createUsage(options: UsageOptions): Usage {
     key.take(inForce, isSameWindow ? counts : { ...counts, window: NO_SHARES }, at);
   }
 
-  function reading(read: KeyStore): KeyStore {
-    function asked(): { asOf: CountsAsOf; at: Times } {
-      const at = times();
-      return { asOf: { instance, nowMs: at.nowMs, windowS: defaultLimit?.windowS ?? 0 }, at };
-    }
-    return {
-      ...read,
-      async findByHash(keyHash, atLeast, withinMs, whose) {
-        const { asOf, at } = asked();
-        const found = await read.findByHash(keyHash, atLeast, withinMs, whose, asOf);
-        if (found.ok) learn(found.value, at);
-        return found;
-      },
-      async findByHashes(keyHashes, withinMs, whose) {
-        const { asOf, at } = asked();
-        const found = await read.findByHashes(keyHashes, withinMs, whose, asOf);
-        if (found.ok) for (const keyHash of keyHashes) learn(found.value(keyHash), at);
-        return found;
-      },
-    };
+  function beginRead(): Reading {
+    const at = times();
+    const asOf = { instance, nowMs: at.nowMs, windowS: defaultLimit?.windowS ?? 0 };
+    return { asOf, learn: (found) => learn(found, at) };
   }
 
   function admit(keyId: string): Result<RateLimitState | undefined, Problem> {
@@ -137,7 +150,7 @@ export function createUsage(options: UsageOptions): Usage {
 
   return {
     admit,
-    reading,
+    beginRead,
     quotaOf,
     usesToday(keyId) {
       const key = known(keyId);

@@ -4,10 +4,10 @@
 import { repeat } from '../lib/background.ts';
 import { ok } from '../lib/result.ts';
 import type { Cancel, Clock } from '../lib/runtime.ts';
+import { slicesOf } from '../lib/slices.ts';
 import { nextTurn, sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
-import { slicesOf } from './slices.ts';
-import type { Count, CountedWindow, KeyStore } from './store.ts';
+import type { Count, CountedWindow, UsesStore } from './store.ts';
 import type { Counted, Tally } from './tally.ts';
 import { dayAt } from './windows.ts';
 
@@ -36,7 +36,7 @@ export interface Exchange<Key extends Counted> {
 }
 
 export interface ExchangeOptions {
-  readonly store: Pick<KeyStore, 'usesPerWrite' | 'recordCounts' | 'countsOf'>;
+  readonly store: Pick<UsesStore, 'usesPerWrite' | 'recordCounts' | 'countsOf'>;
   /** What this process counts as in the database. */
   readonly instance: number;
   readonly clock: Clock;
@@ -127,7 +127,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
     }
   }
 
-  async function exchangeSlice(slice: readonly Key[]): ReturnType<KeyStore['recordCounts']> {
+  async function exchangeSlice(slice: readonly Key[]): ReturnType<UsesStore['recordCounts']> {
     const written = await write(store, instance, slice, dayAt(clock.nowMs()));
     return written.ok && !stopping ? readOthers(store, instance, slice) : written;
   }
@@ -158,7 +158,7 @@ async function write(
   instance: number,
   slice: readonly Counted[],
   today: number,
-): ReturnType<KeyStore['recordCounts']> {
+): ReturnType<UsesStore['recordCounts']> {
   const counts: Count[] = [];
   const sent: (readonly [tally: Tally, own: number])[] = [];
   for (const key of slice) {
@@ -183,7 +183,7 @@ async function readOthers(
   store: Store,
   instance: number,
   slice: readonly Counted[],
-): ReturnType<KeyStore['recordCounts']> {
+): ReturnType<UsesStore['recordCounts']> {
   const windows: CountedWindow[] = [];
   const asked: (readonly [key: Counted, tally: Tally, firstDay: number | null])[] = [];
   for (const key of slice) {

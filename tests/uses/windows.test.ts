@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { dayAt, dayText, monthOf, windowAt } from '../../src/keys/windows.ts';
+import { dayAt, dayText, monthOf, windowAt } from '../../src/uses/windows.ts';
 
 const at = (text: string) => dayAt(Date.parse(text));
 

@@ -4,8 +4,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { dayAt, monthOf, windowAt } from '../../src/keys/windows.ts';
 import type { Store } from '../../src/store/open.ts';
+import { dayAt, monthOf, windowAt } from '../../src/uses/windows.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type CountingProcess, insertCounted, openStill, processesOn, type Way } from './shared-usage.ts';
