@@ -139,13 +139,9 @@ export function createReadBody(clock: Clock, log: Log): ReadBody {
   };
 }
 
-async function readWhole(format: BodyFormat, request: Request): Promise<Body> {
-  try {
-    return ok(format === JSON_FORMAT ? await request.json() : format.parse(await request.text()));
-  } catch {
-    return INVALID_BODY;
-  }
-}
+/** A promise fewer than an async function would make: nearly every request comes here. */
+const readWhole = (format: BodyFormat, request: Request): Promise<Body> =>
+  (format === JSON_FORMAT ? request.json() : request.text().then(format.parse)).then(ok<unknown>, () => INVALID_BODY);
 
 function formatFor(kind: BodyKind | undefined, type: string | null): BodyFormat {
   if (kind === undefined) return JSON_FORMAT;
