@@ -88,8 +88,8 @@ test('a key is found by the fingerprint of each of its secrets', async () => {
 });
 
 test('block says how many keys the owner has, because 0 may be a slip; no key is repeated', async () => {
-  expect((await keys('block', 'alcie')).stderr).toBe('"alcie" is blocked, with 0 active keys\n');
-  expect((await keys('unblock', 'alice')).stderr).toBe('"alice" is not blocked already, with 1 active key\n');
+  expect((await keys('block', 'alcie')).stderr).toBe('"alcie" is blocked now, with 0 active keys\n');
+  expect((await keys('unblock', 'alice')).stderr).toBe('"alice" is not blocked, with 1 active key\n');
   expect((await keys('block', KEY)).stderr).not.toContain(KEY);
 });
 
@@ -99,7 +99,7 @@ test('create says what KEY_SCOPES and KEY_MAX_DAYS allow', async () => {
   expect(await keysCommand(ceilings, args)).toEqual({
     code: 2,
     stdout: '',
-    stderr: 'keys: scopes.0: Expected one of read, write\nexpiresInDays: Expected a number above 0 and at most 30\n',
+    stderr: 'keys: --scope: Expected one of read, write\n--days: Expected a number above 0 and at most 30\n',
   });
 });
 

@@ -5,6 +5,7 @@ import { parseDuration } from '../../lib/duration.ts';
 import { isWithinEdits } from '../../lib/edit-distance.ts';
 import { parseLimit, parseQuota, type Quota, type RateLimit } from '../../lib/rate-limit.ts';
 import { reasonOf } from '../../lib/text.ts';
+import type { InvalidInput } from '../../problem.ts';
 import { CommandError, usageError, type Verb } from './verb.ts';
 
 /** Options and up to `positionalsMax` other arguments, as `node:util` reads them. */
@@ -53,6 +54,14 @@ function twiceIn(
   const isOne = (name: string) => options[name]?.type === 'string' && options[name]?.multiple !== true;
   return names.find((name, index) => names.indexOf(name) !== index && isOne(name));
 }
+
+const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };
+
+/** What does not fit of a key, by the options that gave it. */
+export const unfit = ({ issues }: InvalidInput): CommandError => {
+  const said = issues.map(({ path, message }) => `${OPTIONS[path.split('.', 1)[0] ?? ''] ?? path}: ${message}`);
+  return new CommandError(said.join('\n'), 2);
+};
 
 /** The one argument of a verb that has no options but these. */
 export function oneOf(positionals: readonly string[], what: string, verb: Verb): string {

@@ -12,20 +12,26 @@ import { usageError, type Verb } from './verb.ts';
 export const block = blockingVerb(
   'block',
   'Refuses all keys and user tokens of an owner, until unblocked. Without an owner: lists those blocked.',
-  'blocked',
+  { changed: 'blocked now', unchanged: 'blocked already' },
   (admin, owner, origin) => admin.block(owner, origin),
 );
 
 export const unblock = blockingVerb(
   'unblock',
   'Accepts the keys and user tokens of an owner again. Without an owner: lists those blocked.',
-  'not blocked',
+  { changed: 'unblocked', unchanged: 'not blocked' },
   (admin, owner, origin) => admin.unblock(owner, origin),
 );
 
 type Change = (admin: AdminStore, owner: string, origin: Origin) => StoreResult<boolean>;
 
-function blockingVerb(name: string, summary: string, done: string, change: Change): Verb {
+interface Said {
+  readonly changed: string;
+  /** The owner was so before. */
+  readonly unchanged: string;
+}
+
+function blockingVerb(name: string, summary: string, said: Said, change: Change): Verb {
   const verb: Verb = {
     usage: `${name} [OWNER] [--json]`,
     summary,
@@ -37,7 +43,7 @@ function blockingVerb(name: string, summary: string, done: string, change: Chang
         if (owner === undefined) return listBlocked(admin, values.json === true);
         const changed = orFail(await change(admin, owner, BY_COMMAND));
         const count = orFail(await admin.countActive({ owner }, Date.now())); // 0: perhaps mistyped
-        say(`${JSON.stringify(owner)} is ${done}${changed ? '' : ' already'}, with ${keysCounted(count)}`);
+        say(`${JSON.stringify(owner)} is ${changed ? said.changed : said.unchanged}, with ${keysCounted(count)}`);
       });
     },
   };

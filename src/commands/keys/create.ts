@@ -8,9 +8,8 @@ import { isSubject, SUBJECT_CHARS_MAX } from '../../jwt/identity.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { NO_CEILINGS } from '../../lib/rate-limit.ts';
 import { systemClock, systemRandom } from '../../lib/runtime.ts';
-import type { InvalidInput } from '../../problem.ts';
 import { keyRequestFields } from '../../tools/create-api-key.ts';
-import { argumentsOf, limitOf, quotaOf } from './arguments.ts';
+import { argumentsOf, limitOf, quotaOf, unfit } from './arguments.ts';
 import { BY_COMMAND, orFail, sha256, stderrLog, withStore } from './database.ts';
 import { say, writeOut } from './terminal.ts';
 import { CommandError, usageError, type Verb } from './verb.ts';
@@ -88,6 +87,3 @@ export const verb: Verb = {
 
 /** The runtime opens the null device as a descriptor that is closed when it starts. */
 const isNull = (fd: number) => fstatSync(fd).rdev === statSync(devNull, { throwIfNoEntry: false })?.rdev;
-
-const unfit = ({ issues }: InvalidInput) =>
-  new CommandError(issues.map(({ path, message }) => `${path}: ${message}`).join('\n'), 2);

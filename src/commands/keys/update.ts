@@ -6,7 +6,7 @@ import { isIdShaped } from '../../keys/key-format.ts';
 import { MS_PER_DAY } from '../../lib/duration.ts';
 import { NO_CEILINGS } from '../../lib/rate-limit.ts';
 import { keyRequestFields } from '../../tools/create-api-key.ts';
-import { argumentsOf, limitOf, oneOf, quotaOf } from './arguments.ts';
+import { argumentsOf, limitOf, oneOf, quotaOf, unfit } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
 import { say } from './terminal.ts';
 import { CommandError, usageError, type Verb } from './verb.ts';
@@ -42,8 +42,7 @@ export const verb: Verb = {
         ...(scopes !== undefined && { scopes }),
         ...(expiresInDays !== undefined && { expiresInDays }),
       });
-      if (!fit.ok)
-        throw new CommandError(fit.error.issues.map(({ path, message }) => `${path}: ${message}`).join('\n'), 2);
+      if (!fit.ok) throw unfit(fit.error);
       const nowMs = orFail(await admin.nowMs());
       const lastsMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
       const expiresAtMs = days === undefined ? undefined : lastsMs;
