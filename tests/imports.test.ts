@@ -70,7 +70,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   'database/': [...BASE, 'config/', 'keys/'],
   'store/': [...BASE, 'config/', 'database/', 'keys/', 'uses/'],
-  'backup/': [...BASE, 'config/', 'database/', 'store/'],
+  'backup/': [...BASE, 'config/', 'database/'],
   'server/': [...BASE, 'config/', 'http/'],
   'server.ts': [...BASE, 'app.ts', 'config/', 'http/', 'server/', 'telemetry/', 'tools/'],
   'commands/': [...BASE, 'backup/', 'calls/', 'config/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/', 'uses/'],
@@ -89,8 +89,8 @@ const importersOf = (part: string) => [
   ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
 ];
 
-test('only the wiring, backups and commands import the store, and only that and backups the database', () => {
-  expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'backup/', 'commands/']);
+test('only the wiring and commands import the store, and only that and backups the database', () => {
+  expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'commands/']);
   expect([...new Set(importersOf('database/').map(partOf))].sort()).toEqual(['backup/', 'store/']);
 });
 

@@ -97,6 +97,9 @@ export const unavailable = (outage: Outage, reason: string): Unavailable => ({
   reason,
 });
 
+/** A number that was typed by hand may be beyond what JavaScript holds exactly; the driver would throw. */
+export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;
+
 /** True when our tables or columns are missing, by SQLite's message: nothing else makes our statements fail with it. */
 export const isSchemaMissing = (error: unknown): boolean =>
   /no such (table|column)|has no column named/i.test(String(error));

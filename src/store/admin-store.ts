@@ -7,8 +7,7 @@ import { type AdminStore, COUNTED_MAX, type KeyEdit, type KeyFilter, type KeyNam
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { ok } from '../lib/result.ts';
 import { changeKey } from './key-changes.ts';
-import { IS_BLOCKED, KEY_COLUMNS, USED_AT } from './queries.ts';
-import { listedOf } from './rows.ts';
+import { IS_BLOCKED, KEY_COLUMNS, listedOf, USED_AT } from './rows.ts';
 
 type Args = NonNullable<Statement['args']>;
 
@@ -42,7 +41,7 @@ const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON
 const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
 RETURNING owner`;
 
-// As in queries.ts: one that arrives after its key's deletion does nothing.
+// As in key-changes.ts: one that arrives after its key's deletion does nothing.
 const IMPORT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8

@@ -1,12 +1,70 @@
-// The counts of uses, and their upkeep: what is long over is removed, and what each process counted on days that are over,
-// of those days and of windows that go on, is summed.
+// The counts of uses, and their upkeep: what is long over is removed, and what each process counted on days that are
+// over, of those days and of windows that go on, is summed.
 
 import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
-import { type DayUses, INSTANCES, type UsesStore } from '../uses/store.ts';
-import { COUNTS_OF, RECORD_COUNTS, USES_BY_DAY } from './queries.ts';
-import { sharesOf } from './rows.ts';
+import {
+  type CountsAsOf,
+  type DayUses,
+  INSTANCES,
+  type KeyCounts,
+  type Shares,
+  type UsesStore,
+} from '../uses/store.ts';
+import { dayAt, monthOf } from '../uses/windows.ts';
+
+/** What a process counts as: another one each day, so that what is days old can be summed while it goes on. */
+const onDay = (instance: string, day: string) => `${instance} + ${day} * ${INSTANCES}`;
+
+// ?2: the process that asks, ?3: the second, ?4: the window of keys without one, ?5: the first day of the month, ?6: the day.
+// CAST, because drivers may send a whole number as a fraction.
+const WINDOW_S = 'coalesce(k.limit_window_s, ?4)';
+const OWN = onDay('?2', '?6');
+export const COUNTS = `(SELECT json_array(sum(uses) FILTER (WHERE instance = ${OWN}), sum(uses) FILTER (WHERE instance <> ${OWN}))
+FROM key_counts c WHERE c.row = k.row AND c.window_s = ${WINDOW_S} AND c.number = CAST(?3 / ${WINDOW_S} AS INTEGER)) AS window_counts,
+(SELECT json_array(sum(uses) FILTER (WHERE number = ?6 AND instance = ${OWN}),
+sum(uses) FILTER (WHERE number = ?6 AND instance <> ${OWN}), sum(uses) FILTER (WHERE number < ?6))
+FROM key_counts c WHERE c.row = k.row AND c.window_s = 86400 AND c.number BETWEEN ?5 AND ?6) AS day_counts`;
+
+/** The parameters of COUNTS. */
+export function countArgs({ instance, nowMs, windowS }: CountsAsOf = NOBODY): number[] {
+  const day = dayAt(nowMs);
+  return [instance, Math.floor(nowMs / 1000), windowS, monthOf(day).firstDay, day];
+}
+
+const NOBODY: CountsAsOf = { instance: 0, nowMs: 0, windowS: 0 };
+
+export function countsOf(row: Row): KeyCounts {
+  const [own, others, before] = JSON.parse(String(row.day_counts)) as (number | null)[];
+  return { window: sharesOf(row.window_counts), day: { own: own ?? 0, others: others ?? 0 }, before: before ?? 0 };
+}
+
+/** The sum of no counts is NULL. */
+function sharesOf(json: unknown): Shares {
+  const [own, others] = JSON.parse(String(json)) as (number | null)[];
+  return { own: own ?? 0, others: others ?? 0 };
+}
+
+const RECORD_COUNTS = `INSERT INTO key_counts (row, window_s, number, instance, uses)
+SELECT k.row, c.value ->> 1, c.value ->> 2, ${onDay('?2', '(c.value ->> 3)')}, c.value ->> 4
+FROM json_each(?1) AS c CROSS JOIN api_keys k WHERE k.id = c.value ->> 0
+ON CONFLICT (row, window_s, number, instance) DO UPDATE SET uses = excluded.uses WHERE uses < excluded.uses`;
+
+const OWN_OF_WINDOW = onDay('?2', '(w.value ->> 3)');
+const COUNTS_OF = `SELECT w.key AS at,
+(SELECT json_array(sum(uses) FILTER (WHERE instance = ${OWN_OF_WINDOW}), sum(uses) FILTER (WHERE instance <> ${OWN_OF_WINDOW}))
+FROM key_counts c WHERE c.row = k.row AND c.window_s = w.value ->> 1 AND c.number = w.value ->> 2) AS counts,
+(SELECT sum(uses) FROM key_counts c WHERE c.row = k.row AND c.window_s = 86400
+AND c.number >= w.value ->> 4 AND c.number < w.value ->> 2) AS before
+FROM json_each(?1) AS w CROSS JOIN api_keys k WHERE k.id = w.value ->> 0`;
+
+// By key, its days. One key after the other, in the order of the table: sorted all together they would take twice as long.
+const USES_BY_DAY = `SELECT k.id, (SELECT json_group_array(json_array(number, uses, own)) FROM (
+SELECT number, sum(uses) AS uses,
+coalesce(sum(uses) FILTER (WHERE instance = ${onDay('?3', 'number')}), 0) AS own FROM key_counts
+WHERE row = k.row AND window_s = 86400 AND number >= ?2 GROUP BY number)) AS days
+FROM json_each(?1) AS i CROSS JOIN api_keys k WHERE k.id = i.value`;
 
 export const countsStore = (db: Database): Pick<UsesStore, 'recordCounts' | 'countsOf' | 'usesByDay'> => ({
   recordCounts: (instance, counts) =>

@@ -5,10 +5,8 @@ import { CHANGES, pageOf } from '../database/feed.ts';
 import { isLost } from '../keys/feed-page.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
 import { chain, ok } from '../lib/result.ts';
-import type { CountsAsOf } from '../uses/store.ts';
-import { dayAt, monthOf } from '../uses/windows.ts';
-import { EVENTS_AFTER, FIND, FIND_ALL, FIND_OWN, LIST, NEWEST_EVENTS } from './queries.ts';
-import { eventOf, foundOf, isRecord, listedOf, recordOf } from './rows.ts';
+import { COUNTS, countArgs } from './counts.ts';
+import { eventOf, foundOf, IS_BLOCKED, isRecord, KEY_COLUMNS, listedOf, recordOf, rowBy, USED_AT } from './rows.ts';
 
 /** A copy of the primary, which may be behind, away, or of another database. */
 export interface NearbyCopy {
@@ -22,6 +20,36 @@ type Reads = Pick<
   KeyStore,
   'listByUser' | 'findOwn' | 'findByHash' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events'
 >;
+
+/** The number of the newest change; with `feed f`. */
+const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
+
+const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS} FROM feed f
+LEFT JOIN api_keys k ON k.row = ${rowBy('?1')}`;
+
+const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS} FROM feed f
+LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
+
+const FIND_OWN = `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
+
+/** What a listed key has as JSON at least, beside its name and scopes. */
+const LISTED_KEY_BYTES_MIN = 120;
+
+const AFTER = 'k.user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)';
+const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
+
+// As many as begin within the bytes, by a running sum.
+const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms,
+(SELECT count(*) FROM api_keys k WHERE ${AFTER}) AS remaining
+FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) FROM (
+SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
+SELECT octet_length(name) + octet_length(scopes) + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
+WHERE ${AFTER} ${NEWEST_FIRST})) WHERE before IS NULL OR before < ?4)`;
+
+const NEWEST_EVENTS = `SELECT * FROM key_events WHERE seq > ?1 AND (?2 IS NULL OR key_id = ?2) AND (?3 IS NULL OR owner = ?3)
+ORDER BY seq DESC LIMIT ?4`;
+
+const EVENTS_AFTER = NEWEST_EVENTS.replace('DESC', 'ASC');
 
 /** More than any integer of a row, one beyond 2^53 included. */
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
@@ -81,11 +109,3 @@ export const keyReads = (primary: Database, replica: NearbyCopy | null): Reads =
       : mapped(primary.read({ sql: EVENTS_AFTER, args }), (rows) => rows.map(eventOf));
   },
 });
-
-/** The parameters of COUNTS. */
-function countArgs({ instance, nowMs, windowS }: CountsAsOf = NOBODY): number[] {
-  const day = dayAt(nowMs);
-  return [instance, Math.floor(nowMs / 1000), windowS, monthOf(day).firstDay, day];
-}
-
-const NOBODY: CountsAsOf = { instance: 0, nowMs: 0, windowS: 0 };

@@ -1,13 +1,34 @@
-// What the rows of the key store's queries say.
+// What queries select of a key, and what their rows say.
 
-import type { Row } from '../database/database.ts';
+import { held, type Row } from '../database/database.ts';
 import type { KeyEvent } from '../keys/events.ts';
 import type { FeedPosition } from '../keys/feed-page.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey, SecondSecret } from '../keys/record.ts';
 import type { Found } from '../keys/store.ts';
 import { memoize } from '../lib/memoize.ts';
 import type { Quota } from '../lib/rate-limit.ts';
-import type { KeyCounts, Shares } from '../uses/store.ts';
+import { countsOf } from './counts.ts';
+
+/** The row of the key that has a secret of this hash: two searches of an index, the second one only if the first fails. */
+export const rowBy = (hash: string) =>
+  `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
+
+/** Of the owner of the key `k`. */
+export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
+
+// During a rolling upgrade servers of the first version still write api_keys.last_used_at_ms: the later value counts.
+export const USED_AT = held(
+  'max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))',
+);
+
+const heldColumn = (column: string) => `${held(`k.${column}`)} AS ${column}`;
+
+/** The columns of the key `k`. To sort by one, name it with its table: `ORDER BY k.created_at_ms` uses an index. */
+export const KEY_COLUMNS = [
+  'k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.second_hash, k.second_is',
+  'k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period',
+  ...['created_at_ms', 'expires_at_ms', 'second_ends_at_ms', 'rotations'].map(heldColumn),
+].join(', ');
 
 // The columns are STRICT and CHECKed in db/, so their types are known here.
 
@@ -77,17 +98,6 @@ export function foundOf([row]: readonly Row[]): Found {
   return isRecord(row)
     ? { record: presentedOf(row), position, counts: countsOf(row) }
     : { record: null, position, counts: null };
-}
-
-function countsOf(row: Row): KeyCounts {
-  const [own, others, before] = JSON.parse(String(row.day_counts)) as (number | null)[];
-  return { window: sharesOf(row.window_counts), day: { own: own ?? 0, others: others ?? 0 }, before: before ?? 0 };
-}
-
-/** The sum of no counts is NULL. */
-export function sharesOf(json: unknown): Shares {
-  const [own, others] = JSON.parse(String(json)) as (number | null)[];
-  return { own: own ?? 0, others: others ?? 0 };
 }
 
 const positionFrom = memoize((text: string): FeedPosition => {
