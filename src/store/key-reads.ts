@@ -1,20 +1,13 @@
 // The key store's reads. A record may come from a replica, everything else comes from the primary.
 
-import { type Database, mapped, type Row, type Statement } from '../database/database.ts';
+import { type Database, mapped, type Statement } from '../database/database.ts';
 import { CHANGES, pageOf } from '../database/feed.ts';
+import type { Replica } from '../database/replica/replica.ts';
 import { isLost } from '../keys/feed-page.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
 import { chain, ok } from '../lib/result.ts';
 import { COUNTS, countArgs } from './counts.ts';
 import { eventOf, foundOf, IS_BLOCKED, isRecord, KEY_COLUMNS, listedOf, recordOf, rowBy, USED_AT } from './rows.ts';
-
-/** A copy of the primary, which may be behind, away, or of another database. */
-export interface NearbyCopy {
-  /** Null when no copy responds. */
-  read(statement: Statement): Promise<readonly Row[] | null>;
-  /** The primary was replaced. */
-  discard(): void;
-}
 
 type Reads = Pick<
   KeyStore,
@@ -56,7 +49,7 @@ const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_V
 
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
-export const keyReads = (primary: Database, replica: NearbyCopy | null): Reads => ({
+export const keyReads = (primary: Database, replica: Replica | null): Reads => ({
   listByUser(userId, after, bytesMax) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
     const read = primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], whose: userId });

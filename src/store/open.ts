@@ -14,8 +14,10 @@ import { makeOwn } from '../lib/private-files.ts';
 import { reasonOf } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
+import { countsStore } from './counts.ts';
 import { createHandingOutStore } from './handing-out.ts';
-import { createKeyStore } from './key-store.ts';
+import { keyChanges } from './key-changes.ts';
+import { keyReads } from './key-reads.ts';
 import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts';
 import { createWriteWatch, type WriteWatch } from './writable.ts';
 
@@ -60,10 +62,8 @@ export interface Store extends KeyStore {
   close(): Promise<void>;
 }
 
-export type StoreOptions = PruningOptions;
-
 /** As `prepareStore`, opened. */
-export async function openStore(config: DatabaseConfig, options: StoreOptions): Promise<Store> {
+export async function openStore(config: DatabaseConfig, options: PruningOptions): Promise<Store> {
   const store = await prepareStore(config, options);
   await store.open();
   return store;
@@ -78,10 +78,10 @@ export interface PreparedStore extends Store {
   open(): Promise<void>;
 }
 
-export async function prepareStore(config: DatabaseConfig, options: StoreOptions): Promise<PreparedStore> {
+export async function prepareStore(config: DatabaseConfig, options: PruningOptions): Promise<PreparedStore> {
   const writes = createWriteWatch(options);
   const { db, usesPerWrite, replica, open, close } = await openingOf(config, writes, options);
-  const store = createKeyStore({ primary: db, usesPerWrite, replica });
+  const reads = keyReads(db, replica);
   let pruning: Pruning | undefined;
   const handingOut = createHandingOutStore(db, config.mode === 'embedded');
   async function closeAll(): Promise<void> {
@@ -90,7 +90,10 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     await close();
   }
   return {
-    ...store,
+    ...reads,
+    ...keyChanges(db),
+    ...countsStore(db),
+    usesPerWrite,
     admin: createAdminStore(db),
     handingOut,
     db,
@@ -99,7 +102,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     serverSecret: (name) => serverSecret(db, name),
     writable: writes.writable,
     async changesAfter(reached, withinMs) {
-      const page = await store.changesAfter(reached, withinMs);
+      const page = await reads.changesAfter(reached, withinMs);
       if (page.ok) pruning?.saw(page.value);
       return page;
     },
@@ -117,7 +120,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
 }
 
 /** The database, and what opens it. */
-async function openingOf(config: DatabaseConfig, { watch }: WriteWatch, options: StoreOptions) {
+async function openingOf(config: DatabaseConfig, { watch }: WriteWatch, options: PruningOptions) {
   if (config.mode === 'embedded')
     return (await import('../database/embedded/open.ts')).embeddedStore(config.path, watch);
   return (await import('../database/remote/open.ts')).remoteStore(config, watch, options);

@@ -1,10 +1,12 @@
 // A store on a file, opened, without an app.
 
-import { embeddedStore } from '../../src/database/embedded/open.ts';
-import { createKeyStore } from '../../src/store/key-store.ts';
+import { createLog } from '../../src/log/log.ts';
+import { openStore } from '../../src/store/open.ts';
+import { testClock } from './clock.ts';
 
 export async function openEmbedded(path: string) {
-  const { db, usesPerWrite, open, close } = embeddedStore(path, (database) => database);
-  await open();
-  return { db, store: createKeyStore({ primary: db, usesPerWrite }), close };
+  const clock = testClock();
+  const log = createLog({ level: 'error', clock, write: async () => {} });
+  const store = await openStore({ mode: 'embedded', path }, { clock, log, eventDays: 400, usageDays: 31 });
+  return { db: store.db, store, close: store.close };
 }
