@@ -6,7 +6,7 @@ import { WRITE_PROBE } from '../database/schema.ts';
 import { type AdminStore, COUNTED_MAX, type KeyEdit, type KeyFilter, type KeyName } from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { ok } from '../lib/result.ts';
-import { changeKey } from './key-changes.ts';
+import { changeKey, INSERT, insertArgs } from './key-changes.ts';
 import { IS_BLOCKED, KEY_COLUMNS, listedOf, USED_AT } from './rows.ts';
 
 type Args = NonNullable<Statement['args']>;
@@ -41,12 +41,10 @@ const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON
 const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
 RETURNING owner`;
 
-// As in key-changes.ts: one that arrives after its key's deletion does nothing.
-const IMPORT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by)
-SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9
-WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
-AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4) AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ?4)
-ON CONFLICT DO NOTHING`;
+const IMPORT = INSERT.replace(
+  'ON CONFLICT',
+  'AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ?4) ON CONFLICT',
+);
 
 // By id too: of two imports at once, both find each hash there afterwards.
 const KNOWN = `SELECT count(*) AS count, coalesce(sum(own), 0) AS own FROM (SELECT max(EXISTS (
@@ -59,21 +57,17 @@ const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM block
 const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
 
 /** The columns that an edit sets. */
-function fieldsOf({ name, scopes, expiresAtMs, rateLimit, quota }: KeyEdit): (readonly [string, Args[number]])[] {
-  return [
-    ...(name === undefined ? [] : [['name', name] as const]),
-    ...(scopes === undefined ? [] : [['scopes', JSON.stringify(scopes)] as const]),
-    ...(expiresAtMs === undefined ? [] : [['expires_at_ms', expiresAtMs] as const]),
-    ...(rateLimit === undefined
-      ? []
-      : [
-          ['limit_requests', rateLimit?.requests ?? null] as const,
-          ['limit_window_s', rateLimit?.windowS ?? null] as const,
-        ]),
-    ...(quota === undefined
-      ? []
-      : [['quota_requests', quota?.requests ?? null] as const, ['quota_period', quota?.period ?? null] as const]),
-  ];
+function fieldsOf({ name, scopes, expiresAtMs, rateLimit, quota }: KeyEdit) {
+  const columns = [
+    ['name', name, name],
+    ['scopes', scopes, JSON.stringify(scopes)],
+    ['expires_at_ms', expiresAtMs, expiresAtMs],
+    ['limit_requests', rateLimit, rateLimit?.requests],
+    ['limit_window_s', rateLimit, rateLimit?.windowS],
+    ['quota_requests', quota, quota?.requests],
+    ['quota_period', quota, quota?.period],
+  ] as const;
+  return columns.filter(([, given]) => given !== undefined).map(([name, , value]) => [name, value ?? null] as const);
 }
 
 export function createAdminStore(db: Database): AdminStore {
@@ -134,12 +128,8 @@ export function createAdminStore(db: Database): AdminStore {
     async importBatch(records, keysPerUserMax, origin) {
       const before = await countKnown(records);
       if (!before.ok) return before;
-      const by = JSON.stringify(origin);
       const written = await db.writeAll(
-        records.map(({ id, userId, name, keyHash, scopes, createdAtMs, expiresAtMs }) => ({
-          sql: IMPORT,
-          args: [id, userId, name, keyHash, JSON.stringify(scopes), createdAtMs, expiresAtMs, keysPerUserMax, by],
-        })),
+        records.map((record) => ({ sql: IMPORT, args: insertArgs(record, keysPerUserMax, origin) })),
       );
       if (!written.ok) return written;
       const after = await countKnown(records);

@@ -3,18 +3,17 @@
 
 import { type Database, type DbResult, mapped, type Statement } from '../database/database.ts';
 import { type Origin, personOf } from '../keys/actor.ts';
-import { fingerprintOf } from '../keys/record.ts';
+import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyStore } from '../keys/store.ts';
 import { ok } from '../lib/result.ts';
 import { rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted. Without RETURNING, which
 // would take a fourteenth of its time.
-const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by,
+export const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by,
 limit_requests, limit_window_s, quota_requests, quota_period)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9, ?10, ?11, ?12, ?13
-WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
-AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
+WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
 ON CONFLICT DO NOTHING`;
 
 const DEACTIVATE = `UPDATE api_keys SET active = 0, changed_by = ?3
@@ -65,6 +64,23 @@ type Changes = Pick<
   'insert' | 'deactivate' | 'remove' | 'update' | 'revokeByHashes' | 'rotate' | 'promote' | 'recordUse'
 >;
 
+/** Of INSERT. */
+export const insertArgs = (record: ApiKeyRecord, keysPerUserMax: number, origin: Origin) => [
+  record.id,
+  record.userId,
+  record.name,
+  record.keyHash,
+  JSON.stringify(record.scopes),
+  record.createdAtMs,
+  record.expiresAtMs,
+  keysPerUserMax,
+  JSON.stringify(origin),
+  record.rateLimit?.requests ?? null,
+  record.rateLimit?.windowS ?? null,
+  record.quota?.requests ?? null,
+  record.quota?.period ?? null,
+];
+
 /** Runs a change of one key, which returns its `key_hash`. Null: nothing was changed. */
 export const changeKey = (db: Database, statement: Statement): DbResult<Changed | null> =>
   mapped(db.write(statement), ({ rows: [row], repeated }) => {
@@ -86,28 +102,10 @@ export function keyChanges(db: Database): Changes {
 
   return {
     insert(record, keysPerUserMax, origin) {
-      const { id, userId, name, keyHash, scopes, createdAtMs, expiresAtMs, rateLimit, quota } = record;
+      const { id, userId, keyHash } = record;
       const inserted = hasChanged(
         db,
-        {
-          sql: INSERT,
-          args: [
-            id,
-            userId,
-            name,
-            keyHash,
-            JSON.stringify(scopes),
-            createdAtMs,
-            expiresAtMs,
-            keysPerUserMax,
-            JSON.stringify(origin),
-            rateLimit?.requests ?? null,
-            rateLimit?.windowS ?? null,
-            quota?.requests ?? null,
-            quota?.period ?? null,
-          ],
-          whose: turnOf(userId, origin),
-        },
+        { sql: INSERT, args: insertArgs(record, keysPerUserMax, origin), whose: turnOf(userId, origin) },
         { sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?', args: [id, keyHash], whose: userId },
       );
       return mapped(inserted, (isThere) => (isThere ? 'created' : 'limit_reached'));
