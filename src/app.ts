@@ -2,7 +2,7 @@
 // not listen.
 
 import type { Prompt } from './authoring/prompt.ts';
-import type { Resource, ResourceTemplate } from './authoring/resource.ts';
+import type { Resource } from './authoring/resource.ts';
 import type { Tool } from './authoring/tool.ts';
 import { createLeave } from './calls/leave.ts';
 import { createToolRunner } from './calls/run.ts';
@@ -63,7 +63,6 @@ export interface ServiceOptions {
   readonly toolFiles?: readonly ToolFile[];
   /** The resources to offer; the widgets unless given. */
   readonly resources?: readonly Resource[];
-  readonly resourceTemplates?: readonly ResourceTemplate[];
   /** What the process takes, for the metrics. */
   readonly usage?: () => ProcessUsage;
   /** Where tools find their settings. */
@@ -132,7 +131,7 @@ function serviceOn(
   config: Config,
   options: ServiceOptions,
 ): Service {
-  const { clock, random, sha256, log, publicUrl, resourceTemplates = [], env = {} } = options;
+  const { clock, random, sha256, log, publicUrl, env = {} } = options;
   const { keyCeilings: ceilings, revocationLagMaxMs: lagMaxMs } = config;
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
@@ -206,7 +205,7 @@ function serviceOn(
     revokeTokens: keyDomain.revokeSecrets,
     guards: deps.guards,
     tools: [...tools.values()],
-    methods: createMethods({ tools, prompts, resources, resourceTemplates, requestStates }),
+    methods: createMethods({ tools, prompts, resources, requestStates }),
     runTool,
     leave,
     sendText: createSendText(sendBudget),

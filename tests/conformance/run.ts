@@ -3,7 +3,7 @@
 
 import { join } from 'node:path';
 import { createTestApp } from '../support/test-app.ts';
-import { fixturePrompts, fixtureResources, fixtureTemplates, fixtureTools } from './fixture.ts';
+import { fixturePrompts, fixtureResources, fixtureTools } from './fixture.ts';
 
 const SUITE = join(import.meta.dir, '../../node_modules/@modelcontextprotocol/conformance/dist/index.js');
 const RUNS = [
@@ -25,7 +25,6 @@ await using app = await createTestApp({
   tools: () => fixtureTools,
   prompts: () => fixturePrompts,
   resources: fixtureResources,
-  resourceTemplates: fixtureTemplates,
 });
 // By name: the suite's check against DNS rebinding needs one.
 const url = `${app.url.replace('127.0.0.1', 'localhost')}/mcp`;

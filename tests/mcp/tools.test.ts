@@ -287,18 +287,8 @@ describe('resources', () => {
     meta: { ui: { prefersBorder: true } },
     read: () => ({ text: '<p>x</p>' }),
   };
-  const template = {
-    uriTemplate: 'data://{id}',
-    name: 'data',
-    title: 'Data',
-    description: 'By id',
-    mimeType: 'application/octet-stream',
-    meta: { origin: 'made up' },
-    read: (uri: string) => (uri === 'data://7' ? { blob: 'AAAA' } : undefined),
-  };
-
   test('are listed and read, with their _meta', async () => {
-    await using app = await createTestApp({ resources: [resource], resourceTemplates: [template] });
+    await using app = await createTestApp({ resources: [resource] });
     const { read, meta, ...listed } = resource;
     expect((await post(app, request('resources/list'))).body.result.resources).toEqual([{ ...listed, _meta: meta }]);
     const { body } = await post(app, request('resources/read', { uri: resource.uri }));
@@ -307,15 +297,5 @@ describe('resources', () => {
     ]);
     const asModern = await postModern(app, 'resources/read', { uri: resource.uri });
     expect(asModern.body.result).toMatchObject({ ...body.result, resultType: 'complete', cacheScope: 'public' });
-  });
-
-  test('of a template are read by what they match', async () => {
-    await using app = await createTestApp({ resources: [resource], resourceTemplates: [template] });
-    const { read, meta, ...listed } = template;
-    const templates = (await post(app, request('resources/templates/list'))).body.result.resourceTemplates;
-    expect(templates).toEqual([{ ...listed, _meta: meta }]);
-    const { body } = await post(app, request('resources/read', { uri: 'data://7' }));
-    expect(body.result.contents).toEqual([{ uri: 'data://7', mimeType: template.mimeType, blob: 'AAAA', _meta: meta }]);
-    expect((await post(app, request('resources/read', { uri: 'data://8' }))).body.error.code).toBe(-32002);
   });
 });

@@ -7,7 +7,6 @@ import type {
   Implementation,
   Prompt,
   Resource,
-  ResourceTemplate,
   ContentBlock as SdkContentBlock,
   ServerCapabilities,
   Tool,
@@ -20,7 +19,6 @@ import type {
   capabilitiesOf,
   describePrompt,
   describeResource,
-  describeTemplate,
   describeTool,
   SERVER_INFO,
 } from '../../src/mcp/descriptions.ts';
@@ -50,12 +48,11 @@ test('what the lists say fits the types of the SDK', () => {
   const listed: readonly true[] = [
     true satisfies Fits<ReturnType<typeof describeTool>, Tool>,
     true satisfies Fits<ReturnType<typeof describeResource>, Resource>,
-    true satisfies Fits<ReturnType<typeof describeTemplate>, ResourceTemplate>,
     true satisfies Fits<typeof SERVER_INFO, Implementation>,
     true satisfies Fits<Mutable<ReturnType<typeof describePrompt>>, Prompt>,
     true satisfies Fits<Mutable<PromptMessages>, Pick<GetPromptResult, 'description' | 'messages'>>,
     true satisfies Fits<ReturnType<typeof capabilitiesOf>, ServerCapabilities>,
     true satisfies Fits<ToolFacts['annotations'], ToolAnnotations>,
   ];
-  expect(listed).toHaveLength(8);
+  expect(listed).toHaveLength(7);
 });

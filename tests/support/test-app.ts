@@ -26,8 +26,7 @@ export interface TestApp extends PublicTestApp {
   useKey(key: string): Promise<TestResponse>;
 }
 
-export interface TestAppOptions
-  extends Partial<Pick<ServiceOptions, 'tools' | 'prompts' | 'resources' | 'resourceTemplates'>> {
+export interface TestAppOptions extends Partial<Pick<ServiceOptions, 'tools' | 'prompts' | 'resources'>> {
   readonly env?: Env;
   /** Where its data is; an app made there later finds it again. */
   readonly folder?: string;
