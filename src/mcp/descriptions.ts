@@ -1,10 +1,13 @@
-// What the lists say: tools and resources as clients see them, and the server's own description.
+// What results say beside their content: tools and resources as clients see them in lists, the server's own description,
+// and the members that an era adds to every result.
 
 import type { Prompt } from '../authoring/prompt.ts';
 import type { Resource } from '../authoring/resource.ts';
 import type { Tool } from '../authoring/tool.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { UI_EXTENSION } from './apps.ts';
+import type { Era } from './era.ts';
+import { membersOf } from './plan.ts';
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
 
@@ -19,6 +22,22 @@ export const capabilitiesOf = (prompts: ReadonlyMap<string, Prompt>) => ({
 
 export const INSTRUCTIONS =
   'API keys for programs. create_api_key, list_api_keys, rotate_api_key, revoke_api_key and delete_api_key act for a signed-in user (Authorization: Bearer <JWT>). Most other tools take an API key (X-API-Key, or Authorization: Bearer <key>); each says what it needs. A new key is shown once: hand it to the user at once and do not repeat it later.';
+
+/** 2026-07-28, basic, "Responses". */
+type ResultType = 'complete' | 'input_required';
+
+const SERVER_META = membersOf({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO });
+
+const modernMembers = (type: ResultType, meta?: string) =>
+  `"resultType":"${type}","_meta":{${meta === undefined ? SERVER_META : `${SERVER_META},${meta}`}},`;
+
+const COMPLETE = modernMembers('complete');
+
+/** The members that the era adds to every result, with a comma. `meta`: more members of `_meta`. */
+export function eraMembers(era: Era, type: ResultType = 'complete', meta?: string): string {
+  if (era === 'legacy') return meta === undefined ? '' : `"_meta":{${meta}},`;
+  return type === 'complete' && meta === undefined ? COMPLETE : modernMembers(type, meta);
+}
 
 type ObjectJsonSchema = { type: 'object'; [keyword: string]: unknown };
 

@@ -14,6 +14,7 @@ import {
   describePrompt,
   describeResource,
   describeTool,
+  eraMembers,
   INSTRUCTIONS,
   SERVER_INFO,
 } from './descriptions.ts';
@@ -26,12 +27,7 @@ import type { RequestStates } from './request-state.ts';
 
 export interface Methods {
   plan(request: RequestMessage, context: MessageContext): Plan;
-  /** The members of a call's result, with those that the era adds to every result, and more of its `_meta`. */
-  withEraMembers(era: Era, members: string, type: ResultType, meta?: string): string;
 }
-
-/** 2026-07-28, basic, "Responses". */
-export type ResultType = 'complete' | 'input_required';
 
 export interface MethodsOptions {
   readonly tools: ReadonlyMap<string, Tool>;
@@ -43,14 +39,6 @@ export interface MethodsOptions {
 /** Lists and resources change only with a new version of the server. */
 const CACHE_MS = 3_600_000;
 
-const SERVER_META = membersOf({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO });
-
-/** `meta`: more members of `_meta`. */
-const modernMembers = (type: ResultType, meta?: string) =>
-  `"resultType":"${type}","_meta":{${meta === undefined ? SERVER_META : `${SERVER_META},${meta}`}},`;
-
-const MODERN_MEMBERS = modernMembers('complete');
-
 const NO_TEMPLATES = membersOf({ resourceTemplates: [] });
 
 /** What differs between the eras, beside which methods there are. */
@@ -61,7 +49,7 @@ const ERA_FACTS = {
     resourceNotFound: CODES.resourceNotFound,
   },
   modern: {
-    listMembers: `${MODERN_MEMBERS}"ttlMs":${CACHE_MS},"cacheScope":"public",`,
+    listMembers: `${eraMembers('modern')}"ttlMs":${CACHE_MS},"cacheScope":"public",`,
     unknownMethodStatus: 404,
     resourceNotFound: CODES.invalidParams,
   },
@@ -159,14 +147,7 @@ export function createMethods(options: MethodsOptions): Methods {
       if (run !== undefined) return run(params, context);
       return failed(ERA_FACTS[context.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
     },
-    withEraMembers: (era, members, type, meta) => eraMembers(era, type, meta) + members,
   };
-}
-
-/** The members that the era adds to every result. `meta`: more members of `_meta`. */
-function eraMembers(era: Era, type: ResultType, meta: string | undefined): string {
-  if (era === 'legacy') return meta === undefined ? '' : `"_meta":{${meta}},`;
-  return type === 'complete' && meta === undefined ? MODERN_MEMBERS : modernMembers(type, meta);
 }
 
 function contentsOf(resource: Resource): string {

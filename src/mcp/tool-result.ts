@@ -6,9 +6,9 @@ import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import { type InputIssue, type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import { WIDGET_DATA } from './apps.ts';
+import { eraMembers } from './descriptions.ts';
 import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';
-import type { Methods } from './methods.ts';
 import type { CallPlan } from './plan.ts';
 
 /**
@@ -133,13 +133,13 @@ export interface CallInfo {
 }
 
 /** The response message to a call. */
-export function callResultText(methods: Methods, callInfo: CallInfo, result: ToolResult): string {
+export function callResultText(callInfo: CallInfo, result: ToolResult): string {
   const { id, era, requestId, operation } = callInfo;
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
   const error = result.ok ? undefined : problemError(result.error, requestId);
   if (error !== undefined) return errorText(id, error);
   const type = result.ok && 'inputRequired' in result.value ? 'input_required' : 'complete';
-  return resultText(id, methods.withEraMembers(era, resultMembers(operation, result), type, metaOf(result)));
+  return resultText(id, eraMembers(era, type, metaOf(result)) + resultMembers(operation, result));
 }
 
 /** The members of `_meta`: what the tool has for its widget, or what its widget says of a problem in words of its own. */

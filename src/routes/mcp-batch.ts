@@ -50,7 +50,7 @@ export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBa
         const call = callOf(context, plan.metaApiKey, plan);
         const result = full ? err(OVERLOADED) : await runTool.oneOfMany(operation, plan.input, call);
         const callInfo: CallInfo = { id, era: 'legacy', requestId, operation };
-        const text = callResultText(methods, callInfo, result);
+        const text = callResultText(callInfo, result);
         return result.ok ? { id, text, success: { call, callInfo } } : { id, text };
       }
     }
@@ -76,7 +76,7 @@ export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBa
     const refused = await leave.together(responses.flatMap(({ success }) => success?.call ?? []));
     const texts = responses.map(({ text, success }) => {
       const problem = success && refused.get(success.call);
-      return success && problem ? callResultText(methods, success.callInfo, err(problem)) : text;
+      return success && problem ? callResultText(success.callInfo, err(problem)) : text;
     });
     // Not by join, which copies: what finds no room is never put together.
     const text = texts.reduce((all, text, index) => `${all}${index === 0 ? '' : ','}${text}`, '[');

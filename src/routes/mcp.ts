@@ -84,14 +84,14 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const challenge = oauthChallenge(plan, result, signIn());
     if (challenge !== null)
       return problemResponse(challenge.problem, context.requestId, challenge.header, call.rateLimit);
-    const text = callResultText(methods, made, result);
+    const text = callResultText(made, result);
     const streamed = made.progress?.finish(text, () => overloadedText(made));
     if (streamed !== undefined) return streamed;
     const { rateLimit } = call;
     return reply.attempt(context, text, { rateLimit }) ?? reply(context, overloadedText(made), { rateLimit });
   }
 
-  const overloadedText = (callInfo: CallInfo): string => callResultText(methods, callInfo, err(OVERLOADED));
+  const overloadedText = (callInfo: CallInfo): string => callResultText(callInfo, err(OVERLOADED));
 
   function handleBody(context: RequestContext, body: Body): Awaitable<Response> {
     if (!body.ok) {

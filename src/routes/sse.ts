@@ -172,7 +172,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     result: ToolResult,
   ): void {
     const { id, operation } = callInfo;
-    const textOf = (result: ToolResult) => callResultText(methods, callInfo, result);
+    const textOf = (result: ToolResult) => callResultText(callInfo, result);
     const tooLarge = () =>
       operation.kind === 'tool' ? resultText(id, refusalMembers(TOO_LARGE)) : errorText(id, TOO_LARGE_ERROR);
     const refusal = (why: Sent) => (why === 'too_large' ? tooLarge() : textOf(err(OVERLOADED)));

@@ -99,7 +99,6 @@ export function createMetrics(clock: Clock): Metrics {
 
     methods(transport, methods) {
       return {
-        ...methods,
         plan(request, context) {
           const startedMs = clock.monotonicMs();
           const plan = methods.plan(request, context);
