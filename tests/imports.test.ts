@@ -68,7 +68,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'tools/',
     'widgets/',
   ],
-  'database/': [...BASE, 'config/', 'keys/'],
+  'database/': [...BASE, 'config/'],
   'store/': [...BASE, 'config/', 'database/', 'keys/', 'uses/'],
   'backup/': [...BASE, 'config/', 'database/'],
   'server/': [...BASE, 'config/', 'http/'],

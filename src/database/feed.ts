@@ -1,6 +1,6 @@
 // The change feed: reading a page of it, and removing what is old or too much.
 
-import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, type ReachedPosition } from '../keys/feed-page.ts';
+import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, type ReachedPosition } from '../lib/change-feed.ts';
 import { MS_PER_DAY } from '../lib/duration.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';

@@ -5,8 +5,7 @@ import { createLruCache } from '../lib/lru-cache.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { singleFlights } from '../lib/single-flight.ts';
 import type { Problem } from '../problem.ts';
-import type { Feed } from './feed.ts';
-import { ownerIn } from './feed-page.ts';
+import { type Feed, ownerIn } from './feed.ts';
 import type { KeyStore } from './store.ts';
 
 /** Refuses the user tokens of a blocked owner. */

@@ -8,12 +8,12 @@
 // state, and everything is forgotten.
 
 import { repeat } from '../lib/background.ts';
+import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../lib/change-feed.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
 import type { StoreResult, StoreUnavailable } from '../problem.ts';
-import { FEED_PAGE_MAX, isLost, type ReachedPosition } from './feed-page.ts';
 import type { KeyStore } from './store.ts';
 
 /** Polls per bound. Four, so that one lost and one slow poll still leave a fresh one. */
@@ -74,11 +74,17 @@ export interface FeedOptions {
 
 /** Listener that caches what other processes may change. */
 export interface FeedListener {
-  /** Of each: the record with this hash may be different now; or the block of an owner (`ownerIn` in feed-page.ts). */
+  /** Of each: the record with this hash may be different now; or the block of an owner (`ownerIn`). */
   onChanges(changed: readonly string[]): void;
   /** Anything may be different now. */
   onReset(): void;
 }
+
+const OWNER = 'owner:';
+
+/** The owner whose block has changed, if that is what the change feed says; else null. */
+export const ownerIn = (changed: string): string | null =>
+  changed.startsWith(OWNER) ? changed.slice(OWNER.length) : null;
 
 export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
   const listeners: FeedListener[] = [];

@@ -1,11 +1,11 @@
 // The store of keys, as the domain needs it. src/store implements the interface.
 
+import type { FeedPage, FeedPosition, ReachedPosition } from '../lib/change-feed.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
 import type { EventQuery, KeyEvent } from './events.ts';
-import type { FeedPage, FeedPosition, ReachedPosition } from './feed-page.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
 /** The new secret of a key, by its hash. */

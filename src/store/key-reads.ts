@@ -3,8 +3,8 @@
 import { type Database, mapped, type Statement } from '../database/database.ts';
 import { CHANGES, pageOf } from '../database/feed.ts';
 import type { Replica } from '../database/replica/replica.ts';
-import { isLost } from '../keys/feed-page.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
+import { isLost } from '../lib/change-feed.ts';
 import { chain, ok } from '../lib/result.ts';
 import { COUNTS, countArgs } from './counts.ts';
 import { eventOf, foundOf, IS_BLOCKED, isRecord, KEY_COLUMNS, listedOf, recordOf, rowBy, USED_AT } from './rows.ts';

@@ -2,8 +2,8 @@
 
 import type { Database, DbResult } from '../database/database.ts';
 import { CHANGES_KEPT_MAX, prune } from '../database/feed.ts';
-import type { FeedPage } from '../keys/feed-page.ts';
 import { repeat } from '../lib/background.ts';
+import type { FeedPage } from '../lib/change-feed.ts';
 import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';

@@ -3,8 +3,8 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createFeed } from '../../src/keys/feed.ts';
-import type { FeedPage } from '../../src/keys/feed-page.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
+import type { FeedPage } from '../../src/lib/change-feed.ts';
 import { ok } from '../../src/lib/result.ts';
 import { countingSleep } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';

@@ -3,7 +3,7 @@
 
 import { existsSync, statSync } from 'node:fs';
 import { expected } from '../../config/expected.ts';
-import { isLost, type ReachedPosition } from '../../keys/feed-page.ts';
+import { isLost, type ReachedPosition } from '../../lib/change-feed.ts';
 import { err, ok, type Result } from '../../lib/result.ts';
 import type { Cancel, Clock } from '../../lib/runtime.ts';
 import { singleFlight } from '../../lib/single-flight.ts';

@@ -1,4 +1,4 @@
-// What one poll of the change feed says, and what that proves. Pure.
+// A feed of changes that is polled: what one poll of it says, and what that proves. Pure.
 
 /**
  * A point in the change feed of one database. A reader at a position has seen every change up to and including `seq`.
@@ -44,9 +44,3 @@ export const isLost = (reached: ReachedPosition, { databaseId, prunedSeq, mark }
 
 /** Changes fetched by one poll; a full page is followed by another poll at once. */
 export const FEED_PAGE_MAX = 500;
-
-const OWNER = 'owner:';
-
-/** The owner whose block has changed, if that is what the change feed says; else null. */
-export const ownerIn = (changed: string): string | null =>
-  changed.startsWith(OWNER) ? changed.slice(OWNER.length) : null;
