@@ -67,7 +67,7 @@ export function pageOf(rows: readonly Row[], seq: number): FeedPage {
     .filter((row) => row.seq !== null)
     .map((row) => ({
       seq: Number(row.seq),
-      keyHash: String(row.key_hash),
+      changed: String(row.key_hash),
       mark: `${row.changed_at_ms}${row.key_hash}`,
     }));
   const seen = listed[0]?.seq === seq ? listed.shift() : undefined;

@@ -5,7 +5,7 @@ import { createLruCache } from '../lib/lru-cache.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { singleFlights } from '../lib/single-flight.ts';
 import type { Problem } from '../problem.ts';
-import { type Feed, ownerIn } from './feed.ts';
+import type { Feed } from './feed.ts';
 import type { KeyStore } from './store.ts';
 
 /** Refuses the user tokens of a blocked owner. */
@@ -19,10 +19,8 @@ export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed 
   const reads = singleFlights<Result<boolean, Problem>>(); // nor be joined
 
   feed.subscribe({
-    onChanges(changed) {
-      for (const one of changed) {
-        const owner = ownerIn(one);
-        if (owner === null) continue;
+    onChanges(_, owners) {
+      for (const owner of owners) {
         changes += 1;
         known.delete(owner);
         reads.forget(owner);

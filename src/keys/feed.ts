@@ -74,17 +74,14 @@ export interface FeedOptions {
 
 /** Listener that caches what other processes may change. */
 export interface FeedListener {
-  /** Of each: the record with this hash may be different now; or the block of an owner (`ownerIn`). */
-  onChanges(changed: readonly string[]): void;
+  /** The records with these hashes may be different now, and the blocks of these owners. */
+  onChanges(keyHashes: readonly string[], owners: ReadonlySet<string>): void;
   /** Anything may be different now. */
   onReset(): void;
 }
 
+/** What comes before an owner in the feed (db/README.md, changes). */
 const OWNER = 'owner:';
-
-/** The owner whose block has changed, if that is what the change feed says; else null. */
-export const ownerIn = (changed: string): string | null =>
-  changed.startsWith(OWNER) ? changed.slice(OWNER.length) : null;
 
 export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
   const listeners: FeedListener[] = [];
@@ -99,6 +96,14 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
 
   const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - RESPONSE_MS;
 
+  /** All at once, so that caches walk their keys once for all owners. */
+  function tell(changed: readonly string[]): void {
+    const isOwner = (one: string) => one.startsWith(OWNER);
+    const keyHashes = changed.filter((one) => !isOwner(one));
+    const owners = new Set(changed.filter(isOwner).map((one) => one.slice(OWNER.length)));
+    for (const listener of listeners) listener.onChanges(keyHashes, owners);
+  }
+
   async function pollOnce(): StoreResult<void> {
     const startedAtMs = clock.monotonicMs();
     for (;;) {
@@ -111,10 +116,11 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
         for (const listener of listeners) listener.onReset();
         break;
       }
-      const changed = changes.map(({ keyHash }) => keyHash);
-      if (changed.length > 0) for (const listener of listeners) listener.onChanges(changed);
       const last = changes.at(-1);
-      if (last !== undefined) position = { databaseId, seq: last.seq, mark: last.mark };
+      if (last !== undefined) {
+        tell(changes.map(({ changed }) => changed));
+        position = { databaseId, seq: last.seq, mark: last.mark };
+      }
       if (changes.length < FEED_PAGE_MAX) break;
     }
     freshAsOfMs = startedAtMs;

@@ -6,7 +6,7 @@ import type { Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { type SingleFlights, singleFlights } from '../lib/single-flight.ts';
 import type { Problem } from '../problem.ts';
-import { type Feed, ownerIn } from './feed.ts';
+import type { Feed } from './feed.ts';
 import { type TrackedKey, track } from './last-used.ts';
 import { type PresentedKey, refusalAt } from './record.ts';
 import type { Found } from './store.ts';
@@ -69,11 +69,8 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
   const reads = singleFlights<Result<KnownKey | null, Problem>>();
 
   feed.subscribe({
-    onChanges(changed) {
-      const owners = new Set<string>();
-      for (const keyHash of changed) {
-        const owner = ownerIn(keyHash);
-        if (owner !== null) owners.add(owner);
+    onChanges(keyHashes, owners) {
+      for (const keyHash of keyHashes) {
         usable.delete(keyHash);
         refused.delete(keyHash);
         reads.forget(keyHash); // a read under way may predate the change: later callers read again

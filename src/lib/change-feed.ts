@@ -31,7 +31,7 @@ export interface FeedPage {
   readonly newestSeq: number;
   readonly newestMark: ChangeMark;
   /** Changes after the seq asked for, oldest first, at most `FEED_PAGE_MAX`. */
-  readonly changes: readonly { readonly seq: number; readonly keyHash: string; readonly mark: ChangeMark }[];
+  readonly changes: readonly { readonly seq: number; readonly changed: string; readonly mark: ChangeMark }[];
 }
 
 /**

@@ -125,7 +125,7 @@ test('many calls of a user at once ask the store once whether he is blocked, but
   const store = {
     isBlocked: () => new Promise((resolve) => asked.push(resolve)),
   } as unknown as KeyStore; // all that is needed of it
-  let tell: (changed: readonly string[]) => void = () => {};
+  let tell: FeedListener['onChanges'] = () => {};
   const feed = {
     current: () => true,
     queryTimeoutMs: 1000,
@@ -136,7 +136,7 @@ test('many calls of a user at once ask the store once whether he is blocked, but
   const check = createCheckBlock({ store, feed });
   const before = [check('alice'), check('alice')];
   expect(asked).toHaveLength(1);
-  tell(['owner:alice']);
+  tell([], new Set(['alice']));
   const after = [check('alice'), check('alice')];
   expect(asked).toHaveLength(2);
   asked[0]?.(ok(false));

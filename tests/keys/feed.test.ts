@@ -59,14 +59,14 @@ describe('memory is current', () => {
   });
 
   test('changes are passed to a cache in one call for each page, so that it is walked once', async () => {
-    const changes = ['owner:a', 'owner:b'].map((keyHash, index) => ({ seq: index + 1, keyHash, mark: keyHash }));
-    const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 2, newestMark: 'owner:b', changes };
+    const changes = ['owner:a', 'c', 'owner:b'].map((changed, index) => ({ seq: index + 1, changed, mark: changed }));
+    const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 3, newestMark: 'owner:b', changes };
     using feed = feedOver(async () => (feed.position.databaseId === '' ? NOTHING_NEW : ok(page)));
-    const told: (readonly string[])[] = [];
-    feed.subscribe({ onChanges: (changed) => void told.push(changed), onReset() {} });
+    const told: unknown[] = [];
+    feed.subscribe({ onChanges: (...changed) => void told.push(changed), onReset() {} });
     await feed.refresh();
     await feed.refresh();
-    expect(told).toEqual([['owner:a', 'owner:b']]);
+    expect(told).toEqual([[['c'], new Set(['a', 'b'])]]);
   });
 
   test('many health probes of a failing store within a moment cost one query', async () => {

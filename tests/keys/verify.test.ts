@@ -73,7 +73,7 @@ test('a record that is read before a revocation and arrives after it counts for 
 
   await feed.refresh();
   const before = verify(key, CALLER);
-  page = { ...page, newestSeq: 2, newestMark: '2', changes: [{ seq: 2, keyHash, mark: '2' }] };
+  page = { ...page, newestSeq: 2, newestMark: '2', changes: [{ seq: 2, changed: keyHash, mark: '2' }] };
   await feed.refresh();
   const after = verify(key, CALLER);
   slow.resolve(ok({ record, position: { databaseId: 'd', seq: 1 }, counts: null }));
