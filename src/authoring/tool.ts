@@ -11,6 +11,7 @@ import { once } from '../lib/memoize.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { ToolContent } from './content.ts';
+import { type HeaderParam, headerParams } from './header-params.ts';
 import { describedWithRequirements } from './requirements.ts';
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
@@ -38,6 +39,8 @@ export interface ToolFacts {
 export interface Tool extends ToolFacts, Operation {
   readonly kind: 'tool';
   readonly inputSchema: () => JsonSchema;
+  /** The parameters that clients of MCP 2026-07-28 repeat in headers. */
+  readonly headerParams: () => readonly HeaderParam[];
   /** Null: the tool returns content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
@@ -96,13 +99,15 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     return forWidget === undefined ? { json } : { json, widgetJson: JSON.stringify(forWidget) };
   }
 
+  const inputSchema = once(() => jsonSchemaOf(name, input));
   const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, encode });
 
   return {
     ...facts,
     ...operation,
     description: describedWithRequirements(description, operation),
-    inputSchema: once(() => jsonSchemaOf(name, input)),
+    inputSchema,
+    headerParams: once(() => headerParams(name, inputSchema())),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
   };
 }

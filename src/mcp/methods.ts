@@ -1,7 +1,6 @@
 // What the server does for each method, as a pure plan: a result, an error, or the call to make. Making the call, and
 // everything about HTTP, is left to the transports.
 
-import { type HeaderParam, headerParams } from '../authoring/header-params.ts';
 import type { Prompt } from '../authoring/prompt.ts';
 import type { Resource } from '../authoring/resource.ts';
 import type { Tool } from '../authoring/tool.ts';
@@ -60,7 +59,6 @@ export function createMethods(options: MethodsOptions): Methods {
   const capabilities = capabilitiesOf(prompts);
   // Encoded once: a batch may ask for the same page a hundred times.
   const resourcesByUri = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource))]));
-  const mirrored = new Map<Tool, readonly HeaderParam[]>();
 
   // Made at first use: a start needs no schemas.
   const toolsJson = once(() => membersOf({ tools: Array.from(tools.values(), describeTool) }));
@@ -87,15 +85,6 @@ export function createMethods(options: MethodsOptions): Methods {
     instructions: INSTRUCTIONS,
   });
 
-  function mirroredBy(tool: Tool): readonly HeaderParam[] {
-    let params = mirrored.get(tool);
-    if (params === undefined) {
-      params = headerParams(tool.name, tool.inputSchema());
-      mirrored.set(tool, params);
-    }
-    return params;
-  }
-
   const callTool: Method = (params, context) => {
     const { era, clientCapabilities, headers } = context;
     const { name, arguments: given = {} } = params;
@@ -104,7 +93,7 @@ export function createMethods(options: MethodsOptions): Methods {
     const tool = tools.get(name);
     if (tool === undefined) return invalidParams('Unknown tool');
     if (era === 'modern') {
-      const header = mismatchedParam(mirroredBy(tool), given, headers);
+      const header = mismatchedParam(tool.headerParams(), given, headers);
       if (header !== undefined) return failed(400, CODES.headerMismatch, mismatchMessage(header));
       const requiredCapabilities = tool.requiresClient && missingCapabilities(tool.requiresClient, clientCapabilities);
       if (requiredCapabilities !== undefined) {

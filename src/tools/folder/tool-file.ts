@@ -2,7 +2,6 @@
 // what was expected.
 
 import { basename } from 'node:path';
-import { headerParams } from '../../authoring/header-params.ts';
 import type { Prompt } from '../../authoring/prompt.ts';
 import type { Tool } from '../../authoring/tool.ts';
 import type { Operation } from '../../calls/operation.ts';
@@ -120,8 +119,8 @@ function attempt<T>(file: string, make: () => T): T {
 }
 
 /** Throws for a type that JSON Schema can't express: later it would break the list of all tools. */
-function checkSchemas({ name, inputSchema, outputSchema }: Tool): void {
-  headerParams(name, inputSchema());
+function checkSchemas({ headerParams, outputSchema }: Tool): void {
+  headerParams();
   outputSchema?.();
 }
 
