@@ -21,7 +21,6 @@ import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, type MessageContext, 
 import { CODES, type RequestMessage } from './message.ts';
 import { mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
 import { callPlan, failed, invalidParams, type Method, membersOf, type Plan, result } from './plan.ts';
-import { completeArgument, getPrompt } from './prompts.ts';
 import type { RequestStates } from './request-state.ts';
 
 export interface Methods {
@@ -37,6 +36,8 @@ export interface MethodsOptions {
 
 /** Lists and resources change only with a new version of the server. */
 const CACHE_MS = 3_600_000;
+
+const UNKNOWN_PROMPT = invalidParams('Unknown prompt');
 
 const NO_TEMPLATES = membersOf({ resourceTemplates: [] });
 
@@ -112,6 +113,24 @@ export function createMethods(options: MethodsOptions): Methods {
     return failed(200, facts.resourceNotFound, 'Resource not found', { uri: redact(uri) });
   };
 
+  const getPrompt: Method = (params, context) => {
+    const { name, arguments: given = {} } = params;
+    if (typeof name !== 'string') return invalidParams('name must be a string');
+    if (!isObject(given)) return invalidParams('arguments must be an object');
+    const prompt = prompts.get(name);
+    return prompt === undefined ? UNKNOWN_PROMPT : callPlan(prompt, given, params, context, requestStates);
+  };
+
+  const completeArgument: Method = (params, context) => {
+    const { ref, argument, context: known = {} } = params;
+    if (!isObject(ref)) return invalidParams('ref must be an object');
+    if (ref.type === 'ref/resource') return invalidParams('Unknown resource template'); // there are none
+    if (ref.type !== 'ref/prompt') return invalidParams('ref.type must be ref/prompt or ref/resource');
+    const prompt = typeof ref.name === 'string' ? prompts.get(ref.name) : undefined;
+    if (prompt === undefined) return UNKNOWN_PROMPT;
+    return callPlan(prompt.complete, { argument, context: known }, params, context);
+  };
+
   const common: [string, Method][] = [
     ['tools/list', list(toolsJson)],
     ['tools/call', callTool],
@@ -120,10 +139,10 @@ export function createMethods(options: MethodsOptions): Methods {
     ['resources/read', readResource],
   ];
   if (capabilities.prompts) {
-    common.push(['prompts/list', list(promptsJson)], ['prompts/get', getPrompt(prompts, requestStates)]);
+    common.push(['prompts/list', list(promptsJson)], ['prompts/get', getPrompt]);
   }
   if (capabilities.completions) {
-    common.push(['completion/complete', completeArgument(prompts)]);
+    common.push(['completion/complete', completeArgument]);
   }
   const methods: Readonly<Record<Era, ReadonlyMap<string, Method>>> = {
     legacy: new Map([...common, ['initialize', initialize], ['ping', () => result('')]]),
