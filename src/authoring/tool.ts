@@ -8,11 +8,11 @@ import { type CompleteOutput, type Operation, operationOf } from '../calls/opera
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
 import type { Guard } from '../guards/guard.ts';
 import { once } from '../lib/memoize.ts';
+import { limitInWords } from '../lib/rate-limit.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { ToolContent } from './content.ts';
 import { type HeaderParam, headerParams } from './header-params.ts';
-import { describedWithRequirements } from './requirements.ts';
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -105,11 +105,27 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   return {
     ...facts,
     ...operation,
-    description: describedWithRequirements(description, operation),
+    description: withRequirements(description, operation),
     inputSchema,
     headerParams: once(() => headerParams(name, inputSchema())),
     outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
   };
+}
+
+/** `description`, then what the guards ask of callers: for agents, and for readers of the OpenAPI document. */
+function withRequirements(description: string, { credential, fullQuota, requiredScopes }: Operation): string {
+  const requirements = [
+    credential === 'user_jwt' && 'Needs a user token.',
+    credential === 'api_key' &&
+      `Needs an API key${scopesInWords(requiredScopes)} (X-API-Key, or Authorization: Bearer).`,
+    fullQuota && fullQuota.name !== 'user' && `At most ${limitInWords(fullQuota.limit)}.`,
+  ];
+  return [description, ...requirements].filter(Boolean).join(' ');
+}
+
+function scopesInWords(scopes: readonly string[]): string {
+  if (scopes.length === 0) return '';
+  return ` with the scope${scopes.length > 1 ? 's' : ''} ${scopes.map((scope) => `\`${scope}\``).join(', ')}`;
 }
 
 function encodedContent({ content, isError = false }: ToolContent): CompleteOutput {

@@ -63,6 +63,9 @@ export const writtenLimit = ({ requests, windowS }: RateLimit): WrittenLimit => 
   window: formatDuration(windowS * 1000),
 });
 
+export const limitInWords = ({ requests, windowS }: RateLimit): string =>
+  `${requests} calls in ${formatDuration(windowS * 1000)}`;
+
 /** `100/1m`; null for anything else. */
 export function parseLimit(text: string): RateLimit | null {
   const [, count, window] = /^(\d{1,10})\/(\d{1,6}[smhd])$/.exec(text) ?? [];

@@ -1,11 +1,11 @@
 // GET /openapi.json: OpenAPI 3.1 of /tools/*, made from the schemas the tools validate with.
 
-import { limitInWords } from '../authoring/requirements.ts';
 import type { Tool } from '../authoring/tool.ts';
 import type { JsonSchema } from '../calls/schema.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';
+import { limitInWords } from '../lib/rate-limit.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 
 /** The alternatives, each with the scopes that a key must have (OpenAPI 3.1, "Security Requirement Object"). */
