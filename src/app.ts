@@ -38,7 +38,7 @@ import type { ProcessUsage } from './telemetry/gauges.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import type { ToolFile } from './tools/folder/tool-file.ts';
 import { createToolDeps, type ToolDeps } from './tools/folder/toolbox.ts';
-import { type OwnNames, offer } from './tools/offered.ts';
+import { type OwnNames, offer } from './tools/index.ts';
 import { widgetResources } from './widgets/index.ts';
 
 export interface App extends Dispatch {

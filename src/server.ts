@@ -27,7 +27,7 @@ import { DRAIN_NOTICE_MS, obeySignals, type Stop, shutDown } from './server/stop
 import { createStrayErrors, type Stray } from './server/stray-errors.ts';
 import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folder/folder.ts';
 import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
-import type { OwnNames } from './tools/offered.ts';
+import type { OwnNames } from './tools/index.ts';
 
 /** What a runtime provides. */
 export interface Runtime {

@@ -1,12 +1,16 @@
-// The tools this server offers, in the order clients see them.
+// What a server offers: its own tools in the order clients see them, prompts and resources, and those of tool files.
 
+import type { Prompt } from '../authoring/prompt.ts';
+import { checkUris, type Resource, resourcesOf } from '../authoring/resource.ts';
 import type { Tool } from '../authoring/tool.ts';
 import type { AdminKeys } from '../keys/admin.ts';
+import type { KeyCeilings } from '../keys/grants.ts';
 import { adminListKeys } from './admin-list-keys.ts';
 import { adminRevokeKeys } from './admin-revoke-keys.ts';
 import { createApiKey } from './create-api-key.ts';
 import { deleteApiKey } from './delete-api-key.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import { makePrompts, makeTools, type ToolFile } from './folder/tool-file.ts';
+import { checkOperation, type ToolDeps } from './folder/toolbox.ts';
 import { getData } from './get-data.ts';
 import { listApiKeys } from './list-api-keys.ts';
 import { revokeApiKey } from './revoke-api-key.ts';
@@ -39,3 +43,68 @@ export const createTools = (deps: ToolDeps, { sample = true, admin }: OfferedToo
   ...OFFERED.filter((make) => sample || make !== getData).map((make) => make(deps)),
   ...(admin ? [adminListKeys(deps, admin), adminRevokeKeys(deps, admin)] : []),
 ];
+
+export interface OfferOptions extends OfferedTools {
+  /** The tools to offer; the server's own unless given. */
+  readonly tools: ((deps: ToolDeps) => readonly Tool[]) | undefined;
+  /** The prompts to offer; none unless given. */
+  readonly prompts: ((deps: ToolDeps) => readonly Prompt[]) | undefined;
+  readonly resources: readonly Resource[];
+  /** Tools, prompts and resources of one's own, in addition. */
+  readonly toolFiles: readonly ToolFile[] | undefined;
+}
+
+/** The names of what each file offers, by file. */
+export type OwnNames = ReadonlyMap<string, readonly string[]>;
+
+export interface Offered {
+  readonly tools: ReadonlyMap<string, Tool>;
+  readonly prompts: ReadonlyMap<string, Prompt>;
+  readonly resources: readonly Resource[];
+  /** What tools and prompts ask keys for. */
+  readonly keyScopes: readonly string[];
+  /** Tools and prompts of one's own. */
+  readonly own: OwnNames;
+}
+
+/** Throws an Error whose message is the line to show: a tool, prompt or resource that can't be offered. */
+export function offer(deps: ToolDeps, options: OfferOptions): Offered {
+  const { toolFiles = [], tools: makeServerTools = createTools, prompts: makeServerPrompts } = options;
+  const existing = deps.ceilings.scopes;
+  const resources = [...options.resources, ...toolFiles.flatMap(({ file, resources }) => resourcesOf(file, resources))];
+  checkUris(resources);
+  const uris = resources.map(({ uri }) => uri);
+  const serverTools = makeServerTools(deps, options);
+  const ownTools = makeTools(toolFiles, deps, { reserved: RESERVED_NAMES, uris });
+  const ownPrompts = makePrompts(toolFiles, deps);
+  const tools = [...serverTools, ...ownTools.map(({ made }) => made)];
+  const prompts = [...(makeServerPrompts?.(deps) ?? []), ...ownPrompts.map(({ made }) => made)];
+  const own = Map.groupBy([...ownTools, ...ownPrompts], ({ file }) => file);
+  return {
+    tools: byName(tools, existing),
+    prompts: byName(prompts, existing),
+    resources,
+    keyScopes: [...new Set([...tools, ...prompts].flatMap(({ requiredScopes }) => requiredScopes))].sort(),
+    own: new Map([...own].map(([file, all]) => [file, all.map(({ made }) => made.name)])),
+  };
+}
+
+/**
+ * Keeps the given order. Throws an Error that shows the name that can't be used, or the scope that no key can have
+ * (`existing`: all scopes there are; null: any).
+ */
+function byName<T extends Tool | Prompt>(
+  operations: readonly T[],
+  existing: KeyCeilings['scopes'],
+): ReadonlyMap<string, T> {
+  const named = new Map<string, T>();
+  for (const operation of operations) {
+    const { kind, name } = operation;
+    checkOperation(operation, existing);
+    if (named.has(name)) {
+      throw new Error(`${kind} name: expected a different one for each ${kind}, got "${name}" twice`);
+    }
+    named.set(name, operation);
+  }
+  return named;
+}

@@ -195,24 +195,3 @@ export function checkOperation(
     throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it, got ${got}`);
   }
 }
-
-/**
- * Keeps the given order. Throws an Error that shows the name that can't be used, or the scope that no key can have
- * (`existing`: all scopes there are; null: any).
- */
-export function byName<T extends Tool | Prompt>(
-  kind: T['kind'],
-  operations: readonly T[],
-  existing: KeyCeilings['scopes'],
-): ReadonlyMap<string, T> {
-  const named = new Map<string, T>();
-  for (const operation of operations) {
-    const { name } = operation;
-    checkOperation(operation, existing);
-    if (named.has(name)) {
-      throw new Error(`${kind} name: expected a different one for each ${kind}, got "${name}" twice`);
-    }
-    named.set(name, operation);
-  }
-  return named;
-}
