@@ -45,7 +45,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'keys/': [...BASE, 'uses/'],
   'http/': BASE,
   'guards/': [...BASE, 'http/', 'keys/'],
-  'connect/': [...BASE, 'config/', 'keys/', 'widgets/'],
+  'connect/': [...BASE, 'config/', 'keys/'],
   'jwt/': [...BASE, 'config/', 'guards/'],
   'calls/': [...BASE, 'guards/', 'http/', 'keys/'],
   'authoring/': [...BASE, 'calls/', 'guards/', 'http/'],

@@ -1,11 +1,10 @@
 // The pages of /authorize: one asks for a key and says who gets it, one says why nobody does. No script, no cookie. What
 // a request says is shown as text or not at all, and never the key.
 
-import { createHash } from 'node:crypto';
 import { isLoopbackRedirect } from '../config/connect.ts';
-import { escaped } from '../lib/html.ts';
+import { escaped, inlineHashes } from '../lib/html.ts';
+import { inlineAssets } from '../lib/inline.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
-import { inlineAssets, inlineTexts } from '../widgets/inline.ts';
 import shared from '../widgets/shared.css' with { type: 'text' };
 import css from './page.css' with { type: 'text' };
 import { type AuthorizationRequest, hostOf } from './request.ts';
@@ -36,7 +35,7 @@ const HEAD = inlineAssets(
 /** No `form-action`: browsers apply it to every hop of the redirect that the form ends in. */
 export const POLICY = [
   "default-src 'none'",
-  `style-src 'sha256-${createHash('sha256').update(inlineTexts(HEAD, 'style').join('')).digest('base64')}'`,
+  `style-src ${inlineHashes([HEAD], 'style')}`,
   "base-uri 'none'",
   "frame-ancestors 'none'",
 ].join('; ');

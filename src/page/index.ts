@@ -1,10 +1,10 @@
 // The page /keys as it is sent: one document with its styles, scripts and widgets, and what it is told of the server.
 
 import { escaped } from '../lib/html.ts';
+import { inlineAssets } from '../lib/inline.ts';
 import dom from '../widgets/dom.js' with { type: 'text' };
 import { contentPolicy, frame, framedWidget } from '../widgets/frame.ts';
 import host from '../widgets/host.js' with { type: 'text' };
-import { inlineAssets } from '../widgets/inline.ts';
 import shared from '../widgets/shared.css' with { type: 'text' };
 import form from './form.js' with { type: 'text' };
 import framed from './frame.js' with { type: 'text' };

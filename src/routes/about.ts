@@ -57,10 +57,7 @@ Your address, as this server sees it: ${IP_ADDRESS.test(address) ? address : 'un
     if (!names(context.headers.get('accept'), 'text/html')) {
       return new Response(text, { headers: { ...headers, 'Content-Type': 'text/plain; charset=utf-8' } });
     }
-    const { html, policy } = (await import('../page/about.ts')).aboutPage(
-      text,
-      LINKED.map((path) => url + path),
-    );
+    const { html, policy } = await pageOf(text, url);
     return new Response(html, {
       headers: { ...headers, 'Content-Type': 'text/html; charset=utf-8', 'Content-Security-Policy': policy },
     });
@@ -69,3 +66,33 @@ Your address, as this server sees it: ${IP_ADDRESS.test(address) ? address : 'un
 
 /** What a browser can open. */
 const LINKED = ['/keys', '/openapi.json', '/mcp/health', '/widgets/preview'];
+
+const STYLE = `<style>:root{color-scheme:light dark}body{max-width:60rem;margin:2rem auto;padding:0 1rem}
+h1,pre{margin:0 0 1lh;white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,Menlo,Consolas,monospace}</style>`;
+
+/** The text with links, and the policy that the page needs. */
+async function pageOf(text: string, url: string) {
+  const { escaped, inlineHashes } = await import('../lib/html.ts'); // at first use, so that no start waits for it
+  const links = LINKED.map((path) => url + path);
+  const linked = escaped(text).replace(/https?:\/\/[^\s&]+/g, (url) =>
+    links.includes(url) ? `<a href="${url}">${url}</a>` : url,
+  );
+  const [, title, rest] = /^(.*?)\n(.*)$/s.exec(linked) ?? [];
+  const html = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${SERVER_NAME}</title>
+<link rel="icon" href="data:,">
+${STYLE}
+</head>
+<body>
+<main><h1>${title}</h1>
+<pre>${rest}</pre></main>
+</body>
+</html>
+`;
+  const policy = `default-src 'none'; style-src ${inlineHashes([STYLE], 'style')}; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
+  return { html, policy };
+}

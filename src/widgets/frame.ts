@@ -2,9 +2,8 @@
 // Content-Security-Policy (CSP3 §7.8), so that names the widget's inline scripts and styles by hash as well; each frame
 // narrows it to its own. Nothing else runs inline, and nothing loads.
 
-import { createHash } from 'node:crypto';
+import { inlineHashes } from '../lib/html.ts';
 import { widgetResources } from './index.ts';
-import { inlineTexts } from './inline.ts';
 
 /** The widget as a frame has it: with a policy of its own. */
 export function framedWidget(name: string): string {
@@ -32,9 +31,6 @@ export const contentPolicy = (pages: readonly string[], ...more: readonly string
   ].join('; ');
 
 function inlinePolicy(pages: readonly string[]): string {
-  const hashes = (tag: 'script' | 'style') =>
-    [...new Set(pages.flatMap((page) => inlineTexts(page, tag)))]
-      .map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`)
-      .join(' ');
-  return `default-src 'none'; script-src ${hashes('script')}; style-src ${hashes('style')}; img-src data:; base-uri 'none'`;
+  const sources = `script-src ${inlineHashes(pages, 'script')}; style-src ${inlineHashes(pages, 'style')}`;
+  return `default-src 'none'; ${sources}; img-src data:; base-uri 'none'`;
 }

@@ -1,6 +1,7 @@
 // The widgets as MCP resources (MCP Apps), in the order clients see them.
 
 import type { Resource } from '../authoring/resource.ts';
+import { inlineAssets } from '../lib/inline.ts';
 import { once } from '../lib/memoize.ts';
 import { WIDGET_TYPE } from '../mcp/apps.ts';
 import created from './api-key-created.html' with { type: 'text' };
@@ -9,7 +10,6 @@ import list from './api-keys-list.html' with { type: 'text' };
 import listJs from './api-keys-list.js' with { type: 'text' };
 import bridge from './bridge.js' with { type: 'text' };
 import dom from './dom.js' with { type: 'text' };
-import { inlineAssets } from './inline.ts';
 import listedKey from './listed-key.js' with { type: 'text' };
 import newKey from './new-key.js' with { type: 'text' };
 import rotation from './rotation.js' with { type: 'text' };

@@ -1,10 +1,10 @@
 // The preview page: both widgets in sandboxed frames, hosted by the page's own script with sample data.
 
+import { inlineAssets } from '../lib/inline.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { InputIssue } from '../problem.ts';
 import { contentPolicy, frame, framedWidget } from './frame.ts';
 import host from './host.js' with { type: 'text' };
-import { inlineAssets } from './inline.ts';
 import css from './preview.css' with { type: 'text' };
 import html from './preview.html' with { type: 'text' };
 import js from './preview-host.js' with { type: 'text' };

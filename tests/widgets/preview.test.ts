@@ -3,8 +3,8 @@
 import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
+import { inlineAssets } from '../../src/lib/inline.ts';
 import { widgetResources } from '../../src/widgets/index.ts';
-import { inlineAssets } from '../../src/widgets/inline.ts';
 import { postModern, WITH_WIDGETS } from '../support/mcp.ts';
 import { startServer } from '../support/server-process.ts';
 import { createTestApp } from '../support/test-app.ts';

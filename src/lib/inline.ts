@@ -33,7 +33,3 @@ const minify = (page: string) =>
     .replace(/<!--.*?-->|^\s*\/\*.*?\*\/$/gms, '')
     .replace(/^\s*\/\/.*$/gm, '')
     .replace(/^\s+/gm, '');
-
-/** The text of every inline script or style, as CSP hashes see it (CSP3 §6.7.3.2). */
-export const inlineTexts = (page: string, tag: 'script' | 'style'): string[] =>
-  Array.from(page.matchAll(new RegExp(`<${tag}(?: type="module")?>(.*?)</${tag}>`, 'gs')), ([, text = '']) => text);
