@@ -4,9 +4,9 @@
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';
 import { epochMs } from '../calls/schema.ts';
+import { MS_PER_DAY } from '../lib/duration.ts';
 import type { LimitName, RateLimitState } from '../lib/rate-limit.ts';
 import { ok } from '../lib/result.ts';
-import { DAY_S } from '../uses/windows.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 
 const count = v.pipe(v.number(), v.integer());
@@ -59,7 +59,7 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
         },
         quota: quota && {
           requests: quota.limit.requests,
-          period: quota.limit.windowS === DAY_S ? ('day' as const) : ('month' as const),
+          period: quota.limit.windowS * 1000 === MS_PER_DAY ? ('day' as const) : ('month' as const),
           remaining: quota.remaining,
           resetSeconds: quota.resetS,
         },

@@ -7,7 +7,7 @@ import type { Call } from '../../calls/call.ts';
 import { adminGuard } from '../../guards/admin.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
 import { type Guard, sequence } from '../../guards/guard.ts';
-import { keyLimitGuard, type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
+import { type KeyLimitOptions, keyLimitGuard, type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { scopesGuard } from '../../guards/scopes.ts';
 import {
   type KeysManagedAt,
@@ -24,7 +24,6 @@ import { parseDuration } from '../../lib/duration.ts';
 import type { Clock } from '../../lib/runtime.ts';
 import { isScope } from '../../lib/scope.ts';
 import type { Log, LogFields } from '../../log/log.ts';
-import type { Usage } from '../../uses/usage.ts';
 
 export interface ToolDeps {
   readonly guards: {
@@ -66,7 +65,7 @@ export interface ToolDepsOptions {
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   /** Of each person, for tools for users. */
   readonly userRateLimit: { readonly requests: number; readonly windowMs: number };
-  readonly usage: Pick<Usage, 'admit'>;
+  readonly usage: Pick<KeyLimitOptions<unknown>, 'admit'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly env: ToolEnv;
@@ -78,12 +77,11 @@ export interface ToolDepsOptions {
 
 const identity = <G>(guard: G): G => guard;
 
+/** A call, with what the guard for keys or users has added, if there is one. */
+type GuardedCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> };
+
 /** What the log says of a caller who is refused. */
-function whoseIds({
-  requestId,
-  traceId,
-  auth = {},
-}: Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> }): LogFields {
+function whoseIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {
   const { keyId, subject: userId, actor } = auth;
   return { requestId, traceId, keyId, userId, ...(actor !== userId && { actor }) };
 }
@@ -107,24 +105,17 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
   } = options;
   const scopes = scopesGuard(log);
 
-  function logRefused(
-    call: Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> },
-    bucket: string,
-    fields?: LogFields,
-  ): void {
+  const logRefused = (call: GuardedCall, bucket: string, fields?: LogFields): void =>
     log.warnThrottled('Rate limit exceeded', bucket, { ...whoseIds(call), ...fields });
-  }
-
-  const logQuota = (call: Call & KeyAuth): void =>
-    log.warnThrottled('Quota exceeded', `quota ${call.auth.keyId}`, whoseIds(call));
 
   // One limiter for all tools: the limit is per key, not per key and tool.
   const perKey = keyLimitGuard<Call & KeyAuth>({
     admit: usage.admit,
     rateLimit,
     onRefused(call, { code }) {
-      if (code === 'quota_exceeded') logQuota(call);
-      else logRefused(call, `key ${call.auth.keyId}`);
+      const { keyId } = call.auth;
+      if (code === 'quota_exceeded') log.warnThrottled('Quota exceeded', `quota ${keyId}`, whoseIds(call));
+      else logRefused(call, `key ${keyId}`);
     },
   });
   const perPerson = rateLimitGuard<Call & UserAuth>({
