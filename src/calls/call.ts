@@ -1,8 +1,8 @@
 // One call of a tool or prompt: what it carries, and how it is made from a request.
 
+import type { CredentialedCall } from '../guards/api-key.ts';
 import type { RequestContext } from '../http/context.ts';
 import { type Credentials, readCredentials } from '../http/credentials.ts';
-import type { Caller } from '../keys/actor.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import type { JsonObject } from '../lib/text.ts';
 import { parseTraceparent, type Trace } from '../lib/trace.ts';
@@ -120,8 +120,9 @@ export function callOf(context: RequestContext, metaApiKey: string | null, extra
   return call;
 }
 
-/** Where a request comes from, before it makes any call. */
-export const callerOf = (context: RequestContext): Caller => ({
+/** Where a request comes from and what it has to show, before it makes any call. `metaApiKey`: as above. */
+export const callerOf = (context: RequestContext, metaApiKey: string | null = null): CredentialedCall => ({
+  credentials: readCredentials(context.headers, metaApiKey),
   requestId: context.requestId,
   get traceId() {
     return parseTraceparent(context.headers.get('traceparent'))?.traceId;

@@ -114,7 +114,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
 
   /** Who calls what, with which input; as it was sent, because JSON can't tell apart all that a schema makes of it. */
   const subjectOf = ({ input, call }: Invocation): string =>
-    JSON.stringify([kind, name, callerOf(call), sorted(input)]);
+    JSON.stringify([kind, name, identityOf(call), sorted(input)]);
 
   return {
     kind,
@@ -143,7 +143,7 @@ const limitIn = (problem: Problem): RateLimitState | undefined =>
   problem.code === 'rate_limited' || problem.code === 'quota_exceeded' ? problem.rateLimit : undefined;
 
 /** What the guard for keys or users has added, if there is one. */
-function callerOf(context: Call): readonly unknown[] {
+function identityOf(context: Call): readonly unknown[] {
   const { auth = {} } = context as { readonly auth?: Partial<KeyIdentity & UserIdentity> };
   return [auth.keyId, auth.subject, auth.actor];
 }

@@ -1,9 +1,7 @@
 // Finds who a request comes from, by the valid credentials it carries, to bind a session to them. Never denies.
 
-import { presentedKey, type VerifyKey } from '../guards/api-key.ts';
+import { type CredentialedCall, presentedKey, type VerifyKey } from '../guards/api-key.ts';
 import type { VerifyUserJwt } from '../guards/user-jwt.ts';
-import type { Credentials } from '../http/credentials.ts';
-import type { Caller } from '../keys/actor.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
 
@@ -18,7 +16,7 @@ export interface Subjects {
   readonly wrong: readonly string[];
 }
 
-export type ResolveSubjects = (credentials: Credentials, caller: Caller) => Promise<Subjects>;
+export type ResolveSubjects = (call: CredentialedCall) => Promise<Subjects>;
 
 /** Problems that say that a credential is wrong. Any other says nothing about it. */
 const WRONG: readonly string[] = ['invalid_token', 'invalid_api_key'];
@@ -28,19 +26,17 @@ export function createResolveSubjects(
   verifyKey: VerifyKey,
   sha256: Sha256,
 ): ResolveSubjects {
-  return async (credentials, caller) => {
-    const { bearer } = credentials;
-    const key = presentedKey(credentials);
+  return async (call) => {
     const subjects: string[] = [];
     const valid: string[] = [];
     const wrong: string[] = [];
     let unknown: Problem | null = null;
     for (const [credential, verify] of [
-      [bearer, verifyUserJwt],
-      [key, verifyKey],
+      [call.credentials.bearer, verifyUserJwt],
+      [presentedKey(call.credentials), verifyKey],
     ] as const) {
       if (credential === null) continue;
-      const verified = await verify(credential, caller);
+      const verified = await verify(credential, call);
       if (verified.ok) {
         subjects.push(verified.value.subject);
         valid.push(sha256(credential, 'base64url'));

@@ -9,7 +9,7 @@ import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
 import type { RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
-import { carriesCredential, readCredentials } from '../http/credentials.ts';
+import { carriesCredential } from '../http/credentials.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { BodyHandler } from '../http/router.ts';
 import type { EventStreams } from '../http/sending/keep-alive.ts';
@@ -102,10 +102,9 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
       return problemResponse(refuseInClear(log, context), context.requestId);
     }
     if (checkBearer === null) return handleValue(context, body.value);
-    const credentials = readCredentials(context.headers, null);
-    if (eager && !carriesCredential(credentials) && !carriesApiKey(body.value)) return missing(context);
-    const checked = checkBearer(credentials, callerOf(context));
-    return chain(checked, (problem) =>
+    const caller = callerOf(context);
+    if (eager && !carriesCredential(caller.credentials) && !carriesApiKey(body.value)) return missing(context);
+    return chain(checkBearer(caller), (problem) =>
       problem === null ? handleValue(context, body.value) : challenge(context, problem),
     );
   }

@@ -10,7 +10,7 @@ import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
 import type { RequestContext } from '../http/context.ts';
 import { holdingOpen } from '../http/context.ts';
-import { type Credentials, carriesCredential, metaApiKey, readCredentials } from '../http/credentials.ts';
+import { type Credentials, carriesCredential, metaApiKey } from '../http/credentials.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
@@ -79,13 +79,13 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   const { methods, runTool, streams, sessions, resolveSubjects, publicPath, signIn, checkBearer, log } = options;
 
   async function open(context: RequestContext): Promise<Response> {
-    const { request, headers, requestId } = context;
+    const { request, requestId } = context;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
-    const [credentials, caller] = [readCredentials(headers, null), callerOf(context)];
+    const caller = callerOf(context);
     const address = context.clientAddress(); // now: a client that leaves has none
-    const ended = await checkBearer?.(credentials, caller);
+    const ended = await checkBearer?.(caller);
     if (ended) return challenge(context, ended);
-    const subjects = await resolveSubjects(credentials, caller);
+    const subjects = await resolveSubjects(caller);
     if (subjects.subjects.length === 0 && subjects.unknown !== null)
       return problemResponse(subjects.unknown, requestId);
     const session = sessions.open((onEnd) => streams.open(context, onEnd), subjects, address);
@@ -109,13 +109,12 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
     const plan = message.kind === 'request' ? methods.plan(message, legacyContext(headers)) : undefined;
-    const credentials = readCredentials(headers, plan?.kind === 'call' ? plan.metaApiKey : keyIn(message));
-    const caller = callerOf(context);
-    const subjects = await resolveSubjects(credentials, caller);
+    const caller = callerOf(context, plan?.kind === 'call' ? plan.metaApiKey : keyIn(message));
+    const subjects = await resolveSubjects(caller);
     const found = sessions.find(sessionId, subjects, plan?.kind === 'call');
     if (!found.ok) return problemResponse(found.error, requestId);
     const session = found.value;
-    const ended = await checkBearer?.(credentials, caller);
+    const ended = await checkBearer?.(caller);
     if (ended) return challenge(context, ended);
     if (message.kind === 'notification') takeNotification(session, message);
     if (message.kind !== 'request' || plan === undefined) return accepted();
