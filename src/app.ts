@@ -233,7 +233,6 @@ function serviceOn(
     lastCalled: runTool.lastRun,
     keyDomain,
     async close() {
-      connect?.stop();
       try {
         await keyDomain.stop();
       } finally {

@@ -1,11 +1,11 @@
 // Authorization codes: sealed (JWE, `dir`, A256GCM), so that any process can redeem one and nothing is stored until then.
-// A code has the key in it, and is worth nothing to whoever finds it once the secret of its hour is gone.
+// A code has the key in it, and is worth nothing to whoever finds it once the secret of its hour is gone. The secrets are
+// the database's; the store removes them.
 
-import { hourAt } from '../keys/handing-out.ts';
+import { endedHourAt, type HandingOutStore, hourAt } from '../keys/handing-out.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes } from '../lib/runtime.ts';
-import type { StoreUnavailable } from '../problem.ts';
-import type { CodeSecrets } from './secrets.ts';
+import type { StoreResult, StoreUnavailable } from '../problem.ts';
 
 /** What is handed out, to whom. */
 export interface CodeContent {
@@ -39,23 +39,41 @@ const CLOCKS_DIFFER_MS = 10_000;
 const NUMBER_BYTES = 16;
 
 export interface CodesOptions {
-  readonly secrets: Pick<CodeSecrets, 'sealingKey' | 'openingKey'>;
+  readonly store: HandingOutStore;
+  /** Which database it is: another one has other secrets. */
+  readonly databaseId: () => string;
   readonly clock: Clock;
   readonly random: RandomBytes;
 }
 
-export function createCodes({ secrets, clock, random }: CodesOptions): Codes {
+export function createCodes({ store, databaseId, clock, random }: CodesOptions): Codes {
+  let known = { databaseId: '', secrets: new Map<number, string>() };
+
+  /** From memory, else what `read` gives. */
+  async function secretOf<Hex extends string | null>(hour: number, read: (hour: number) => StoreResult<Hex>) {
+    const current = databaseId();
+    if (known.databaseId !== current) known = { databaseId: current, secrets: new Map() };
+    const { secrets } = known;
+    const kept = secrets.get(hour);
+    if (kept !== undefined) return ok(kept);
+    const secret = await read(hour);
+    if (!secret.ok || secret.value === null) return secret;
+    for (const old of secrets.keys()) if (old <= endedHourAt(clock.nowMs())) secrets.delete(old);
+    secrets.set(hour, secret.value);
+    return secret;
+  }
+
   return {
     async seal(content) {
       const nowMs = clock.nowMs();
       const hour = hourAt(nowMs);
-      const key = await secrets.sealingKey(hour);
-      if (!key.ok) return key;
+      const secret = await secretOf(hour, store.makeCodeSecret);
+      if (!secret.ok) return secret;
       const sealed = { ...content, number: random(NUMBER_BYTES).toHex(), endsAtMs: nowMs + CODE_TTL_MS };
       const { CompactEncrypt } = await import('jose/jwe/compact/encrypt');
       const code = await new CompactEncrypt(new TextEncoder().encode(JSON.stringify(sealed)))
         .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid: String(hour) })
-        .encrypt(key.value);
+        .encrypt(Uint8Array.fromHex(secret.value));
       return ok(code);
     },
 
@@ -64,12 +82,13 @@ export function createCodes({ secrets, clock, random }: CodesOptions): Codes {
       const hour = await hourOf(code);
       const earliest = hourAt(nowMs - CODE_TTL_MS - CLOCKS_DIFFER_MS);
       if (hour === null || hour < earliest || hour > hourAt(nowMs + CLOCKS_DIFFER_MS)) return ok(null);
-      const key = await secrets.openingKey(hour);
-      if (!key.ok || key.value === null) return key.ok ? ok(null) : key;
+      const secret = await secretOf(hour, store.codeSecret);
+      if (!secret.ok) return secret;
+      if (secret.value === null) return ok(null);
       const { compactDecrypt } = await import('jose/jwe/compact/decrypt');
       try {
         const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
-        const { plaintext } = await compactDecrypt(code, key.value, options);
+        const { plaintext } = await compactDecrypt(code, Uint8Array.fromHex(secret.value), options);
         // Sealed here, so it is what was put in.
         const opened = JSON.parse(new TextDecoder().decode(plaintext)) as OpenedCode & { readonly endsAtMs: number };
         return ok(nowMs < opened.endsAtMs ? opened : null);

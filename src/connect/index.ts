@@ -3,12 +3,11 @@
 
 import type { ConnectConfig } from '../config/connect.ts';
 import type { Caller, OriginOf } from '../keys/actor.ts';
-import type { HandingOutStore } from '../keys/handing-out.ts';
 import { hashKey } from '../keys/key-format.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { KeyIdentity, Verifier } from '../keys/verify.ts';
 import { err, ok, type Result } from '../lib/result.ts';
-import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
+import type { Sha256 } from '../lib/runtime.ts';
 import { joinScopes } from '../lib/scope.ts';
 import { createSignedText } from '../lib/signed-text.ts';
 import { LIMITS } from '../limits/index.ts';
@@ -16,7 +15,7 @@ import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { createClientIds, type RegistrationError, registered, registrationOf } from './clients.ts';
-import { createCodes } from './codes.ts';
+import { type CodesOptions, createCodes } from './codes.ts';
 import {
   type AuthorizationRequest,
   type Decision,
@@ -26,19 +25,15 @@ import {
   parameter,
   type SendBack,
 } from './request.ts';
-import { type CodeSecretsOptions, createCodeSecrets } from './secrets.ts';
 import { misfit, type TokenError, tokenRequestOf } from './token.ts';
 
-export interface ConnectOptions extends CodeSecretsOptions {
+export interface ConnectOptions extends CodesOptions {
   readonly config: ConnectConfig;
   readonly publicUrl: () => string;
-  readonly store: HandingOutStore;
   /** What the ids of clients are signed with. */
   readonly readSecret: () => Promise<Result<string, StoreUnavailable>>;
   readonly look: Verifier['look'];
   readonly originOf: OriginOf;
-  readonly clock: Clock;
-  readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
 }
@@ -62,16 +57,14 @@ export interface Connect {
   grant(request: AuthorizationRequest, key: string): Promise<Result<string, StoreUnavailable>>;
   /** The token for a form sent to /token. */
   redeem(form: URLSearchParams, caller: Caller): Promise<Result<AccessToken, TokenError | Problem>>;
-  stop(): void;
 }
 
 const ATTEMPT_BYTES = 16;
 
 export function createConnect(options: ConnectOptions): Connect {
   const { config, publicUrl, store, look, originOf, clock, random, sha256, log } = options;
-  const secrets = createCodeSecrets(options);
   const clientIds = createClientIds(createSignedText({ ...options, use: 'client_id' }));
-  const codes = createCodes({ secrets, clock, random });
+  const codes = createCodes(options);
   const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
 
   /** With the issuer, so that a client knows which server it hears from (RFC 9207). */
@@ -142,7 +135,5 @@ export function createConnect(options: ConnectOptions): Connect {
       log.info('API key handed to a client', { requestId, keyId, userId, host, resource: resource ?? publicUrl() });
       return ok(tokenOf(key, verified.value));
     },
-
-    stop: secrets.stop,
   };
 }

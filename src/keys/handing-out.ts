@@ -32,6 +32,4 @@ export interface HandingOutStore {
   makeCodeSecret(hour: number): StoreResult<string>;
   /** Null: there is none. */
   codeSecret(hour: number): StoreResult<string | null>;
-  /** Overwrites and removes the secrets of this hour and those before. */
-  forgetCodeSecrets(upToHour: number): StoreResult<void>;
 }

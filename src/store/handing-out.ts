@@ -37,14 +37,15 @@ const EMPTY_LOG_TRIES = 100;
 const EMPTY_LOG_PAUSE_MS = 50;
 
 export interface HandingOutUpkeep extends HandingOutStore {
-  /** Forgets what no code needs any more. */
-  prune(nowMs: number): DbResult<void>;
+  /** Overwrites and removes the secrets that no code needs any more. */
+  forgetCodeSecrets(nowMs: number): DbResult<void>;
+  forgetRedeemed(): DbResult<void>;
 }
 
 /** `isFile`: not on a database server, which keeps a log of its own. */
 export function createHandingOutStore(db: Database, isFile: boolean): HandingOutUpkeep {
-  async function forgetCodeSecrets(upToHour: number): DbResult<void> {
-    const args = [upToHour];
+  async function forgetCodeSecrets(nowMs: number): DbResult<void> {
+    const args = [endedHourAt(nowMs)];
     const found = await db.read({ sql: ANY_CODE_SECRET, args });
     if (!found.ok || found.value.length === 0) return found.ok ? ok(undefined) : found;
     const forgotten = await db.writeAll([
@@ -81,9 +82,6 @@ export function createHandingOutStore(db: Database, isFile: boolean): HandingOut
 
     forgetCodeSecrets,
 
-    async prune(nowMs) {
-      const forgotten = await forgetCodeSecrets(endedHourAt(nowMs));
-      return forgotten.ok ? mapped(db.write(FORGET_REDEEMED), () => undefined) : forgotten;
-    },
+    forgetRedeemed: () => mapped(db.write(FORGET_REDEEMED), () => undefined),
   };
 }

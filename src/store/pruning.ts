@@ -51,7 +51,7 @@ export function pruneRegularly(db: Database, handingOut: HandingOutUpkeep, optio
   let againAtMs = Number.NEGATIVE_INFINITY;
 
   async function pruneAll(): DbResult<boolean> {
-    const forgotten = await handingOut.prune(clock.nowMs());
+    const forgotten = await handingOut.forgetRedeemed();
     if (!forgotten.ok) return forgotten;
     const counts = await pruneCounts(db, clock.nowMs(), usageDays);
     return counts.ok ? prune(db, eventDays * MS_PER_DAY) : counts;
@@ -74,6 +74,20 @@ export function pruneRegularly(db: Database, handingOut: HandingOutUpkeep, optio
     },
   );
 
+  const forgetting = repeat(
+    {
+      everyMs: () => MS_PER_HOUR - (clock.nowMs() % MS_PER_HOUR), // then one more is of no use
+      firstMs: PRUNE_FIRST_AFTER_MS,
+      clock,
+      log,
+      event: 'internal error',
+    },
+    async () => {
+      const forgotten = await handingOut.forgetCodeSecrets(clock.nowMs());
+      if (!forgotten.ok && !stopped) log.warn('old secret not removed', { reason: forgotten.error.reason });
+    },
+  );
+
   return {
     saw({ newestSeq, prunedSeq }) {
       if (newestSeq - prunedSeq > overdueAt && !stopped && clock.monotonicMs() > againAtMs) runs.hasten();
@@ -81,6 +95,7 @@ export function pruneRegularly(db: Database, handingOut: HandingOutUpkeep, optio
     stop() {
       stopped = true;
       runs.stop();
+      forgetting.stop();
     },
   };
 }
