@@ -173,7 +173,7 @@ function serviceOn(
   const leave = createLeave(keyDomain, log);
   const runTool = createToolRunner({ log, inFlight, leave, clock });
   const sendBudget = createSendBudget(clock, log);
-  const sessions = createSessions(random);
+  const sessions = createSessions();
   metrics?.addGauges({
     feed,
     lagMaxMs,

@@ -5,23 +5,20 @@ import type { Reader } from '../calls/call.ts';
 import type { EventStream } from '../http/sending/event-stream.ts';
 import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
-import type { RandomBytes } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
-import { createShare, type Share } from '../limits/share.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import type { Id } from './message.ts';
 import type { Subjects } from './subjects.ts';
 
 const { total: SESSIONS_MAX, each: SESSIONS_MAX_EACH } = LIMITS.streams;
-const MESSAGES = { total: LIMITS.sessionMessages.each, each: LIMITS.sessionMessages.each };
 
 export interface Session {
   readonly id: string;
   readonly stream: EventStream;
   /** The calls under way, by request id, each with what cancels it. */
   readonly calls: Map<Id, AbortController>;
-  /** What their messages may have. */
-  readonly messages: Share;
+  /** Of their messages. */
+  messageBytes: number;
   /** Where it was opened from: an IPv4 address, or an IPv6 /64. */
   readonly network: string;
   /** True once the client has sent a request. */
@@ -67,7 +64,7 @@ const MAKES_ROOM: readonly ((session: Session) => boolean)[] = [
 
 export const NO_SESSION: Problem = { code: 'session_not_found' };
 
-export function createSessions(random: RandomBytes): Sessions {
+export function createSessions(): Sessions {
   const sessions = new Map<string, Session>(); // in the order of opening
   let draining = false;
 
@@ -97,12 +94,12 @@ export function createSessions(random: RandomBytes): Sessions {
     open(openStream, { subjects, valid }, address) {
       const network = networkOf(address);
       if (draining || !makeRoomFor(network, subjects)) return undefined;
-      const id = uuid(random(16));
+      const id = crypto.randomUUID();
       const session: Session = {
         id,
         stream: openStream(() => sessions.delete(id)),
         calls: new Map(),
-        messages: createShare(MESSAGES),
+        messageBytes: 0,
         network,
         used: false,
         reader: 'model',
@@ -128,13 +125,15 @@ export function createSessions(random: RandomBytes): Sessions {
       if (newer.length > 0) session.credentials = [...credentials, ...newer].slice(-CREDENTIALS_MAX);
       return ok(session);
     },
-    beginCall({ calls, messages, stream, id: name }, id, messageBytes) {
-      const release = calls.size < LIMITS.sessionCalls.each ? messages.take(name, messageBytes) : null;
-      if (release === null) return null;
+    beginCall(session, id, messageBytes) {
+      const { calls, stream } = session;
+      if (calls.size >= LIMITS.sessionCalls.each) return null;
+      if (session.messageBytes + messageBytes > LIMITS.sessionMessages.each) return null;
+      session.messageBytes += messageBytes;
       const canceller = new AbortController();
       calls.set(id, canceller);
       const end = () => {
-        release();
+        session.messageBytes -= messageBytes;
         calls.delete(id);
         if (draining && calls.size === 0) stream.close();
       };
@@ -148,12 +147,4 @@ export function createSessions(random: RandomBytes): Sessions {
       return sessions.size;
     },
   };
-}
-
-/** RFC 9562 §5.4: version 4. */
-function uuid(bytes: Uint8Array): string {
-  const fixed = bytes.map((byte, index) =>
-    index === 6 ? (byte & 0x0f) | 0x40 : index === 8 ? (byte & 0x3f) | 0x80 : byte,
-  );
-  return fixed.toHex().replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
