@@ -11,12 +11,14 @@ import { type Ask, type Asking, askThrough } from './ask.ts';
 /** Who gets the result: a program, or over MCP a model, beside which the client may show the tool's widget. */
 export type Reader = 'program' | 'model' | 'model_with_widget';
 
+/** Tells the client how far a call is. */
+type Progress = (progress: number, total?: number, message?: string) => void;
+
 /** What some transports know about a call, besides its credentials. */
 export interface CallExtras {
   /** The tool or prompt that is called. */
   readonly operation?: { readonly name: string; readonly fullQuota: RateLimitState | null };
-  /** Tells the client how far the tool is; without it there is no progress to report. */
-  readonly progress?: (progress: number, total?: number, message?: string) => void;
+  readonly progress?: Progress;
   /** What the client said it can do (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
   /** The trace that the message names; else the request's counts. */
@@ -28,9 +30,6 @@ export interface CallExtras {
   readonly lookupKeyId?: string;
 }
 
-/** What a call needs of the request that made it. */
-type MakingRequest = Pick<RequestContext, 'headers' | 'extend' | 'turn'>;
-
 const NOTHING = () => {};
 
 const NO_CAPABILITIES = {};
@@ -39,7 +38,7 @@ const NO_CAPABILITIES = {};
 export class Call {
   /** The name of the tool or prompt. */
   readonly tool: string;
-  readonly progress: (progress: number, total?: number, message?: string) => void;
+  readonly progress: Progress;
   readonly clientCapabilities: JsonObject;
   /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
   readonly trace: Trace | undefined;
@@ -54,7 +53,7 @@ export class Call {
   freshAsOfMs = Number.POSITIVE_INFINITY;
   readonly lookupKeyId: string | undefined;
   #lifetime: AbortController | undefined;
-  readonly #request: MakingRequest | undefined;
+  readonly #request: RequestContext | undefined;
 
   constructor(
     readonly requestId: string,
@@ -63,7 +62,7 @@ export class Call {
     readonly clientAddress: () => string,
     extras?: CallExtras,
     /** What made the call; nothing if no request did. */
-    request?: MakingRequest,
+    request?: RequestContext,
   ) {
     this.#request = request;
     this.tool = extras?.operation?.name ?? '';

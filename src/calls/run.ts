@@ -30,10 +30,10 @@ export function runOperation(
 function runWithTimeout(
   { timeoutMs }: Operation,
   call: Call,
-  pending: Promise<Result<Output, Problem>>,
+  pending: Promise<ToolResult>,
   clock: Clock,
   cancelled: AbortSignal | undefined,
-): Promise<Result<Output, Problem>> {
+): Promise<ToolResult> {
   return new Promise((resolve, reject) => {
     const cancel = () => call.abort(cancelled?.reason);
     const giveUp = () => resolve(err({ code: 'tool_timeout' }));
@@ -67,7 +67,7 @@ export interface ToolRunner extends RunTool {
   lastRun(): string | undefined;
 }
 
-export interface ToolRunnerOptions {
+interface Options {
   readonly clock: Clock;
   readonly log: Log;
   readonly inFlight: InFlight;
@@ -79,22 +79,18 @@ export interface ToolRunnerOptions {
  * it is in, and counts against the rate limit like any other response. A call counts as under way until it is done or
  * out of time, even if its response was sent before (202, or an event stream), and so does its request.
  */
-export function createToolRunner(options: ToolRunnerOptions): ToolRunner {
-  const { log, inFlight, leave, clock } = options;
+export function createToolRunner({ log, inFlight, leave, clock }: Options): ToolRunner {
   let lastRun: string | undefined;
 
   function failed(error: unknown, operation: Operation, call: Call): ToolResult {
     const { kind, name } = operation;
     log.error('internal error', { requestId: call.requestId, traceId: call.traceId, [kind]: name, error });
-    return over(err({ code: 'internal' }), operation, call);
+    return err({ code: 'internal' });
   }
 
-  function over(result: ToolResult, { kind, name }: Operation, call: Call): ToolResult {
-    if (result.ok) return result;
-    const { requestId, traceId } = call;
-    const { error: problem } = result;
-    if (problem.code === 'tool_failure')
-      log.warn('tool failed', { requestId, traceId, [kind]: name, code: problem.ownCode });
+  function over(result: ToolResult, { kind, name }: Operation, { requestId, traceId }: Call): ToolResult {
+    if (result.ok || result.error.code !== 'tool_failure') return result;
+    log.warn('tool failed', { requestId, traceId, [kind]: name, code: result.error.ownCode });
     return result;
   }
 

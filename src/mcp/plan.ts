@@ -1,12 +1,11 @@
 // What a message asks for, as a pure plan: a result, an error, or a call to make.
 
-import type { Asking } from '../calls/ask.ts';
-import { type Reader, withoutMeta } from '../calls/call.ts';
+import { type CallExtras, type Reader, withoutMeta } from '../calls/call.ts';
 import type { Operation } from '../calls/operation.ts';
 import { metaApiKey } from '../http/credentials.ts';
 import { ok } from '../lib/result.ts';
 import type { JsonObject } from '../lib/text.ts';
-import { metaTrace, type Trace } from '../lib/trace.ts';
+import { metaTrace } from '../lib/trace.ts';
 import { showsWidgets } from './apps.ts';
 import { askingOf } from './asking.ts';
 import type { MessageContext } from './era.ts';
@@ -16,16 +15,12 @@ import type { RequestStates } from './request-state.ts';
 export type ProgressToken = string | number;
 
 /** A call to make, of a tool or a prompt: what the message asks for. */
-export interface CallPlan {
+export interface CallPlan extends CallExtras {
   readonly kind: 'call';
   readonly operation: Operation;
   readonly input: unknown;
   readonly metaApiKey: string | null;
   readonly progressToken: ProgressToken | undefined;
-  readonly clientCapabilities: JsonObject;
-  readonly trace: Trace | undefined;
-  readonly asking: Asking | undefined;
-  readonly reader: Reader;
 }
 
 export type Plan =

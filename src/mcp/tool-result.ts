@@ -1,5 +1,6 @@
 // The result of a call as JSON text, and what each problem becomes over MCP.
 
+import type { Call } from '../calls/call.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { ToolResult } from '../calls/run.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
@@ -9,7 +10,6 @@ import { WIDGET_DATA } from './apps.ts';
 import { eraMembers } from './descriptions.ts';
 import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';
-import type { CallPlan } from './plan.ts';
 
 /**
  * How a problem of a tool is reported. `tool`: in-band, as a result with `isError`, so that an agent reads it. `http`: by
@@ -124,19 +124,18 @@ function hintOf(problem: Problem): string | null {
 /** 202 Accepted, for notifications. */
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
-/** The call that a message is the response to. */
-export interface CallInfo {
+/** A call that a message asked for. */
+export interface CallOfMessage {
   readonly id: Id;
   readonly era: Era;
-  readonly requestId: string;
-  readonly operation: Pick<Operation, 'kind'>;
+  readonly operation: Operation;
+  readonly call: Call;
 }
 
 /** The response message to a call. */
-export function callResultText(callInfo: CallInfo, result: ToolResult): string {
-  const { id, era, requestId, operation } = callInfo;
+export function callResultText({ id, era, operation, call }: CallOfMessage, result: ToolResult): string {
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
-  const error = result.ok ? undefined : problemError(result.error, requestId);
+  const error = result.ok ? undefined : problemError(result.error, call.requestId);
   if (error !== undefined) return errorText(id, error);
   const type = result.ok && 'inputRequired' in result.value ? 'input_required' : 'complete';
   return resultText(id, eraMembers(era, type, metaOf(result)) + resultMembers(operation, result));
@@ -154,7 +153,7 @@ const problemForWidget = (problem: Problem): string | undefined =>
     : undefined;
 
 /** A prompt's JSON is the result itself. */
-const resultMembers = ({ kind }: CallInfo['operation'], result: ToolResult): string =>
+const resultMembers = ({ kind }: Operation, result: ToolResult): string =>
   kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
 
 /**
@@ -163,7 +162,7 @@ const resultMembers = ({ kind }: CallInfo['operation'], result: ToolResult): str
  * (guards/bearer.ts).
  */
 export function oauthChallenge(
-  { operation }: CallPlan,
+  operation: Operation,
   result: ToolResult,
   signIn: SignIn | null,
 ): { readonly problem: Problem; readonly header: string | null } | null {

@@ -1,7 +1,7 @@
 // A batch of JSON-RPC messages (MCP 2025-03-26): its requests run one after the other, and what succeeded is proved once more
 // when all are done.
 
-import { type Call, callOf } from '../calls/call.ts';
+import { callOf } from '../calls/call.ts';
 import type { Leave } from '../calls/leave.ts';
 import type { RunTool } from '../calls/run.ts';
 import { holdingOpen, type RequestContext } from '../http/context.ts';
@@ -9,7 +9,7 @@ import { err } from '../lib/result.ts';
 import { legacyContext } from '../mcp/era.ts';
 import { errorText, type Id, type Message, type RequestMessage, resultText } from '../mcp/message.ts';
 import type { Methods } from '../mcp/methods.ts';
-import { type CallInfo, callResultText, deniedError } from '../mcp/tool-result.ts';
+import { type CallOfMessage, callResultText, deniedError } from '../mcp/tool-result.ts';
 import { OVERLOADED } from '../problem.ts';
 
 /** Once the responses of a batch hold this much, its other requests are refused and do not run. */
@@ -19,7 +19,7 @@ interface BatchResponse {
   readonly id: Id | undefined;
   readonly text: string;
   /** Only of a call that succeeded. */
-  readonly success?: { readonly call: Call; readonly callInfo: CallInfo };
+  readonly success?: CallOfMessage;
 }
 
 export interface BatchOptions {
@@ -37,9 +37,8 @@ export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBa
     message: RequestMessage,
     full: boolean,
   ): Promise<BatchResponse> {
-    const { requestId, request } = context;
     const { id } = message;
-    const plan = methods.plan(message, legacyContext(request.headers));
+    const plan = methods.plan(message, legacyContext(context.headers));
     switch (plan.kind) {
       case 'result':
         return { id, text: full ? errorText(id, deniedError(OVERLOADED)) : resultText(id, plan.members) };
@@ -49,9 +48,9 @@ export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBa
         const { operation } = plan;
         const call = callOf(context, plan.metaApiKey, plan);
         const result = full ? err(OVERLOADED) : await runTool.oneOfMany(operation, plan.input, call);
-        const callInfo: CallInfo = { id, era: 'legacy', requestId, operation };
-        const text = callResultText(callInfo, result);
-        return result.ok ? { id, text, success: { call, callInfo } } : { id, text };
+        const made: CallOfMessage = { id, era: 'legacy', operation, call };
+        const text = callResultText(made, result);
+        return result.ok ? { id, text, success: made } : { id, text };
       }
     }
   }
@@ -76,7 +75,7 @@ export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBa
     const refused = await leave.together(responses.flatMap(({ success }) => success?.call ?? []));
     const texts = responses.map(({ text, success }) => {
       const problem = success && refused.get(success.call);
-      return success && problem ? callResultText(success.callInfo, err(problem)) : text;
+      return success && problem ? callResultText(success, err(problem)) : text;
     });
     // Not by join, which copies: what finds no room is never put together.
     const text = texts.reduce((all, text, index) => `${all}${index === 0 ? '' : ','}${text}`, '[');

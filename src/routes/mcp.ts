@@ -1,6 +1,6 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request.
 
-import { type Call, callerOf, callOf } from '../calls/call.ts';
+import { callerOf, callOf } from '../calls/call.ts';
 import type { Leave } from '../calls/leave.ts';
 import type { RunTool, ToolResult } from '../calls/run.ts';
 import type { CheckBearer } from '../guards/bearer.ts';
@@ -21,7 +21,7 @@ import { carriesApiKey, errorText, PARSE_ERROR, resultText } from '../mcp/messag
 import type { Methods } from '../mcp/methods.ts';
 import type { CallPlan } from '../mcp/plan.ts';
 import { type ProgressResponse, progressResponse } from '../mcp/progress.ts';
-import { accepted, type CallInfo, callResultText, oauthChallenge } from '../mcp/tool-result.ts';
+import { accepted, type CallOfMessage, callResultText, oauthChallenge } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import { createRunBatch } from './mcp-batch.ts';
 import { createReply, takesEvents } from './mcp-reply.ts';
@@ -65,14 +65,11 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const call = callOf(context, plan.metaApiKey, progress === null ? plan : { ...plan, progress: progress.report });
     // Closing the response's stream cancels the call, but only in the modern era.
     const result = runTool(operation, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
-    const { requestId } = context;
     const response = chain(holdingOpen(context, operation.timeoutMs, result), respond, {
       context,
       id: request.id,
       era,
-      requestId,
       operation,
-      plan,
       call,
       progress,
     });
@@ -80,8 +77,8 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   }
 
   function respond(result: ToolResult, made: MadeCall): Response {
-    const { context, plan, call } = made;
-    const challenge = oauthChallenge(plan, result, signIn());
+    const { context, operation, call } = made;
+    const challenge = oauthChallenge(operation, result, signIn());
     if (challenge !== null)
       return problemResponse(challenge.problem, context.requestId, challenge.header, call.rateLimit);
     const text = callResultText(made, result);
@@ -91,7 +88,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     return reply.attempt(context, text, { rateLimit }) ?? reply(context, overloadedText(made), { rateLimit });
   }
 
-  const overloadedText = (callInfo: CallInfo): string => callResultText(callInfo, err(OVERLOADED));
+  const overloadedText = (made: MadeCall): string => callResultText(made, err(OVERLOADED));
 
   function handleBody(context: RequestContext, body: Body): Awaitable<Response> {
     if (!body.ok) {
@@ -135,9 +132,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
 }
 
 /** What it takes to respond to a call once its result is there. */
-interface MadeCall extends CallInfo {
+interface MadeCall extends CallOfMessage {
   readonly context: RequestContext;
-  readonly plan: CallPlan;
-  readonly call: Call;
   readonly progress: ProgressResponse | null;
 }

@@ -39,7 +39,7 @@ import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
 import type { ResolveSubjects } from '../mcp/subjects.ts';
 import {
   accepted,
-  type CallInfo,
+  type CallOfMessage,
   callResultText,
   deniedError,
   oauthChallenge,
@@ -151,10 +151,10 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
 
     const response = chain(runTool(operation, plan.input, call, canceller), (result) => {
       progress?.stop();
-      const challenge = oauthChallenge(plan, result, signIn());
+      const challenge = oauthChallenge(operation, result, signIn());
       // A cancelled request gets no response (basic/utilities/cancellation).
       if (challenge === null && !canceller.signal.aborted)
-        sendResult(session, { id, era: 'legacy', requestId, operation }, result);
+        sendResult(session, { id, era: 'legacy', operation, call }, result);
       end();
       return challenge === null
         ? accepted()
@@ -165,13 +165,9 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     return waits ? holdingOpen(context, operation.timeoutMs, response) : accepted();
   }
 
-  function sendResult(
-    session: Session,
-    callInfo: CallInfo & { readonly operation: Operation },
-    result: ToolResult,
-  ): void {
-    const { id, operation } = callInfo;
-    const textOf = (result: ToolResult) => callResultText(callInfo, result);
+  function sendResult(session: Session, made: CallOfMessage, result: ToolResult): void {
+    const { id, operation, call } = made;
+    const textOf = (result: ToolResult) => callResultText(made, result);
     const tooLarge = () =>
       operation.kind === 'tool' ? resultText(id, refusalMembers(TOO_LARGE)) : errorText(id, TOO_LARGE_ERROR);
     const refusal = (why: Sent) => (why === 'too_large' ? tooLarge() : textOf(err(OVERLOADED)));
@@ -179,7 +175,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       send(session, textOf(result), refusal);
     } catch (bug) {
       // Its POST has its response already: nothing else would catch this, and the process would end.
-      log.error('internal error', { requestId: callInfo.requestId, error: bug });
+      log.error('internal error', { requestId: call.requestId, error: bug });
       send(session, textOf(err({ code: 'internal' })), refusal);
     }
   }
