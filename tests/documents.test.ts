@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { Glob } from 'bun';
 import PACKAGE from '../package.json';
 import { VARIABLES } from '../src/config/env.ts';
-import { type EachLimit, LIMITS, type RateLimit, type ShareLimit, type TotalLimit } from '../src/limits/index.ts';
+import { LIMITS, type Limit } from '../src/limits/index.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 
 test('the documents are found', () => {
@@ -115,7 +115,7 @@ test('every threat names a test', () => {
 const amountOf = (amount: number, unit: string): string =>
   unit === 'bytes' ? `${(amount / 1024 / 1024).toLocaleString('en')} MiB` : amount.toLocaleString('en');
 
-function boundsOf(limit: RateLimit | ShareLimit | EachLimit | TotalLimit): string {
+function boundsOf(limit: Limit): string {
   if ('burst' in limit)
     return `${limit.burst.toLocaleString('en')} at once, then ${limit.perS} a second, for each ${limit.whose}`;
   if (!('total' in limit)) return amountOf(limit.each, limit.unit);

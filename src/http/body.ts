@@ -6,7 +6,7 @@ import { networkOf } from '../lib/ip.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
-import { createTransfers, MIN_RATE } from '../limits/min-rate.ts';
+import { createTransfers } from '../limits/min-rate.ts';
 import { createShare, type Release } from '../limits/share.ts';
 import type { Log } from '../log/log.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
@@ -59,7 +59,7 @@ export type ReadBody = (kind: BodyKind | undefined, context: RequestContext) => 
 
 export function createReadBody(clock: Clock, log: Log): ReadBody {
   const messages = createShare(LIMITS.messages);
-  const transfers = createTransfers(MIN_RATE, clock, log);
+  const transfers = createTransfers(clock, log);
 
   /** Takes bytes from the total until the request is over. */
   function take(context: RequestContext, bytes: number): Release | null {

@@ -2,8 +2,7 @@
 
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
-import type { Rate } from '../limits/index.ts';
-import { createTokenBuckets } from '../limits/token-bucket.ts';
+import { createTokenBuckets, type Rate } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import { type Actor, actorFields, personOf } from './actor.ts';

@@ -1,50 +1,31 @@
 // The table of limits: each one with a meaning outside its file, with its amount, for whom it is, and what callers beyond
 // it get. The tables in the documents are checked against it. Limits that only one file knows stay in that file.
 
+import type { Bounds } from './share.ts';
+import type { Rate } from './token-bucket.ts';
+
 interface Facts {
   /** What is limited, as the documents name it. */
   readonly what: string;
   /** What those beyond it get. */
   readonly beyond: string;
+  /** Who has a budget of its own, or for whom the smaller of two numbers is. */
+  readonly whose?: string;
 }
 
-/** So many at once, then so many a second (token-bucket.ts). */
-export interface Rate {
-  /** No more than this is saved up; who comes for the first time has it. */
-  readonly burst: number;
-  readonly perS: number;
+interface Amount extends Facts {
+  readonly unit: 'bytes' | 'streams' | 'lists' | 'calls';
 }
 
-/** So much at the same time, of all together and of each (share.ts). */
-export interface Bounds {
-  readonly total: number;
-  readonly each: number;
-}
-
-export interface RateLimit extends Rate, Facts {
-  /** Who has a budget of its own. */
-  readonly whose: string;
-}
-
-export interface ShareLimit extends Bounds, Facts {
-  readonly unit: 'bytes' | 'streams' | 'lists';
-  /** For whom the smaller number is. */
-  readonly whose: string;
-}
-
-/** So much in each that there is. */
-export interface EachLimit extends Facts {
-  readonly unit: 'bytes' | 'calls';
-  readonly each: number;
-}
-
-/** So much for all. */
-export interface TotalLimit extends Facts {
-  readonly unit: 'bytes';
-  readonly total: number;
-}
+/** A rate, or so much at the same time: of all together and of each, or one of the two. */
+export type Limit = (Facts & Rate) | (Amount & (Bounds | Pick<Bounds, 'each'> | Pick<Bounds, 'total'>));
 
 const MIB = 1024 * 1024;
+
+const PERSON = 'person and process';
+
+const RATE_LIMITED = '429 `rate_limited`';
+const OVERLOADED = '503 `overloaded`';
 
 export const LIMITS = {
   /** Far above any sensible input of a tool, far below what hurts. */
@@ -55,13 +36,7 @@ export const LIMITS = {
    */
   output: { what: 'output of a tool or prompt', unit: 'bytes', each: 4.5 * MIB, beyond: '500 `internal`' },
   /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */
-  creations: {
-    what: 'creating and rotating keys',
-    burst: 2000,
-    perS: 20,
-    whose: 'person and process',
-    beyond: '429 `rate_limited`',
-  },
+  creations: { what: 'creating and rotating keys', burst: 2000, perS: 20, whose: PERSON, beyond: RATE_LIMITED },
   /**
    * Each leaves up to four events, which are kept for 400 days: 10 MB a day of one person, where 20 a second would leave
    * 1 GB. Ten times at once, all keys that a user may hold can be replaced.
@@ -70,8 +45,8 @@ export const LIMITS = {
     what: 'creating and rotating keys, over a day',
     burst: 10_000,
     perS: 0.1,
-    whose: 'person and process',
-    beyond: '429 `rate_limited`',
+    whose: PERSON,
+    beyond: RATE_LIMITED,
   },
   /** Each leaves an event, as above. */
   handOvers: {
@@ -79,24 +54,18 @@ export const LIMITS = {
     burst: 1000,
     perS: 0.1,
     whose: 'owner and process',
-    beyond: '429 `rate_limited`',
+    beyond: RATE_LIMITED,
   },
   /** Each is a read; what changes something is bounded by what was created. */
   misses: {
     what: 'revoking, deleting and rotating keys that are not there, or have ended',
     burst: 2000,
     perS: 20,
-    whose: 'person and process',
-    beyond: '429 `rate_limited`',
+    whose: PERSON,
+    beyond: RATE_LIMITED,
   },
   /** At 2 to 5 ms for the largest, a tenth of a core, and half of one if all of its keys are used daily; an open widget asks once. */
-  lists: {
-    what: 'lists of keys',
-    burst: 40,
-    perS: 20,
-    whose: 'person and process',
-    beyond: '429 `rate_limited`',
-  },
+  lists: { what: 'lists of keys', burst: 40, perS: 20, whose: PERSON, beyond: RATE_LIMITED },
   /** All responses of `sqld` together have at most 10 MB, and of each process they are a part. Persons take turns. */
   listsAtOnce: {
     what: 'lists that are read',
@@ -121,7 +90,7 @@ export const LIMITS = {
     total: 64 * MIB,
     each: 16 * MIB, // so four networks at least are needed before others are refused
     whose: 'address (IPv4, or IPv6 /64)',
-    beyond: '503 `overloaded`',
+    beyond: OVERLOADED,
   },
   /** At about 10 KB a quiet stream, 10 MB in all: far below what a small machine has. */
   streams: {
@@ -134,19 +103,9 @@ export const LIMITS = {
       'the oldest of them that belongs to nobody makes room, then the oldest that sent no request; else 503 `overloaded`',
   },
   /** Clients wait for responses, so they have few. */
-  sessionCalls: {
-    what: 'calls at once in one session of `/sse`',
-    unit: 'calls',
-    each: 256,
-    beyond: '503 `overloaded`',
-  },
+  sessionCalls: { what: 'calls at once in one session of `/sse`', unit: 'calls', each: 256, beyond: OVERLOADED },
   /** As sent: each POST has its response at once, so that a client may send any number. */
-  sessionMessages: {
-    what: 'the messages of those calls, together',
-    unit: 'bytes',
-    each: 4 * MIB,
-    beyond: '503 `overloaded`',
-  },
+  sessionMessages: { what: 'the messages of those calls, together', unit: 'bytes', each: 4 * MIB, beyond: OVERLOADED },
   /** Eighteen of the largest lists over MCP, or thousands of ordinary events; twice as much takes the process above 256 MB. */
   unread: {
     what: 'responses above 64 Ki characters, and event streams, that clients do not read',
@@ -155,4 +114,4 @@ export const LIMITS = {
     beyond:
       'clients that have read less than 32 KiB a second after 1 s, not 10 s, are cut off, or it is 503 `overloaded`',
   },
-} as const satisfies Readonly<Record<string, RateLimit | ShareLimit | EachLimit | TotalLimit>>;
+} as const satisfies Readonly<Record<string, Limit>>;

@@ -4,15 +4,9 @@
 import { type ErrorLog, every } from '../lib/background.ts';
 import type { Cancel, Clock } from '../lib/runtime.ts';
 
-export interface MinRate {
-  readonly bytesPerS: number;
-  /** Before the rate counts: to wake up, or to cross a gap in a network. Nor may nothing at all move for as long. */
-  readonly graceMs: number;
-}
-
-/** The rate of this server's transfers: of requests that clients send, and of responses that they read. */
-export const MIN_RATE: MinRate = { bytesPerS: 32 * 1024, graceMs: 10_000 };
-
+const BYTES_PER_S = 32 * 1024;
+/** Before the rate counts: to wake up, or to cross a gap in a network. Nor may nothing at all move for as long. */
+const GRACE_MS = 10_000;
 /** The grace when others find no room: a client that moves bytes at all has moved many by then. */
 const GRACE_WITHOUT_ROOM_MS = 1000;
 
@@ -39,21 +33,21 @@ interface Watched extends Transfer {
   readonly cut: () => void;
 }
 
-export function createTransfers({ bytesPerS, graceMs }: MinRate, clock: Clock, log: ErrorLog): Transfers {
+export function createTransfers(clock: Clock, log: ErrorLog): Transfers {
   const looks = { everyMs: LOOK_EVERY_MS, clock, log, event: 'slow clients not cut off' };
   const watched = new Set<Watched>();
   let stopLooking: Cancel | undefined;
 
   /** The average alone would long bear with a client whose kernel took megabytes at once. */
-  function isTooSlow({ sinceMs, movedAtMs, movedBytes }: Watched, nowMs: number, withGraceMs: number): boolean {
-    const dueBytes = ((nowMs - sinceMs - withGraceMs) / 1000) * bytesPerS;
-    return movedBytes < dueBytes || nowMs - movedAtMs > withGraceMs;
+  function isTooSlow({ sinceMs, movedAtMs, movedBytes }: Watched, nowMs: number, graceMs: number): boolean {
+    const dueBytes = ((nowMs - sinceMs - graceMs) / 1000) * BYTES_PER_S;
+    return movedBytes < dueBytes || nowMs - movedAtMs > graceMs;
   }
 
-  function cutSlow(withGraceMs: number, but?: Transfer): void {
+  function cutSlow(graceMs: number, but?: Transfer): void {
     const nowMs = clock.monotonicMs();
     for (const transfer of watched) {
-      if (transfer === but || !isTooSlow(transfer, nowMs, withGraceMs)) continue;
+      if (transfer === but || !isTooSlow(transfer, nowMs, graceMs)) continue;
       transfer.end();
       transfer.cut();
     }
@@ -79,7 +73,7 @@ export function createTransfers({ bytesPerS, graceMs }: MinRate, clock: Clock, l
         },
       };
       watched.add(transfer);
-      stopLooking ??= every(looks, () => cutSlow(graceMs));
+      stopLooking ??= every(looks, () => cutSlow(GRACE_MS));
       return transfer;
     },
     makeRoom: (but) => cutSlow(GRACE_WITHOUT_ROOM_MS, but),

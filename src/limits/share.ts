@@ -3,7 +3,13 @@
 // has waiting, another waits for one of them at most.
 
 import type { Clock } from '../lib/runtime.ts';
-import type { Bounds } from './index.ts';
+
+export interface Bounds {
+  /** Of all together. */
+  readonly total: number;
+  /** Of one owner. */
+  readonly each: number;
+}
 
 /** Gives back what was taken. May be called again. */
 export type Release = () => void;

@@ -2,7 +2,13 @@
 
 import { createLruCache } from '../lib/lru-cache.ts';
 import type { Clock } from '../lib/runtime.ts';
-import type { Rate } from './index.ts';
+
+/** So many at once, then so many a second. */
+export interface Rate {
+  /** No more than this is saved up; who comes for the first time has it. */
+  readonly burst: number;
+  readonly perS: number;
+}
 
 export interface TokenBuckets {
   /** Takes `count` tokens and returns 0; or takes none, and returns the seconds until this one has them. */
@@ -21,11 +27,11 @@ interface Bucket {
 }
 
 /**
- * One bucket for each name. Beyond `bucketsMax`, those that were quiet the longest are evicted, and start again full.
+ * One bucket for each name. Beyond `BUCKETS_MAX`, those that were quiet the longest are evicted, and start again full.
  * Time that the machine sleeps counts if it counts on the clock.
  */
-export function createTokenBuckets({ perS, burst }: Rate, clock: Clock, bucketsMax = BUCKETS_MAX): TokenBuckets {
-  const buckets = createLruCache<Bucket>({ entries: bucketsMax });
+export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBuckets {
+  const buckets = createLruCache<Bucket>({ entries: BUCKETS_MAX });
 
   /** With what it has now. */
   function bucketOf(who: string): Bucket {

@@ -3,8 +3,7 @@
 
 import { createLruCache } from '../lib/lru-cache.ts';
 import type { Clock } from '../lib/runtime.ts';
-import type { Rate } from '../limits/index.ts';
-import { createTokenBuckets } from '../limits/token-bucket.ts';
+import { createTokenBuckets, type Rate } from '../limits/token-bucket.ts';
 
 const EVERY_MS = 1000;
 /** Of all buckets together: a flood from many addresses must not bury what else the log says. */
@@ -23,7 +22,7 @@ export type Throttle = (bucket: string) => number | null;
 
 export function createThrottle(clock: Clock): Throttle {
   const buckets = createLruCache<Bucket>({ entries: BUCKETS_MAX });
-  const lines = createTokenBuckets(LINES, clock, 1);
+  const lines = createTokenBuckets(LINES, clock);
   return (name) => {
     const nowMs = clock.monotonicMs();
     const { loggedAtMs, suppressed } = buckets.get(name) ?? { loggedAtMs: Number.NEGATIVE_INFINITY, suppressed: 0 };

@@ -4,7 +4,7 @@
 
 import type { Clock } from '../../lib/runtime.ts';
 import { LIMITS } from '../../limits/index.ts';
-import { createTransfers, MIN_RATE, type Transfer } from '../../limits/min-rate.ts';
+import { createTransfers, type Transfer } from '../../limits/min-rate.ts';
 import type { Log } from '../../log/log.ts';
 
 /** What is held for one client. */
@@ -25,7 +25,7 @@ export interface SendBudget {
 }
 
 export function createSendBudget(clock: Clock, log: Log, bytesMax: number = LIMITS.unread.total): SendBudget {
-  const transfers = createTransfers(MIN_RATE, clock, log);
+  const transfers = createTransfers(clock, log);
   let heldBytes = 0;
 
   function open(cut: () => void): Holding {
