@@ -70,10 +70,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   'database/': [...BASE, 'config/'],
   'store/': [...BASE, 'config/', 'database/', 'keys/', 'uses/'],
-  'backup/': [...BASE, 'config/', 'database/'],
   'server/': [...BASE, 'config/', 'http/'],
   'server.ts': [...BASE, 'app.ts', 'config/', 'http/', 'server/', 'telemetry/', 'tools/'],
-  'commands/': [...BASE, 'backup/', 'calls/', 'config/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/', 'uses/'],
+  'commands/': [...BASE, 'calls/', 'config/', 'database/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/', 'uses/'],
 };
 
 describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
@@ -89,9 +88,9 @@ const importersOf = (part: string) => [
   ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
 ];
 
-test('only the wiring and commands import the store, and only that and backups the database', () => {
+test('only the wiring and commands import the store, and only that and commands the database', () => {
   expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'commands/']);
-  expect([...new Set(importersOf('database/').map(partOf))].sort()).toEqual(['backup/', 'store/']);
+  expect([...new Set(importersOf('database/').map(partOf))].sort()).toEqual(['commands/', 'store/']);
 });
 
 test('only the server, the package and its test app import the wiring', () => {

@@ -18,7 +18,7 @@ const TSC = join(ROOT, 'node_modules/.bin/tsc');
 /** Threads. Each is a file of its own, which the bundler doesn't see in the URL that names it. */
 const THREADS = [
   { file: 'database/replica/worker.ts', startedBy: /\/database\/replica\/replica\.ts$/ },
-  { file: 'backup/copier.ts', startedBy: /\/backup\/backup\.ts$/ },
+  { file: 'database/backup/copier.ts', startedBy: /\/backup\/backup\.ts$/ },
 ] as const;
 const THREAD_FILES = THREADS.map(({ file }) => join(SRC, file));
 

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import { appendFileSync, copyFileSync, cpSync, existsSync, type PathLike, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
-import { withBackup } from '../../src/backup/file.ts';
+import { withBackup } from '../../src/database/backup/file.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand, startKeys } from '../support/keys-command.ts';

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
-import { backUp } from '../../src/backup/backup.ts';
+import { backUp } from '../../src/database/backup/backup.ts';
 import { LIMITS } from '../../src/limits/index.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';

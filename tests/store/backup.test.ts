@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import { createClient } from '@libsql/client';
-import { withBackup } from '../../src/backup/file.ts';
-import { restore } from '../../src/backup/restore.ts';
+import { withBackup } from '../../src/database/backup/file.ts';
+import { restore } from '../../src/database/backup/restore.ts';
 import { openStore } from '../../src/store/open.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';

@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
-import { backUp } from '../../src/backup/backup.ts';
+import { backUp } from '../../src/database/backup/backup.ts';
 import { systemClock } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
 import { openEmbedded } from '../support/embedded.ts';

@@ -2,7 +2,7 @@
 
 import { existsSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { backUp } from '../../backup/backup.ts';
+import { backUp } from '../../database/backup/backup.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { argumentsOf, oneOf } from './arguments.ts';
 import { configOf, mustExist } from './database.ts';

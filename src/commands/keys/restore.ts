@@ -1,8 +1,8 @@
 // `keys restore`: puts a backup back, also under running servers, which then forget all they know.
 
-import { compare, type Restoring } from '../../backup/compare.ts';
-import { type Backup, withBackup } from '../../backup/file.ts';
-import { restore } from '../../backup/restore.ts';
+import { compare, type Restoring } from '../../database/backup/compare.ts';
+import { type Backup, withBackup } from '../../database/backup/file.ts';
+import { restore } from '../../database/backup/restore.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { argumentsOf, oneOf } from './arguments.ts';
 import { withStoreOrNew } from './database.ts';

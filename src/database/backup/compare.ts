@@ -1,6 +1,6 @@
 // What putting a backup back would undo: secrets that have ended since, and owners who were unblocked since.
 
-import { type Database, type Row, unwrap } from '../database/database.ts';
+import { type Database, type Row, unwrap } from '../database.ts';
 import { type Backup, chunksOf, letSignalsIn } from './file.ts';
 
 /** What putting a backup back would do. */

@@ -2,13 +2,13 @@
 
 import { copyFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Database, held, type Row, type Statement, UnusableDatabase, unwrap } from '../database/database.ts';
-import { embeddedDatabase } from '../database/embedded/database.ts';
-import { type NativeConnection, type NativeOptions, openNative } from '../database/native.ts';
-import { inspect, migrate } from '../database/schema.ts';
-import { makePrivate } from '../lib/private-files.ts';
-import { reasonOf } from '../lib/text.ts';
-import { sleep } from '../lib/timeout.ts';
+import { makePrivate } from '../../lib/private-files.ts';
+import { reasonOf } from '../../lib/text.ts';
+import { sleep } from '../../lib/timeout.ts';
+import { type Database, held, type Row, type Statement, UnusableDatabase, unwrap } from '../database.ts';
+import { embeddedDatabase } from '../embedded/database.ts';
+import { type NativeConnection, type NativeOptions, openNative } from '../native.ts';
+import { inspect, migrate } from '../schema.ts';
 
 /** Servers write meanwhile, each for milliseconds. */
 const LOCK_WAIT_MS = 10_000;

@@ -1,14 +1,14 @@
 // A consistent copy of the database, as a file, also of a remote one.
 
 import { join } from 'node:path';
-import type { DatabaseConfig, RemoteConfig } from '../config/database.ts';
-import { expected } from '../config/expected.ts';
-import { errorReason, UnusableDatabase } from '../database/database.ts';
-import { embeddedDatabase } from '../database/embedded/database.ts';
-import type { NativeConnection } from '../database/native.ts';
-import { remoteDatabase } from '../database/remote/database.ts';
-import { inspect } from '../database/schema.ts';
-import { makePrivate } from '../lib/private-files.ts';
+import type { DatabaseConfig, RemoteConfig } from '../../config/database.ts';
+import { expected } from '../../config/expected.ts';
+import { makePrivate } from '../../lib/private-files.ts';
+import { errorReason, UnusableDatabase } from '../database.ts';
+import { embeddedDatabase } from '../embedded/database.ts';
+import type { NativeConnection } from '../native.ts';
+import { remoteDatabase } from '../remote/database.ts';
+import { inspect } from '../schema.ts';
 import { onFile } from './file.ts';
 
 /** The driver quotes whole responses. */

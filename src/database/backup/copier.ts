@@ -1,7 +1,7 @@
 // The thread that copies a database into a file. The driver blocks the thread that it works in, and the command meanwhile
 // says how far it is, and obeys signals. Handles one message.
 
-import { reasonOf } from '../lib/text.ts';
+import { reasonOf } from '../../lib/text.ts';
 import { type Copying, copyAll } from './backup.ts';
 
 interface Port {
