@@ -17,20 +17,19 @@ import { revokeApiKey } from './revoke-api-key.ts';
 import { rotateApiKey } from './rotate-api-key.ts';
 import { whoami } from './whoami.ts';
 
-const OFFERED = [createApiKey, listApiKeys, rotateApiKey, revokeApiKey, deleteApiKey, whoami, getData];
+const FOR_ALL = {
+  create_api_key: createApiKey,
+  list_api_keys: listApiKeys,
+  rotate_api_key: rotateApiKey,
+  revoke_api_key: revokeApiKey,
+  delete_api_key: deleteApiKey,
+  whoami,
+  get_data: getData,
+};
+const FOR_ADMINS = { admin_list_keys: adminListKeys, admin_revoke_keys: adminRevokeKeys };
 
 /** Names that tools of one's own can't have: those of this server, also while a tool is switched off. */
-export const RESERVED_NAMES: readonly string[] = [
-  'create_api_key',
-  'list_api_keys',
-  'revoke_api_key',
-  'delete_api_key',
-  'rotate_api_key',
-  'get_data',
-  'whoami',
-  'admin_list_keys',
-  'admin_revoke_keys',
-];
+export const RESERVED_NAMES: readonly string[] = Object.keys({ ...FOR_ALL, ...FOR_ADMINS });
 
 export interface OfferedTools {
   /** With the tool that gives out sample data; true unless given. */
@@ -40,8 +39,10 @@ export interface OfferedTools {
 }
 
 export const createTools = (deps: ToolDeps, { sample = true, admin }: OfferedTools = {}): readonly Tool[] => [
-  ...OFFERED.filter((make) => sample || make !== getData).map((make) => make(deps)),
-  ...(admin ? [adminListKeys(deps, admin), adminRevokeKeys(deps, admin)] : []),
+  ...Object.values(FOR_ALL)
+    .filter((make) => sample || make !== getData)
+    .map((make) => make(deps)),
+  ...(admin ? Object.values(FOR_ADMINS).map((make) => make(deps, admin)) : []),
 ];
 
 export interface OfferOptions extends OfferedTools {
