@@ -3,7 +3,6 @@
 import * as v from 'valibot';
 import type { InputRequired } from '../calls/ask.ts';
 import type { Call } from '../calls/call.ts';
-import { assertGuard, assertKind } from '../calls/definition.ts';
 import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
 import { jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
 import type { Guard } from '../guards/guard.ts';
@@ -11,6 +10,7 @@ import { type Awaitable, ok, type Result } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
 import type { ContentBlock } from './content.ts';
+import { assertDefinition } from './definition.ts';
 
 /** What a prompt returns: the messages that its user's client puts into the conversation. */
 export interface PromptMessages {
@@ -69,11 +69,8 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: Definition<Added, A>,
 ): Prompt {
-  assertGuard('definePrompt', guard, definition);
+  assertDefinition('definePrompt', guard, definition, ['arguments']);
   const { name, title, description, timeoutMs, arguments: schema, run, complete = {} } = definition;
-  assertKind('text', 'definePrompt', { name });
-  assertKind('text', name, { title, description });
-  assertKind('schema', name, { arguments: schema });
   const listed = argumentsOf(name, schema);
   function encode({ description, messages }: PromptMessages): CompleteOutput {
     if (!Array.isArray(messages)) throw new Error(`${name}: expected an object with a list of messages`);

@@ -3,7 +3,6 @@
 import type * as v from 'valibot';
 import type { InputRequired } from '../calls/ask.ts';
 import type { Call } from '../calls/call.ts';
-import { assertGuard, assertKind } from '../calls/definition.ts';
 import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
 import type { Guard } from '../guards/guard.ts';
@@ -12,6 +11,7 @@ import { limitInWords } from '../lib/rate-limit.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { ToolContent } from './content.ts';
+import { assertDefinition } from './definition.ts';
 import { type HeaderParam, headerParams } from './header-params.ts';
 
 /** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
@@ -46,22 +46,21 @@ export interface Tool extends ToolFacts, Operation {
   readonly timeoutMs: number;
 }
 
-interface WithOutput<Added extends object, I extends ObjectSchema, O extends ObjectSchema> extends ToolFacts {
+interface Definition<Added extends object, I extends ObjectSchema, Returned> extends ToolFacts {
   readonly input: I;
-  readonly output: O;
   readonly run: (
     input: v.InferOutput<I>,
     context: Call & Added,
-  ) => Awaitable<Result<v.InferInput<O>, Problem | InputRequired>>;
+  ) => Awaitable<Result<Returned, Problem | InputRequired>>;
 }
 
-interface WithContent<Added extends object, I extends ObjectSchema> extends ToolFacts {
-  readonly input: I;
+interface WithOutput<Added extends object, I extends ObjectSchema, O extends ObjectSchema>
+  extends Definition<Added, I, v.InferInput<O>> {
+  readonly output: O;
+}
+
+interface WithContent<Added extends object, I extends ObjectSchema> extends Definition<Added, I, ToolContent> {
   readonly output?: undefined;
-  readonly run: (
-    input: v.InferOutput<I>,
-    context: Call & Added,
-  ) => Awaitable<Result<ToolContent, Problem | InputRequired>>;
 }
 
 /**
@@ -82,12 +81,9 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O> | WithContent<Added, I>,
 ): Tool {
-  assertGuard('defineTool', guard, definition);
+  assertDefinition('defineTool', guard, definition, definition?.output === undefined ? ['input'] : ['input', 'output']);
   const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
-  const { name, title, description } = facts;
-  assertKind('text', 'defineTool', { name });
-  assertKind('text', name, { title, description });
-  assertKind('schema', name, output === undefined ? { input } : { input, output });
+  const { name, description } = facts;
   const parse = inputParserOf(input);
   const check = output === undefined ? null : parserOf(output);
 

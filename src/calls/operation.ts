@@ -12,7 +12,6 @@ import { LIMITS } from '../limits/index.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { Asking, InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
-import { assertKind } from './definition.ts';
 import { isProblem } from './problem-check.ts';
 
 /**
@@ -60,12 +59,11 @@ const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients also give up then
 
-/** Throws an Error for a `timeoutMs` that no timer can keep, and for a guard or `run` that is not a function. */
+/** Throws an Error for a `timeoutMs` that no timer can keep. */
 export function operationOf<Kind extends Operation['kind'], Added extends object, I, O>(
   guard: Guard<Call, Added>,
   { kind, name, timeoutMs = TOOL_TIMEOUT_MS, parse, run, encode }: Parts<Kind, Added, I, O>,
 ): Operation & { readonly kind: Kind } {
-  assertKind('function', name, { guard, run });
   if (!(timeoutMs > 0 && timeoutMs <= TIMEOUT_MS_MAX)) {
     throw new Error(`${name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
   }
