@@ -2,7 +2,7 @@
 // A code has the key in it, and is worth nothing to whoever finds it once the secret of its hour is gone. The secrets are
 // the database's; the store removes them.
 
-import { endedHourAt, type HandingOutStore, hourAt } from '../keys/handing-out.ts';
+import { endedHourAt, type HandingOutStore, hourAt } from '../keys/store.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes } from '../lib/runtime.ts';
 import type { StoreResult, StoreUnavailable } from '../problem.ts';

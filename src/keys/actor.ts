@@ -1,9 +1,11 @@
-// Who asks for something to be done with keys: the request it comes from, the owner, the person; and what the log and the
-// event of a change say of them.
+// Who asks for something to be done with keys: the request it comes from, the owner, the person; what the log and the
+// event of a change say of them, and how fast one person may ask.
 
-import type { Result } from '../lib/result.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import type { Clock } from '../lib/runtime.ts';
+import { createTokenBuckets, type Rate } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
-import type { StoreUnavailable } from '../problem.ts';
+import type { Problem, StoreUnavailable } from '../problem.ts';
 
 /** What the log calls a request. */
 export interface RequestIds {
@@ -64,6 +66,27 @@ export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & 
  */
 export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string =>
   actor === userId ? userId : `${userId}\0${actor}`;
+
+/** How fast one person may do something with keys, counted in this process. */
+export interface PersonBudget {
+  /** Takes one out of each of the person's budgets, or none, and refuses it. */
+  take(actor: Actor): Result<void, Problem>;
+}
+
+export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Log): PersonBudget {
+  const budgets = rates.map((rate) => createTokenBuckets(rate, clock));
+  return {
+    take(actor) {
+      const person = personOf(actor);
+      const waits = budgets.map((budget) => budget.take(person));
+      const seconds = Math.max(...waits);
+      if (seconds === 0) return ok(undefined);
+      for (const [index, budget] of budgets.entries()) if (waits[index] === 0) budget.give(person, 1);
+      log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
+      return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
+    },
+  };
+}
 
 /** Says why the store gave no response, once for an outage: the caller is told only that it gave none. */
 export const logOutOfReach = (log: Log, { requestId, traceId }: RequestIds, { reason }: StoreUnavailable): void =>

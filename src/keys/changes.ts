@@ -5,10 +5,9 @@ import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
-import { type Actor, actorFields, logged, type Origin } from './actor.ts';
+import { type Actor, actorFields, logged, type Origin, type PersonBudget } from './actor.ts';
 import type { Granted } from './grants.ts';
 import { isIdShaped } from './key-format.ts';
-import type { PersonBudget } from './person-budget.ts';
 import type { ApiKeyRecord } from './record.ts';
 import type { Changed, KeyStore } from './store.ts';
 

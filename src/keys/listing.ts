@@ -9,11 +9,9 @@ import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import type { Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
-import { type Actor, logged, personOf } from './actor.ts';
+import { type Actor, createPersonBudget, logged, personOf } from './actor.ts';
 import type { LastUsed } from './last-used.ts';
-import { createPersonBudget } from './person-budget.ts';
-import type { ListedKey } from './record.ts';
-import { type Rotation, rotationAt } from './rotation.ts';
+import { type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { KeyStore, ListPlace } from './store.ts';
 
 /** One response with keys: 1,000 ordinary ones. Bounds what a list takes of memory, and for how long it computes. */

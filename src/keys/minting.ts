@@ -5,13 +5,11 @@ import { err, ok, type Result } from '../lib/result.ts';
 import type { RandomBytes, Sha256 } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
 import type { Problem } from '../problem.ts';
-import { type Actor, actorFields, logged } from './actor.ts';
+import { type Actor, actorFields, createPersonBudget, logged } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
 import type { KeyCeilings, KeyRequest } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
-import { createPersonBudget } from './person-budget.ts';
-import { type ApiKeyRecord, fingerprintOf } from './record.ts';
-import { rotationRefusal } from './rotation.ts';
+import { type ApiKeyRecord, fingerprintOf, rotationRefusal } from './record.ts';
 
 /** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;

@@ -4,13 +4,12 @@ import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
 import type { Log } from '../log/log.ts';
 import type { Usage } from '../uses/usage.ts';
-import { type Actor, actorFields, type OriginOf } from './actor.ts';
+import { type Actor, actorFields, createPersonBudget, type OriginOf } from './actor.ts';
 import { type Changes, createChanges } from './changes.ts';
 import { type Granted, grantOf, type KeyCeilings } from './grants.ts';
 import type { LastUsed } from './last-used.ts';
 import { createListOwn, type ListOwn } from './listing.ts';
 import { createMinting, type Minting } from './minting.ts';
-import { createPersonBudget } from './person-budget.ts';
 import type { KeyStore } from './store.ts';
 
 export interface Keys extends Minting, Changes {

@@ -1,11 +1,12 @@
-// The store of keys, as the domain needs it. src/store implements the interface.
+// What is stored of keys, as the domain needs it: records and their changes, the trail of these, and what is kept of keys
+// that are handed to OAuth clients (connect/). src/store implements the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../lib/change-feed.ts';
+import { MS_PER_HOUR } from '../lib/duration.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
-import type { EventQuery, KeyEvent } from './events.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
 /** The new secret of a key, by its hash. */
@@ -42,6 +43,47 @@ export interface Found {
 export interface Changed {
   /** Of the secret in force. */
   readonly fingerprint: string | null;
+}
+
+/** One row of the trail of changes: what was done to which key, by whom, and how (db/README.md, key_events). */
+export interface KeyEvent {
+  readonly seq: number;
+  readonly atMs: number;
+  /** Null: about an owner, or the whole database. */
+  readonly keyId: string | null;
+  /** Null: about the whole database. */
+  readonly owner: string | null;
+  readonly kind:
+    | 'created'
+    | 'rotated'
+    | 'first_used'
+    | 'revoked'
+    | 'deleted'
+    | 'changed'
+    | 'blocked'
+    | 'unblocked'
+    | 'connected'
+    | 'restored';
+  /** `sql`: by a database's shell, or by a server of a version before events. */
+  readonly how: Origin['how'] | 'sql';
+  /** The `sub` of a user token; of `connected`, the host that got the key. */
+  readonly actor: string | null;
+  readonly requestId: string | null;
+  readonly address: string | null;
+  /** Of the secret that the event is about. */
+  readonly fingerprint: string | null;
+  /** Which secret has ended, if not the whole key by its owner. */
+  readonly secret: 'in_force' | 'next' | 'previous' | null;
+  /** Of `restored`: the newest event of the backup that was put back. */
+  readonly backupSeq: number | null;
+}
+
+export interface EventQuery {
+  /** Only events after this one; null: the newest. */
+  readonly afterSeq: number | null;
+  readonly limit: number;
+  readonly keyId?: string | undefined;
+  readonly owner?: string | undefined;
 }
 
 /**
@@ -107,4 +149,33 @@ export interface KeyStore extends UsesStore {
   events(query: EventQuery): StoreResult<KeyEvent[]>;
   /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
   recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): StoreResult<void>;
+}
+
+/** Codes are sealed with the secret of the hour in which they are made, since the Unix epoch. */
+export const hourAt = (ms: number): number => Math.floor(ms / MS_PER_HOUR);
+
+/** The last hour whose secret no code needs any more: codes end a minute after their hour. */
+export const endedHourAt = (nowMs: number): number => hourAt(nowMs) - 2;
+
+/** A code for which a key is handed out. */
+export interface Redemption {
+  /** Of the code. */
+  readonly number: string;
+  /** Of this one try; no two have the same. */
+  readonly attempt: string;
+  readonly keyId: string;
+  /** Of the secret that is handed out. */
+  readonly fingerprint: string;
+}
+
+export interface HandingOutStore {
+  /**
+   * Notes that an active key is handed out for a code, and leaves an event with the origin. False: the code was redeemed
+   * before, by whichever process, or there is no such key.
+   */
+  redeem(redemption: Redemption, origin: Origin): StoreResult<boolean>;
+  /** The secret of an hour, 32 bytes as hex, the same for all processes; made unless there is one. */
+  makeCodeSecret(hour: number): StoreResult<string>;
+  /** Null: there is none. */
+  codeSecret(hour: number): StoreResult<string | null>;
 }

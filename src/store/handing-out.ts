@@ -2,7 +2,7 @@
 // it is sent twice.
 
 import { type Database, type DbResult, mapped, type Statement } from '../database/database.ts';
-import { endedHourAt, type HandingOutStore } from '../keys/handing-out.ts';
+import { endedHourAt, type HandingOutStore } from '../keys/store.ts';
 import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
 import { hasChanged } from './key-changes.ts';

@@ -1,9 +1,8 @@
 // What queries select of a key, and what their rows say.
 
 import { held, type Row } from '../database/database.ts';
-import type { KeyEvent } from '../keys/events.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey, SecondSecret } from '../keys/record.ts';
-import type { Found } from '../keys/store.ts';
+import type { Found, KeyEvent } from '../keys/store.ts';
 import type { FeedPosition } from '../lib/change-feed.ts';
 import { memoize } from '../lib/memoize.ts';
 import type { Quota } from '../lib/rate-limit.ts';

@@ -3,8 +3,7 @@
 import * as v from 'valibot';
 import { epochMs } from '../calls/schema.ts';
 import type { OwnKey } from '../keys/listing.ts';
-import { fingerprintOf } from '../keys/record.ts';
-import type { Rotation } from '../keys/rotation.ts';
+import { fingerprintOf, type Rotation } from '../keys/record.ts';
 import { writtenLimit } from '../lib/rate-limit.ts';
 import { quotaFields, rateLimitFields } from './create-api-key.ts';
 

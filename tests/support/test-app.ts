@@ -3,8 +3,8 @@
 import type { Service, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
 import type { Actor, Caller } from '../../src/keys/actor.ts';
-import type { EventQuery, KeyEvent } from '../../src/keys/events.ts';
 import type { OwnKey } from '../../src/keys/listing.ts';
+import type { EventQuery, KeyEvent } from '../../src/keys/store.ts';
 import {
   type TestApp as PublicTestApp,
   readResponse,

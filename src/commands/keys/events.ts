@@ -1,6 +1,6 @@
 // `keys events`: the trail of changes, oldest first.
 
-import type { EventQuery, KeyEvent } from '../../keys/events.ts';
+import type { EventQuery, KeyEvent } from '../../keys/store.ts';
 import { sleep } from '../../lib/timeout.ts';
 import { argumentsOf } from './arguments.ts';
 import { orFail, withStore } from './database.ts';
