@@ -10,6 +10,7 @@ import { type Config, keysPageUrl } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { createConnect } from './connect/index.ts';
 import { createBearerCheck } from './guards/bearer.ts';
+import { createCheckBlock } from './guards/blocks.ts';
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch, type DispatchOptions } from './http/dispatch.ts';
@@ -136,11 +137,12 @@ function serviceOn(
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
+  const keyStore = metrics?.store(store) ?? store;
   const keyDomain = createKeyDomain({
     ...config,
     ...options,
     clock: ageClock,
-    store: metrics?.store(store) ?? store,
+    store: keyStore,
     adminStore: metrics?.store(store.admin) ?? store.admin,
     ceilings,
     lagMaxMs,
@@ -153,6 +155,7 @@ function serviceOn(
     ...keyDomain,
     verifyKey,
     verifyUserJwt,
+    checkBlock: createCheckBlock({ store: keyStore, feed }),
     ceilings,
     clock,
     log,

@@ -1,11 +1,11 @@
 // The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is.
 
 import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
-import type { CheckBlock } from '../keys/blocks.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import { type CredentialedCall, presentedKey } from './api-key.ts';
+import type { CheckBlock } from './blocks.ts';
 import { keyInstead } from './credential-shape.ts';
 import type { Guard } from './guard.ts';
 

@@ -6,7 +6,6 @@ import type { Log } from '../log/log.ts';
 import { createUsage, type Usage } from '../uses/usage.ts';
 import { createOriginOf } from './actor.ts';
 import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
-import { type CheckBlock, createCheckBlock } from './blocks.ts';
 import { withCounts } from './counted-reads.ts';
 import { createFeed, type Feed } from './feed.ts';
 import type { KeyCeilings } from './grants.ts';
@@ -21,7 +20,6 @@ export interface KeyDomain {
   readonly keys: Keys;
   readonly verifier: Verifier;
   readonly feed: Feed;
-  readonly checkBlock: CheckBlock;
   readonly admin: AdminKeys;
   readonly revokeSecrets: RevokeSecrets;
   readonly usage: Usage;
@@ -63,7 +61,6 @@ export function createKeyDomain(options: {
     verifier,
     feed,
     usage,
-    checkBlock: createCheckBlock({ store: options.store, feed }),
     admin: createAdminKeys({ ...options, store: options.adminStore, lastUsed, usage, originOf, refresh }),
     events: options.store.events,
     revokeSecrets: createRevokeSecrets({ ...options, unknownKeys, originOf, refresh }),

@@ -6,6 +6,7 @@ import type { Tool } from '../../authoring/tool.ts';
 import type { Call } from '../../calls/call.ts';
 import { adminGuard } from '../../guards/admin.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
+import type { CheckBlock } from '../../guards/blocks.ts';
 import { type Guard, sequence } from '../../guards/guard.ts';
 import { type KeyLimitOptions, keyLimitGuard, type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { scopesGuard } from '../../guards/scopes.ts';
@@ -16,7 +17,6 @@ import {
   userJwtGuard,
   type VerifyUserJwt,
 } from '../../guards/user-jwt.ts';
-import type { CheckBlock } from '../../keys/blocks.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/operations.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';

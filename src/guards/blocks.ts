@@ -1,19 +1,19 @@
 // Whether an owner is blocked, for user tokens; for keys the record says it. Known as long as the change feed is current,
 // like a key.
 
+import type { Feed } from '../keys/feed.ts';
+import type { KeyStore } from '../keys/store.ts';
 import { createLruCache } from '../lib/lru-cache.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { singleFlights } from '../lib/single-flight.ts';
 import type { Problem } from '../problem.ts';
-import type { Feed } from './feed.ts';
-import type { KeyStore } from './store.ts';
 
 /** Refuses the user tokens of a blocked owner. */
 export type CheckBlock = (owner: string) => Awaitable<Result<void, Problem>>;
 
 const OWNERS_MAX = 10_000; // about 2 MB
 
-export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed }): CheckBlock {
+export function createCheckBlock({ store, feed }: { store: Pick<KeyStore, 'isBlocked'>; feed: Feed }): CheckBlock {
   const known = createLruCache<boolean>({ entries: OWNERS_MAX });
   let changes = 0; // a read that began before a change must not be kept after it
   const reads = singleFlights<Result<boolean, Problem>>(); // nor be joined
