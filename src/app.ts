@@ -137,6 +137,7 @@ function serviceOn(
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
+  const originOf = createOriginOf(config.eventAddresses);
   const keyStore = metrics?.store(store) ?? store;
   const keyDomain = createKeyDomain({
     ...config,
@@ -144,6 +145,7 @@ function serviceOn(
     clock: ageClock,
     store: keyStore,
     adminStore: metrics?.store(store.admin) ?? store.admin,
+    originOf,
     ceilings,
     lagMaxMs,
   });
@@ -199,7 +201,7 @@ function serviceOn(
       readSecret: () => store.serverSecret('client_id'),
       databaseId: () => feed.position.databaseId,
       look: verifier.look,
-      originOf: createOriginOf(config.eventAddresses),
+      originOf,
     });
   const routes = createRoutes({
     config,

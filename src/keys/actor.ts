@@ -48,8 +48,6 @@ export interface Actor extends Caller {
   readonly actor: string;
   /** The scopes that the person may give to a key; null: any. */
   readonly grantable: readonly string[] | null;
-  /** What events say of a change; unless given, that a tool made it for the person. */
-  readonly origin?: Origin;
 }
 
 /** What the log says of an actor. */

@@ -5,7 +5,7 @@ import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
-import { type Actor, actorFields, logged, type Origin, type PersonBudget } from './actor.ts';
+import { type Actor, actorFields, logged, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Granted } from './grants.ts';
 import { isIdShaped } from './key-format.ts';
 import type { ApiKeyRecord } from './record.ts';
@@ -35,7 +35,7 @@ export interface ChangesOptions {
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
-  readonly originBy: (actor: Actor) => Origin;
+  readonly originOf: OriginOf;
   readonly granted: Granted;
   /** Of requests that change nothing. */
   readonly misses: PersonBudget;
@@ -45,7 +45,7 @@ const isRevoked = ({ active }: ApiKeyRecord) => !active;
 const never = () => false;
 
 export function createChanges(options: ChangesOptions): Changes {
-  const { store, refresh, clock, log, originBy, granted, misses } = options;
+  const { store, refresh, clock, log, originOf, granted, misses } = options;
   let lastFailedMs = Number.NEGATIVE_INFINITY; // a change whose outcome is unknown
 
   async function mutate(
@@ -64,7 +64,7 @@ export function createChanges(options: ChangesOptions): Changes {
     const found = logged(log, await store.findOwn(actor.userId, keyId), actor);
     if (!found.ok) return found;
     if (found.value === null || isDone(found.value)) return changesNothing(event, actor, keyId, found.value);
-    const changed = logged(log, await change(originBy(actor)), actor);
+    const changed = logged(log, await change(originOf('tool', actor, actor.actor)), actor);
     if (!changed.ok) {
       lastFailedMs = clock.monotonicMs();
       return changed;

@@ -1,9 +1,10 @@
-// What a key may be given: the ceilings of the configuration, and those of the person who asks. Pure.
+// What a key may be given: the ceilings of the configuration, and those of the person who asks.
 
 import { type LimitCeilings, type Quota, type RateLimit, writtenLimit } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
+import type { Log } from '../log/log.ts';
 import type { InputIssue, Problem } from '../problem.ts';
-import type { Actor } from './actor.ts';
+import { type Actor, actorFields } from './actor.ts';
 
 export interface KeyCeilings {
   /** The scopes that exist; null: any. */
@@ -35,15 +36,27 @@ export interface Grant {
 /** Issues reported at once. Each names all scopes that exist. */
 const ISSUES_MAX = 10;
 
-/** What the actor may give to a key, of what is wanted. */
+/** What the actor may give to a key, of what is asked for. A ceiling never lowers a request for scopes: it refuses. */
 export type Granted = (actor: Actor, request: KeyRequest) => Result<Grant, Problem>;
 
-/** `grantable`: the scopes that the person may give; null: any. A ceiling never lowers a request for scopes: it refuses. */
-export function grantOf(
-  { scopes: existing, daysMax, limits }: KeyCeilings,
-  grantable: readonly string[] | null,
-  { scopes, expiresInDays, rateLimit, quota }: KeyRequest,
-): Result<Grant, Problem> {
+export const createGranted =
+  (ceilings: KeyCeilings, log: Log): Granted =>
+  (actor, request) => {
+    const issues = issuesOf(ceilings, request);
+    if (issues.length > 0) return err({ code: 'invalid_input', issues });
+    const { scopes, expiresInDays = ceilings.daysMax, rateLimit = null, quota = null } = request;
+    const { grantable } = actor;
+    if (grantable !== null && !scopes.every((scope) => grantable.includes(scope))) {
+      log.warn('Scope not granted', actorFields(actor));
+      return err({ code: 'scope_not_granted', grantable });
+    }
+    return ok({ scopes, expiresInDays, rateLimit, quota });
+  };
+
+/** What is too much: of a limit its number or its rate, of a quota its number or its period. */
+function issuesOf({ scopes: existing, daysMax, limits }: KeyCeilings, request: KeyRequest): InputIssue[] {
+  const { scopes, expiresInDays, rateLimit, quota } = request;
+  const { rateLimit: most, quota: mostQuota } = limits;
   const issues: InputIssue[] = [];
   for (const [index, scope] of scopes.entries()) {
     if (existing === null || existing.includes(scope) || issues.length === ISSUES_MAX) continue;
@@ -52,27 +65,6 @@ export function grantOf(
   if (daysMax !== null && expiresInDays !== undefined && expiresInDays > daysMax) {
     issues.push({ path: 'expiresInDays', message: `Expected a number above 0 and at most ${daysMax}` });
   }
-  issues.push(...limitIssues(limits, { rateLimit, quota }));
-  if (issues.length > 0) return err({ code: 'invalid_input', issues });
-  if (grantable !== null && !scopes.every((scope) => grantable.includes(scope))) {
-    return err({ code: 'scope_not_granted', grantable });
-  }
-  return ok({
-    scopes,
-    expiresInDays: expiresInDays ?? daysMax,
-    rateLimit: rateLimit ?? null,
-    quota: quota ?? null,
-  });
-}
-
-/** What is too much of what a user wants: a limit in both its number and its rate, a quota in number and period. */
-function limitIssues(
-  ceilings: LimitCeilings,
-  wanted: { readonly rateLimit?: RateLimit | undefined; readonly quota?: Quota | undefined },
-): InputIssue[] {
-  const { rateLimit: most, quota: mostQuota } = ceilings;
-  const { rateLimit, quota } = wanted;
-  const issues: InputIssue[] = [];
   if (most !== null && rateLimit !== undefined) {
     const isFaster = rateLimit.requests * most.windowS > most.requests * rateLimit.windowS;
     if (rateLimit.requests > most.requests || isFaster) {

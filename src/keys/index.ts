@@ -1,20 +1,30 @@
-// The key domain: operations, verification and last uses, put together over a store.
+// The key domain, put together over a store: what owners and admins do with keys, and how keys are verified.
 
 import type { Quota } from '../lib/rate-limit.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
+import { LIMITS } from '../limits/index.ts';
 import type { Log } from '../log/log.ts';
 import { createUsage, type Usage } from '../uses/usage.ts';
-import { createOriginOf } from './actor.ts';
+import { createPersonBudget, type OriginOf } from './actor.ts';
 import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
+import { type Changes, createChanges } from './changes.ts';
 import { withCounts } from './counted-reads.ts';
 import { createFeed, type Feed } from './feed.ts';
-import type { KeyCeilings } from './grants.ts';
+import { createGranted, type KeyCeilings } from './grants.ts';
 import { createLastUsed } from './last-used.ts';
-import { createKeys, type Keys } from './operations.ts';
+import { createListOwn, type ListOwn } from './listing.ts';
+import { createMinting, type Minting } from './minting.ts';
 import { createRevokeSecrets, type RevokeSecrets } from './revocation-by-secret.ts';
 import type { KeyStore } from './store.ts';
 import { createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier, type Verifier } from './verify.ts';
+
+/** What an owner does with keys. Every change is logged. */
+export interface Keys extends Minting, Changes {
+  readonly list: ListOwn;
+  /** Uses of a key today (UTC), by all processes as far as this one knows. */
+  usesToday(keyId: string): number;
+}
 
 export interface KeyDomain {
   readonly keys: Keys;
@@ -36,6 +46,7 @@ export function createKeyDomain(options: {
   random: RandomBytes;
   sha256: Sha256;
   log: Log;
+  originOf: OriginOf;
   production: boolean;
   keyPrefix: string;
   ceilings: KeyCeilings;
@@ -44,26 +55,37 @@ export function createKeyDomain(options: {
   rateLimit: { readonly requests: number; readonly windowMs: number };
   /** As `rateLimit`; null: none. */
   keyQuota: Quota | null;
-  /** Whether events say where a change came from. */
-  eventAddresses: boolean;
 }): KeyDomain {
+  const { adminStore, clock, log } = options;
   const lastUsed = createLastUsed(options);
   const usage = createUsage(options);
   const store = withCounts(options.store, usage);
-  const originOf = createOriginOf(options.eventAddresses);
   const feed = createFeed(options);
-  const unknownKeys = createUnknownKeys({ ...options, store, feed });
-  const verifier = createVerifier({ ...options, store, feed, lastUsed, unknownKeys, originOf });
-  const { refresh } = feed;
-  const keys = createKeys({ ...options, lastUsed, usage, originOf, refresh });
+  const unknownKeys = createUnknownKeys({ store, feed, clock, log });
+  const parts = {
+    ...options,
+    store,
+    feed,
+    refresh: feed.refresh,
+    lastUsed,
+    usage,
+    unknownKeys,
+    granted: createGranted(options.ceilings, log),
+    misses: createPersonBudget([LIMITS.misses], clock, log),
+  };
   return {
-    keys,
-    verifier,
+    keys: {
+      ...createMinting(parts),
+      ...createChanges(parts),
+      list: createListOwn(parts),
+      usesToday: usage.usesToday,
+    },
+    verifier: createVerifier(parts),
     feed,
     usage,
-    admin: createAdminKeys({ ...options, store: options.adminStore, lastUsed, usage, originOf, refresh }),
-    events: options.store.events,
-    revokeSecrets: createRevokeSecrets({ ...options, unknownKeys, originOf, refresh }),
+    admin: createAdminKeys({ ...parts, store: adminStore }),
+    events: store.events,
+    revokeSecrets: createRevokeSecrets(parts),
     async stop() {
       feed.stop();
       await Promise.all([lastUsed.stop(), usage.stop()]);

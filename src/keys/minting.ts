@@ -50,7 +50,7 @@ export interface MintingOptions extends ChangesOptions {
 }
 
 export function createMinting(options: MintingOptions): Minting {
-  const { store, refresh, clock, random, sha256, log, originBy, granted, misses } = options;
+  const { store, refresh, clock, random, sha256, log, originOf, granted, misses } = options;
   const { keyPrefix, production, ceilings } = options;
   // Nothing else that changes keys: each key is revoked and deleted at most once, and each new secret first used once, so
   // this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
@@ -79,7 +79,11 @@ export function createMinting(options: MintingOptions): Minting {
         rateLimit,
         quota,
       };
-      const inserted = logged(log, await store.insert(record, KEYS_PER_USER_MAX, originBy(actor)), actor);
+      const inserted = logged(
+        log,
+        await store.insert(record, KEYS_PER_USER_MAX, originOf('tool', actor, actor.actor)),
+        actor,
+      );
       if (!inserted.ok) return inserted;
       if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
       const fingerprint = fingerprintOf(record.keyHash);
@@ -114,7 +118,11 @@ export function createMinting(options: MintingOptions): Minting {
         const hash = hashKey(sha256, key);
         const expiresAtMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
         const next = { hash, overlapMs, expiresAtMs };
-        const rotated = logged(log, await store.rotate(record, next, nowMs, originBy(actor)), actor);
+        const rotated = logged(
+          log,
+          await store.rotate(record, next, nowMs, originOf('tool', actor, actor.actor)),
+          actor,
+        );
         if (!rotated.ok) return rotated;
         if (!rotated.value) continue; // another caller has changed it meanwhile
         await refresh();

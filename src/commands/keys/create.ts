@@ -54,13 +54,13 @@ export const verb: Verb = {
           random: systemRandom,
           sha256,
           log: stderrLog(),
+          originOf: () => BY_COMMAND,
           production,
           keyPrefix,
           ceilings,
           lagMaxMs,
           rateLimit: common,
           keyQuota,
-          eventAddresses: false,
         });
         const actor = {
           userId: user,
@@ -68,7 +68,6 @@ export const verb: Verb = {
           grantable: null,
           requestId: 'keys create',
           clientAddress: () => '',
-          origin: BY_COMMAND,
         };
         if (orFail(await store.isBlocked(user, WAIT_MS_MAX)))
           throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');

@@ -18,7 +18,7 @@ import {
   type VerifyUserJwt,
 } from '../../guards/user-jwt.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
-import type { Keys } from '../../keys/operations.ts';
+import type { Keys } from '../../keys/index.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
 import { parseDuration } from '../../lib/duration.ts';
 import type { Clock } from '../../lib/runtime.ts';
