@@ -16,7 +16,7 @@ import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch, type DispatchOptions } from './http/dispatch.ts';
 import { createHttpsCheck } from './http/forwarded.ts';
 import type { Route } from './http/router.ts';
-import { createEventStreams } from './http/sending/keep-alive.ts';
+import { createEventStreams } from './http/sending/event-stream.ts';
 import { createSendBudget } from './http/sending/send-budget.ts';
 import { createSendText } from './http/sending/send-text.ts';
 import { createUserJwts } from './jwt/index.ts';

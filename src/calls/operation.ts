@@ -3,11 +3,10 @@
 
 import { addTo, type Credential, type Guard } from '../guards/guard.ts';
 import type { UserIdentity } from '../guards/user-jwt.ts';
-import { bytesInMemory } from '../http/sending/pieces.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
-import { isObject } from '../lib/text.ts';
+import { bytesInMemory, isObject } from '../lib/text.ts';
 import { LIMITS } from '../limits/index.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { Asking, InputRequired } from './ask.ts';

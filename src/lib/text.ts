@@ -17,6 +17,11 @@ export function hasLength(text: string, min: number, max: number): boolean {
   return count >= min && count <= max;
 }
 
+const WIDE = /[^\0-\xff]/;
+
+/** A string has one byte for each character in memory, or two if one of them needs two. */
+export const bytesInMemory = (text: string): number => (WIDE.test(text) ? 2 : 1) * text.length;
+
 const NOTHING_TO_ESCAPE = /^[\w.:@|/-]*$/;
 
 /** As JSON. Ids seldom hold anything to escape, and then this takes a fraction of the general encoder's time. */

@@ -1,8 +1,7 @@
 // Sends a tool call's progress to the client: filters what may be sent, and turns the response into a stream for it.
 
 import type { RequestContext } from '../http/context.ts';
-import type { EventStream } from '../http/sending/event-stream.ts';
-import type { EventStreams } from '../http/sending/keep-alive.ts';
+import type { EventStream, EventStreams } from '../http/sending/event-stream.ts';
 import { notificationText } from './message.ts';
 import type { ProgressToken } from './plan.ts';
 

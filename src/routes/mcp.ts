@@ -12,7 +12,7 @@ import { holdingOpen } from '../http/context.ts';
 import { carriesCredential } from '../http/credentials.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { BodyHandler } from '../http/router.ts';
-import type { EventStreams } from '../http/sending/keep-alive.ts';
+import type { EventStreams } from '../http/sending/event-stream.ts';
 import type { SendText } from '../http/sending/send-text.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';

@@ -14,8 +14,7 @@ import { type Credentials, carriesCredential, metaApiKey } from '../http/credent
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
-import { EVENT_STREAM_HEADERS, type Sent } from '../http/sending/event-stream.ts';
-import type { EventStreams } from '../http/sending/keep-alive.ts';
+import { EVENT_STREAM_HEADERS, type EventStreams, type Sent } from '../http/sending/event-stream.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import { legacyContext } from '../mcp/era.ts';

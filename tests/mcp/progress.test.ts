@@ -6,7 +6,7 @@ import { defineTool } from '../../src/authoring/tool.ts';
 import { Call } from '../../src/calls/call.ts';
 import { runOperation } from '../../src/calls/run.ts';
 import { RequestContext } from '../../src/http/context.ts';
-import { createEventStreams } from '../../src/http/sending/keep-alive.ts';
+import { createEventStreams } from '../../src/http/sending/event-stream.ts';
 import { createSendBudget } from '../../src/http/sending/send-budget.ts';
 import { createLog } from '../../src/log/log.ts';
 import { progressResponse } from '../../src/mcp/progress.ts';

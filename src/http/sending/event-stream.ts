@@ -1,14 +1,18 @@
-// Server-sent events (HTML Living Standard §9.2): framing, and a stream that encodes events and hands them to the
-// runtime only as fast as the client reads. What waits is bounded in bytes, for each stream and, by the budget for
-// unread bytes, for all. What to send when, and keep-alives, are left to others.
+// Server-sent events (HTML Living Standard §9.2): their framing, and the open streams of this process. What a stream's
+// client has not read is bounded in bytes, for each stream and, by the budget for unread bytes, for all. A quiet stream
+// gets comments, so that neither proxies nor the runtime take it for dead; a client that takes nothing for as long is cut
+// off.
 
-import type { Clock } from '../../lib/runtime.ts';
+import { every } from '../../lib/background.ts';
+import type { Cancel, Clock } from '../../lib/runtime.ts';
+import { bytesInMemory } from '../../lib/text.ts';
+import type { Log } from '../../log/log.ts';
+import type { RequestContext } from '../context.ts';
 import { SECURITY_HEADERS } from '../headers.ts';
-import { bytesInMemory, type Utf8 } from './pieces.ts';
+import { openPacedBody } from './paced-body.ts';
 import type { SendBudget } from './send-budget.ts';
-import { createSendQueue } from './send-queue.ts';
 
-export interface ServerEvent {
+interface ServerEvent {
   /** `message` unless given. */
   readonly event?: string;
   readonly data: string;
@@ -22,7 +26,7 @@ export type Sent = 'sent' | 'too_large' | 'no_room';
 
 export interface EventStream {
   readonly response: Response;
-  /** Takes an event, or drops it. Never waits: what is taken but not read is held, and counts against the budget. */
+  /** Takes an event, or drops it. Never waits: what is taken but not read counts against the budget. */
   send(event: ServerEvent): Sent;
   /** Takes the event only if the client keeps up; else drops it, and returns false. */
   offer(event: ServerEvent): boolean;
@@ -33,17 +37,18 @@ export interface EventStream {
    * budget has no room for `last`, which may be of any size.
    */
   close(last?: ServerEvent): boolean;
-  /** Drops the stream and everything waiting in it, for a client that does not read. */
+  /**
+   * Drops the stream and everything waiting in it: clients drop an event that is not whole. (An error would be a line on
+   * Deno's stderr for each.)
+   */
   cut(): void;
   /** Monotonic time at which something was last sent, or taken by the client. */
   readonly lastMovedMs: number;
 }
 
-export interface EventStreamEnds {
-  /** Runs when either side ends the stream; when this side does, before the last byte. */
-  readonly onEnd: () => void;
-  /** Runs when nothing waits in it any more either. */
-  readonly onGone: () => void;
+export interface EventStreams {
+  /** Opens the stream that is the response to a request. `onEnd` runs when either side ends it. */
+  open(context: RequestContext, onEnd?: () => void): EventStream;
 }
 
 /**
@@ -53,13 +58,19 @@ export interface EventStreamEnds {
 export const STREAM_BYTES_MAX = 4 * 1024 * 1024;
 /** Of what may be left out, only this much: progress is for clients that keep up. */
 const OFFERED_BYTES_MAX = 64 * 1024;
-/** Held for each stream outside the budget, so that ordinary responses arrive even while others use all of it. */
+/** Of each stream outside the budget, so that ordinary responses arrive even while others use all of it. */
 const OWN_BYTES = 16 * 1024;
 /** The difference is for small responses alone, such as the error in place of one that found no room. */
 const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
 const SMALL_BYTES_MAX = 1024;
 /** What an event takes beside its data. */
 const EVENT_OVERHEAD_BYTES = 256;
+/** Of larger pieces, Deno takes more bytes than a client reads. */
+const PIECE_BYTES = 8 * 1024;
+
+const QUIET_MS_MAX = 15_000; // far below the 60 s after which proxies usually hang up
+/** One timer looks after all streams. */
+const LOOK_EVERY_MS = 1000;
 
 export const EVENT_STREAM_HEADERS = {
   'Content-Type': 'text/event-stream',
@@ -82,70 +93,90 @@ const bytesOf = (text: string): number => bytesInMemory(text) + EVENT_OVERHEAD_B
 /** Without a look at its characters. */
 const mayBeTooLarge = ({ data }: ServerEvent): boolean => 2 * data.length + EVENT_OVERHEAD_BYTES > STREAM_BYTES_MAX;
 
-export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGone }: EventStreamEnds): EventStream {
-  const queue = createSendQueue();
-  let heldBytes = 0; // of those in the queue, in the budget
-  let wanted = false; // the runtime has sent what it was given, and waits for more
+export function createEventStreams(clock: Clock, log: Log, budget: SendBudget): EventStreams {
+  const looks = { everyMs: LOOK_EVERY_MS, clock, log, event: 'streams not kept alive' };
+  const streams = new Set<EventStream>();
+  let stopLooking: Cancel | undefined;
+
+  function look(): void {
+    const nowMs = clock.monotonicMs();
+    for (const stream of streams) {
+      if (nowMs - stream.lastMovedMs >= QUIET_MS_MAX && !stream.comment('keepalive')) stream.cut();
+    }
+  }
+
+  return {
+    open(context, onEnd) {
+      context.holdOpen(true);
+      const over = context.extend();
+      const stream = openEventStream(clock, budget, {
+        onEnd() {
+          // Must come before the response ends: later, the connection would never get its idle timeout back.
+          context.holdOpen(false);
+          onEnd?.();
+        },
+        onGone() {
+          over();
+          streams.delete(stream);
+          if (streams.size > 0) return;
+          stopLooking?.();
+          stopLooking = undefined;
+        },
+      });
+      streams.add(stream);
+      stopLooking ??= every(looks, look);
+      return stream;
+    },
+  };
+}
+
+interface StreamEnds {
+  /** Runs when either side ends the stream; when this side does, before the last byte. */
+  readonly onEnd: () => void;
+  /** Runs when nothing waits in it any more either. */
+  readonly onGone: () => void;
+}
+
+function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGone }: StreamEnds): EventStream {
   let isOpen = true; // takes events
   let lastMovedMs = clock.monotonicMs();
-  let controller: ReadableStreamDefaultController<Utf8> | undefined;
-  const holding = budget.open(end);
-
-  const body = new ReadableStream<Utf8>(
-    {
-      start(opened) {
-        controller = opened;
-      },
-      pull() {
-        wanted = true;
-        handOver();
-      },
-      cancel: leave,
-    },
-    new ByteLengthQueuingStrategy({ highWaterMark: 0 }), // nothing is taken out before it can be sent
-  );
-
-  function handOver(): void {
-    if (wanted && !queue.isEmpty) {
-      wanted = false;
+  const lease = budget.lease(() => body.cut());
+  const body = openPacedBody({
+    pieceBytes: PIECE_BYTES,
+    onPiece(bytes) {
       lastMovedMs = clock.monotonicMs();
-      const piece = queue.nextPiece();
-      holding.read(piece.length);
-      if (heldBytes > queue.bytes - OWN_BYTES) hold(Math.max(0, queue.bytes - OWN_BYTES));
-      controller?.enqueue(piece);
-    }
-    if (!isOpen && queue.isEmpty) end();
-  }
-
-  function hold(bytes: number): boolean {
-    if (!holding.set(bytes)) return false;
-    heldBytes = bytes;
-    return true;
-  }
+      lease.read(bytes);
+      lease.set(Math.min(lease.bytes, Math.max(0, body.bytes - OWN_BYTES)));
+    },
+    onGone() {
+      lease.set(0);
+      stopTaking();
+      onGone();
+    },
+  });
 
   function put(text: string, bytes: number): void {
-    queue.put(text, bytes);
     lastMovedMs = clock.monotonicMs();
-    handOver();
+    body.put(text, bytes);
   }
 
   function makeRoom(bytes: number, bytesMax: number, isOptional: boolean): boolean {
-    const all = queue.bytes + bytes;
+    const all = body.bytes + bytes;
     const own = bytes <= SMALL_BYTES_MAX && !isOptional ? OWN_BYTES_FOR_SMALL : OWN_BYTES;
-    return all - heldBytes <= own || (all <= bytesMax && hold(all - OWN_BYTES));
+    return all - lease.bytes <= own || (all <= bytesMax && lease.set(all - OWN_BYTES));
   }
 
-  /** Has the event counted and put into the queue, if the queue then holds no more than `bytesMax`. */
+  /** Takes the event if no more than `bytesMax` is unread then. */
   function take(event: ServerEvent, bytesMax: number, isOptional = false): boolean {
     if (!isOpen) return false;
     const { data } = event;
-    const heldBefore = heldBytes;
+    const bytesBefore = lease.bytes;
     // To be measured, a text that was joined is put together, which takes as much memory again: not without room.
     const hasRoom =
       makeRoom(data.length + EVENT_OVERHEAD_BYTES, bytesMax, isOptional) &&
       makeRoom(bytesOf(data), bytesMax, isOptional);
     if (hasRoom) put(eventText(event), bytesOf(data));
-    else if (heldBytes !== heldBefore) hold(heldBefore);
+    else lease.set(bytesBefore);
     return hasRoom;
   }
 
@@ -155,34 +186,15 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
     onEnd();
   }
 
-  function leave(): void {
-    if (controller === undefined) return;
-    controller = undefined;
-    queue.clear();
-    holding.release();
-    stopTaking();
-    onGone();
-  }
-
-  /**
-   * Also with something in the queue: clients drop an event that is not whole, so a stream may end anywhere. (An error
-   * would be a line on Deno's stderr for each.)
-   */
-  function end(): void {
-    const open = controller;
-    leave();
-    open?.close();
-  }
-
   return {
-    response: new Response(body, { headers: EVENT_STREAM_HEADERS }),
+    response: new Response(body.stream, { headers: EVENT_STREAM_HEADERS }),
     send(event) {
       if (mayBeTooLarge(event) && bytesOf(event.data) > STREAM_BYTES_MAX) return 'too_large';
       return take(event, STREAM_BYTES_MAX) ? 'sent' : 'no_room';
     },
     offer: (event) => take(event, OFFERED_BYTES_MAX, true),
     comment(text) {
-      if (!isOpen || !queue.isEmpty) return false;
+      if (!isOpen || !body.isEmpty) return false;
       put(`: ${text}\n\n`, bytesOf(text));
       return true;
     },
@@ -190,10 +202,10 @@ export function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGon
       if (!isOpen) return true;
       if (last !== undefined && !take(last, Number.POSITIVE_INFINITY)) return false;
       stopTaking();
-      handOver();
+      body.finish();
       return true;
     },
-    cut: end,
+    cut: () => body.cut(),
     get lastMovedMs() {
       return lastMovedMs;
     },

@@ -1,4 +1,4 @@
-// Bounds the bytes that this process holds for clients to read: one total for all large responses and event streams.
+// Bounds the bytes that this process keeps for clients to read: one total for all large responses and event streams.
 // Whoever reads too slowly is cut off (limits/min-rate.ts), sooner when others find no room, so that nobody can use the
 // total up for long.
 
@@ -7,20 +7,19 @@ import { LIMITS } from '../../limits/index.ts';
 import { createTransfers, type Transfer } from '../../limits/min-rate.ts';
 import type { Log } from '../../log/log.ts';
 
-/** What is held for one client. */
-export interface Holding {
-  /** Says how many bytes are held now. False, with nothing changed, when there is no room for the difference. */
+/** What one client has of the total. */
+export interface Lease {
+  readonly bytes: number;
+  /** False, with nothing changed, when there is no room for the difference. Less always has. */
   set(bytes: number): boolean;
-  /** Counts bytes as read, whether fewer are held then or not. */
+  /** Counts bytes as read, whether the lease has fewer then or not. */
   read(bytes: number): void;
-  /** Ends the holding. May be called again. */
-  release(): void;
 }
 
 export interface SendBudget {
-  /** Begins to hold nothing; `cut` ends the client's response at once, and must lead to `release`. */
-  open(cut: () => void): Holding;
-  /** Bytes held for all clients. */
+  /** Begins with nothing; `cut` ends the client's response at once. */
+  lease(cut: () => void): Lease;
+  /** Bytes of all leases. */
   readonly heldBytes: number;
 }
 
@@ -28,7 +27,7 @@ export function createSendBudget(clock: Clock, log: Log, bytesMax: number = LIMI
   const transfers = createTransfers(clock, log);
   let heldBytes = 0;
 
-  function open(cut: () => void): Holding {
+  function lease(cut: () => void): Lease {
     let ownBytes = 0;
     let readBytes = 0;
     let transfer: Transfer | undefined; // while there are bytes
@@ -43,7 +42,7 @@ export function createSendBudget(clock: Clock, log: Log, bytesMax: number = LIMI
         readBytes = 0;
         transfer = transfers.watch(() => {
           log.info('slow client cut off', { heldBytes: ownBytes, readBytes });
-          put(0); // at once: `cut` may take a while to lead to `release`
+          put(0);
           cut();
         });
       }
@@ -52,6 +51,9 @@ export function createSendBudget(clock: Clock, log: Log, bytesMax: number = LIMI
     const hasRoomFor = (bytes: number) => heldBytes - ownBytes + bytes <= bytesMax;
 
     return {
+      get bytes() {
+        return ownBytes;
+      },
       set(bytes) {
         if (bytes > ownBytes && !hasRoomFor(bytes)) {
           if (bytes > bytesMax) return false;
@@ -65,12 +67,11 @@ export function createSendBudget(clock: Clock, log: Log, bytesMax: number = LIMI
         readBytes += bytes;
         transfer?.moved(bytes);
       },
-      release: () => put(0),
     };
   }
 
   return {
-    open,
+    lease,
     get heldBytes() {
       return heldBytes;
     },

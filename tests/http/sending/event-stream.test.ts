@@ -2,8 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { RequestContext } from '../../../src/http/context.ts';
-import { eventText, STREAM_BYTES_MAX } from '../../../src/http/sending/event-stream.ts';
-import { createEventStreams } from '../../../src/http/sending/keep-alive.ts';
+import { createEventStreams, eventText, STREAM_BYTES_MAX } from '../../../src/http/sending/event-stream.ts';
 import { createSendBudget } from '../../../src/http/sending/send-budget.ts';
 import { createLog } from '../../../src/log/log.ts';
 import { testClock } from '../../support/clock.ts';
