@@ -1,8 +1,9 @@
-// Failures in a tool's own words: `err(failure({ status: 502, code: 'orders_down', detail: 'The shop is closed' }))`.
+// What a tool, prompt or guard may report: failures in a tool's own words, like
+// `err(failure({ status: 502, code: 'orders_down', detail: 'The shop is closed' }))`, and whole problems.
 
-import { hasLength } from '../lib/text.ts';
+import { hasLength, isObject, type JsonObject } from '../lib/text.ts';
 import { redactKeys } from '../log/redact.ts';
-import { isProblemCode, type ToolFailure } from '../problem.ts';
+import { isProblemCode, type Problem, type ProblemCode, type ToolFailure } from '../problem.ts';
 
 export interface Failure {
   /** An HTTP status from 400 to 599. Not 401 and 407: they ask for credentials, which guards do. */
@@ -29,7 +30,7 @@ const isStatus = (status: unknown): status is number =>
   !ASKS_FOR_CREDENTIALS.includes(status as number);
 
 /** What was expected of a failure that can't be reported; null if it can be. Not all tools are checked by a compiler. */
-export function failureFault({ status, code, detail, retryAfterS }: { readonly [Name in keyof Failure]?: unknown }) {
+function failureFault({ status, code, detail, retryAfterS }: { readonly [Name in keyof Failure]?: unknown }) {
   if (!isStatus(status)) return `expected a status from 400 to 599 except 401 and 407, got ${status}`;
   if (typeof code !== 'string' || code.length > CODE_CHARS_MAX || !CODE.test(code)) {
     return `expected a code in snake_case of at most ${CODE_CHARS_MAX} characters`;
@@ -51,4 +52,47 @@ export function failure(made: Failure): ToolFailure {
   const { status, code, detail, retryAfterS } = made;
   const base = { code: 'tool_failure', status, ownCode: code, detail: redactKeys(detail) } as const;
   return retryAfterS === undefined ? base : { ...base, retryAfterS };
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+const isNumber = (value: unknown): boolean => Number.isFinite(value);
+const isListOf = (value: unknown, fits: (one: unknown) => boolean): boolean =>
+  Array.isArray(value) && value.every(fits);
+const isIssue = (value: unknown): boolean => isObject(value) && isText(value.path) && isText(value.message);
+const isTime = (value: unknown): boolean => isNumber(value) && !Number.isNaN(new Date(value as number).getTime());
+/** For a header. */
+const isAscii = (value: unknown): boolean => isText(value) && /^[\x20-\x7e]*$/.test(value);
+
+const isRateLimit = (value: unknown): boolean =>
+  isObject(value) &&
+  isObject(value.limit) &&
+  [value.limit.requests, value.limit.windowS, value.remaining, value.resetS].every(isNumber);
+
+/** What these codes must have. */
+const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean } = {
+  invalid_input: ({ issues, detail }) => issues !== undefined && (detail === undefined || isText(detail)),
+  invalid_response: ({ issues }) => issues !== undefined,
+  insufficient_scope: ({ required }) => isListOf(required, isAscii),
+  scope_not_granted: ({ grantable }) => isListOf(grantable, isText),
+  method_not_allowed: ({ allow }) => isAscii(allow),
+  rotation_under_way: ({ untilMs }) => isTime(untilMs),
+  rate_limited: ({ retryAfterS, rateLimit }) =>
+    isCount(retryAfterS) && (rateLimit === undefined || isRateLimit(rateLimit)),
+  quota_exceeded: ({ retryAfterS, rateLimit }) =>
+    isCount(retryAfterS) && (rateLimit === undefined || isRateLimit(rateLimit)),
+  tool_failure: ({ status, ownCode, detail, retryAfterS }) =>
+    failureFault({ status, code: ownCode, detail, retryAfterS }) === null,
+};
+
+/**
+ * Whether what was reported without types is a problem: with what each code must have, or the response could not be
+ * written, and would fail the batch that it is in.
+ */
+export function isProblem(value: unknown): value is Problem {
+  if (!isObject(value) || !isText(value.code) || !isProblemCode(value.code)) return false;
+  const { code, issues, sent } = value;
+  if (issues !== undefined && !isListOf(issues, isIssue)) return false;
+  if (sent !== undefined && sent !== 'api_key' && sent !== 'user_token') return false;
+  return NEEDS[code as ProblemCode]?.(value) ?? true;
 }

@@ -11,7 +11,7 @@ import { LIMITS } from '../limits/index.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { Asking, InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
-import { isProblem } from './problem-check.ts';
+import { isProblem } from './failure.ts';
 
 /**
  * A successful call as JSON text, encoded once and used by every transport: the output, a ToolContent, or the members of
