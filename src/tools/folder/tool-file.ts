@@ -5,8 +5,10 @@ import { basename } from 'node:path';
 import type { Prompt } from '../../authoring/prompt.ts';
 import type { Tool } from '../../authoring/tool.ts';
 import type { Operation } from '../../calls/operation.ts';
+import type { KeyCeilings } from '../../keys/grants.ts';
+import { isScope } from '../../lib/scope.ts';
 import { isObject } from '../../lib/text.ts';
-import { checkOperation, type ToolDeps } from './toolbox.ts';
+import type { ToolDeps } from './toolbox.ts';
 
 /** What a tool file exports by default. */
 export type MakeTools = (deps: ToolDeps) => Tool | readonly Tool[];
@@ -108,6 +110,32 @@ function makeAll<T extends Tool | Prompt>(
       return { file, made };
     });
   });
+}
+
+/** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
+const NAME = /^[\w.-]{1,128}$/;
+
+/** Throws an Error that shows the name if it can't be one, or says which scopes no caller can have. */
+export function checkOperation(
+  { kind, name, credential, requiredScopes }: Tool | Prompt,
+  existing: KeyCeilings['scopes'],
+): void {
+  if (!NAME.test(name)) {
+    throw new Error(`${kind} name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
+  }
+  if (requiredScopes.length > 0 && credential !== 'api_key') {
+    throw new Error(`${name}: expected guards.apiKey before guards.scopes: only keys have scopes`);
+  }
+  const odd: unknown = requiredScopes.find((scope: unknown) => typeof scope !== 'string' || !isScope(scope));
+  if (odd !== undefined) {
+    const got = JSON.stringify(odd);
+    throw new Error(`${name}: guards.scopes: expected scopes that a key can have, like "read", got ${got}`);
+  }
+  const missing = existing && requiredScopes.find((scope) => !existing.includes(scope));
+  if (missing) {
+    const got = JSON.stringify(existing.join(' '));
+    throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it, got ${got}`);
+  }
 }
 
 function attempt<T>(file: string, make: () => T): T {

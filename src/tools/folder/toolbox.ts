@@ -1,8 +1,6 @@
 // What tools are made with: the guards, ready to use, and the key domain.
 
-import type { Prompt } from '../../authoring/prompt.ts';
 import { type Settings, settingsIn, type ToolEnv } from '../../authoring/settings.ts';
-import type { Tool } from '../../authoring/tool.ts';
 import type { Call } from '../../calls/call.ts';
 import { adminGuard } from '../../guards/admin.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
@@ -22,7 +20,6 @@ import type { Keys } from '../../keys/index.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
 import { parseDuration } from '../../lib/duration.ts';
 import type { Clock } from '../../lib/runtime.ts';
-import { isScope } from '../../lib/scope.ts';
 import type { Log, LogFields } from '../../log/log.ts';
 
 export interface ToolDeps {
@@ -55,13 +52,10 @@ export interface ToolLimit<In> {
   readonly key: (call: In) => string | undefined;
 }
 
-export interface ToolDepsOptions {
+export interface ToolDepsOptions extends Pick<ToolDeps, 'keys' | 'ceilings' | 'keyReveal'> {
   readonly verifyKey: VerifyKey;
   readonly verifyUserJwt: VerifyUserJwt;
   readonly checkBlock: CheckBlock;
-  readonly keys: Keys;
-  readonly ceilings: KeyCeilings;
-  readonly keyReveal: ToolDeps['keyReveal'];
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
   /** Of each person, for tools for users. */
   readonly userRateLimit: { readonly requests: number; readonly windowMs: number };
@@ -159,30 +153,4 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
     ceilings,
     keyReveal,
   };
-}
-
-/** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
-const NAME = /^[\w.-]{1,128}$/;
-
-/** Throws an Error that shows the name if it can't be one, or says which scopes no caller can have. */
-export function checkOperation(
-  { kind, name, credential, requiredScopes }: Tool | Prompt,
-  existing: KeyCeilings['scopes'],
-): void {
-  if (!NAME.test(name)) {
-    throw new Error(`${kind} name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
-  }
-  if (requiredScopes.length > 0 && credential !== 'api_key') {
-    throw new Error(`${name}: expected guards.apiKey before guards.scopes: only keys have scopes`);
-  }
-  const odd: unknown = requiredScopes.find((scope: unknown) => typeof scope !== 'string' || !isScope(scope));
-  if (odd !== undefined) {
-    const got = JSON.stringify(odd);
-    throw new Error(`${name}: guards.scopes: expected scopes that a key can have, like "read", got ${got}`);
-  }
-  const missing = existing && requiredScopes.find((scope) => !existing.includes(scope));
-  if (missing) {
-    const got = JSON.stringify(existing.join(' '));
-    throw new Error(`KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${name} needs it, got ${got}`);
-  }
 }
