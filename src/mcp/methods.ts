@@ -7,6 +7,7 @@ import type { Tool } from '../authoring/tool.ts';
 import { once } from '../lib/memoize.ts';
 import { isObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
+import type { RequestStates } from './asking.ts';
 import { missingCapabilities } from './capabilities.ts';
 import {
   capabilitiesOf,
@@ -21,7 +22,6 @@ import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, type MessageContext, 
 import { CODES, type RequestMessage } from './message.ts';
 import { mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
 import { callPlan, failed, invalidParams, type Method, membersOf, type Plan, result } from './plan.ts';
-import type { RequestStates } from './request-state.ts';
 
 export interface Methods {
   plan(request: RequestMessage, context: MessageContext): Plan;

@@ -7,10 +7,9 @@ import { ok } from '../lib/result.ts';
 import type { JsonObject } from '../lib/text.ts';
 import { metaTrace } from '../lib/trace.ts';
 import { showsWidgets } from './apps.ts';
-import { askingOf } from './asking.ts';
+import { askingOf, type RequestStates } from './asking.ts';
 import type { MessageContext } from './era.ts';
 import { CODES, type Params, type RpcError } from './message.ts';
-import type { RequestStates } from './request-state.ts';
 
 export type ProgressToken = string | number;
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/authoring/tool.ts';
 import { err, ok } from '../../src/lib/result.ts';
-import { createRequestStates } from '../../src/mcp/request-state.ts';
+import { createRequestStates } from '../../src/mcp/asking.ts';
 import { ALICE, keyOf, output, payloadOf, person, round, serveAsking } from '../support/asking.ts';
 import { testClock } from '../support/clock.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
