@@ -48,7 +48,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'connect/': [...BASE, 'config/', 'keys/'],
   'jwt/': [...BASE, 'config/', 'guards/'],
   'calls/': [...BASE, 'guards/', 'http/', 'keys/'],
-  'authoring/': [...BASE, 'calls/', 'guards/', 'http/'],
+  'authoring/': [...BASE, 'calls/', 'guards/'],
   'tools/': [...BASE, 'authoring/', 'calls/', 'guards/', 'keys/'],
   'mcp/': [...BASE, 'authoring/', 'calls/', 'guards/', 'http/'],
   'telemetry/': [...BASE, 'calls/', 'guards/', 'http/', 'keys/', 'mcp/', 'tools/'],

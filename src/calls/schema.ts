@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { err, ok, type Result } from '../lib/result.ts';
 import { hasLength, isObject, isStorable } from '../lib/text.ts';
 import type { InputIssue, InvalidInput } from '../problem.ts';
-import { type Conforms, conformsTo } from './conforms.ts';
+import { conformsTo } from './conforms.ts';
 
 export type Schema = v.GenericSchema;
 
@@ -33,9 +33,8 @@ export type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S
  * The parser of a schema. Its issues never say what was sent: a key pasted into the wrong field must not come back. For
  * the same reason an unknown field is not named.
  */
-export const parserOf = <S extends Schema>(schema: S): Parse<S> => parserWith(schema, conformsTo(schema));
-
-function parserWith<S extends Schema>(schema: S, conforms: Conforms | null): Parse<S> {
+export function parserOf<S extends Schema>(schema: S): Parse<S> {
+  const conforms = conformsTo(schema);
   return (input) => {
     if (conforms?.(input)) return ok(input as v.InferOutput<S>);
     const parsed = v.safeParse(schema, input, { message: expectation, abortEarly: !isSmall(input) });
@@ -47,9 +46,8 @@ function parserWith<S extends Schema>(schema: S, conforms: Conforms | null): Par
 
 /** The parser of a schema that a tool's author chose, for what callers send. It may let through whatever there is. */
 export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
-  const conforms = conformsTo(schema);
-  const parse = parserWith(schema, conforms);
-  if (conforms !== null) return parse; // a schema with known parts alone has an end
+  const parse = parserOf(schema);
+  if (conformsTo(schema) !== null) return parse; // a schema with known parts alone has an end
   const known = fieldsOf(schema);
   return (input) => {
     const fields = isObject(input) ? Object.entries(input) : [];
