@@ -3,7 +3,7 @@
 import { hash } from 'node:crypto';
 import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
-import { type Env, VARIABLES } from './config/env.ts';
+import { type Env, NAMES } from './config/env.ts';
 import { once } from './lib/memoize.ts';
 import { sleep } from './lib/timeout.ts';
 import type { RunningServer, ServeOptions } from './server/listener.ts';
@@ -89,7 +89,7 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
 }
 
 /** Read by name, which needs no permission for the whole environment: the settings of tools when a tool asks for them. */
-const env = new Proxy<Env>(Object.fromEntries(VARIABLES.map((name) => [name, Deno.env.get(name)])), {
+const env = new Proxy<Env>(Object.fromEntries(NAMES.map((name) => [name, Deno.env.get(name)])), {
   get: (known, name) =>
     typeof name === 'string' && name.startsWith('TOOL_') ? Deno.env.get(name) : known[name as keyof Env],
 });

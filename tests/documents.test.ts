@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Glob } from 'bun';
 import PACKAGE from '../package.json';
-import { VARIABLES } from '../src/config/env.ts';
+import { NAMES } from '../src/config/env.ts';
 import { LIMITS, type Limit } from '../src/limits/index.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 
@@ -48,7 +48,7 @@ const eventsIn = (cell: string) =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code).filter((code) => !/[=:]/.test(code));
 
 /** The variables of the server, of the tests, and of Bun. */
-const READ: readonly string[] = [...VARIABLES, 'TEST_STORE', 'SERVER_RUNTIME', 'BUN_TMPDIR'];
+const READ: readonly string[] = [...NAMES, 'TEST_STORE', 'SERVER_RUNTIME', 'BUN_TMPDIR'];
 
 /** `RATE_LIMIT_*` names several. */
 const startsGroup = (name: string, read: string): boolean => name.endsWith('_') && read.startsWith(name);
@@ -161,6 +161,14 @@ describe('on Deno', () => {
 
   test('the version is the one that is installed', () => {
     expect(deno.section('Deno')).toContain(`(tested with ${PACKAGE.devDependencies.deno})`);
+  });
+
+  test('every variable that is read may be read', () => {
+    const [, list = ''] = /--allow-env=(\S+)/.exec(PACKAGE.scripts['start:deno']) ?? [];
+    const patterns = list.split(',');
+    const isAllowed = (name: string) =>
+      patterns.some((pattern) => name === pattern || (pattern.endsWith('*') && name.startsWith(pattern.slice(0, -1))));
+    expect([...NAMES, 'TOOL_'].filter((name) => !isAllowed(name))).toEqual([]);
   });
 
   test('the command for a remote database is that of start:deno with fewer permissions', () => {

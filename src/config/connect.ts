@@ -1,9 +1,8 @@
-// OAUTH_REDIRECTS, OAUTH_RESOURCES, JWT_SCOPES: where keys may be handed to, for which servers, and what clients are
-// told to ask the issuer for. Redirect URIs are compared as they stand: a normalized one could lead elsewhere.
+// OAUTH_REDIRECTS, OAUTH_RESOURCES: where keys may be handed to, and for which servers. Redirect URIs are compared as they
+// stand: a normalized one could lead elsewhere.
 
-import { isScope, splitScopes } from '../lib/scope.ts';
-import type { EnvReader } from './env.ts';
-import { outlinedUrl, publicUrl, trustedUrl } from './urls.ts';
+import { splitScopes } from '../lib/scope.ts';
+import { publicUrl, trustedUrl } from './urls.ts';
 
 /** The redirect URIs that are admitted. */
 export interface Redirects {
@@ -59,7 +58,7 @@ export const isSameRedirect = (a: string, b: string): boolean =>
 
 const withoutPort = (uri: string): string => uri.replace(LOOPBACK, (origin) => origin.replace(/:\d+$/, ''));
 
-function redirectsOf(value: string): Redirects | null {
+export function redirectsOf(value: string): Redirects | null {
   const items = splitScopes(value);
   const uris = items.filter((item) => item !== 'loopback');
   if (items.length === 0 || !uris.every(isRule)) return null;
@@ -83,35 +82,8 @@ function isRule(uri: string): boolean {
   return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`) && host !== '';
 }
 
-const REDIRECTS_EXPECTED =
-  'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between';
-
 /** As clients send them, whose URLs a parser has written. */
-function resourcesOf(value: string): readonly string[] | null {
+export function resourcesOf(value: string): readonly string[] | null {
   const urls = splitScopes(value).map((url) => trustedUrl(url) && publicUrl(url));
   return urls.length > 0 && urls.every((url) => url !== null) ? urls : null;
 }
-
-/** Null: no key is handed out. */
-export function connectConfig({ parsed }: EnvReader): ConnectConfig | null {
-  const redirects = parsed('OAUTH_REDIRECTS', REDIRECTS_EXPECTED, redirectsOf, (value) =>
-    splitScopes(value).map(outlinedUrl).join(' '),
-  );
-  const expected = 'https URLs (http on loopback only) without query and fragment, with spaces between';
-  const resources = parsed('OAUTH_RESOURCES', expected, resourcesOf, (value) =>
-    splitScopes(value).map(outlinedUrl).join(' '),
-  );
-  return redirects === null ? null : { redirects, resources: resources ?? [] };
-}
-
-/** A refresh token would outlive what the issuer's sign-out ends, in clients that lose or never use it. */
-const NOT_ASKED_FOR = 'offline_access';
-
-const jwtScopesOf = (value: string): readonly string[] | null => {
-  const scopes = splitScopes(value);
-  return scopes.length > 0 && scopes.every(isScope) && !scopes.includes(NOT_ASKED_FOR) ? [...new Set(scopes)] : null;
-};
-
-/** The scopes that clients are told to ask the issuer for, as it is to get them. */
-export const jwtScopes = ({ parsed }: EnvReader): readonly string[] =>
-  parsed('JWT_SCOPES', `scopes with spaces between, without ${NOT_ASKED_FOR}`, jwtScopesOf) ?? ['openid'];

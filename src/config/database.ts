@@ -1,7 +1,7 @@
 // Where the keys are: a file, or a remote database with or without a replica of it.
 
 import { isLoopback } from '../lib/ip.ts';
-import type { EnvReader } from './env.ts';
+import type { NoteFault } from './expected.ts';
 import { shownUrl } from './urls.ts';
 
 export interface RemoteConfig {
@@ -11,33 +11,37 @@ export interface RemoteConfig {
   readonly replicaFile: string | null;
 }
 
-export type DatabaseConfig = { readonly mode: 'embedded'; readonly path: string } | RemoteConfig;
+interface EmbeddedConfig {
+  readonly mode: 'embedded';
+  readonly path: string;
+}
 
-/** What may follow `Bearer `: a little more than RFC 9110 §11.4 allows. */
-export const HEADER_TEXT = /^[\x21-\x7e]+$/;
+export type DatabaseConfig = EmbeddedConfig | RemoteConfig;
 
-export function databaseConfig({ text, fault }: EnvReader, production: boolean): DatabaseConfig {
-  const url = text('DATABASE_URL') ?? 'file:./data/keys.db';
-  const authToken = text('DATABASE_AUTH_TOKEN');
-  const replicaFile = text('DATABASE_REPLICA_FILE');
-  if (authToken !== null && !HEADER_TEXT.test(authToken)) {
-    fault('DATABASE_AUTH_TOKEN', 'printable ASCII on one line (the value is not shown)');
-  }
-  if (/^(https?|libsql):\/\/[^/]/i.test(url) && URL.canParse(url)) {
-    if (production && sendsInClear(new URL(url), authToken)) {
-      const expected =
-        'an https or libsql URL (http and tls=0 on loopback only) in production, because a credential is sent';
-      fault('DATABASE_URL', expected, shownUrl(url));
-    }
-    return { mode: 'remote', url, authToken, replicaFile };
-  }
+/** What DATABASE_URL says by itself. */
+type DatabasePlace = EmbeddedConfig | Pick<RemoteConfig, 'mode' | 'url'>;
+
+export function databasePlace(url: string): DatabasePlace | null {
+  if (/^(https?|libsql):\/\/[^/]/i.test(url) && URL.canParse(url)) return { mode: 'remote', url };
   const path = filePath(url);
-  if (path === null) {
-    fault('DATABASE_URL', 'file:<path>, http(s)://… or libsql://…', shownUrl(url));
-  } else if (replicaFile !== null) {
-    fault('DATABASE_REPLICA_FILE', 'a remote DATABASE_URL beside it', replicaFile);
+  return path === null ? null : { mode: 'embedded', path };
+}
+
+export function databaseConfig(
+  place: DatabasePlace,
+  { authToken, replicaFile }: Pick<RemoteConfig, 'authToken' | 'replicaFile'>,
+  production: boolean,
+  fault: NoteFault,
+): DatabaseConfig {
+  if (place.mode === 'embedded') {
+    if (replicaFile !== null) fault('DATABASE_REPLICA_FILE', 'a remote DATABASE_URL beside it', replicaFile);
+    return place;
   }
-  return { mode: 'embedded', path: path ?? '' };
+  if (production && sendsInClear(new URL(place.url), authToken)) {
+    const what = 'an https or libsql URL (http and tls=0 on loopback only) in production, because a credential is sent';
+    fault('DATABASE_URL', what, shownUrl(place.url));
+  }
+  return { ...place, authToken, replicaFile };
 }
 
 /** A credential over plain HTTP, for anybody on the way to read. The driver takes one, and `tls`, from the URL too. */

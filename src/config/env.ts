@@ -1,100 +1,179 @@
-// The environment: the names of all variables, and a reader that collects every fault.
+// The environment, as one table: what each variable is read as, what its value must be, and what counts while it is not
+// set. What several of them say together is for config.ts; what they mean to people is in README.md.
 
+import { parseDuration } from '../lib/duration.ts';
+import { KEY_PREFIX_PATTERN } from '../lib/key-prefix.ts';
+import { parseLimit, parseQuota, REQUESTS_MAX } from '../lib/rate-limit.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import { isScope, splitScopes } from '../lib/scope.ts';
+import { LOG_LEVELS } from '../log/log.ts';
+import { redirectsOf, resourcesOf } from './connect.ts';
+import { databasePlace } from './database.ts';
 import { expected } from './expected.ts';
+import { outlinedUrl, publicUrl, shownUrl, trustedUrl, webOrigin } from './urls.ts';
 
-export const VARIABLES = [
-  'NODE_ENV',
-  'HOST',
-  'PORT',
-  'REUSE_PORT',
-  'BASE_PATH',
-  'PUBLIC_URL',
-  'DATABASE_URL',
-  'DATABASE_AUTH_TOKEN',
-  'DATABASE_REPLICA_FILE',
-  'REVOCATION_LAG_MAX_MS',
-  'KEY_PREFIX',
-  'KEY_SCOPES',
-  'KEY_MAX_DAYS',
-  'KEY_REVEAL',
-  'JWT_SECRET',
-  'JWT_SECRET_PREVIOUS',
-  'JWT_JWKS_URL',
-  'JWT_ISSUER',
-  'JWT_AUDIENCE',
-  'JWT_SCOPE_CLAIM',
-  'JWT_OWNER_CLAIM',
-  'ADMIN_CLAIM',
-  'JWT_SCOPES',
-  'OAUTH_REDIRECTS',
-  'OAUTH_RESOURCES',
-  'KEYS_PAGE',
-  'KEYS_PAGE_CLIENT_ID',
-  'KEYS_PAGE_SCOPE',
-  'MCP_AUTH',
-  'RATE_LIMIT_REQUESTS',
-  'RATE_LIMIT_WINDOW',
-  'KEY_QUOTA',
-  'USER_RATE_LIMIT',
-  'USAGE_DAYS',
-  'ALLOWED_ORIGINS',
-  'ALLOWED_HOSTS',
-  'TLS_CERT_FILE',
-  'TLS_KEY_FILE',
-  'TRUST_PROXY',
-  'EVENT_DAYS',
-  'EVENT_ADDRESSES',
-  'TOOLS_DIR',
-  'SAMPLE_TOOL',
-  'LOG_LEVEL',
-  'ACCESS_LOG',
-  'METRICS_TOKEN',
-  'RUST_LOG', // belongs to the database driver; only checked
-] as const;
-type Variable = (typeof VARIABLES)[number];
-/** With the settings of tools, whose names only the tools know. */
-export type Env = { readonly [name in Variable | `TOOL_${string}`]?: string | undefined };
-
-/** Every read returns null when the variable is not set, and also, after noting the fault, when its value is bad. */
-export interface EnvReader {
-  /** The value as it is. */
-  text(name: Variable): string | null;
-  /** The result of `parse`; null from `parse` is a fault. `shown` gives the value as the fault may repeat it. */
-  parsed<T>(
-    name: Variable,
-    what: string,
-    parse: (value: string) => T | null,
-    shown?: (value: string) => string,
-  ): T | null;
-  /** A whole number in decimal digits, bounds included. */
-  integer(name: Variable, min: number, max: number): number | null;
-  oneOf<T extends string>(name: Variable, choices: readonly T[]): T | null;
-  /** Notes a fault. Without `value`, it does not show what was found. */
-  fault(name: Variable, what: string, value?: string): null;
-  /** One line per fault: the name, what was expected, what was found. */
-  readonly faults: readonly string[];
+interface Variable<T> {
+  /** What a value must be, as the line about a bad one says it. */
+  readonly what: string;
+  /** Null for a bad value. */
+  readonly parse: (value: string) => T | null;
+  /** What counts while it is not set. */
+  readonly unset: T;
+  /** A value as that line may repeat it. Null: it is a secret, which nothing shows. */
+  readonly shown: ((value: string) => string) | null;
 }
 
-/** A reader of `env`. An empty value counts as not set. */
-export function envReader(env: Env): EnvReader {
+const of = <T, Unset>(
+  what: string,
+  parse: (value: string) => T | null,
+  unset: Unset,
+  shown: Variable<T>['shown'] = (value) => value,
+): Variable<T | Unset> => ({ what, parse, unset, shown });
+
+const text = <Unset>(unset: Unset) => of('text', (value) => value, unset);
+
+const matching = (pattern: RegExp) => (value: string) => (pattern.test(value) ? value : null);
+
+/** In decimal digits, bounds included. */
+const integer = <Unset>(min: number, max: number, unset: Unset) =>
+  of(
+    `${min}-${max}`,
+    (value) => (/^\d{1,10}$/.test(value) && Number(value) >= min && Number(value) <= max ? Number(value) : null),
+    unset,
+  );
+
+const oneOf = <T extends string, Unset extends T | null>(choices: readonly T[], unset: Unset) =>
+  of(choices.join(' or '), (value) => choices.find((choice) => choice === value) ?? null, unset);
+
+const flag = (unset: boolean) =>
+  of('0 or 1', (value) => (value === '0' || value === '1' ? value === '1' : null), unset);
+
+const secret = (what: string, parse: (value: string) => string | null) =>
+  of(`${what} (the value is not shown)`, parse, null, null);
+
+/** With commas between. */
+const listOf = (parse: (item: string) => string | null) => (value: string) => {
+  const items = value.split(',').map((item) => parse(item.trim()));
+  return items.every((item) => item !== null) ? items : null;
+};
+
+/** With spaces between. */
+const outlinedUrls = (value: string) => splitScopes(value).map(outlinedUrl).join(' ');
+
+const bareHostName = (value: string) => matching(/^[\w.-]+$/)(value.toLowerCase());
+
+function scopeNames(value: string): readonly string[] | null {
+  const names = splitScopes(value);
+  return names.length > 0 && names.every(isScope) ? [...new Set(names)] : null;
+}
+
+/** A refresh token would outlive what the issuer's sign-out ends, in clients that lose or never use it. */
+const NOT_ASKED_FOR = 'offline_access';
+
+const scopesToAskFor = (value: string) => (splitScopes(value).includes(NOT_ASKED_FOR) ? null : scopeNames(value));
+
+function claimAndValue(value: string): { readonly name: string; readonly value: string } | null {
+  const [, name, wanted] = /^([^=\s]+)=(\S+)$/.exec(value) ?? [];
+  return name === undefined || wanted === undefined ? null : { name, value: wanted };
+}
+
+const userLimit = (value: string) => (value === '0' ? { requests: 0, windowS: 60 } : parseLimit(value));
+
+export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
+
+const jwtSecret = secret(`at least ${JWT_SECRET_BYTES_MIN} bytes`, (value) =>
+  new TextEncoder().encode(value).length < JWT_SECRET_BYTES_MIN ? null : value,
+);
+
+const SCOPES = 'scopes with spaces between, each 1-100 printable ASCII characters without quote or backslash';
+
+export const VARIABLES = {
+  NODE_ENV: text('development'),
+  HOST: of('an address or host name', matching(/^[\w.:-]+$/), '127.0.0.1'),
+  PORT: integer(0, 65535, 3000),
+  REUSE_PORT: flag(false),
+  // A client would resolve . and .. before it sends the path (RFC 3986 §5.2.4).
+  BASE_PATH: of('a path like /keys, without a slash at its end', matching(/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/), ''),
+  PUBLIC_URL: of('an http or https URL without query, user or fragment', publicUrl, null, outlinedUrl),
+  DATABASE_URL: of(
+    'file:<path>, http(s)://… or libsql://…',
+    databasePlace,
+    { mode: 'embedded', path: './data/keys.db' } as const,
+    shownUrl,
+  ),
+  // What may follow `Bearer `: a little more than RFC 9110 §11.4 allows.
+  DATABASE_AUTH_TOKEN: secret('printable ASCII on one line', matching(/^[\x21-\x7e]+$/)),
+  DATABASE_REPLICA_FILE: text(null),
+  REVOCATION_LAG_MAX_MS: integer(250, 60_000, 1000),
+  KEY_PREFIX: of('2-12 of a-z and 0-9', matching(new RegExp(`^${KEY_PREFIX_PATTERN}$`)), 'sk'),
+  KEY_SCOPES: of(SCOPES, scopeNames, null),
+  KEY_MAX_DAYS: integer(1, 36_500, null),
+  KEY_REVEAL: oneOf(['result', 'widget'], 'result'),
+  JWT_SECRET: jwtSecret,
+  JWT_SECRET_PREVIOUS: jwtSecret,
+  JWT_JWKS_URL: of('an https URL (http on loopback only)', trustedUrl, null, outlinedUrl),
+  JWT_ISSUER: text(null),
+  JWT_AUDIENCE: text(null),
+  JWT_SCOPE_CLAIM: text(null),
+  JWT_OWNER_CLAIM: text('sub'),
+  ADMIN_CLAIM: of('a claim and its value, like roles=keys-admin', claimAndValue, null),
+  JWT_SCOPES: of(`scopes with spaces between, without ${NOT_ASKED_FOR}`, scopesToAskFor, ['openid']),
+  OAUTH_REDIRECTS: of(
+    'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between',
+    redirectsOf,
+    null,
+    outlinedUrls,
+  ),
+  OAUTH_RESOURCES: of(
+    'https URLs (http on loopback only) without query and fragment, with spaces between',
+    resourcesOf,
+    [],
+    outlinedUrls,
+  ),
+  KEYS_PAGE: flag(true),
+  KEYS_PAGE_CLIENT_ID: text(null),
+  KEYS_PAGE_SCOPE: of(SCOPES, scopeNames, ['openid']),
+  MCP_AUTH: oneOf(['lazy', 'eager'], null),
+  RATE_LIMIT_REQUESTS: integer(0, REQUESTS_MAX, 1000),
+  RATE_LIMIT_WINDOW: of('a window like 30s, 5m, 1h or 1d', parseDuration, 3_600_000),
+  KEY_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),
+  // More than people and their agents call, and little enough for one core to serve some of them.
+  USER_RATE_LIMIT: of('calls in a window, like 3000/1m, or 0', userLimit, { requests: 3000, windowS: 60 }),
+  // At least a month: what lists and widgets show, and what a quota of a month counts.
+  USAGE_DAYS: integer(31, 400, 31),
+  ALLOWED_ORIGINS: of('origins like https://app.example, with commas between', listOf(webOrigin), null),
+  ALLOWED_HOSTS: of('host names without port, with commas between', listOf(bareHostName), null),
+  TLS_CERT_FILE: text(null),
+  TLS_KEY_FILE: text(null),
+  TRUST_PROXY: integer(0, 32, 0),
+  // Somewhat more than a year: what happens once a year is still there the next time.
+  EVENT_DAYS: integer(1, 36_500, 400),
+  EVENT_ADDRESSES: flag(true),
+  TOOLS_DIR: text(null),
+  SAMPLE_TOOL: flag(true),
+  LOG_LEVEL: oneOf(LOG_LEVELS, 'info'),
+  ACCESS_LOG: flag(false),
+  // Short ones can be guessed: nothing counts wrong ones.
+  METRICS_TOKEN: secret('at least 16 printable ASCII characters without space', matching(/^[\x21-\x7e]{16,}$/)),
+} as const;
+
+/** RUST_LOG belongs to the database driver, and is only looked at. */
+export const NAMES = [...(Object.keys(VARIABLES) as (keyof typeof VARIABLES)[]), 'RUST_LOG'] as const;
+
+/** With the settings of tools, whose names only the tools know. */
+export type Env = { readonly [name in (typeof NAMES)[number] | `TOOL_${string}`]?: string | undefined };
+
+export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIABLES)[name]['unset'] };
+
+/** All values; or a line for each bad one. An empty value counts as not set. */
+export function valuesOf(env: Env): Result<Values, readonly string[]> {
   const faults: string[] = [];
-  const reader: EnvReader = {
-    text: (name) => env[name] || null,
-    parsed(name, what, parse, shown = (value) => value) {
-      const value = reader.text(name);
-      return value === null ? null : (parse(value) ?? reader.fault(name, what, shown(value)));
-    },
-    integer: (name, min, max) =>
-      reader.parsed(name, `${min}-${max}`, (value) =>
-        /^\d{1,10}$/.test(value) && Number(value) >= min && Number(value) <= max ? Number(value) : null,
-      ),
-    oneOf: (name, choices) =>
-      reader.parsed(name, choices.join(' or '), (value) => choices.find((choice) => choice === value) ?? null),
-    fault(name, what, value) {
-      faults.push(expected(name, what, value));
-      return null;
-    },
-    faults,
-  };
-  return reader;
+  const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown }]) => {
+    const value = env[name as keyof Env];
+    if (!value) return [name, unset];
+    const parsed = parse(value);
+    if (parsed === null) faults.push(expected(name, what, shown?.(value)));
+    return [name, parsed];
+  });
+  return faults.length > 0 ? err(faults) : ok(Object.fromEntries(values) as Values);
 }

@@ -1,7 +1,7 @@
 // NODE_ENV. Only `production` itself turns on the production rules, so what is surely a slip of it must not start.
 
 import { isWithinEdits } from '../lib/edit-distance.ts';
-import type { EnvReader } from './env.ts';
+import type { NoteFault } from './expected.ts';
 
 const PRODUCTION = 'production';
 const SHORT_FOR_PRODUCTION = new Set(['prod', 'prd', 'live']);
@@ -15,12 +15,7 @@ export interface Environment {
   readonly production: boolean;
 }
 
-/** Also for a name that stops the start, so that nothing else is said of it. */
-const DEVELOPMENT: Environment = { environment: 'development', production: false };
-
-export function environment({ text, fault }: EnvReader): Environment {
-  const name = text('NODE_ENV');
-  if (name === null) return DEVELOPMENT;
+export function environment(name: string, fault: NoteFault): Environment {
   if (name !== PRODUCTION && meansProduction(name)) {
     fault('NODE_ENV', `"${PRODUCTION}", or a name unlike it (did you mean "${PRODUCTION}"?)`, name);
     return DEVELOPMENT;
@@ -31,6 +26,9 @@ export function environment({ text, fault }: EnvReader): Environment {
   }
   return { environment: name, production: name === PRODUCTION };
 }
+
+/** For a name that stops the start, so that nothing else is said of it. */
+const DEVELOPMENT: Environment = { environment: 'development', production: false };
 
 export const mayMakeSecret = ({ environment }: Environment): boolean => WITH_MADE_UP_SECRET.has(environment);
 

@@ -2,13 +2,13 @@
 
 import { isWithinEdits } from '../lib/edit-distance.ts';
 import type { Config } from './config.ts';
-import { type Env, VARIABLES } from './env.ts';
+import { type Env, NAMES, VARIABLES } from './env.ts';
 import { shownUrl } from './urls.ts';
 
 /** The variables that somebody has set, as the log may show them. */
 export const settingsOf = (env: Env): Readonly<Record<string, string>> =>
   Object.fromEntries(
-    VARIABLES.flatMap((name) => {
+    NAMES.flatMap((name) => {
       const { [name]: value } = env;
       return value && !isSetByScripts(name, value) ? [[name, shownValue(name, value)]] : [];
     }),
@@ -17,8 +17,8 @@ export const settingsOf = (env: Env): Readonly<Record<string, string>> =>
 /** The scripts of package.json start the server with it. */
 const isSetByScripts = (name: string, value: string) => name === 'RUST_LOG' && value === 'off';
 
-function shownValue(name: string, value: string): string {
-  if (/SECRET|TOKEN/.test(name)) return '(not shown)';
+function shownValue(name: (typeof NAMES)[number], value: string): string {
+  if (name !== 'RUST_LOG' && VARIABLES[name].shown === null) return '(not shown)';
   return value.includes('://') ? shownUrl(value) : value;
 }
 
@@ -29,32 +29,23 @@ export interface WithoutEffect {
 
 /** Variables that are set and have no effect. Of a misspelt one only the name is shown. */
 export function withoutEffect(env: Env, config: Config, runtime: 'bun' | 'deno'): WithoutEffect[] {
-  const { database, authorizationServer, connect, mcpAuth } = config;
-  const found: WithoutEffect[] = [];
-  if (mcpAuth === 'eager' && authorizationServer === null && connect === null) {
-    found.push({
-      variable: 'MCP_AUTH',
-      reason: 'there is no authorization server: OAUTH_REDIRECTS, or JWT_ISSUER without JWT_SECRET',
-    });
-  }
-  if (env.OAUTH_RESOURCES && connect === null) {
-    found.push({ variable: 'OAUTH_RESOURCES', reason: 'OAUTH_REDIRECTS is not set' });
-  }
-  if (env.JWT_SCOPES && (authorizationServer === null || connect !== null)) {
-    found.push({ variable: 'JWT_SCOPES', reason: 'clients are not sent to JWT_ISSUER' });
-  }
-  if (env.DATABASE_AUTH_TOKEN && database.mode === 'embedded') {
-    found.push({ variable: 'DATABASE_AUTH_TOKEN', reason: 'the database is a file' });
-  }
-  if (env.DATABASE_REPLICA_FILE && runtime === 'deno') {
-    found.push({ variable: 'DATABASE_REPLICA_FILE', reason: 'replicas need Bun' });
-  }
-  if (env.KEYS_PAGE_CLIENT_ID && config.keysPage === null) {
-    found.push({ variable: 'KEYS_PAGE_CLIENT_ID', reason: 'KEYS_PAGE is 0' });
-  }
-  if (env.KEYS_PAGE_SCOPE && !config.keysPage?.signIn) {
-    found.push({ variable: 'KEYS_PAGE_SCOPE', reason: 'the page /keys has no KEYS_PAGE_CLIENT_ID' });
-  }
+  const { database, authorizationServer, connect, mcpAuth, keysPage } = config;
+  const reasons: { readonly [variable in keyof Env]: string | false } = {
+    MCP_AUTH:
+      mcpAuth === 'eager' &&
+      authorizationServer === null &&
+      connect === null &&
+      'there is no authorization server: OAUTH_REDIRECTS, or JWT_ISSUER without JWT_SECRET',
+    OAUTH_RESOURCES: connect === null && 'OAUTH_REDIRECTS is not set',
+    JWT_SCOPES: (authorizationServer === null || connect !== null) && 'clients are not sent to JWT_ISSUER',
+    DATABASE_AUTH_TOKEN: database.mode === 'embedded' && 'the database is a file',
+    DATABASE_REPLICA_FILE: runtime === 'deno' && 'replicas need Bun',
+    KEYS_PAGE_CLIENT_ID: keysPage === null && 'KEYS_PAGE is 0',
+    KEYS_PAGE_SCOPE: !keysPage?.signIn && 'the page /keys has no KEYS_PAGE_CLIENT_ID',
+  };
+  const found = Object.entries(reasons).flatMap(([variable, reason]) =>
+    reason && env[variable as keyof Env] ? [{ variable, reason }] : [],
+  );
   return [...found, ...misspelt(Object.keys(env))];
 }
 
@@ -67,9 +58,9 @@ const NO_SLIPS: readonly string[] = ['SSL_CERT_FILE'];
 const misspelt = (names: readonly string[]): WithoutEffect[] =>
   names.flatMap((variable) => {
     const upper = variable.toUpperCase();
-    const near = VARIABLES.find((known) =>
+    const near = NAMES.find((known) =>
       isWithinEdits(upper, known, Math.min(SLIPS_MAX, Math.floor(known.length / CHARS_PER_SLIP))),
     );
-    const isKnown = NO_SLIPS.includes(variable) || VARIABLES.some((known) => known === variable);
+    const isKnown = NO_SLIPS.includes(variable) || NAMES.some((known) => known === variable);
     return near === undefined || isKnown ? [] : [{ variable, reason: `did you mean ${near}?` }];
   });

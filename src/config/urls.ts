@@ -15,9 +15,6 @@ export function outlinedUrl(url: string): string {
   return shownUrl(url).replace('://', user) + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');
 }
 
-// A client would resolve . and .. before it sends the path (RFC 3986 §5.2.4).
-export const basePath = (value: string) => (/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/.test(value) ? value : null);
-
 function webUrl(value: string): URL | null {
   const url = URL.canParse(value) ? new URL(value) : null;
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : null;
@@ -43,4 +40,4 @@ export function trustedUrl(value: string): URL | null {
 }
 
 // Tokens and metadata must repeat the issuer exactly (RFC 8414 §3.3), so its text is kept, not the normalized URL.
-export const issuerText = (value: string) => (trustedUrl(value) && !/[?#]/.test(value) ? value : null);
+export const isIssuer = (value: string): boolean => trustedUrl(value) !== null && !/[?#]/.test(value);

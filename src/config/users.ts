@@ -1,7 +1,8 @@
 // Who signs user tokens, and what these must say.
 
-import type { EnvReader } from './env.ts';
-import { issuerText, outlinedUrl, shownUrl, trustedUrl } from './urls.ts';
+import type { Values } from './env.ts';
+import type { NoteFault } from './expected.ts';
+import { isIssuer, outlinedUrl, shownUrl } from './urls.ts';
 
 /** How user JWTs are verified: a shared secret, or the key set of an issuer. */
 export type JwtConfig =
@@ -9,8 +10,6 @@ export type JwtConfig =
   | { readonly kind: 'dev-secret' } // made at first start, kept in a file
   | { readonly kind: 'jwks'; readonly url: URL }
   | { readonly kind: 'discovery'; readonly issuer: string }; // the issuer's metadata names the key set
-
-export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
 
 /** What examples have in place of a secret, which everybody knows. */
 const PLACEHOLDER = /^(change[-_]?me|your-)/i;
@@ -25,38 +24,28 @@ export interface UserTokens {
 
 /** `demandedIn`: the environment in which something must say it. In `production` no secret may be an example's. */
 export function userTokens(
-  { text, parsed, fault }: EnvReader,
-  demandedIn: string | null,
-  production: boolean,
+  values: Values,
+  { demandedIn, production }: { readonly demandedIn: string | null; readonly production: boolean },
+  fault: NoteFault,
 ): UserTokens {
-  const secret = text('JWT_SECRET');
-  const previous = text('JWT_SECRET_PREVIOUS');
-  const jwksUrl = parsed('JWT_JWKS_URL', 'an https URL (http on loopback only)', trustedUrl, outlinedUrl);
-  const jwtAudience = text('JWT_AUDIENCE');
+  const { JWT_SECRET: secret, JWT_SECRET_PREVIOUS: previous, JWT_JWKS_URL: jwksUrl, JWT_ISSUER: issuer } = values;
+  const jwtAudience = values.JWT_AUDIENCE;
   if (secret !== null) {
     for (const name of ['JWT_SECRET', 'JWT_SECRET_PREVIOUS'] as const) {
-      const value = text(name);
-      if (value !== null && new TextEncoder().encode(value).length < JWT_SECRET_BYTES_MIN) {
-        fault(name, `at least ${JWT_SECRET_BYTES_MIN} bytes (the value is not shown)`);
-      } else if (value !== null && production && PLACEHOLDER.test(value)) {
+      if (production && PLACEHOLDER.test(values[name] ?? '')) {
         fault(name, 'a secret of your own, and it begins as examples do (`openssl rand -base64 32` makes one)');
       }
     }
-    const url = text('JWT_JWKS_URL');
-    if (url !== null) {
-      fault('JWT_JWKS_URL', 'to be unset while JWT_SECRET is set: one of the two decides', shownUrl(url));
+    if (jwksUrl !== null) {
+      fault('JWT_JWKS_URL', 'to be unset while JWT_SECRET is set: one of the two decides', shownUrl(jwksUrl.href));
     }
-    return {
-      jwt: { kind: 'secret', secret, previous },
-      jwtIssuer: text('JWT_ISSUER'),
-      jwtAudience,
-      authorizationServer: null,
-    };
+    return { jwt: { kind: 'secret', secret, previous }, jwtIssuer: issuer, jwtAudience, authorizationServer: null };
   }
   if (previous !== null) fault('JWT_SECRET_PREVIOUS', 'to be unset without JWT_SECRET (the value is not shown)');
-  const expected = 'an https URL (http on loopback only) without query and fragment';
-  const issuer = parsed('JWT_ISSUER', expected, issuerText, outlinedUrl);
-  if (demandedIn !== null && text('JWT_JWKS_URL') === null && text('JWT_ISSUER') === null) {
+  if (issuer !== null && !isIssuer(issuer)) {
+    fault('JWT_ISSUER', 'an https URL (http on loopback only) without query and fragment', outlinedUrl(issuer));
+  }
+  if (demandedIn !== null && jwksUrl === null && issuer === null) {
     fault('JWT_SECRET', `JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${demandedIn}`);
   }
   return { jwt: issuerKeys(jwksUrl, issuer), jwtIssuer: issuer, jwtAudience, authorizationServer: issuer };

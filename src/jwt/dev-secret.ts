@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { DatabaseConfig } from '../config/database.ts';
-import { JWT_SECRET_BYTES_MIN } from '../config/users.ts';
+import { JWT_SECRET_BYTES_MIN } from '../config/env.ts';
 import { makeOwn } from '../lib/private-files.ts';
 import { systemRandom } from '../lib/runtime.ts';
 import { reasonOf } from '../lib/text.ts';
