@@ -1,8 +1,9 @@
-// A problem as an HTTP response: application/problem+json (RFC 9457), with the headers its kind asks for.
+// A problem as an HTTP response, with the headers its kind asks for: application/problem+json (RFC 9457), or as OAuth
+// clients read it.
 
 import type { RateLimitState } from '../lib/rate-limit.ts';
-import { type Problem, publicPart, retryAfterSeconds } from '../problem.ts';
-import { SECURITY_HEADERS, setRateLimit } from './headers.ts';
+import { type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
+import { SECURITY_HEADERS, setRateLimit, UNCACHED_JSON_HEADERS } from './headers.ts';
 
 /**
  * RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). The server's own, and those that
@@ -72,4 +73,27 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
   if (problem.code === 'method_not_allowed') headers.set('Allow', problem.allow);
   if (challenge) headers.set('WWW-Authenticate', challenge);
   return headers;
+}
+
+/** Those that OAuth has a name for (also RFC 6749 §4.1.2.1, RFC 6750 §3.1). The others keep ours. */
+const OAUTH_ERRORS: Partial<Record<ProblemCode, string>> = {
+  invalid_json: 'invalid_request',
+  invalid_input: 'invalid_request',
+  method_not_allowed: 'invalid_request',
+  payload_too_large: 'invalid_request',
+  unsupported_media_type: 'invalid_request',
+  missing_api_key: 'invalid_client',
+  invalid_api_key: 'invalid_client',
+  internal: 'server_error',
+  store_unavailable: 'temporarily_unavailable',
+  overloaded: 'temporarily_unavailable',
+};
+
+/** As OAuth clients read it: {"error": …} (RFC 6749 §5.2), with the status and headers that it has elsewhere. */
+export function oauthErrorResponse(problem: Problem, challenge: string | null): Response {
+  const { status, code } = publicPart(problem);
+  return new Response(JSON.stringify({ error: OAUTH_ERRORS[problem.code] ?? code }), {
+    status,
+    headers: problemHeaders(UNCACHED_JSON_HEADERS, problem, challenge),
+  });
 }

@@ -10,7 +10,7 @@ import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';
 import { type ClientCredentials, carriesCredential, readBasic, readCredentials } from '../http/credentials.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
-import { oauthErrorResponse } from '../http/oauth-error.ts';
+import { oauthErrorResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
 import { err } from '../lib/result.ts';
 import { joinScopes } from '../lib/scope.ts';
