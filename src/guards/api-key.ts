@@ -2,12 +2,12 @@
 
 import type { Credentials } from '../http/credentials.ts';
 import { type Caller, logOutOfReach, type RequestIds } from '../keys/actor.ts';
+import { isKeyShaped } from '../keys/key-format.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { quoted } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import { tokenInstead } from './credential-shape.ts';
 import type { Guard } from './guard.ts';
 
 /** A call, with what it has to show for itself. */
@@ -60,8 +60,16 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
 const logMembers = (requestId: string, traceId: string | undefined, { keyId, subject }: KeyIdentity): string =>
   `"requestId":"${requestId}"${traceId === undefined ? '' : `,"traceId":"${traceId}"`},"keyId":${quoted(keyId)},"userId":${quoted(subject)}`;
 
+/** A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`. */
+const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
+
+/** Says so if a user token was presented as a key, by its shape alone. */
 const withKindSent = (problem: Problem, presented: string): Problem =>
-  problem.code === 'invalid_api_key' ? { ...problem, ...tokenInstead(presented) } : problem;
+  problem.code === 'invalid_api_key' && JWT_SHAPE.test(presented) ? { ...problem, sent: 'user_token' } : problem;
+
+/** To be spread into a refusal of what was presented as a user token: whether it is a key, by its shape alone. */
+export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>
+  presented !== null && isKeyShaped(presented) ? { sent: 'api_key' } : {};
 
 /** What the log says of a key that was not accepted. */
 export function logRefused(log: Log, error: Problem, { requestId, traceId }: RequestIds): void {

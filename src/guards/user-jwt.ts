@@ -1,13 +1,13 @@
-// The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is.
+// The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is. And the guard
+// for admins.
 
 import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import { type CredentialedCall, presentedKey } from './api-key.ts';
+import { type CredentialedCall, keyInstead, presentedKey } from './api-key.ts';
 import type { CheckBlock } from './blocks.ts';
-import { keyInstead } from './credential-shape.ts';
-import type { Guard } from './guard.ts';
+import { type Guard, PASS } from './guard.ts';
 
 /** Who a user token speaks for. */
 export interface UserIdentity {
@@ -86,3 +86,12 @@ export const actorOf = ({ auth, requestId, traceId, clientAddress }: UserAuth & 
   traceId,
   clientAddress,
 });
+
+/** Only people whose token has the claim of ADMIN_CLAIM. Comes after the user JWT guard. */
+export function adminGuard(log: Log): Guard<Caller & UserAuth> {
+  return (call) => {
+    if (call.auth.isAdmin) return PASS;
+    log.warn('Admin required', actorFields(actorOf(call)));
+    return err({ code: 'admin_required' });
+  };
+}

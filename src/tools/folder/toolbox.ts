@@ -2,13 +2,13 @@
 
 import { type Settings, settingsIn, type ToolEnv } from '../../authoring/settings.ts';
 import type { Call } from '../../calls/call.ts';
-import { adminGuard } from '../../guards/admin.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
 import type { CheckBlock } from '../../guards/blocks.ts';
 import { type Guard, sequence } from '../../guards/guard.ts';
 import { type KeyLimitOptions, keyLimitGuard, type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
 import { scopesGuard } from '../../guards/scopes.ts';
 import {
+  adminGuard,
   type KeysManagedAt,
   type UserAuth,
   type UserIdentity,
