@@ -14,7 +14,6 @@ import { createCheckBlock } from './guards/blocks.ts';
 import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch, type DispatchOptions } from './http/dispatch.ts';
-import { createHttpsCheck } from './http/forwarded.ts';
 import type { Route } from './http/router.ts';
 import { createEventStreams } from './http/sending/event-stream.ts';
 import { createSendBudget } from './http/sending/send-budget.ts';
@@ -254,8 +253,14 @@ function dispatchTo(
   { clock, log, publicUrl }: ServiceOptions,
 ): Dispatch {
   const logged = { clock, log, trustProxy, verifyRoute: `${basePath}/verify` };
-  const isSecure = createHttpsCheck(tls !== null, trustProxy);
   const observe = accessLog ? createAccessLog(logged) : undefined;
   const check = createRequestChecks({ allowedHosts, allowedOrigins, publicUrl });
-  return createDispatch({ ...parts, routes, check, server: { production, trustProxy, isSecure, observe }, clock, log });
+  return createDispatch({
+    ...parts,
+    routes,
+    check,
+    server: { production, trustProxy, ownTls: tls !== null, observe },
+    clock,
+    log,
+  });
 }

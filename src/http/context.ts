@@ -1,7 +1,7 @@
 // One HTTP request on its way through the server, with what every step needs to know about it.
 
 import { type Awaitable, isPromise } from '../lib/result.ts';
-import { forwardedFor, forwardedRequestId } from './forwarded.ts';
+import { forwardedFor, forwardedProto, forwardedRequestId } from './forwarded.ts';
 
 /** What only the runtime knows of a connection. */
 export interface Connections {
@@ -21,8 +21,8 @@ export interface ServerFacts {
   readonly trustProxy: number;
   /** Production refuses credentials over plain HTTP. */
   readonly production: boolean;
-  /** Whether a request with these headers came over this server's TLS, or over a trusted proxy's. */
-  readonly isSecure: (headers: Headers) => boolean;
+  /** Whether this server has its own TLS. */
+  readonly ownTls: boolean;
   /** An id that no other request has. */
   readonly newRequestId: () => string;
   readonly observe?: ObserveRequest | undefined;
@@ -81,10 +81,11 @@ export class RequestContext {
     this.#connections = connections;
     this.headers = headers;
     this.origin = headers.get('origin');
-    const given = server.trustProxy > 0 ? forwardedRequestId(headers) : null;
+    const { trustProxy, ownTls } = server;
+    const given = trustProxy > 0 ? forwardedRequestId(headers) : null;
     this.idIsGiven = given !== null;
     this.requestId = given ?? server.newRequestId();
-    this.secure = server.isSecure(headers);
+    this.secure = ownTls || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https');
     this.observed = server.observe?.(this);
   }
 
@@ -158,10 +159,8 @@ export class RequestContext {
 const QUIET_CALL_MS_MAX = 60_000;
 
 /** Keeps the connection open until the response is there, if `timeoutMs` is near its idle timeout or above. */
-export const holdingOpen = <T>(context: RequestContext, timeoutMs: number, result: Awaitable<T>): Awaitable<T> =>
-  isPromise(result) && timeoutMs > QUIET_CALL_MS_MAX ? holdOpenUntil(result, context) : result;
-
-function holdOpenUntil<T>(result: Promise<T>, context: RequestContext): Promise<T> {
+export function holdingOpen<T>(context: RequestContext, timeoutMs: number, result: Awaitable<T>): Awaitable<T> {
+  if (!isPromise(result) || timeoutMs <= QUIET_CALL_MS_MAX) return result;
   context.holdOpen(true);
   return result.finally(() => context.holdOpen(false));
 }

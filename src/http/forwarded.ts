@@ -9,12 +9,6 @@ export function forwardedProto(headers: Headers, proxies: number): string | null
   return (entries.at(-proxies) ?? entries[0])?.toLowerCase() || null;
 }
 
-/** Whether a request with these headers came over HTTPS: to this server's own TLS, or to the proxies that it trusts. */
-export const createHttpsCheck =
-  (ownTls: boolean, trustedProxies: number) =>
-  (headers: Headers): boolean =>
-    ownTls || (trustedProxies > 0 && forwardedProto(headers, trustedProxies) === 'https');
-
 /** The address of the client of the outermost proxy, without the port that some proxies add. */
 export function forwardedFor(headers: Headers, proxies: number): string | null {
   const address = entriesOf(headers.get('x-forwarded-for')).at(-proxies);

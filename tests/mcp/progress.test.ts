@@ -261,7 +261,7 @@ test('a result for which the budget has no room is refused on its stream, in-ban
   const log = createLog({ level: 'error', clock, write: async () => {} });
   const budget = createSendBudget(clock, log, 1_000_000);
   const streams = createEventStreams(clock, log, budget);
-  const server = { production: false, trustProxy: 0, isSecure: () => false, newRequestId: () => 'r' };
+  const server = { production: false, trustProxy: 0, ownTls: false, newRequestId: () => 'r' };
   const context = new RequestContext(server, NO_CONNECTION, new Request('http://localhost/mcp'), null);
   const responses = [progressResponse(streams, context, 1), progressResponse(streams, context, 2)];
   for (const response of responses) response.report(1);

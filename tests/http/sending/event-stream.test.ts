@@ -30,7 +30,7 @@ function openStream(budgetBytes?: number) {
   const budget = createSendBudget(clock, log, budgetBytes);
   const streams = createEventStreams(clock, log, budget);
   const request = new Request('http://localhost/sse');
-  const server = { production: false, trustProxy: 0, isSecure: () => false, newRequestId: () => 'r' };
+  const server = { production: false, trustProxy: 0, ownTls: false, newRequestId: () => 'r' };
   const context = new RequestContext(server, NO_CONNECTION, request, null);
   function open() {
     const seen = { ended: 0 };
