@@ -33,7 +33,6 @@ import {
 } from '../mcp/message.ts';
 import type { Methods } from '../mcp/methods.ts';
 import { type CallPlan, readerOf } from '../mcp/plan.ts';
-import { progressReporter } from '../mcp/progress.ts';
 import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
 import type { ResolveSubjects } from '../mcp/subjects.ts';
 import {
@@ -45,6 +44,7 @@ import {
   refusalMembers,
 } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
+import { progressReporter } from './mcp-progress.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;

@@ -9,7 +9,7 @@ import { RequestContext } from '../../src/http/context.ts';
 import { createEventStreams } from '../../src/http/sending/event-stream.ts';
 import { createSendBudget } from '../../src/http/sending/send-budget.ts';
 import { createLog } from '../../src/log/log.ts';
-import { progressResponse } from '../../src/mcp/progress.ts';
+import { progressResponse } from '../../src/routes/mcp-progress.ts';
 import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, eventReader, fetchMcp, type HeaderMap, modern, post, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';

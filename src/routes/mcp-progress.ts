@@ -2,8 +2,8 @@
 
 import type { RequestContext } from '../http/context.ts';
 import type { EventStream, EventStreams } from '../http/sending/event-stream.ts';
-import { notificationText } from './message.ts';
-import type { ProgressToken } from './plan.ts';
+import { notificationText } from '../mcp/message.ts';
+import type { ProgressToken } from '../mcp/plan.ts';
 
 /**
  * `Call.progress` for a client that sent a token. Progress that does not increase is left out (basic/patterns/progress:
