@@ -4,7 +4,6 @@ import type { Call } from '../calls/call.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { ToolResult } from '../calls/run.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
-import { SECURITY_HEADERS } from '../http/headers.ts';
 import { type InputIssue, type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import { WIDGET_DATA } from './apps.ts';
 import { eraMembers } from './descriptions.ts';
@@ -120,9 +119,6 @@ function hintOf(problem: Problem): string | null {
   const seconds = retryAfterSeconds(problem);
   return seconds === null ? null : `Try again in ${seconds} s`;
 }
-
-/** 202 Accepted, for notifications. */
-export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
 /** A call that a message asked for. */
 export interface CallOfMessage {

@@ -2,7 +2,7 @@
 
 import { accepts } from '../http/accept.ts';
 import type { RequestContext } from '../http/context.ts';
-import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
+import { createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { EVENT_STREAM_HEADERS, eventText } from '../http/sending/event-stream.ts';
 import type { SendText } from '../http/sending/send-text.ts';
@@ -35,6 +35,9 @@ export function createReply(sendText: SendText): Reply {
 
   return Object.assign(reply, { attempt });
 }
+
+/** 202 Accepted, for notifications. */
+export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
 const EVENTS = 'text/event-stream';
 /**

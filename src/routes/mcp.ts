@@ -20,11 +20,11 @@ import { classify, type IncomingRequest } from '../mcp/era.ts';
 import { carriesApiKey, errorText, PARSE_ERROR, resultText } from '../mcp/message.ts';
 import type { Methods } from '../mcp/methods.ts';
 import type { CallPlan } from '../mcp/plan.ts';
-import { accepted, type CallOfMessage, callResultText, oauthChallenge } from '../mcp/tool-result.ts';
+import { type CallOfMessage, callResultText, oauthChallenge } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import { createRunBatch } from './mcp-batch.ts';
 import { type ProgressResponse, progressResponse } from './mcp-progress.ts';
-import { createReply, takesEvents } from './mcp-reply.ts';
+import { accepted, createReply, takesEvents } from './mcp-reply.ts';
 
 export interface McpRouteOptions {
   readonly methods: Methods;

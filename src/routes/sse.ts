@@ -35,16 +35,10 @@ import type { Methods } from '../mcp/methods.ts';
 import { type CallPlan, readerOf } from '../mcp/plan.ts';
 import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
 import type { ResolveSubjects } from '../mcp/subjects.ts';
-import {
-  accepted,
-  type CallOfMessage,
-  callResultText,
-  deniedError,
-  oauthChallenge,
-  refusalMembers,
-} from '../mcp/tool-result.ts';
+import { type CallOfMessage, callResultText, deniedError, oauthChallenge, refusalMembers } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import { progressReporter } from './mcp-progress.ts';
+import { accepted } from './mcp-reply.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;
