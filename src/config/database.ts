@@ -11,7 +11,7 @@ export interface RemoteConfig {
   readonly replicaFile: string | null;
 }
 
-interface EmbeddedConfig {
+export interface EmbeddedConfig {
   readonly mode: 'embedded';
   readonly path: string;
 }
