@@ -36,7 +36,7 @@ const FAILURE_PAUSE_MS = 1000;
 export type LoadJwks = () => Promise<Result<JSONWebKeySet, KeysUnavailable>>;
 
 export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock; log: Log }): VerificationKeys {
-  let held: { readonly keys: JwtKeys; readonly json: string; readonly fetchedAtMs: number } | undefined;
+  let cached: { readonly keys: JwtKeys; readonly json: string; readonly fetchedAtMs: number } | undefined;
   let failed: { readonly problem: KeysUnavailable; readonly atMs: number } | undefined;
   const outage = createOutageLog(log, { on: 'key set out of reach', off: 'key set back' });
   let soughtAtMs = Number.NEGATIVE_INFINITY; // the last fetch for an unknown key that succeeded
@@ -68,13 +68,13 @@ export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock;
     outage.ended();
     failed = undefined;
     const { json } = usable.value;
-    const keys = json === held?.json ? held.keys : usable.value.keys; // an unchanged set keeps its verdicts
-    held = { keys, json, fetchedAtMs };
+    const keys = json === cached?.json ? cached.keys : usable.value.keys; // an unchanged set keeps its verdicts
+    cached = { keys, json, fetchedAtMs };
     return ok(keys);
   }
 
   function current(): JwtKeys | null {
-    return held !== undefined && ageOf(held.fetchedAtMs) < JWKS_TTL_MS ? held.keys : null;
+    return cached !== undefined && ageOf(cached.fetchedAtMs) < JWKS_TTL_MS ? cached.keys : null;
   }
 
   return {
