@@ -32,7 +32,7 @@ export interface Dispatch {
   /** From now on responses ask clients to close their connections. */
   beginDrain(): void;
   /** From now on responses wait, until the function that is returned is called. */
-  holdResponses(): () => void;
+  pauseResponses(): () => void;
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
@@ -41,8 +41,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const readBody = createReadBody(options.clock, log);
   const endOfTurn = createResponseBatcher();
   let draining = false;
-  let held: Promise<void> | null = null;
-  const untilReleased = () => held ?? undefined;
+  let paused: Promise<void> | null = null;
+  const untilResumed = () => paused ?? undefined;
   const server: ServerFacts = { ...options.server, newRequestId: requestIds(instance), turn };
 
   /**
@@ -51,7 +51,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
    */
   function turn({ method }: Request): Promise<void> | undefined {
     const turnEnd = method === 'POST' ? endOfTurn() : undefined;
-    return turnEnd === undefined ? untilReleased() : turnEnd.then(untilReleased);
+    return turnEnd === undefined ? untilResumed() : turnEnd.then(untilResumed);
   }
 
   const refuse = (context: RequestContext, found: Route | undefined, problem: Problem) =>
@@ -131,18 +131,18 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       } catch (bug) {
         handled = internalError(bug, context, found);
       }
-      return isPromise(handled) || held !== null
+      return isPromise(handled) || paused !== null
         ? settle(handled, context, found, isReadable)
         : finish(handled, context, found, isReadable);
     },
     beginDrain() {
       draining = true;
     },
-    holdResponses() {
+    pauseResponses() {
       const { promise, resolve } = Promise.withResolvers<void>();
-      held = promise;
+      paused = promise;
       return () => {
-        held = null;
+        paused = null;
         resolve();
       };
     },

@@ -16,7 +16,7 @@ export const DRAIN_NOTICE_MS = 300;
  * In the last part of it responses wait. A client that waits for one sends nothing, and a process that does nothing
  * else reads what comes at once: so hardly any request is on its way when the socket is closed, which would reset it.
  */
-const HOLD_MS = 50;
+const PAUSE_MS = 50;
 
 /** Requests may take this long to finish after that. */
 const DRAIN_MS_MAX = 10_000;
@@ -68,7 +68,7 @@ export interface Stoppable {
   readonly app: {
     beginDrain(): void;
     /** Until what it returns is called. */
-    holdResponses(): () => void;
+    pauseResponses(): () => void;
     endStreams(): void;
     idle(): Promise<void>;
   };
@@ -78,12 +78,12 @@ export interface Stoppable {
 /** Drains requests and streams, then closes the store and flushes the log. */
 export async function shutDown({ app, close }: Stoppable, server: Listener, log: Log): Promise<void> {
   app.beginDrain();
-  await sleep(DRAIN_NOTICE_MS - HOLD_MS);
-  const release = app.holdResponses();
-  await sleep(HOLD_MS);
+  await sleep(DRAIN_NOTICE_MS - PAUSE_MS);
+  const resume = app.pauseResponses();
+  await sleep(PAUSE_MS);
   app.endStreams();
   const stopped = server.stop(); // closes the socket at once
-  release();
+  resume();
   // `stopped` also waits for half-sent requests, which are not handled yet; `handled` does not.
   const handled = app.idle().then(() => sleep(RESPONSE_FLUSH_MS_MAX));
   await Promise.race([stopped, handled, sleep(DRAIN_MS_MAX)]);
