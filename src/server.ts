@@ -1,7 +1,7 @@
 // Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful shutdown.
 // What differs between Bun and Deno comes in as `Runtime`.
 
-import { type PreparedService, prepareService, type Service, type ServiceOptions } from './app.ts';
+import { type PreparedService, prepareService, type ServiceOptions } from './app.ts';
 import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { expected } from './config/expected.ts';
@@ -22,9 +22,9 @@ import {
   whyNotListening,
 } from './server/listener.ts';
 import { watchLoop } from './server/loop-watch.ts';
-import { tlsRenewal } from './server/renewal.ts';
 import { DRAIN_NOTICE_MS, obeySignals, type Stop, shutDown } from './server/stop.ts';
 import { createStrayErrors, type Stray } from './server/stray-errors.ts';
+import { tlsRenewal, warnOfCertificate } from './server/tls.ts';
 import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folder/folder.ts';
 import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
 import type { OwnNames } from './tools/index.ts';
@@ -73,7 +73,6 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
-/** Configuration → app → listen → database → signals → banner. */
 async function run(runtime: Runtime, config: Config, own: Own, { log, begin, giveUp }: OpenedLog): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
     throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
@@ -113,24 +112,22 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin, giv
     clock,
     log,
   });
-  const { env, runScript } = runtime;
-  const { environment } = config;
   begin({
     version: SERVER_VERSION,
-    environment,
+    environment: config.environment,
     store: service.storeMode,
-    settings: settingsOf(env),
+    settings: settingsOf(runtime.env),
     tools: Object.fromEntries(service.own),
   });
-  if (tls !== null) (await import('./server/certificate.ts')).warnOfCertificate(tls, clock, log);
+  if (tls !== null) await warnOfCertificate(tls, clock, log);
   void service.fetchKeys();
   watchLoop({ clock, log, lastCalled: service.lastCalled });
   runtime.writeErr(
     banner(config, {
       listening,
       publicUrl,
-      runScript,
-      env,
+      runScript: runtime.runScript,
+      env: runtime.env,
       own: service.own,
       folder: config.toolsDir ?? DEFAULT_FOLDER,
       hasFolder: inFolder !== null,
@@ -155,18 +152,30 @@ function warnOfSettings({ env, name }: Runtime, config: Config, log: Log): void 
  */
 async function serveAndOpen(
   runtime: Runtime,
-  config: Config,
+  { host, port, reusePort }: Config,
   tls: Tls | null,
   service: PreparedService,
   onListening: (port: number) => void,
 ): Promise<Listener> {
-  if (config.reusePort) await service.open();
+  if (reusePort) await service.open();
   const opened = Promise.withResolvers<void>();
   let serve: ServeOptions['fetch'] = (request, peer) => opened.promise.then(() => service.app.fetch(request, peer));
-  const server = await listen(runtime, config, tls, service, (request, peer) => serve(request, peer));
+  let server: Listener;
+  try {
+    server = openListener(runtime.serve, {
+      hostname: host,
+      port,
+      reusePort,
+      tls,
+      fetch: (request, peer) => serve(request, peer),
+    });
+  } catch (error) {
+    await service.close();
+    throw new Error(await whyNotListening(error, host, port));
+  }
   onListening(server.port);
   try {
-    if (!config.reusePort) await service.open();
+    if (!reusePort) await service.open();
   } catch (error) {
     server.kill();
     throw error;
@@ -174,20 +183,4 @@ async function serveAndOpen(
   serve = service.app.fetch;
   opened.resolve();
   return server;
-}
-
-/** Starts to listen; if that fails, closes the service and throws an Error that says why. */
-async function listen(
-  runtime: Runtime,
-  { host: hostname, port, reusePort }: Config,
-  tls: Tls | null,
-  service: Service,
-  fetch: ServeOptions['fetch'],
-): Promise<Listener> {
-  try {
-    return openListener(runtime.serve, { hostname, port, reusePort, tls, fetch });
-  } catch (error) {
-    await service.close();
-    throw new Error(await whyNotListening(error, hostname, port));
-  }
 }

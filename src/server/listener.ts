@@ -1,5 +1,5 @@
 // Listens; and with new TLS files listens anew on the same port, while requests under way go on. Reading the files is
-// left to renewal.ts, and when to, to server.ts.
+// left to tls.ts, and when to, to server.ts.
 
 import { expected } from '../config/expected.ts';
 import type { Tls } from '../config/tls.ts';
