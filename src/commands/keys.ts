@@ -4,7 +4,7 @@
 import { asksForHelp } from './help.ts';
 import { nearest } from './keys/arguments.ts';
 import { writeOut } from './keys/terminal.ts';
-import { CommandError, ReaderLeft, type Verb } from './keys/verb.ts';
+import { CommandError, ReaderLeft, UsageError, type Verb } from './keys/verb.ts';
 
 const VERBS: ReadonlyMap<string, () => Promise<{ verb: Verb }>> = new Map([
   ['list', () => import('./keys/list.ts')],
@@ -41,7 +41,9 @@ async function run([name = '--help', ...args]: readonly string[]): Promise<void>
   }
   const { verb } = await load();
   if (asksForHelp(args)) return writeOut(`usage: keys ${verb.usage}\n${verb.summary}\n`);
-  await verb.run(args, process.env);
+  await verb.run(args, process.env).catch((error) => {
+    throw error instanceof UsageError ? new CommandError(`${error.message}\nusage: keys ${verb.usage}`, 2) : error;
+  });
 }
 
 export async function main(args: readonly string[]): Promise<void> {

@@ -1,18 +1,18 @@
-// The arguments of a verb: options, durations, times.
+// The arguments of a verb: options, durations, times, and which keys it is about.
 
 import { type ParseArgsConfig, parseArgs } from 'node:util';
+import type { KeyFilter } from '../../keys/admin.ts';
 import { parseDuration } from '../../lib/duration.ts';
 import { isWithinEdits } from '../../lib/edit-distance.ts';
 import { parseLimit, parseQuota, type Quota, type RateLimit } from '../../lib/rate-limit.ts';
 import { reasonOf } from '../../lib/text.ts';
 import type { InvalidInput } from '../../problem.ts';
-import { CommandError, usageError, type Verb } from './verb.ts';
+import { CommandError, UsageError } from './verb.ts';
 
 /** Options and up to `positionalsMax` other arguments, as `node:util` reads them. */
 export function argumentsOf<T extends NonNullable<ParseArgsConfig['options']>>(
   args: readonly string[],
   options: T,
-  verb: Verb,
   positionalsMax = 0,
 ) {
   try {
@@ -21,9 +21,9 @@ export function argumentsOf<T extends NonNullable<ParseArgsConfig['options']>>(
     if (twice !== undefined) throw new Error(`--${twice} is there twice`);
     if (parsed.positionals.length <= positionalsMax) return parsed;
   } catch (error) {
-    throw usageError(verb, saidOf(error, Object.keys(options)));
+    throw new UsageError(saidOf(error, Object.keys(options)));
   }
-  throw usageError(verb, 'too many arguments');
+  throw new UsageError('too many arguments');
 }
 
 /** What is wrong, in our words; only the name of an option is repeated, since a value may be a key. */
@@ -63,14 +63,13 @@ export const unfit = ({ issues }: InvalidInput): CommandError => {
   return new CommandError(said.join('\n'), 2);
 };
 
-/** The one argument of a verb that has no options but these. */
-export function oneOf(positionals: readonly string[], what: string, verb: Verb): string {
-  const [only] = positionals;
-  if (!only) throw usageError(verb, `expected one ${what}`);
+/** The one argument of a verb beside its options. */
+export function oneOf([only]: readonly string[], what: string): string {
+  if (!only) throw new UsageError(`expected one ${what}`);
   return only;
 }
 
-export function durationOf(name: string, text: string): number {
+function durationOf(name: string, text: string): number {
   const ms = parseDuration(text);
   if (ms === null) throw new CommandError(`--${name}: expected a time like 12h or 90d`, 2);
   return ms;
@@ -89,7 +88,7 @@ export function quotaOf(text: string): Quota {
 }
 
 /** A time in ISO 8601; without an offset it is in the zone of the machine, which by itself JavaScript does not do for a date. */
-export function timeOf(name: string, text: string): number {
+function timeOf(name: string, text: string): number {
   const [, date, time = 'T00:00'] = LOCAL_OR_NOT.exec(text) ?? [];
   const ms = date === undefined || !isDay(date) ? Number.NaN : new Date(date + time).getTime();
   if (Number.isNaN(ms)) throw new CommandError(`--${name}: expected a time like 2026-01-31 or 2026-01-31T09:30:00Z`, 2);
@@ -103,3 +102,27 @@ export function isDay(date: string): boolean {
 }
 
 const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
+
+/** The options that say which keys a verb is about. */
+export const FILTER_OPTIONS = {
+  user: { type: 'string' },
+  scope: { type: 'string' },
+  'created-after': { type: 'string' },
+  'unused-for': { type: 'string' },
+} as const;
+
+/** With one that is for looking alone: nobody ends keys because they end soon. */
+export const LIST_OPTIONS = { ...FILTER_OPTIONS, 'expires-within': { type: 'string' } } as const;
+
+type FilterValues = { readonly [option in keyof typeof LIST_OPTIONS]?: string | undefined };
+
+export function filterOf(values: FilterValues, nowMs: number): KeyFilter {
+  const { user: owner, scope, 'created-after': after, 'unused-for': unused, 'expires-within': within } = values;
+  return {
+    owner,
+    scope,
+    createdFromMs: after === undefined ? undefined : timeOf('created-after', after),
+    unusedSinceMs: unused === undefined ? undefined : nowMs - durationOf('unused-for', unused),
+    expiresByMs: within === undefined ? undefined : nowMs + durationOf('expires-within', within),
+  };
+}

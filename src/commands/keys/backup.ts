@@ -32,8 +32,8 @@ export const verb: Verb = {
   usage: 'backup <file>',
   summary: 'Writes all there is into a new SQLite file that its owner alone can read; of a remote database too.',
   async run(args, env) {
-    const { positionals } = argumentsOf(args, {}, verb, 1);
-    const file = oneOf(positionals, 'file', verb);
+    const { positionals } = argumentsOf(args, {}, 1);
+    const file = oneOf(positionals, 'file');
     if (existsSync(file)) throw new CommandError('the file exists already');
     const { database } = configOf(env);
     mustExist(database);

@@ -7,7 +7,7 @@ import type { StoreResult } from '../../problem.ts';
 import { argumentsOf } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
 import { isoTime, keysCounted, localTime, say, writeJson, writeTable } from './terminal.ts';
-import { usageError, type Verb } from './verb.ts';
+import { UsageError, type Verb } from './verb.ts';
 
 export const block = blockingVerb(
   'block',
@@ -32,13 +32,13 @@ interface Said {
 }
 
 function blockingVerb(name: string, summary: string, said: Said, change: Change): Verb {
-  const verb: Verb = {
+  return {
     usage: `${name} [OWNER] [--json]`,
     summary,
     async run(args, env) {
-      const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb, 1);
+      const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, 1);
       const [owner] = positionals;
-      if (owner === '' || (owner !== undefined && !isStorable(owner))) throw usageError(verb, 'expected one owner');
+      if (owner === '' || (owner !== undefined && !isStorable(owner))) throw new UsageError('expected one owner');
       await withStore(env, async ({ admin }) => {
         if (owner === undefined) return listBlocked(admin, values.json === true);
         const changed = orFail(await change(admin, owner, BY_COMMAND));
@@ -47,7 +47,6 @@ function blockingVerb(name: string, summary: string, said: Said, change: Change)
       });
     },
   };
-  return verb;
 }
 
 async function listBlocked(admin: AdminStore, asJson: boolean): Promise<void> {

@@ -12,7 +12,7 @@ import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { argumentsOf, limitOf, quotaOf, unfit } from './arguments.ts';
 import { BY_COMMAND, orFail, sha256, stderrLog, withStore } from './database.ts';
 import { say, writeOut } from './terminal.ts';
-import { CommandError, usageError, type Verb } from './verb.ts';
+import { CommandError, UsageError, type Verb } from './verb.ts';
 
 const WAIT_MS_MAX = 5000;
 
@@ -29,13 +29,13 @@ export const verb: Verb = {
   usage: 'create --user OWNER --name NAME [--scope S]… [--days N] [--limit 100/1m] [--quota 5000/day]',
   summary: 'Creates a key and prints it, and nothing else, on stdout. It is shown this once.',
   async run(args, env) {
-    const { values } = argumentsOf(args, OPTIONS, verb);
+    const { values } = argumentsOf(args, OPTIONS);
     const { user, name, scope: scopes = [], days, limit, quota } = values;
     const rateLimit = limit === undefined ? undefined : limitOf(limit);
     const ownQuota = quota === undefined ? undefined : quotaOf(quota);
-    if (user === undefined || name === undefined) throw usageError(verb, 'expected --user and --name');
+    if (user === undefined || name === undefined) throw new UsageError('expected --user and --name');
     if (!isSubject(user))
-      throw usageError(verb, `--user: expected 1 to ${SUBJECT_CHARS_MAX} characters without controls`);
+      throw new UsageError(`--user: expected 1 to ${SUBJECT_CHARS_MAX} characters without controls`);
     if (isNull(1)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
     await withStore(
       env,

@@ -20,7 +20,7 @@ export const verb: Verb = {
   usage: 'doctor',
   summary: 'Checks the configuration, the database, the clock, and the server that should be running.',
   async run(args, env) {
-    argumentsOf(args, {}, verb);
+    argumentsOf(args, {});
     const findings: Finding[] = [];
     const startedMs = performance.now();
     const check = async (store: Store, config: Config) => {

@@ -5,7 +5,7 @@ import { sleep } from '../../lib/timeout.ts';
 import { argumentsOf } from './arguments.ts';
 import { orFail, withStore } from './database.ts';
 import { isoTime, localTime, writeJson, writeTable } from './terminal.ts';
-import { usageError, type Verb } from './verb.ts';
+import { UsageError, type Verb } from './verb.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 10_000;
@@ -24,7 +24,7 @@ export const verb: Verb = {
   usage: 'events [--after SEQ] [--limit N] [--key ID] [--user OWNER] [--follow] [--json]',
   summary: 'What was done to keys, by whom, and how: the newest 100 unless told, oldest first. --follow goes on.',
   async run(args, env) {
-    const { values } = argumentsOf(args, OPTIONS, verb);
+    const { values } = argumentsOf(args, OPTIONS);
     const limit = wholeNumber('limit', values.limit, 1, LIMIT_MAX);
     let afterSeq = values.after === undefined ? null : wholeNumber('after', values.after, 0, Number.MAX_SAFE_INTEGER);
     const about: Pick<EventQuery, 'keyId' | 'owner'> = { keyId: values.key, owner: values.user };
@@ -45,7 +45,7 @@ export const verb: Verb = {
 
 function wholeNumber(name: string, text: string, min: number, max: number): number {
   const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= min && value <= max)) throw usageError(verb, `--${name}: expected a whole number, ${min} to ${max}`);
+  if (!(value >= min && value <= max)) throw new UsageError(`--${name}: expected a whole number, ${min} to ${max}`);
   return value;
 }
 

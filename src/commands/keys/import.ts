@@ -55,8 +55,8 @@ export const verb: Verb = {
   summary:
     'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?}; hashes that are there are skipped.',
   async run(args, env) {
-    const { positionals } = argumentsOf(args, {}, verb, 1);
-    const file = oneOf(positionals, 'file', verb);
+    const { positionals } = argumentsOf(args, {}, 1);
+    const file = oneOf(positionals, 'file');
     const nowMs = Date.now();
     const total = await check(file, nowMs);
     await withStore(env, async ({ admin }) => {

@@ -2,13 +2,11 @@
 
 import { LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
-import { argumentsOf } from './arguments.ts';
+import { argumentsOf, filterOf, LIST_OPTIONS } from './arguments.ts';
 import { orFail, withStore } from './database.ts';
-import { filterOf, LIST_OPTIONS } from './filter.ts';
-import { keyObject, NARROW, WIDE } from './shown-key.ts';
+import { keyObject, NARROW, usesOf, usesOf30Days, WIDE } from './shown-key.ts';
 import { writeJson, writeTable } from './terminal.ts';
-import { usesOf, usesOf30Days } from './uses.ts';
-import { usageError, type Verb } from './verb.ts';
+import { UsageError, type Verb } from './verb.ts';
 
 const PAGE_ROWS = 500;
 
@@ -18,12 +16,13 @@ export const verb: Verb = {
   summary:
     'Lists keys, newest first, in 80 columns unless --wide. The last two filters leave out keys that are revoked or expired. --sort uses: the most used in 30 days first.',
   async run(args, env) {
-    const { values } = argumentsOf(
-      args,
-      { ...LIST_OPTIONS, sort: { type: 'string' }, wide: { type: 'boolean' }, json: { type: 'boolean' } },
-      verb,
-    );
-    if (values.sort !== undefined && values.sort !== 'uses') throw usageError(verb, '--sort: expected uses');
+    const { values } = argumentsOf(args, {
+      ...LIST_OPTIONS,
+      sort: { type: 'string' },
+      wide: { type: 'boolean' },
+      json: { type: 'boolean' },
+    });
+    if (values.sort !== undefined && values.sort !== 'uses') throw new UsageError('--sort: expected uses');
     const nowMs = Date.now();
     const filter = filterOf(values, nowMs);
     await withStore(env, async (store, { keyQuota }) => {

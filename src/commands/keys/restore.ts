@@ -18,8 +18,8 @@ export const verb: Verb = {
   summary:
     'Replaces all keys by those of a backup, or makes the database. Says which secrets that have ended since would work again, and asks.',
   async run(args, env) {
-    const { values, positionals } = argumentsOf(args, { yes: { type: 'boolean' } }, verb, 1);
-    const file = oneOf(positionals, 'file', verb);
+    const { values, positionals } = argumentsOf(args, { yes: { type: 'boolean' } }, 1);
+    const file = oneOf(positionals, 'file');
     const restoreFrom = (backup: Backup) =>
       withStoreOrNew(env, async (store, { database }) => {
         const restoring = await compare(store.db, backup, Date.now());

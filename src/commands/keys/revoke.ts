@@ -2,11 +2,10 @@
 
 import { type KeyFilter, revokeAll } from '../../keys/admin.ts';
 import { isIdShaped } from '../../keys/key-format.ts';
-import { argumentsOf } from './arguments.ts';
+import { argumentsOf, FILTER_OPTIONS, filterOf } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
-import { FILTER_OPTIONS, filterOf } from './filter.ts';
 import { confirm, keysCounted, progressOf, say, writeOut } from './terminal.ts';
-import { usageError, type Verb } from './verb.ts';
+import { UsageError, type Verb } from './verb.ts';
 
 export const verb: Verb = {
   usage: 'revoke <id>… | [--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] | --all  [--yes]',
@@ -14,12 +13,12 @@ export const verb: Verb = {
     'Revokes the keys that fit everything given, after it has said how many they are, and prints their ids. --yes: does not ask.',
   async run(args, env) {
     const options = { ...FILTER_OPTIONS, all: { type: 'boolean' }, yes: { type: 'boolean' } } as const;
-    const { values, positionals } = argumentsOf(args, options, verb, Number.POSITIVE_INFINITY);
+    const { values, positionals } = argumentsOf(args, options, Number.POSITIVE_INFINITY);
     const nowMs = Date.now();
     const filter = { ...filterOf(values, nowMs), ids: positionals.length > 0 ? positionals : undefined };
     const isFiltered = Object.values(filter).some((part) => part !== undefined);
-    if (isFiltered === (values.all === true)) throw usageError(verb, 'expected ids, or which keys, or --all');
-    if (!positionals.every(isIdShaped)) throw usageError(verb, 'expected ids of 32 hex digits');
+    if (isFiltered === (values.all === true)) throw new UsageError('expected ids, or which keys, or --all');
+    if (!positionals.every(isIdShaped)) throw new UsageError('expected ids of 32 hex digits');
     await withStore(env, async ({ admin }) => {
       const count = orFail(await admin.countActive(filter, nowMs));
       if (count === 0) return say('there are no such active keys');

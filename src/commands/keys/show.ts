@@ -7,10 +7,9 @@ import { MS_PER_DAY } from '../../lib/duration.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { argumentsOf, oneOf } from './arguments.ts';
 import { orFail, sha256, withStore } from './database.ts';
-import { keyObject } from './shown-key.ts';
+import { keyObject, usesOf } from './shown-key.ts';
 import { writeJson, writeTable } from './terminal.ts';
-import { usesOf } from './uses.ts';
-import { CommandError, usageError, type Verb } from './verb.ts';
+import { CommandError, UsageError, type Verb } from './verb.ts';
 
 const DAY_CHARS = 10;
 
@@ -20,8 +19,8 @@ export const verb: Verb = {
   usage: 'show <id | fingerprint | -> [--json]',
   summary: 'Shows one key. With - it reads the key itself from stdin.',
   async run(args, env) {
-    const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, verb, 1);
-    const name = oneOf(positionals, 'key', verb);
+    const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, 1);
+    const name = oneOf(positionals, 'key');
     const wanted = name === '-' ? await presented() : named(name);
     await withStore(env, async (store, { keyQuota }) => {
       const nowMs = Date.now();
@@ -54,7 +53,7 @@ function named(name: string): KeyName {
   if (isIdShaped(name)) return { id: name };
   if (FINGERPRINT.test(name)) return { fingerprint: name };
   const hint = isKeyShaped(name) ? '; a key belongs on stdin: keys show -' : '';
-  throw usageError(verb, `expected an id of 32 hex digits, or a fingerprint of 12${hint}`);
+  throw new UsageError(`expected an id of 32 hex digits, or a fingerprint of 12${hint}`);
 }
 
 async function presented(): Promise<KeyName> {

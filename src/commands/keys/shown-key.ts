@@ -1,9 +1,12 @@
-// A key as the verbs show it: as an object, and as cells of a table. Never a whole hash.
+// A key as the verbs show it: as an object, and as cells of a table, with its uses. Never a whole hash.
 
 import type { PlacedKey } from '../../keys/admin.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
 import { type Quota, writtenLimit } from '../../lib/rate-limit.ts';
-import type { Uses } from '../../uses/shown-uses.ts';
+import { systemClock } from '../../lib/runtime.ts';
+import type { Store } from '../../store/open.ts';
+import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
+import { orFail } from './database.ts';
 import { cut, isoTime, localTime } from './terminal.ts';
 
 /** What an object has beside the record. */
@@ -68,3 +71,24 @@ export const NARROW: KeyTable = {
     localTime(key.lastUsedAtMs).slice(0, DAY_CHARS),
   ],
 };
+
+/** No server counts as this one. */
+const NO_INSTANCE = -1;
+
+/**
+ * By id, as the database has them: what servers counted in the last seconds may be missing. Keys that were not used in 30
+ * days are left out.
+ */
+export const usesOf = async (
+  store: Pick<Store, 'usesByDay'>,
+  keys: readonly PlacedKey[],
+): Promise<ReadonlyMap<string, Uses>> =>
+  orFail(
+    await usesOfIds(
+      keys.map(({ id }) => id),
+      { store, clock: systemClock, instance: NO_INSTANCE, known: () => undefined },
+    ),
+  );
+
+export const usesOf30Days = (uses: Uses | undefined): number =>
+  uses === undefined ? 0 : uses.last30Days.reduce((sum, count) => sum + count, 0);

@@ -9,7 +9,7 @@ import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { argumentsOf, limitOf, oneOf, quotaOf, unfit } from './arguments.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
 import { say } from './terminal.ts';
-import { CommandError, usageError, type Verb } from './verb.ts';
+import { CommandError, UsageError, type Verb } from './verb.ts';
 
 const OPTIONS = {
   limit: { type: 'string' },
@@ -27,11 +27,11 @@ export const verb: Verb = {
   usage: 'update <id> [--limit 100/1m|default] [--quota 5000/day|default] [--name N] [--days D|never] [--scope S]…',
   summary: 'Changes a key. Days count from now. A revoked key stays revoked.',
   async run(args, env) {
-    const { values, positionals } = argumentsOf(args, OPTIONS, verb, 1);
-    const id = oneOf(positionals, 'id', verb);
-    if (!isIdShaped(id)) throw usageError(verb, 'expected an id of 32 hex digits');
+    const { values, positionals } = argumentsOf(args, OPTIONS, 1);
+    const id = oneOf(positionals, 'id');
+    if (!isIdShaped(id)) throw new UsageError('expected an id of 32 hex digits');
     const { limit, quota, name, days, scope: scopes } = values;
-    if (Object.keys(values).length === 0) throw usageError(verb, 'expected an option');
+    if (Object.keys(values).length === 0) throw new UsageError('expected an option');
     const rateLimit = limit === undefined ? undefined : limit === DEFAULT ? null : limitOf(limit);
     const ownQuota = quota === undefined ? undefined : quota === DEFAULT ? null : quotaOf(quota);
     await withStore(env, async ({ admin }, { keyCeilings }) => {

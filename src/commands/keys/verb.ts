@@ -27,4 +27,9 @@ export class ReaderLeft extends Error {
   override name = 'ReaderLeft';
 }
 
-export const usageError = ({ usage }: Verb, message: string) => new CommandError(`${message}\nusage: keys ${usage}`, 2);
+/** Ends the command with the usage of its verb below the message. */
+export class UsageError extends CommandError {
+  constructor(message: string) {
+    super(message, 2);
+  }
+}
