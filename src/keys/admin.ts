@@ -8,8 +8,7 @@ import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
-import type { LastUsed } from './last-used.ts';
-import { type OwnKey, type OwnPart, ownPartOf } from './listing.ts';
+import { type KnownUses, type OwnKey, ownPartOf } from './listing.ts';
 import type { ApiKeyRecord, ListedKey } from './record.ts';
 import type { Changed } from './store.ts';
 
@@ -129,8 +128,7 @@ const PAGE_KEYS = 100;
 
 export interface AdminKeysOptions {
   readonly store: AdminStore;
-  readonly lastUsed: LastUsed;
-  readonly usage: OwnPart['usage'];
+  readonly usage: KnownUses;
   readonly originOf: OriginOf;
   /** Makes a change known to this process before the response. */
   readonly refresh: () => Promise<void>;
@@ -148,7 +146,7 @@ export function createAdminKeys(options: AdminKeysOptions): AdminKeys {
       const page = found.value.slice(0, PAGE_KEYS);
       const uses = await usage.usesOf(page.map(({ id }) => id));
       if (!uses.ok) return uses;
-      const keys = page.map((key) => ({ ...key, ...ownPartOf(key, options, uses.value, nowMs) }));
+      const keys = page.map((key) => ({ ...key, ...ownPartOf(key, usage, uses.value, nowMs) }));
       return ok({ keys, next: found.value.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null });
     },
 

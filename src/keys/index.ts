@@ -11,7 +11,6 @@ import { type Changes, createChanges } from './changes.ts';
 import { withCounts } from './counted-reads.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
-import { createLastUsed } from './last-used.ts';
 import { createListOwn, type ListOwn } from './listing.ts';
 import { createMinting, type Minting } from './minting.ts';
 import { createRevokeSecrets, type RevokeSecrets } from './revocation-by-secret.ts';
@@ -57,7 +56,6 @@ export function createKeyDomain(options: {
   keyQuota: Quota | null;
 }): KeyDomain {
   const { adminStore, clock, log } = options;
-  const lastUsed = createLastUsed(options);
   const usage = createUsage(options);
   const store = withCounts(options.store, usage);
   const feed = createFeed(options);
@@ -67,7 +65,6 @@ export function createKeyDomain(options: {
     store,
     feed,
     refresh: feed.refresh,
-    lastUsed,
     usage,
     unknownKeys,
     granted: createGranted(options.ceilings, log),
@@ -88,7 +85,7 @@ export function createKeyDomain(options: {
     revokeSecrets: createRevokeSecrets(parts),
     async stop() {
       feed.stop();
-      await Promise.all([lastUsed.stop(), usage.stop()]);
+      await usage.stop();
     },
   };
 }

@@ -7,7 +7,6 @@ import type { Clock } from '../lib/runtime.ts';
 import { type SingleFlights, singleFlights } from '../lib/single-flight.ts';
 import type { Problem } from '../problem.ts';
 import type { Feed } from './feed.ts';
-import { type TrackedKey, track } from './last-used.ts';
 import { type PresentedKey, refusalAt } from './record.ts';
 import type { Found } from './store.ts';
 
@@ -39,7 +38,7 @@ interface Refused {
 }
 
 /** A key on record; null in its place: there is none. */
-export interface KnownKey extends TrackedKey {
+export interface KnownKey {
   readonly record: PresentedKey;
   /** Monotonic. */
   readonly believedUntilMs: number;
@@ -119,7 +118,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
       // The response is right for everyone who asked before it came. It is kept only if the feed will still report every
       // change after it: a feed that is already ahead of the read may have reported one.
       const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
-      const key = record && { ...track(record), record, believedUntilMs: clock.monotonicMs() + believedForMs() };
+      const key = record && { record, believedUntilMs: clock.monotonicMs() + believedForMs() };
       if (!isUsable(key)) drop(keyHash, key);
       else if (keeps) usable.set(key.record.keyHash === keyHash ? key.record.keyHash : keyHash, key); // one string, not two
       return key;
@@ -134,7 +133,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
 
 const believedForMs = () => BELIEVED_MS_MIN + Math.random() * (BELIEVED_MS_MAX - BELIEVED_MS_MIN);
 
-function estimateBytes({ record }: TrackedKey): number {
+function estimateBytes({ record }: KnownKey): number {
   let chars = record.id.length + record.userId.length + record.name.length + record.keyHash.length;
   for (const scope of record.scopes) chars += scope.length + 16;
   return chars + RECORD_OVERHEAD_BYTES;

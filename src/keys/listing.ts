@@ -10,7 +10,6 @@ import type { Problem } from '../problem.ts';
 import type { Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import { type Actor, createPersonBudget, logged, personOf } from './actor.ts';
-import type { LastUsed } from './last-used.ts';
 import { type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { KeyStore, ListPlace } from './store.ts';
 
@@ -40,26 +39,20 @@ export interface OwnPage {
   readonly remaining: number;
 }
 
-export interface OwnPart {
-  readonly lastUsed: LastUsed;
-  readonly usage: Pick<Usage, 'quotaOf' | 'usesOf'>;
-}
+/** What is known of uses beside the store. */
+export type KnownUses = Pick<Usage, 'quotaOf' | 'lastUsedAt' | 'usesOf'>;
 
 /** What the store doesn't know of a listed key. */
-export const ownPartOf = (
-  key: ListedKey,
-  { lastUsed, usage }: OwnPart,
-  uses: ReadonlyMap<string, Uses>,
-  nowMs: number,
-) => ({
-  lastUsedAtMs: lastUsed.of(key),
+export const ownPartOf = (key: ListedKey, usage: KnownUses, uses: ReadonlyMap<string, Uses>, nowMs: number) => ({
+  lastUsedAtMs: usage.lastUsedAt(key),
   uses: uses.get(key.id) ?? null,
   quota: usage.quotaOf(key),
   rotation: rotationAt(key, nowMs),
   expired: key.expiresAtMs !== null && key.expiresAtMs < nowMs,
 });
 
-export interface ListingOptions extends OwnPart {
+export interface ListingOptions {
+  readonly usage: KnownUses;
   readonly store: Pick<KeyStore, 'listByUser'>;
   readonly clock: Clock;
   readonly log: Log;
@@ -88,7 +81,7 @@ export function createListOwn(options: ListingOptions): ListOwn {
       const nowMs = clock.nowMs();
       const uses = logged(log, await usage.usesOf(listed.value.keys.map(({ id }) => id)), actor);
       if (!uses.ok) return uses;
-      const keys = listed.value.keys.map((key) => ({ ...key, ...ownPartOf(key, options, uses.value, nowMs) }));
+      const keys = listed.value.keys.map((key) => ({ ...key, ...ownPartOf(key, usage, uses.value, nowMs) }));
       return ok({ ...listed.value, keys });
     } finally {
       void nextTurn().then(release);

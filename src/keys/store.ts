@@ -87,8 +87,7 @@ export interface EventQuery {
 }
 
 /**
- * Every write is harmless when repeated, also late (`update` may put back what it wrote), and durable once it resolves, but
- * for `recordUse`, which a power cut may undo. `whose`: whose turn it is at a database that is far away. Every change of a key leaves an event with its origin, in the same transaction.
+ * Every write is harmless when repeated, also late (`update` may put back what it wrote), and durable once it resolves. `whose`: whose turn it is at a database that is far away. Every change of a key leaves an event with its origin, in the same transaction.
  */
 export interface KeyStore extends UsesStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
@@ -147,8 +146,6 @@ export interface KeyStore extends UsesStore {
   changesAfter(reached: ReachedPosition, withinMs: number): StoreResult<FeedPage>;
   /** Oldest first. */
   events(query: EventQuery): StoreResult<KeyEvent[]>;
-  /** Raises lastUsedAt of each key to the given time, never lowers it. At most `usesPerWrite` of them. */
-  recordUse(uses: readonly (readonly [keyId: string, usedAtMs: number])[]): StoreResult<void>;
 }
 
 /** Codes are sealed with the secret of the hour in which they are made, since the Unix epoch. */

@@ -4,11 +4,11 @@ import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
+import type { Usage } from '../uses/usage.ts';
 import type { Caller, OriginOf } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { createKeyCache, type KnownKey } from './key-cache.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
-import type { LastUsed } from './last-used.ts';
 import { fingerprintOf, refusalAt } from './record.ts';
 import type { KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
@@ -71,7 +71,7 @@ export interface Verifier {
 export interface VerifierOptions {
   readonly store: KeyStore;
   readonly feed: Feed;
-  readonly lastUsed: LastUsed;
+  readonly usage: Pick<Usage, 'note'>;
   readonly unknownKeys: UnknownKeys;
   readonly clock: Clock;
   readonly sha256: Sha256;
@@ -80,7 +80,7 @@ export interface VerifierOptions {
 }
 
 export function createVerifier(options: VerifierOptions): Verifier {
-  const { store, feed, lastUsed, clock, sha256, log, originOf, unknownKeys } = options;
+  const { store, feed, usage, clock, sha256, log, originOf, unknownKeys } = options;
   const cache = createKeyCache(feed, clock);
   let reads = 0;
 
@@ -181,7 +181,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     const reason = refusalAt(key.record, nowMs);
     const { userId, id, name, scopes, createdAtMs, expiresAtMs } = key.record;
     if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.record.keyHash) });
-    if (purpose === 'use' || purpose === 'pasting') lastUsed.note(key, nowMs);
+    if (purpose === 'use' || purpose === 'pasting') usage.note(key.record, nowMs);
     const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, token };
     return { ok: true, value, freshAsOfMs };
   }

@@ -66,7 +66,16 @@ coalesce(sum(uses) FILTER (WHERE instance = ${onDay('?3', 'number')}), 0) AS own
 WHERE row = k.row AND window_s = 86400 AND number >= ?2 GROUP BY number)) AS days
 FROM json_each(?1) AS i CROSS JOIN api_keys k WHERE k.id = i.value`;
 
-export const countsStore = (db: Database): Pick<UsesStore, 'recordCounts' | 'countsOf' | 'usesByDay'> => ({
+// A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN fixes the order: each
+// use looks up its key, rather than each key its use.
+const RECORD_LAST_USES = `INSERT INTO key_uses (row, last_used_at_ms)
+SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
+ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
+
+export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
+  recordLastUses: (uses) =>
+    mapped(db.writeUnsynced({ sql: RECORD_LAST_USES, args: [JSON.stringify(uses)] }), () => undefined),
+
   recordCounts: (instance, counts) =>
     mapped(db.writeUnsynced({ sql: RECORD_COUNTS, args: [JSON.stringify(counts), instance] }), () => undefined),
 

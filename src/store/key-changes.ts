@@ -53,16 +53,7 @@ const PROMOTE = `UPDATE api_keys SET key_hash = second_hash, second_hash = key_h
 second_ends_at_ms = ?4 + coalesce(overlap_ms, 0), changed_by = ?5
 WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND active = 1 RETURNING key_hash`;
 
-// A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN fixes the order: each
-// use looks up its key, rather than each key its use.
-const RECORD_USE = `INSERT INTO key_uses (row, last_used_at_ms)
-SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
-ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
-
-type Changes = Pick<
-  KeyStore,
-  'insert' | 'deactivate' | 'remove' | 'update' | 'revokeByHashes' | 'rotate' | 'promote' | 'recordUse'
->;
+type Changes = Pick<KeyStore, 'insert' | 'deactivate' | 'remove' | 'update' | 'revokeByHashes' | 'rotate' | 'promote'>;
 
 /** Of INSERT. */
 export const insertArgs = (record: ApiKeyRecord, keysPerUserMax: number, origin: Origin) => [
@@ -139,8 +130,6 @@ export function keyChanges(db: Database): Changes {
 
     promote: ({ id, userId, second, rotations }, usedAtMs, origin) =>
       change(PROMOTE, `first use ${userId}`, [id, second?.hash ?? null, rotations, usedAtMs, JSON.stringify(origin)]),
-
-    recordUse: (uses) => mapped(db.writeUnsynced({ sql: RECORD_USE, args: [JSON.stringify(uses)] }), () => undefined),
   };
 }
 

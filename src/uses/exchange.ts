@@ -1,5 +1,6 @@
-// Exchanges the uses of keys with the database: every few seconds, sooner for a key that nears its limit, all that changed
-// is written in one statement, and what the other processes have is read in another. A database that is away delays that.
+// Exchanges the uses of keys with the database: every few seconds all that changed is written, when keys were last used and
+// their counts, and what the other processes have counted is read. The counts of a key that nears its limit are exchanged
+// sooner. Never a write per call; a database that is away delays it.
 
 import { repeat } from '../lib/background.ts';
 import { ok } from '../lib/result.ts';
@@ -11,12 +12,13 @@ import type { Count, CountedWindow, UsesStore } from './store.ts';
 import type { Counted, Tally } from './tally.ts';
 import { dayAt } from './windows.ts';
 
-/** After a first use. With what an exchange takes, less than 5 s. */
+/** After a first use. 5 s are promised: that leaves time for the slices, and for a retry. */
 const EXCHANGE_AFTER_MS = 3000;
 /** Between two early exchanges, of keys that have used a part of their limit. */
 const EARLY_EVERY_MS = 250;
-/** Slices of a flush are spread over this time. */
+/** A flush is written in slices, spread over this time: a query meanwhile waits for one slice at most. */
 const SPREAD_MS = 1000;
+/** Between two slices: a few need not be spread over all of that time. */
 const PAUSE_MS_MAX = 5;
 /** Keys with uses that are not written, while the database is away: about 50 MB. Uses of further keys count here, but are not written. */
 const PENDING_MAX = 100_000;
@@ -26,7 +28,9 @@ export const LATE_DAYS_MAX = 2;
 const STOP_MS_MAX = 3000;
 
 export interface Exchange<Key extends Counted> {
-  /** The key was used: its uses are to be written, and at once if it has used a part of its limit. */
+  /** The key was used: that is to be written. */
+  wait(key: Key): void;
+  /** The key was counted: the same, and at once if it has used a part of its limit. */
   note(key: Key): void;
   /** A key whose uses wait. */
   waiting(keyId: string): Key | undefined;
@@ -36,7 +40,7 @@ export interface Exchange<Key extends Counted> {
 }
 
 export interface ExchangeOptions {
-  readonly store: Pick<UsesStore, 'usesPerWrite' | 'recordCounts' | 'countsOf'>;
+  readonly store: Pick<UsesStore, 'usesPerWrite' | 'recordLastUses' | 'recordCounts' | 'countsOf'>;
   /** What this process counts as in the database. */
   readonly instance: number;
   readonly clock: Clock;
@@ -64,6 +68,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
   );
 
   function wait(key: Key): void {
+    if (key.isPending) return;
     if (pending.size >= PENDING_MAX && !pending.has(key.id)) {
       dropped += 1;
       return;
@@ -114,7 +119,8 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(flushing.size / store.usesPerWrite));
     try {
       for (const slice of slicesOf(flushing.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
-        const done = await exchangeSlice(slice);
+        const [used, counted] = await Promise.all([writeLastUses(store, slice), exchangeSlice(slice)]);
+        const done = used.ok ? counted : used;
         if (!done.ok) {
           log.warn('uses kept for later', { count: flushing.size + pending.size, reason: done.error.reason });
           return;
@@ -128,13 +134,14 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
   }
 
   async function exchangeSlice(slice: readonly Key[]): ReturnType<UsesStore['recordCounts']> {
-    const written = await write(store, instance, slice, dayAt(clock.nowMs()));
+    const written = await writeCounts(store, instance, slice, dayAt(clock.nowMs()));
     return written.ok && !stopping ? readOthers(store, instance, slice) : written;
   }
 
   return {
+    wait,
     note(key) {
-      if (!key.isPending) wait(key);
+      wait(key);
       if (key.uses >= key.usesMax) hurry(key);
     },
     waiting: (keyId) => pending.get(keyId),
@@ -152,8 +159,19 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
 
 type Store = ExchangeOptions['store'];
 
-/** Writes what the database doesn't have. */
-async function write(
+/** Writes those that the database doesn't have. */
+async function writeLastUses(store: Store, slice: readonly Counted[]): ReturnType<UsesStore['recordLastUses']> {
+  const uses = slice
+    .filter(({ usedAtMs, usedAtWrittenMs }) => usedAtMs > usedAtWrittenMs)
+    .map((key) => ({ key, usedAtMs: key.usedAtMs }));
+  if (uses.length === 0) return ok(undefined);
+  const recorded = await store.recordLastUses(uses.map(({ key, usedAtMs }) => [key.id, usedAtMs]));
+  if (recorded.ok) for (const { key, usedAtMs } of uses) key.usedAtWrittenMs = usedAtMs;
+  return recorded;
+}
+
+/** Writes the counts that the database doesn't have. */
+async function writeCounts(
   store: Store,
   instance: number,
   slice: readonly Counted[],

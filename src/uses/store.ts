@@ -29,6 +29,9 @@ export interface KeyCounts {
   readonly before: number;
 }
 
+/** Milliseconds since the Unix epoch. */
+export type LastUse = readonly [keyId: string, usedAtMs: number];
+
 /** The uses of a key by a process on a day (UTC), in a window, which only grow. */
 export type Count = readonly [keyId: string, windowS: number, number: number, day: number, uses: number];
 
@@ -46,7 +49,9 @@ export type DayUses = readonly [day: number, uses: number, own: number];
 
 /** Counts only grow, so every write is harmless when repeated, also late. */
 export interface UsesStore {
-  /** Raises the counts of a process to these, never lowers them. At most `usesPerWrite` keys. */
+  /** Raises when keys were last used, never lowers it; a power cut may undo that. At most `usesPerWrite` keys. */
+  recordLastUses(uses: readonly LastUse[]): StoreResult<void>;
+  /** As `recordLastUses`, the counts of a process. */
   recordCounts(instance: number, counts: readonly Count[]): StoreResult<void>;
   /** What is counted in each of these windows, in their order; null: the key is gone. `before` is 0 unless asked for. */
   countsOf(

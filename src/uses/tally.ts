@@ -79,8 +79,12 @@ const EXCHANGE_PART = 1 / 32;
 
 const NONE: readonly Tally[] = [];
 
-/** The counts of one key. */
+/** The uses of one key: how many, and the last. */
 export class Counted {
+  /** When it was last found good, as far as this process knows; 0: never. A call that is refused later counts, too. */
+  usedAtMs = 0;
+  /** As far as the database is known to have it. */
+  usedAtWrittenMs = 0;
   day: Tally;
   /** Of the limit in force; that of the day if it is as long. */
   window: Tally | null = null;

@@ -1,4 +1,4 @@
-// Counts the uses of keys, and holds them to their limits and quotas, for all processes on a database together. A call is
+// Notes when keys were last used, counts their uses, and holds them to their limits and quotas, for all processes on a database together. A call is
 // decided in memory: what this process has counted, and what the others had when they were last asked (exchange.ts).
 
 import { createLruCache } from '../lib/lru-cache.ts';
@@ -49,6 +49,10 @@ export interface Reading {
 }
 
 export interface Usage {
+  /** Notes that a key was found good: its last use, whether the call is admitted or not. Reads and writes nothing. */
+  note(key: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void;
+  /** The later of a key's stored last use, and of what this process has noted. Null: never used. */
+  lastUsedAt(key: { readonly id: string; readonly lastUsedAtMs: number | null }): number | null;
   /**
    * Counts a call, if limit and quota admit it: neither is spent by one that either refuses. The state of both, for the
    * response. Reads and writes nothing.
@@ -119,6 +123,12 @@ export function createUsage(options: UsageOptions): Usage {
     return { asOf, learn: (found) => learn(found, at) };
   }
 
+  function note({ id, createdAtMs }: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void {
+    const key = keys.get(id) ?? forgotten(id, createdAtMs);
+    if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
+    exchange.wait(key);
+  }
+
   function admit(keyId: string): Result<RateLimitState | undefined, Problem> {
     const nowMs = clock.nowMs();
     const key = keys.get(keyId) ?? forgotten(keyId);
@@ -131,9 +141,9 @@ export function createUsage(options: UsageOptions): Usage {
   }
 
   /** So many other keys were used meanwhile that this one's counts are gone: the next read of its record brings them. */
-  function forgotten(keyId: string): Known {
+  function forgotten(keyId: string, createdAtMs = 0): Known {
     const at = times();
-    const key = add(keyId, 0, at);
+    const key = add(keyId, createdAtMs, at);
     key.take({ limit: defaultLimit, quota: keyQuota }, NO_COUNTS, at);
     return key;
   }
@@ -149,6 +159,11 @@ export function createUsage(options: UsageOptions): Usage {
   const known = (keyId: string) => keys.get(keyId) ?? exchange.waiting(keyId);
 
   return {
+    note,
+    lastUsedAt({ id, lastUsedAtMs }) {
+      const usedAtMs = known(id)?.usedAtMs ?? 0;
+      return usedAtMs > (lastUsedAtMs ?? 0) ? usedAtMs : lastUsedAtMs;
+    },
     admit,
     beginRead,
     quotaOf,

@@ -5,7 +5,6 @@ import { statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
-import { type TrackedKey, track } from '../../src/keys/last-used.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import { createLruCache } from '../../src/lib/lru-cache.ts';
 import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
@@ -44,7 +43,7 @@ async function bytesAKeyInAFile(): Promise<number> {
 }
 
 function bytesACachedKey(): number {
-  const cache = createLruCache<TrackedKey>({ entries: 2 * CACHED_KEYS });
+  const cache = createLruCache<object>({ entries: 2 * CACHED_KEYS });
   const usedBytes = () => {
     Bun.gc(true);
     return process.memoryUsage().heapUsed;
@@ -52,7 +51,7 @@ function bytesACachedKey(): number {
   const before = usedBytes();
   for (let index = 0; index < CACHED_KEYS; index += 1) {
     const record: ApiKeyRecord = JSON.parse(JSON.stringify(newRecord(index))); // its own strings, as when it is read
-    cache.set(record.keyHash, track(record));
+    cache.set(record.keyHash, { record, believedUntilMs: 0 });
   }
   const bytes = (usedBytes() - before) / CACHED_KEYS;
   if (cache.get('') !== undefined) throw new Error('not a key'); // the cache is in use until here, or it would be collected
@@ -117,7 +116,7 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
   let usedAtMs = Date.now();
   const useAll = () => {
     usedAtMs += 1; // an older use is not written
-    return store.recordUse(records.map(({ id }): [string, number] => [id, usedAtMs]));
+    return store.recordLastUses(records.map(({ id }): [string, number] => [id, usedAtMs]));
   };
   await useAll(); // from the second use on a row is changed, not made
   const questions: Record<string, () => Promise<unknown>> = {

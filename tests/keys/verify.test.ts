@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import { createFeed } from '../../src/keys/feed.ts';
-import { createLastUsed } from '../../src/keys/last-used.ts';
 import type { PresentedKey } from '../../src/keys/record.ts';
 import type { Found, KeyStore } from '../../src/keys/store.ts';
 import { createUnknownKeys } from '../../src/keys/unknown-keys.ts';
@@ -61,15 +60,12 @@ test('a record that is read before a revocation and arrives after it counts for 
   const store = {
     findByHash: () => responses.shift(),
     changesAfter: async () => ok(page),
-    recordUse: async () => ok(undefined),
-    usesPerWrite: 1,
   } as unknown as KeyStore; // all that verification needs of it
-  const lastUsed = createLastUsed({ store, clock, log });
   const originOf = createOriginOf(true);
   const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
   const unknownKeys = createUnknownKeys({ store, feed, clock, log });
   const sha256 = Bun.SHA256.hash;
-  const { verify } = createVerifier({ store, feed, lastUsed, unknownKeys, clock, sha256, log, originOf });
+  const { verify } = createVerifier({ store, feed, usage: { note() {} }, unknownKeys, clock, sha256, log, originOf });
 
   await feed.refresh();
   const before = verify(key, CALLER);
@@ -81,5 +77,4 @@ test('a record that is read before a revocation and arrives after it counts for 
   expect((await after).ok).toBe(false);
   expect((await verify(key, CALLER)).ok).toBe(false);
   feed.stop();
-  await lastUsed.stop();
 });

@@ -78,7 +78,7 @@ test('a use is kept while the database is away, and written when it is back', as
   const usedAtMs = app.clock.nowMs();
   await sqld.kill();
   app.clock.advance(3000);
-  await waitFor(async () => (await app.log()).some(({ event }) => event === 'last uses kept for later'));
+  await waitFor(async () => (await app.log()).some(({ event }) => event === 'uses kept for later'));
   await sqld.start();
   await app.close();
   expect(await lastUsedAt(reader)).toBe(usedAtMs);
