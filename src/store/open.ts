@@ -18,7 +18,7 @@ import { createHandingOutStore } from './handing-out.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads } from './key-reads.ts';
 import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts';
-import { createWriteWatch, type WriteWatch } from './writable.ts';
+import { createWriteWatch } from './writable.ts';
 
 /** Makes the folders that database files go into. Throws an Error that names the variable. */
 export function prepareDataFolder({ database, production }: Config, log: Log): void {
@@ -79,7 +79,8 @@ export interface PreparedStore extends Store {
 
 export async function prepareStore(config: DatabaseConfig, options: PruningOptions): Promise<PreparedStore> {
   const writes = createWriteWatch(options);
-  const { db, usesPerWrite, replica, open, close } = await openingOf(config, writes, options);
+  const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
+  const db = writes.watch(unwatched);
   const reads = keyReads(db, replica);
   let pruning: Pruning | undefined;
   const handingOut = createHandingOutStore(db, config.mode === 'embedded');
@@ -119,10 +120,9 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
 }
 
 /** The database, and what opens it. */
-async function openingOf(config: DatabaseConfig, { watch }: WriteWatch, options: PruningOptions) {
-  if (config.mode === 'embedded')
-    return (await import('../database/embedded/open.ts')).embeddedStore(config.path, watch);
-  return (await import('../database/remote/open.ts')).remoteStore(config, watch, options);
+async function openingOf(config: DatabaseConfig, options: PruningOptions) {
+  if (config.mode === 'embedded') return (await import('../database/embedded/open.ts')).embeddedStore(config.path);
+  return (await import('../database/remote/open.ts')).remoteStore(config, options);
 }
 
 function serverSecret(db: Database, name: ServerSecret): DbResult<string> {

@@ -16,7 +16,7 @@ const PROBE_AGAIN_AFTER_MS = 5000;
 
 export interface WriteWatch {
   /** `db`, whose writes are looked at. */
-  watch<T extends Database>(db: T): T;
+  watch(db: Database): Database;
   writable(): boolean;
   stop(): void;
 }
@@ -53,12 +53,12 @@ export function createWriteWatch({ clock, log }: { readonly clock: Clock; readon
 
   return {
     watch(db) {
-      const watched = {
+      const watched: Database = {
         ...db,
         write: (statement, withinMs) => seen(db.write(statement, withinMs)),
         writeUnsynced: (statement) => seen(db.writeUnsynced(statement)),
         writeAll: (statements) => seen(db.writeAll(statements)),
-      } satisfies typeof db;
+      };
       probe = () => watched.write(WRITE_PROBE);
       return watched;
     },

@@ -38,12 +38,11 @@ const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
 
 /** The database of the file, and what opens it: until then every statement fails. */
-export function embeddedStore(path: string, watch: <T extends Database>(db: T) => T) {
+export function embeddedStore(path: string) {
   const file = embeddedDatabase(path);
   let place: Place | undefined;
-  const db = watch(gated(file, async (run) => (place === undefined ? NOT_OPEN : place.misplaced()) ?? run()));
   return {
-    db,
+    db: gated(file, async (run) => (place === undefined ? NOT_OPEN : place.misplaced()) ?? run()),
     usesPerWrite: USES_PER_WRITE,
     replica: null,
     async open() {

@@ -10,14 +10,8 @@ import { expected } from '../../config/expected.ts';
 import { shownUrl } from '../../config/urls.ts';
 import { errorReason, isSchemaMissing, type Outage, type Unavailable, unavailable } from '../database.ts';
 
-/** Runs `run` once. `again`: it is not the first try. */
-export type Attempt = <T>(
-  run: (client: Client) => Promise<T>,
-  withinMs: number,
-  again: boolean,
-) => Promise<Attempted<T>>;
-
-export async function createAttempt({ url, authToken }: RemoteConfig): Promise<Attempt> {
+/** Returns what runs a function once. `again`: it is not the first try. */
+export async function createAttempt({ url, authToken }: RemoteConfig) {
   // Imported here, so that an embedded start loads no HTTP client, and a remote one no native driver.
   const { createClient } = await import('@libsql/client/web');
   try {
@@ -54,7 +48,7 @@ interface Wire {
   failure: unknown;
 }
 
-export type Attempted<T> = { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Failure);
+type Attempted<T> = { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Failure);
 
 interface Failure {
   readonly failure: Unavailable;
