@@ -2,7 +2,7 @@
 // why), but not when another process only kept a transaction from beginning: then nothing has run.
 
 import { isDamaged, type NativeConnection, openNative, SqliteError } from '../native.ts';
-import { isBusy } from './busy.ts';
+import { isBusy } from './waiting.ts';
 
 /** How long SQLite itself waits for another process's lock. The wait blocks the event loop, so it is short. */
 const LOCK_WAIT_MS = 3;
@@ -53,10 +53,20 @@ export function createConnection(path: string, durability: Durability): Connecti
     }
   }
 
+  /** `IMMEDIATE`: whoever has begun can write. */
+  function begin(): void {
+    try {
+      current().execute('BEGIN IMMEDIATE');
+    } catch (error) {
+      if (!isBusy(error)) replace(error);
+      throw error;
+    }
+  }
+
   return {
     use,
     transact(run) {
-      begin(current(), replace);
+      begin();
       return use((db) => {
         const result = run(db);
         db.execute('COMMIT');
@@ -69,16 +79,6 @@ export function createConnection(path: string, durability: Durability): Connecti
       opened = undefined;
     },
   };
-}
-
-/** `IMMEDIATE`: whoever has begun can write. */
-function begin(db: NativeConnection, replace: (error: unknown) => void): void {
-  try {
-    db.execute('BEGIN IMMEDIATE');
-  } catch (error) {
-    if (!isBusy(error)) replace(error);
-    throw error;
-  }
 }
 
 /** The caller closes it. */

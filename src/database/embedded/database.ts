@@ -3,10 +3,9 @@
 import { err, ok } from '../../lib/result.ts';
 import { type Database, type DbResult, errorReason, isSchemaMissing, unavailable } from '../database.ts';
 import { codeOf, isDamaged } from '../native.ts';
-import { RETRY_MS_MAX, retryBusy } from './busy.ts';
 import { createConnection } from './connection.ts';
 import { createGroupCommit } from './group-commit.ts';
-import { createTurns } from './turns.ts';
+import { createTurns, RETRY_MS_MAX, retryBusy } from './waiting.ts';
 
 /** Errors of the environment or of a damaged file, not of the statement. Every other error is a bug. */
 const UNAVAILABLE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|PERM)/;

@@ -5,10 +5,10 @@
 // again in a transaction of its own. Going back to a savepoint instead would be to go on with a connection on which a
 // statement has failed (native.ts), and costs every write 9 µs.
 
+import { nextTurn } from '../../lib/timeout.ts';
 import type { Statement, Written } from '../database.ts';
-import { isBusy, pauseWhileBusy, RETRY_MS_MAX } from './busy.ts';
 import type { Connection } from './connection.ts';
-import { endOfTurn, type Turns } from './turns.ts';
+import { isBusy, pauseWhileBusy, RETRY_MS_MAX, type Turns } from './waiting.ts';
 
 /** With eight, the disk's part of a write is small, and the event loop held up for a millisecond. */
 const GROUP_MAX = 8;
@@ -24,17 +24,18 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** Runs a statement in a transaction that others may share. Rejects with its error, or when the file stays locked. */
-export type GroupCommit = (statement: Statement) => Promise<Written>;
-
-export function createGroupCommit({ transact }: Connection, turns: Turns): GroupCommit {
+/**
+ * Returns what runs a statement in a transaction that others may share, and rejects with its error, or when the file stays
+ * locked.
+ */
+export function createGroupCommit({ transact }: Connection, turns: Turns) {
   const waiting: Waiting[] = [];
   let running = false;
 
   async function commitAll(): Promise<void> {
     running = true;
     while (waiting.length > 0) {
-      await endOfTurn(); // who writes in this turn of the event loop comes into the same group
+      await nextTurn(); // who writes in this turn of the event loop comes into the same group
       const busy = await turns(commitNext);
       if (busy === null) continue;
       giveUpLate(busy);
@@ -64,7 +65,7 @@ export function createGroupCommit({ transact }: Connection, turns: Turns): Group
     while (waiting[0] !== undefined && waiting[0].untilMs < nowMs) waiting.shift()?.reject(error);
   }
 
-  return (statement) =>
+  return (statement: Statement): Promise<Written> =>
     new Promise((resolve, reject) => {
       waiting.push({ statement, untilMs: performance.now() + RETRY_MS_MAX, alone: false, resolve, reject });
       if (!running) void commitAll();

@@ -1,14 +1,36 @@
-// Waiting for a file that another process, or another connection of this one, has locked.
+// How statements of a file wait: for their turn in this process, and for a lock of another process or connection.
 
-import { sleep } from '../../lib/timeout.ts';
+import { nextTurn, sleep } from '../../lib/timeout.ts';
 import { codeOf } from '../native.ts';
 
+/** After so much work in a row that blocks the event loop, the loop runs what else is waiting. */
+const BLOCKING_MS_MAX = 3;
 /** While the file is locked, a statement is tried again until this long after it was asked for. */
 export const RETRY_MS_MAX = 5000;
 /** The random pause between two tries is up to this long. */
 const RETRY_PAUSE_MS_MAX = 20;
 
 const BUSY = /^SQLITE_(BUSY|LOCKED|PROTOCOL)/;
+
+/** Runs `work` when it is its turn. */
+export type Turns = <T>(work: () => T) => Promise<T>;
+
+export function createTurns(): Turns {
+  let last: Promise<unknown> = Promise.resolve();
+  let yieldedAtMs = 0;
+
+  async function yieldToEventLoop(): Promise<void> {
+    if (performance.now() - yieldedAtMs < BLOCKING_MS_MAX) return;
+    await nextTurn();
+    yieldedAtMs = performance.now();
+  }
+
+  return (work) => {
+    const mine = last.then(work);
+    last = mine.then(yieldToEventLoop, yieldToEventLoop);
+    return mine;
+  };
+}
 
 export const isBusy = (error: unknown): boolean => BUSY.test(codeOf(error));
 
