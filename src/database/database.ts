@@ -16,6 +16,8 @@ export interface Statement {
   readonly whose?: string | undefined;
   /** Never waits behind another statement: what keeps memory current. */
   readonly urgent?: true;
+  /** A power cut may undo it: spares a local file the wait for its disk. */
+  readonly unsynced?: true;
 }
 
 /** Why a database gave no response. */
@@ -43,12 +45,10 @@ export interface Database {
   /** Reads from the primary. Gives up after `withinMs`; without it, each database has a limit of its own. */
   read(statement: Statement, withinMs?: number): DbResult<readonly Row[]>;
   /**
-   * Runs one writing statement, durably. When the outcome of a try is unknown it may be sent again, so the statement
+   * Runs one writing statement, durably unless it is `unsynced`. When the outcome of a try is unknown it may be sent again, so the statement
    * must be harmless when repeated. A remote database gets `withinMs` for it, where seconds are too few.
    */
   write(statement: Statement, withinMs?: number): DbResult<Written>;
-  /** As `write`, but a power cut may undo it: spares a local file the wait for its disk. */
-  writeUnsynced(statement: Statement): DbResult<Written>;
   /** Runs statements in one transaction, all or none. May be sent more than once, like `write`. */
   writeAll(statements: readonly Statement[]): DbResult<void>;
   close(): void;
@@ -61,7 +61,6 @@ export type Gate = <T>(run: () => DbResult<T>, withinMs?: number) => DbResult<T>
 export const gated = (db: Database, gate: Gate): Database => ({
   read: (statement, withinMs) => gate(() => db.read(statement, withinMs), withinMs),
   write: (statement, withinMs) => gate(() => db.write(statement, withinMs), withinMs),
-  writeUnsynced: (statement) => gate(() => db.writeUnsynced(statement)),
   writeAll: (statements) => gate(() => db.writeAll(statements)),
   close: db.close,
 });

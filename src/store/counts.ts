@@ -74,10 +74,10 @@ ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE
 
 export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
   recordLastUses: (uses) =>
-    mapped(db.writeUnsynced({ sql: RECORD_LAST_USES, args: [JSON.stringify(uses)] }), () => undefined),
+    mapped(db.write({ sql: RECORD_LAST_USES, args: [JSON.stringify(uses)], unsynced: true }), () => undefined),
 
   recordCounts: (instance, counts) =>
-    mapped(db.writeUnsynced({ sql: RECORD_COUNTS, args: [JSON.stringify(counts), instance] }), () => undefined),
+    mapped(db.write({ sql: RECORD_COUNTS, args: [JSON.stringify(counts), instance], unsynced: true }), () => undefined),
 
   countsOf: (instance, windows) =>
     mapped(db.read({ sql: COUNTS_OF, args: [JSON.stringify(windows), instance] }), (rows) => {

@@ -56,7 +56,6 @@ export function createWriteWatch({ clock, log }: { readonly clock: Clock; readon
       const watched: Database = {
         ...db,
         write: (statement, withinMs) => seen(db.write(statement, withinMs)),
-        writeUnsynced: (statement) => seen(db.writeUnsynced(statement)),
         writeAll: (statements) => seen(db.writeAll(statements)),
       };
       probe = () => watched.write(WRITE_PROBE);

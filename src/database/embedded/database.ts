@@ -28,13 +28,12 @@ export function embeddedDatabase(path: string): Database {
   const synced = createConnection(path, 'FULL');
   const unsynced = createConnection(path, 'NORMAL');
   const turns = createTurns();
-  const write = createGroupCommit(synced, turns);
-  const writeUnsynced = createGroupCommit(unsynced, turns);
+  const commitSynced = createGroupCommit(synced, turns);
+  const commitUnsynced = createGroupCommit(unsynced, turns);
   const retried = <T>(work: () => T, forMs = RETRY_MS_MAX) => guarded(retryBusy(() => turns(work), forMs));
   return {
     read: (statement, withinMs) => retried(() => synced.use(({ all }) => all(statement)), withinMs),
-    write: (statement) => guarded(write(statement)),
-    writeUnsynced: (statement) => guarded(writeUnsynced(statement)),
+    write: (statement) => guarded(statement.unsynced ? commitUnsynced(statement) : commitSynced(statement)),
     writeAll: (statements) => retried(() => synced.transact(({ run }) => statements.forEach(run))),
     close() {
       synced.close();

@@ -6,7 +6,7 @@ import { err, ok } from '../../lib/result.ts';
 import { systemClock } from '../../lib/runtime.ts';
 import { sleep } from '../../lib/timeout.ts';
 import { createWaitingShare, type WaitingShare } from '../../limits/share.ts';
-import { type Database, type DbResult, mapped, type Statement, unavailable, type Written } from '../database.ts';
+import { type Database, type DbResult, mapped, type Statement, unavailable } from '../database.ts';
 import { createAttempt } from './attempt.ts';
 
 /** Tries of one statement. */
@@ -90,15 +90,6 @@ export async function remoteDatabase(config: RemoteConfig): Promise<Database> {
 
   const execute = (statement: Statement) => (client: Client) => client.execute(driverStatement(statement));
 
-  function writeOne(statement: Statement, withinMs?: number): DbResult<Written> {
-    const timeouts = withinMs === undefined ? WRITE : { attemptMs: withinMs, totalMs: withinMs };
-    return mapped(inTurn(writers, statement, execute(statement), timeouts), ({ value, repeated }) => ({
-      rows: value.rows,
-      changed: value.rowsAffected,
-      repeated,
-    }));
-  }
-
   return {
     read(statement, withinMs) {
       const timeouts = withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs };
@@ -107,8 +98,15 @@ export async function remoteDatabase(config: RemoteConfig): Promise<Database> {
         : inTurn(readers, statement, execute(statement), timeouts);
       return mapped(result, ({ value }) => value.rows);
     },
-    write: writeOne,
-    writeUnsynced: (statement) => writeOne(statement), // the primary decides when it waits for its disk
+    // Unsynced or not: the primary decides when it waits for its disk.
+    write(statement, withinMs) {
+      const timeouts = withinMs === undefined ? WRITE : { attemptMs: withinMs, totalMs: withinMs };
+      return mapped(inTurn(writers, statement, execute(statement), timeouts), ({ value, repeated }) => ({
+        rows: value.rows,
+        changed: value.rowsAffected,
+        repeated,
+      }));
+    },
     writeAll(statements) {
       const batch = (client: Client) => client.batch(statements.map(driverStatement), 'write');
       return mapped(inTurn(writers, statements[0] ?? {}, batch, WRITE), () => undefined);
