@@ -68,7 +68,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'tools/',
     'widgets/',
   ],
-  'database/': [...BASE, 'config/'],
+  'database/': ['config/', 'lib/', 'limits/', 'log/'],
   'store/': [...BASE, 'config/', 'database/', 'keys/', 'uses/'],
   'server/': [...BASE, 'config/', 'http/'],
   'server.ts': [...BASE, 'app.ts', 'config/', 'http/', 'server/', 'telemetry/', 'tools/'],

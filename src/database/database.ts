@@ -1,7 +1,6 @@
 // One libSQL database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
 
 import { ok, type Result } from '../lib/result.ts';
-import type { StoreUnavailable } from '../problem.ts';
 
 export type Value = string | number | bigint | ArrayBuffer | null;
 
@@ -26,8 +25,12 @@ export type Outage =
   | 'refused' // by credential, permission or address: the operator has to act
   | 'no_schema'; // it responds, but our tables or columns are not there
 
-export interface Unavailable extends StoreUnavailable {
+/** With the code that it has as a problem. */
+export interface Unavailable {
+  readonly code: 'store_unavailable';
   readonly outage: Outage;
+  /** For the log. */
+  readonly reason: string;
 }
 
 export type DbResult<T> = Promise<Result<T, Unavailable>>;
