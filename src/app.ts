@@ -33,7 +33,6 @@ import { healthRoute } from './routes/health.ts';
 import { createRoutes } from './routes/index.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { createAccessLog } from './telemetry/access-log.ts';
-import { createExpiring } from './telemetry/expiring.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
 import { createMetrics } from './telemetry/metrics.ts';
 import type { ToolFile } from './tools/folder/tool-file.ts';
@@ -183,7 +182,7 @@ function serviceOn(
     lagMaxMs,
     writable: store.writable,
     sessions: () => sessions.count,
-    expiring: createExpiring(store.admin, clock),
+    adminStore: store.admin,
     usage: options.usage,
   });
   const requestStates = createRequestStates({

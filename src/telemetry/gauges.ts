@@ -1,12 +1,18 @@
 // What the metrics read when their text is made: the feed, sessions, keys that expire, the process.
 
+import type { AdminStore } from '../keys/admin.ts';
 import type { Feed } from '../keys/feed.ts';
-import type { Awaitable } from '../lib/result.ts';
+import { MS_PER_DAY } from '../lib/duration.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { SERVER_VERSION } from '../lib/server-info.ts';
-import type { Registry } from './prometheus.ts';
+import { withTimeout } from '../lib/timeout.ts';
+import type { GaugeValue, Registry } from './prometheus.ts';
 
 const EXPIRING_DAYS = [1, 7, 30];
+/** How often the keys that expire are counted. */
+const COUNT_EVERY_MS = 60_000;
+/** What a scrape waits for a count, so that it succeeds while the database is away; it has 10 s in all, unless told. */
+const COUNT_WAIT_MS_MAX = 500;
 
 /** What only the runtime knows of the process. */
 export interface ProcessUsage {
@@ -15,8 +21,7 @@ export interface ProcessUsage {
 }
 
 export interface GaugeOptions {
-  /** How many keys expire within so many days; undefined while that is not known. */
-  readonly expiring: (days: number) => Awaitable<number | undefined>;
+  readonly adminStore: AdminStore;
   readonly feed: Feed;
   readonly lagMaxMs: number;
   /** False while the last write failed for want of space or rights. */
@@ -26,40 +31,56 @@ export interface GaugeOptions {
 }
 
 export function addGauges(registry: Registry, clock: Clock, options: GaugeOptions): void {
-  const { feed, lagMaxMs, writable, sessions, expiring, usage } = options;
-  registry.gauge(
+  const { adminStore, feed, lagMaxMs, writable, sessions, usage } = options;
+  registry.single(
     'mcp_keys_feed_lag_seconds',
     'Age of what this process knows of revocations elsewhere; 0 while it is idle, and verifies nothing from memory.',
-    [],
-    () => [[[], feed.idle ? 0 : (feed.lagMs() ?? Number.POSITIVE_INFINITY) / 1000]],
+    () => (feed.idle ? 0 : (feed.lagMs() ?? Number.POSITIVE_INFINITY) / 1000),
   );
-  registry.gauge('mcp_keys_feed_lag_limit_seconds', 'REVOCATION_LAG_MAX_MS: above it keys are refused.', [], () => [
-    [[], lagMaxMs / 1000],
-  ]);
-  registry.gauge(
-    'mcp_keys_store_writable',
-    '0 while the last write failed for want of space or rights, else 1.',
-    [],
-    () => [[[], writable() ? 1 : 0]],
+  const lagMaxS = lagMaxMs / 1000;
+  registry.single(
+    'mcp_keys_feed_lag_limit_seconds',
+    'REVOCATION_LAG_MAX_MS: above it keys are refused.',
+    () => lagMaxS,
   );
-  registry.gauge('mcp_server_sessions', 'Open sessions of /sse.', [], () => [[[], sessions()]]);
-  registry.gauge(
-    'mcp_keys_expiring',
-    'Usable keys that expire within a time, 100000 at most.',
-    ['within'],
-    async () => {
-      const counts = await Promise.all(EXPIRING_DAYS.map(async (days) => [days, await expiring(days)] as const));
-      return counts.flatMap(([days, count]) => (count === undefined ? [] : [[[`${days}d`], count] as const]));
-    },
+  registry.single('mcp_keys_store_writable', '0 while the last write failed for want of space or rights, else 1.', () =>
+    Number(writable()),
+  );
+  registry.single('mcp_server_sessions', 'Open sessions of /sse.', sessions);
+  const expiring = EXPIRING_DAYS.map((days) => createExpiring(adminStore, days, clock));
+  registry.gauge('mcp_keys_expiring', 'Usable keys that expire within a time, 100000 at most.', ['within'], async () =>
+    (await Promise.all(expiring.map((read) => read()))).flat(),
   );
   registry.gauge('mcp_server_build_info', 'Always 1; its label is the version.', ['version'], () => [
     [[SERVER_VERSION], 1],
   ]);
   const startedAtS = clock.nowMs() / 1000;
-  registry.gauge('process_start_time_seconds', 'When the process started, since the Unix epoch.', [], () => [
-    [[], startedAtS],
-  ]);
+  registry.single('process_start_time_seconds', 'When the process started, since the Unix epoch.', () => startedAtS);
   if (usage === undefined) return;
-  registry.gauge('process_resident_memory_bytes', 'Resident memory.', [], () => [[[], usage().residentBytes]]);
-  registry.total('process_cpu_seconds_total', 'Processor time, of user and system.', () => usage().cpuSeconds);
+  registry.single('process_resident_memory_bytes', 'Resident memory.', () => usage().residentBytes);
+  const cpuSeconds = () => usage().cpuSeconds;
+  registry.single('process_cpu_seconds_total', 'Processor time, of user and system.', cpuSeconds, 'counter');
+}
+
+/** Reads how many keys expire within so many days; nothing while that is not known. */
+function createExpiring({ countExpiring }: AdminStore, days: number, clock: Clock) {
+  let last: readonly GaugeValue[] = [];
+  let asking: Promise<readonly GaugeValue[]> | undefined;
+  let askedAtMs = 0;
+
+  async function ask(): Promise<readonly GaugeValue[]> {
+    const nowMs = clock.nowMs();
+    const counted = await countExpiring(nowMs, nowMs + days * MS_PER_DAY);
+    if (counted.ok) last = [[[`${days}d`], counted.value]];
+    return last;
+  }
+
+  return () => {
+    const nowMs = clock.monotonicMs();
+    if (asking === undefined || nowMs - askedAtMs >= COUNT_EVERY_MS) {
+      askedAtMs = nowMs;
+      asking = ask();
+    }
+    return withTimeout(asking, COUNT_WAIT_MS_MAX, last);
+  };
 }

@@ -37,8 +37,8 @@ export interface Registry {
   ): (...values: LabelValues) => Histogram;
   /** `read` gives each label set and its value when the text is made, but those whose value isn't known. */
   gauge(name: string, help: string, labels: readonly string[], read: () => Awaitable<readonly GaugeValue[]>): void;
-  /** As `gauge`, for what only ever grows. */
-  total(name: string, help: string, read: () => number): void;
+  /** One value without labels; a gauge unless given. */
+  single(name: string, help: string, read: () => number, type?: 'counter' | 'gauge'): void;
   text(): Promise<string>;
 }
 
@@ -90,8 +90,8 @@ export function createRegistry(): Registry {
       families.push({ name, help, type: 'gauge', samples });
     },
 
-    total(name, help, read) {
-      families.push({ name, help, type: 'counter', samples: () => [sample(name, '', read())] });
+    single(name, help, read, type = 'gauge') {
+      families.push({ name, help, type, samples: () => [sample(name, '', read())] });
     },
 
     async text() {
