@@ -1,5 +1,6 @@
 // Lets clients that speak only OAuth use a key: a person pastes it into a page of this server, and the client's access
-// token is that key. What this adds to the decisions: signing, sealing, verifying, and the trail. No HTTP.
+// token is that key. What this adds to the decisions: signing, sealing, verifying, and the trail. No HTTP. Nothing is
+// stored of clients: the id of each carries its redirect URIs under a MAC.
 
 import type { ConnectConfig } from '../config/connect.ts';
 import type { Caller, OriginOf } from '../keys/actor.ts';
@@ -14,7 +15,6 @@ import { LIMITS } from '../limits/index.ts';
 import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
-import { createClientIds, type RegistrationError, registered, registrationOf } from './clients.ts';
 import { type CodesOptions, createCodes } from './codes.ts';
 import {
   type AuthorizationRequest,
@@ -22,10 +22,13 @@ import {
   decide,
   hostOf,
   locationOf,
+  misfit,
   parameter,
-  type SendBack,
-} from './request.ts';
-import { misfit, type TokenError, tokenRequestOf } from './token.ts';
+  type RegistrationError,
+  registrationOf,
+  type TokenError,
+  tokenRequestOf,
+} from './requests.ts';
 
 export interface ConnectOptions extends CodesOptions {
   readonly config: ConnectConfig;
@@ -48,11 +51,9 @@ export interface AccessToken {
 
 export interface Connect {
   /** The response to a registration. */
-  register(metadata: unknown): Promise<Result<ReturnType<typeof registered>, RegistrationError | StoreUnavailable>>;
+  register(metadata: unknown): Promise<Result<object, RegistrationError | StoreUnavailable>>;
   /** What the parameters of /authorize ask for. */
   decide(parameters: URLSearchParams): Promise<Result<Decision, StoreUnavailable>>;
-  /** Where a person is sent back to without a key. */
-  sendBack(to: SendBack): string;
   /** Where a person who has pasted a good key is sent, with a code for it. */
   grant(request: AuthorizationRequest, key: string): Promise<Result<string, StoreUnavailable>>;
   /** The token for a form sent to /token. */
@@ -63,13 +64,16 @@ const ATTEMPT_BYTES = 16;
 
 export function createConnect(options: ConnectOptions): Connect {
   const { config, publicUrl, store, look, originOf, clock, random, sha256, log } = options;
-  const clientIds = createClientIds(createSignedText({ ...options, use: 'client_id' }));
+  const signedText = createSignedText({ ...options, use: 'client_id' });
   const codes = createCodes(options);
   const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
 
-  /** With the issuer, so that a client knows which server it hears from (RFC 9207). */
-  const back = (redirectUri: string, told: Readonly<Record<string, string | null>>) =>
-    locationOf(redirectUri, { ...told, iss: publicUrl() });
+  /** The redirect URIs of a client; null if this server did not register it. */
+  async function redirectsOf(clientId: string): Promise<Result<readonly string[] | null, StoreUnavailable>> {
+    const text = await signedText.read(clientId);
+    if (!text.ok) return text;
+    return ok(text.value === null ? null : (JSON.parse(text.value) as readonly string[])); // signed, so it is what was registered
+  }
 
   function tokenOf(key: string, { scopes, expiresAtMs }: KeyIdentity): AccessToken {
     const left = expiresAtMs === null ? null : Math.max(0, Math.floor((expiresAtMs - clock.nowMs()) / 1000));
@@ -83,34 +87,32 @@ export function createConnect(options: ConnectOptions): Connect {
 
   return {
     async register(metadata) {
-      const registration = registrationOf(metadata, config.redirects);
+      const registration = registrationOf(metadata, config);
       if (!registration.ok) return registration;
-      const clientId = await clientIds.issue(registration.value.redirectUris);
-      return clientId.ok ? ok(registered(clientId.value, registration.value)) : clientId;
+      const clientId = await signedText.sign(JSON.stringify(registration.value.redirect_uris));
+      return clientId.ok ? ok({ client_id: clientId.value, ...registration.value }) : clientId;
     },
 
     async decide(parameters) {
-      const redirectUris = await clientIds.read(parameter(parameters, 'client_id') ?? '');
-      if (!redirectUris.ok) return redirectUris;
-      return ok(decide(parameters, redirectUris.value, { config, publicUrl: publicUrl() }));
+      const redirectUris = await redirectsOf(parameter(parameters, 'client_id') ?? '');
+      return redirectUris.ok ? ok(decide(parameters, redirectUris.value, config, publicUrl())) : redirectUris;
     },
 
-    sendBack: ({ redirectUri, state, error }) => back(redirectUri, { error, state }),
-
-    async grant({ clientId, redirectUri, challenge, resource, state }, key) {
+    async grant(request, key) {
+      const { clientId, redirectUri, challenge, resource } = request;
       const code = await codes.seal({ key, client: sha256(clientId, 'base64url'), challenge, redirectUri, resource });
-      return code.ok ? ok(back(redirectUri, { code: code.value, state })) : code;
+      return code.ok ? ok(locationOf(request, { code: code.value }, publicUrl())) : code;
     },
 
     async redeem(form, caller) {
       const asked = tokenRequestOf(form);
       if (!asked.ok) return asked;
-      const client = await clientIds.read(asked.value.clientId);
+      const client = await redirectsOf(asked.value.clientId);
       if (!client.ok || client.value === null) return client.ok ? err('invalid_client') : client;
       const opened = await codes.open(asked.value.code);
       if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
       const code = opened.value;
-      const wrong = misfit(asked.value, code, { config, publicUrl: publicUrl(), sha256 });
+      const wrong = misfit(asked.value, code, publicUrl(), sha256);
       if (wrong !== null) return err(wrong);
       const { key, number, redirectUri, resource } = code;
       const verified = await look(key, caller);

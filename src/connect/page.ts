@@ -7,14 +7,12 @@ import { inlineAssets } from '../lib/inline.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import shared from '../widgets/shared.css' with { type: 'text' };
 import css from './page.css' with { type: 'text' };
-import { type AuthorizationRequest, hostOf } from './request.ts';
+import { type AuthorizationRequest, hostOf } from './requests.ts';
 
 export interface AskPage {
   readonly request: AuthorizationRequest;
-  /** Where the form goes. */
-  readonly action: string;
-  /** Which server the key is for. */
-  readonly resource: string;
+  /** This server, without a slash at the end. */
+  readonly publicUrl: string;
   /** Where keys are made; null: there is no page for it. */
   readonly keysUrl: string | null;
   /** Why the page is shown again. */
@@ -67,7 +65,7 @@ function hiddenFields({ clientId, redirectUri, challenge, state, resource }: Aut
     .join('\n');
 }
 
-export function askPage({ request, action, resource, keysUrl, problem }: AskPage): string {
+export function askPage({ request, publicUrl, keysUrl, problem }: AskPage): string {
   const isHere = isLoopbackRedirect(request.redirectUri);
   const host = isHere ? 'a program on this computer' : hostOf(request.redirectUri);
   const who = isHere ? 'the program' : `<bdi>${escaped(host)}</bdi>`;
@@ -76,9 +74,9 @@ export function askPage({ request, action, resource, keysUrl, problem }: AskPage
   return page(
     'Hand over an API key',
     `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(host)}</span></h1>
-<p>With it, ${who} can do everything that the key may at <bdi>${escaped(resource)}</bdi>, until the key ends.
+<p>With it, ${who} can do everything that the key may at <bdi>${escaped(request.resource ?? publicUrl)}</bdi>, until the key ends.
 Go on only if you have just asked for this connection yourself.</p>
-<form method="post" action="${escaped(action)}">
+<form method="post" action="${escaped(publicUrl)}/authorize">
 ${hiddenFields(request)}
 <label for="key">API key</label>
 <input id="key" name="key" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="${described}"${problem === null ? '' : ' aria-invalid="true"'} required autofocus>

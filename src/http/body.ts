@@ -49,6 +49,10 @@ export type BodyKind = 'form' | 'json_or_form';
 /** The parsed body; undefined if there is none. */
 export type Body = Result<unknown, Problem>;
 
+/** The form that a body is; an empty one if it is none. */
+export const formIn = (value: unknown): URLSearchParams =>
+  value instanceof URLSearchParams ? value : new URLSearchParams();
+
 /** A shorter body isn't counted: it is no more than the head of its request may be. */
 const BYTES_COUNTED = 16 * 1024;
 /** Of a body whose length isn't known, so much more is taken at a time. */

@@ -3,17 +3,16 @@
 
 import { Call, callerOf } from '../calls/call.ts';
 import { type Config, keysPageUrl } from '../config/config.ts';
-import { REGISTRATION_BYTES_MAX, type RegistrationError } from '../connect/clients.ts';
 import type { Connect } from '../connect/index.ts';
-import type { AuthorizationRequest } from '../connect/request.ts';
-import type { TokenError } from '../connect/token.ts';
+import { type AuthorizationRequest, locationOf, type RegistrationError, type TokenError } from '../connect/requests.ts';
 import { apiKeyGuard, type VerifyKey } from '../guards/api-key.ts';
-import type { Body } from '../http/body.ts';
+import { type Body, formIn } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';
 import { UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { oauthErrorResponse, problemHeaders } from '../http/problem-response.ts';
 import { queryOf, type Route } from '../http/router.ts';
+import type { Awaitable } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import { excerptOf } from '../log/redact.ts';
 import { type Problem, publicPart, type StoreUnavailable } from '../problem.ts';
@@ -31,6 +30,9 @@ export interface ConnectRoutesOptions {
   readonly pasteKey: VerifyKey;
   readonly log: Log;
 }
+
+/** A larger registration is refused: room for all that clients say of themselves beside their URIs. */
+const REGISTRATION_BYTES_MAX = 16 * 1024;
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
@@ -50,8 +52,7 @@ export function connectRoutes(options: ConnectRoutesOptions): Route[] {
 
   async function token(context: RequestContext, body: Body): Promise<Response> {
     if (!body.ok) return refuse(context, body.error);
-    const form = body.value instanceof URLSearchParams ? body.value : new URLSearchParams();
-    const answer = await connect.redeem(form, callerOf(context));
+    const answer = await connect.redeem(formIn(body.value), callerOf(context));
     return answer.ok ? json(200, answer.value) : failed(context, answer.error);
   }
 
@@ -97,37 +98,33 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
     return new Response(make(page), { status, headers });
   }
 
-  const stop = (status: number, why: string, problem?: Problem) => html(status, (page) => page.stopPage(why), problem);
-
-  const stopFor = (problem: Problem) => stop(publicPart(problem).status, publicPart(problem).detail, problem);
+  function stopFor(problem: Problem): Promise<Response> {
+    const { status, detail } = publicPart(problem);
+    return html(status, (page) => page.stopPage(detail), problem);
+  }
 
   function ask(request: AuthorizationRequest, problem?: Problem): Promise<Response> {
     const url = publicUrl();
-    const asked = {
-      request,
-      action: `${url}/authorize`,
-      resource: request.resource ?? url,
-      keysUrl: config.keysPage === null ? null : keysPageUrl(url),
-    };
-    const why = problem === undefined ? null : publicPart(problem).detail;
-    const status = problem === undefined ? 200 : publicPart(problem).status;
-    return html(status, (page) => page.askPage({ ...asked, problem: why }), problem);
+    const keysUrl = config.keysPage === null ? null : keysPageUrl(url);
+    const { status, detail } = problem === undefined ? { status: 200, detail: null } : publicPart(problem);
+    return html(status, (page) => page.askPage({ request, publicUrl: url, keysUrl, problem: detail }), problem);
   }
 
   /** `next`: what to do with a request that is in order. */
   async function answer(
     parameters: URLSearchParams,
-    next: (request: AuthorizationRequest) => Promise<Response>,
+    next: (request: AuthorizationRequest) => Awaitable<Response>,
   ): Promise<Response> {
     const decided = await connect.decide(parameters);
     if (!decided.ok) return stopFor(decided.error);
-    switch (decided.value.kind) {
+    const decision = decided.value;
+    switch (decision.kind) {
       case 'stop':
-        return stop(400, decided.value.why);
+        return html(400, (page) => page.stopPage(decision.why));
       case 'send_back':
-        return seeOther(connect.sendBack(decided.value.to));
+        return seeOther(decision.location);
       case 'ask':
-        return next(decided.value.request);
+        return next(decision.request);
     }
   }
 
@@ -150,14 +147,12 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
         return stopFor({ code: 'origin_denied' });
       }
       if (!body.ok) return stopFor(body.error);
-      const form = body.value instanceof URLSearchParams ? body.value : new URLSearchParams();
-      return answer(form, (asked) => {
-        if (form.has('cancel')) {
-          const { redirectUri, state } = asked;
-          return Promise.resolve(seeOther(connect.sendBack({ redirectUri, state, error: 'access_denied' })));
-        }
-        return hand(context, asked, form.get('key')?.trim() ?? '');
-      });
+      const form = formIn(body.value);
+      return answer(form, (asked) =>
+        form.has('cancel')
+          ? seeOther(locationOf(asked, { error: 'access_denied' }, publicUrl()))
+          : hand(context, asked, form.get('key')?.trim() ?? ''),
+      );
     },
   };
 }

@@ -5,7 +5,7 @@ import { Call, callOf } from '../calls/call.ts';
 import type { Leave } from '../calls/leave.ts';
 import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../guards/api-key.ts';
 import { type Guard, PASS, sequence } from '../guards/guard.ts';
-import type { Body } from '../http/body.ts';
+import { type Body, formIn } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';
 import { type ClientCredentials, carriesCredential, readBasic, readCredentials } from '../http/credentials.ts';
@@ -45,7 +45,7 @@ export function introspectRoute(
 
   async function post(context: RequestContext, body: Body) {
     if (!body.ok) return refuse(context, body.error);
-    const fields = fieldsOf(body.value instanceof URLSearchParams ? body.value : new URLSearchParams());
+    const fields = fieldsOf(formIn(body.value));
     if (fields === null) return refuse(context, INVALID);
     const { headers } = context;
     const client = carriesCredential(readCredentials(headers, null)) ? null : (readBasic(headers) ?? fields.client);

@@ -1,0 +1,182 @@
+// What clients ask of /register, /authorize and /token, and whether it is in order. Pure. Nobody is sent anywhere before
+// the redirect is known to be one of the client's that is still admitted.
+
+import { type ConnectConfig, isAdmitted, isLoopbackRedirect, isSameRedirect } from '../config/connect.ts';
+import { err, ok, type Result } from '../lib/result.ts';
+import type { Sha256 } from '../lib/runtime.ts';
+import { isObject, isStorable } from '../lib/text.ts';
+import type { OpenedCode } from './codes.ts';
+
+/** The id of a client has them in it, and travels in URLs, which proxies bound at 4 to 8 KiB. */
+const URIS_MAX = 10;
+const URIS_CHARS_MAX = 2000;
+const NAME_CHARS_MAX = 200;
+
+export type RegistrationError = 'invalid_redirect_uri' | 'invalid_client_metadata';
+
+/** What is registered of what was asked for (RFC 7591 §3.2.1): the redirect URIs that are admitted, if there are any. */
+export function registrationOf(metadata: unknown, { redirects }: ConnectConfig) {
+  if (!isObject(metadata)) return err<RegistrationError>('invalid_client_metadata');
+  const { redirect_uris: uris, client_name: name } = metadata;
+  const areFew = Array.isArray(uris) && uris.length <= URIS_MAX && uris.every((uri) => typeof uri === 'string');
+  if (!areFew || uris.join('').length > URIS_CHARS_MAX) return err<RegistrationError>('invalid_redirect_uri');
+  const admitted = [...new Set(uris)].filter((uri) => isAdmitted(redirects, uri));
+  if (admitted.length === 0) return err<RegistrationError>('invalid_redirect_uri');
+  return ok({
+    ...(isName(name) && { client_name: name }),
+    redirect_uris: admitted,
+    token_endpoint_auth_method: 'none',
+    grant_types: ['authorization_code'],
+    response_types: ['code'],
+  });
+}
+
+/** As the client calls itself. Shown to nobody: anybody may call himself anything. */
+const isName = (name: unknown): name is string =>
+  typeof name === 'string' && name.length <= NAME_CHARS_MAX && isStorable(name);
+
+/** What a client asks of /authorize (RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 8707 §2). */
+export interface AuthorizationRequest {
+  readonly clientId: string;
+  /** As sent. */
+  readonly redirectUri: string;
+  readonly challenge: string;
+  readonly state: string | null;
+  /** The server that the key is for, as sent; null: not said. */
+  readonly resource: string | null;
+}
+
+export type Decision =
+  | { readonly kind: 'ask'; readonly request: AuthorizationRequest }
+  /** The client gets an error. */
+  | { readonly kind: 'send_back'; readonly location: string }
+  /** `why`: a sentence for the person. */
+  | { readonly kind: 'stop'; readonly why: string };
+
+const CHALLENGE = /^[\w-]{43}$/;
+
+/** Bun takes no longer URL. It comes back in the response, and responses that nobody reads must stay small. */
+const STATE_CHARS_MAX = 16 * 1024;
+
+const STOPS = {
+  twice: 'The request has a parameter twice.',
+  long: 'The request is too long.',
+  client: 'This server does not know the program that sent you. Have it connect again.',
+  redirect: 'The address that the key would go to is not one that the program has registered.',
+  notAdmitted: 'This server hands no keys to the address that the program wants them at.',
+} as const;
+
+/** What the client asks for, by its name. A parameter without a value counts as left out (RFC 6749 §3.1). */
+export const parameter = (parameters: URLSearchParams, name: string): string | null => parameters.get(name) || null;
+
+function hasTwice(parameters: URLSearchParams): boolean {
+  const names = [...parameters.keys()];
+  return new Set(names).size < names.length;
+}
+
+/** `redirectUris`: those of the client; null: this server has not registered it. */
+export function decide(
+  parameters: URLSearchParams,
+  redirectUris: readonly string[] | null,
+  config: ConnectConfig,
+  publicUrl: string,
+): Decision {
+  const get = (name: string) => parameter(parameters, name);
+  const stop = (why: string): Decision => ({ kind: 'stop', why });
+  if (hasTwice(parameters)) return stop(STOPS.twice);
+  const state = get('state');
+  if (state !== null && state.length > STATE_CHARS_MAX) return stop(STOPS.long);
+  const clientId = get('client_id');
+  if (clientId === null || redirectUris === null) return stop(STOPS.client);
+  const redirectUri = get('redirect_uri');
+  if (redirectUri === null || !redirectUris.some((uri) => isSameRedirect(uri, redirectUri)))
+    return stop(STOPS.redirect);
+  if (!isAdmitted(config.redirects, redirectUri)) return stop(STOPS.notAdmitted);
+
+  const sendBack = (error: 'unsupported_response_type' | 'invalid_request' | 'invalid_target'): Decision => ({
+    kind: 'send_back',
+    location: locationOf({ redirectUri, state }, { error }, publicUrl),
+  });
+  const responseType = get('response_type');
+  if (responseType === null) return sendBack('invalid_request');
+  if (responseType !== 'code') return sendBack('unsupported_response_type');
+  const responseMode = get('response_mode');
+  if (responseMode !== null && responseMode !== 'query') return sendBack('invalid_request');
+  const challenge = get('code_challenge');
+  if (challenge === null || !CHALLENGE.test(challenge)) return sendBack('invalid_request');
+  if (get('code_challenge_method') !== 'S256') return sendBack('invalid_request');
+  const resource = get('resource');
+  if (resource !== null && !isResource(resource, publicUrl, config.resources)) return sendBack('invalid_target');
+  return { kind: 'ask', request: { clientId, redirectUri, challenge, state, resource } };
+}
+
+/** Whether a key may be handed out for this server: this one, or one of `others`. */
+const isResource = (resource: string, publicUrl: string, others: readonly string[]): boolean =>
+  [publicUrl, `${publicUrl}/mcp`, `${publicUrl}/sse`, ...others].includes(withoutSlash(resource));
+
+const withoutSlash = (url: string) => url.replace(/\/$/, '');
+
+/** The redirect as it stands, with what the client is told, and by which server (RFC 9207). */
+export function locationOf(
+  { redirectUri, state }: Pick<AuthorizationRequest, 'redirectUri' | 'state'>,
+  told: Readonly<Record<string, string>>,
+  publicUrl: string,
+): string {
+  const added = new URLSearchParams({ ...told, ...(state !== null && { state }), iss: publicUrl });
+  const joint = !redirectUri.includes('?') ? '?' : /[?&]$/.test(redirectUri) ? '' : '&';
+  return `${redirectUri}${joint}${added}`;
+}
+
+/** Who gets the key, as people and the trail are told. */
+export function hostOf(redirectUri: string): string {
+  const [scheme = '', rest = ''] = redirectUri.split(':', 2);
+  const { host, hostname } = new URL(redirectUri);
+  if (scheme === 'https') return host;
+  if (isLoopbackRedirect(redirectUri)) return hostname;
+  return rest.startsWith('//') && host !== '' ? `${scheme}://${host}` : `${scheme}:`;
+}
+
+/** RFC 6749 §5.2, RFC 8707 §2. */
+export type TokenError =
+  | 'invalid_request'
+  | 'invalid_client'
+  | 'invalid_grant'
+  | 'unsupported_grant_type'
+  | 'invalid_target';
+
+/** What a client asks of /token (RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2.2). */
+interface TokenRequest {
+  readonly clientId: string;
+  readonly code: string;
+  readonly verifier: string;
+  readonly redirectUri: string | null;
+  readonly resource: string | null;
+}
+
+export function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, TokenError> {
+  const get = (name: string) => parameter(form, name);
+  if (hasTwice(form)) return err('invalid_request');
+  const grantType = get('grant_type');
+  if (grantType === null) return err('invalid_request');
+  if (grantType !== 'authorization_code') return err('unsupported_grant_type');
+  const [clientId, code, verifier] = [get('client_id'), get('code'), get('code_verifier')];
+  if (clientId === null || code === null || verifier === null) return err('invalid_request');
+  return ok({ clientId, code, verifier, redirectUri: get('redirect_uri'), resource: get('resource') });
+}
+
+/** RFC 7636 §4.1. */
+const VERIFIER = /^[\w.~-]{43,128}$/;
+
+/** Null if the code was made for this client, verifier, redirect and resource. */
+export function misfit(asked: TokenRequest, code: OpenedCode, publicUrl: string, sha256: Sha256): TokenError | null {
+  const { clientId, verifier, redirectUri, resource } = asked;
+  if (sha256(clientId, 'base64url') !== code.client) return 'invalid_grant';
+  if (!VERIFIER.test(verifier) || sha256(verifier, 'base64url') !== code.challenge) return 'invalid_grant';
+  if (redirectUri !== null && redirectUri !== code.redirectUri) return 'invalid_grant';
+  if (resource === null) return null;
+  const isSame =
+    code.resource === null
+      ? isResource(resource, publicUrl, []) // not said: for this server
+      : withoutSlash(resource) === withoutSlash(code.resource);
+  return isSame ? null : 'invalid_target';
+}
