@@ -26,11 +26,9 @@ const SECRET_FILE = 'jwt-secret';
 
 const SECRET_BYTES = 32;
 
-const folderOf = (database: DatabaseConfig) => (database.mode === 'embedded' ? dirname(database.path) : DEFAULT_FOLDER);
-
 /** The development secret, made at first use. When several processes make it at once, all use the first one's. */
 export function developmentSecret(database: DatabaseConfig): string {
-  const folder = folderOf(database);
+  const folder = database.mode === 'embedded' ? dirname(database.path) : DEFAULT_FOLDER;
   const file = join(folder, SECRET_FILE);
   try {
     makeOwn(folder);

@@ -58,41 +58,40 @@ async function inTime<T>(clock: Clock, ms: number, look: (signal: AbortSignal) =
   }
 }
 
+type ReadMetadata<T> = (metadata: JsonObject, issuer: string) => Result<T, KeysUnavailable>;
+
 /** What `read` finds in the first metadata that has it. */
 async function fromMetadata<T>(
   issuer: string,
-  read: (metadata: JsonObject, issuer: string) => Result<T, KeysUnavailable>,
+  read: ReadMetadata<T>,
   signal: AbortSignal,
 ): Promise<Result<T, KeysUnavailable>> {
   let reason = '';
   for (const address of metadataAddresses(issuer)) {
-    const fetched = await fetchDocument(address, signal);
-    const found = fetched.ok ? readMetadata(fetched.value, issuer, read) : fetched;
+    const fetched = await fetchMetadata(address, issuer, signal);
+    const found = fetched.ok ? read(fetched.value, issuer) : fetched;
     if (found.ok) return found;
     reason ||= found.error.reason; // the first address is the one to put right
   }
   return unavailable(`the issuer's metadata ${reason}`);
 }
 
-function readMetadata<T>(
-  metadata: JsonObject,
-  issuer: string,
-  read: (metadata: JsonObject, issuer: string) => Result<T, KeysUnavailable>,
-): Result<T, KeysUnavailable> {
+async function fetchMetadata(address: string, issuer: string, signal: AbortSignal): ReturnType<typeof fetchDocument> {
+  const fetched = await fetchDocument(address, signal);
   // RFC 8414 §3.3: metadata that names another issuer must not be used.
-  return metadata.issuer === issuer ? read(metadata, issuer) : unavailable('names another issuer');
+  return fetched.ok && fetched.value.issuer !== issuer ? unavailable('names another issuer') : fetched;
 }
 
-const jwksUriIn = ({ jwks_uri: uri }: JsonObject, issuer: string) => trustedUrl(uri, 'key set', issuer);
+const jwksUriIn: ReadMetadata<URL> = ({ jwks_uri: uri }, issuer) => trustedUrl(uri, 'key set', issuer);
 
-function endpointsIn(metadata: JsonObject, issuer: string): Result<SignInEndpoints, KeysUnavailable> {
+const endpointsIn: ReadMetadata<SignInEndpoints> = (metadata, issuer) => {
   const authorization = trustedUrl(metadata.authorization_endpoint, 'authorization endpoint', issuer);
   if (!authorization.ok) return authorization;
   const token = trustedUrl(metadata.token_endpoint, 'token endpoint', issuer);
   if (!token.ok) return token;
   const sendsIss = metadata.authorization_response_iss_parameter_supported === true;
   return ok({ authorization: authorization.value, token: token.value, sendsIss });
-}
+};
 
 function trustedUrl(text: unknown, what: string, issuer: string): Result<URL, KeysUnavailable> {
   if (typeof text !== 'string' || !URL.canParse(text)) return unavailable(`names no ${what}`);
@@ -125,25 +124,24 @@ async function fetchKeySet(url: URL, signal: AbortSignal): Promise<Result<JSONWe
  * The JSON object at `address`. Redirects are not followed: one could lead anywhere, even into this machine's network.
  */
 async function fetchDocument(address: string, signal: AbortSignal): Promise<Result<JsonObject, KeysUnavailable>> {
-  let text: string | null;
   try {
     const response = await fetch(address, { redirect: 'manual', headers: { accept: 'application/json' }, signal });
     if (response.status !== 200) {
       await response.body?.cancel();
       return unavailable(`answered ${response.status}`);
     }
-    text = await readText(response);
+    const text = await readText(response);
+    if (text === null) return unavailable('is too large');
+    const document: unknown = JSON.parse(text);
+    return isObject(document) ? ok(document) : unavailable(NO_OBJECT);
   } catch (error) {
+    if (error instanceof SyntaxError) return unavailable(NO_OBJECT);
     const { name, code } = error as { name?: unknown; code?: unknown };
     return unavailable(`could not be fetched: ${typeof code === 'string' ? code : String(name)}`);
   }
-  if (text === null) return unavailable('is too large');
-  try {
-    const document: unknown = JSON.parse(text);
-    if (isObject(document)) return ok(document);
-  } catch {}
-  return unavailable('is not a JSON object');
 }
+
+const NO_OBJECT = 'is not a JSON object';
 
 /** The body, or null when it is larger than DOCUMENT_BYTES_MAX. */
 async function readText({ body }: Response): Promise<string | null> {

@@ -22,11 +22,7 @@ interface Verdict extends CheckedToken {
   readonly untilMs: number;
 }
 
-export interface JwtVerifierOptions extends TokenCheckOptions {
-  readonly sha256: Sha256;
-}
-
-export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
+export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256: Sha256 }): VerifyUserJwt {
   const { keys: verificationKeys, clock, sha256 } = options;
   // Keyed by the token's hash, so that no token stays in memory longer than its request.
   const verdicts = createLruCache<Verdict>({
