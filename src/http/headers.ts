@@ -43,14 +43,14 @@ function stateText({ name = 'key', remaining, resetS, and }: RateLimitState): st
   return and === undefined ? own : `${own}, ${stateText(and)}`;
 }
 
-/** Gives the headers of a rate-limited response. A Response must copy them at once, because the next call changes them. */
-export type ResponseHeaders = (rateLimit: RateLimitState | undefined) => Headers;
-
 /** Limits whose headers are kept filled: keys may have limits of their own. */
 const FILLED_MAX = 1000;
 
-/** Filling Headers costs more than anything else about a response, so they are filled once per limit. */
-export function createResponseHeaders(common: Readonly<Record<string, string>>): ResponseHeaders {
+/**
+ * Gives the headers of a response. Filling Headers costs more than anything else about one, so they are filled once per
+ * limit; a Response must copy them at once, because the next call changes them.
+ */
+export function createResponseHeaders(common: Readonly<Record<string, string>>) {
   const unlimited = new Headers(common);
   const limited = new Map<RateLimit, { readonly headers: Headers; readonly and: RateLimit | undefined }>();
 
@@ -62,7 +62,7 @@ export function createResponseHeaders(common: Readonly<Record<string, string>>):
     return headers;
   }
 
-  return (rateLimit) => {
+  return (rateLimit: RateLimitState | undefined): Headers => {
     if (rateLimit === undefined) return unlimited;
     const filled = limited.get(rateLimit.limit);
     if (filled === undefined || filled.and !== rateLimit.and?.limit) return fill(rateLimit);
