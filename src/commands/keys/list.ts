@@ -25,47 +25,37 @@ export const verb: Verb = {
     if (values.sort !== undefined && values.sort !== 'uses') throw new UsageError('--sort: expected uses');
     const nowMs = Date.now();
     const filter = filterOf(values, nowMs);
+    const isSorted = values.sort !== undefined;
     await withStore(env, async (store, { keyQuota }) => {
-      const { heads: names, cells } = values.wide ? WIDE : NARROW;
-      const isSorted = values.sort !== undefined;
+      const { heads, cells } = values.wide ? WIDE : NARROW;
       /** With the uses, for which 80 columns have room in the place of the last one. */
-      const withUses = (cells: readonly string[], uses: string) => [
-        ...(values.wide ? cells : cells.slice(0, -1)),
-        uses,
-      ];
-      let heads = [isSorted ? withUses(names, 'USES') : names];
+      const row = (cells: readonly string[], uses: string) =>
+        isSorted ? [...(values.wide ? cells : cells.slice(0, -1)), uses] : cells;
+      let head = [row(heads, 'USES')];
 
-      async function write(keys: readonly PlacedKey[], uses: ReadonlyMap<string, Uses>): Promise<void> {
-        if (values.json) return writeJson(keys.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota })));
-        const row = (key: PlacedKey) => {
-          const shown = cells(key, nowMs);
-          return isSorted ? withUses(shown, `${usesOf30Days(uses.get(key.id))}`) : shown;
-        };
-        await writeTable([...heads, ...keys.map(row)]);
-        heads = [];
+      async function write(keys: readonly UsedKey[]): Promise<void> {
+        if (values.json) return writeJson(keys.map(({ key, uses }) => keyObject(key, { uses, keyQuota })));
+        await writeTable([...head, ...keys.map(({ key, uses }) => row(cells(key, nowMs), `${usesOf30Days(uses)}`))]);
+        head = [];
       }
 
-      const all: PlacedKey[] = [];
-      const usesOfAll = new Map<string, Uses>();
-      for (let before = LAST_ROW; ; ) {
-        const page = orFail(await store.admin.page(filter, nowMs, before, PAGE_ROWS));
+      const all: UsedKey[] = [];
+      for (let before: number | undefined = LAST_ROW; before !== undefined; ) {
+        const page: readonly PlacedKey[] = orFail(await store.admin.page(filter, nowMs, before, PAGE_ROWS));
         const uses = values.json || isSorted ? await usesOf(store, page) : NO_USES;
-        if (isSorted) {
-          all.push(...page);
-          for (const [id, used] of uses) usesOfAll.set(id, used);
-        } else await write(page, uses);
-        const last = page.at(-1);
-        if (last === undefined || page.length < PAGE_ROWS) break;
-        before = last.row;
+        const keys = page.map((key) => ({ key, uses: uses.get(key.id) }));
+        if (isSorted) all.push(...keys);
+        else await write(keys);
+        before = page.length < PAGE_ROWS ? undefined : page.at(-1)?.row;
       }
-      if (!isSorted) return;
-      const count = ({ id }: PlacedKey) => usesOf30Days(usesOfAll.get(id));
-      await write(
-        all.sort((a, b) => count(b) - count(a)),
-        usesOfAll,
-      );
+      if (isSorted) await write(all.sort((a, b) => usesOf30Days(b.uses) - usesOf30Days(a.uses)));
     });
   },
 };
+
+interface UsedKey {
+  readonly key: PlacedKey;
+  readonly uses: Uses | undefined;
+}
 
 const NO_USES: ReadonlyMap<string, Uses> = new Map();
