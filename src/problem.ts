@@ -1,9 +1,9 @@
 // Everything that can go wrong, as values: the one union of expected failures. The HTTP status and the sentence of each
 // are here; http/problem-response.ts and mcp/ put them on the wire.
 
+import { rfc3339 } from './lib/duration.ts';
 import type { RateLimitState } from './lib/rate-limit.ts';
 import type { Result } from './lib/result.ts';
-import { rfc3339 } from './lib/rfc3339.ts';
 
 /**
  * One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the input itself; neither field quotes what

@@ -1,4 +1,4 @@
-// Spans of time as people write them: `30s`, `5m`, `1h`, `7d`.
+// Spans of time as people write them: `30s`, `5m`, `1h`, `7d`; and times as RFC 3339 has them.
 
 export const MS_PER_HOUR = 60 * 60 * 1000;
 export const MS_PER_DAY = 24 * MS_PER_HOUR;
@@ -22,3 +22,9 @@ export function parseDuration(text: string): number | null {
   const ms = Number(count) * (UNITS_MS.get(unit ?? '') ?? 0);
   return ms > 0 ? ms : null;
 }
+
+const FIRST_MS = Date.parse('0000-01-01T00:00:00.000Z');
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
+
+/** In UTC with milliseconds. A time beyond what RFC 3339 can name, typed into the database by hand, is the first or the last that it can. */
+export const rfc3339 = (ms: number): string => new Date(Math.min(Math.max(ms, FIRST_MS), LAST_MS)).toISOString();

@@ -11,10 +11,9 @@ import type { RequestContext } from '../http/context.ts';
 import { createResponseHeaders, UNCACHED_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { queryOf, type Route } from '../http/router.ts';
+import { rfc3339 } from '../lib/duration.ts';
 import { memoize } from '../lib/memoize.ts';
-import { percentEncode } from '../lib/percent.ts';
 import { type Awaitable, chain, type Result } from '../lib/result.ts';
-import { rfc3339 } from '../lib/rfc3339.ts';
 import { isScope, joinScopes, splitScopes } from '../lib/scope.ts';
 import type { Log } from '../log/log.ts';
 import { redact } from '../log/redact.ts';
@@ -106,4 +105,18 @@ function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
   headers.set('X-Key-Scopes', joinScopes(auth?.scopes ?? []));
   const expiresAtMs = auth?.expiresAtMs ?? null;
   headers.set('X-Key-Expires', expiresAtMs === null ? '' : rfc3339(expiresAtMs));
+}
+
+/** Unreserved characters (RFC 3986 §2.3), and `@ : /`, which owners are full of, stay as they are. */
+const STAYS = /^[\w.~@:/-]*$/;
+
+/** Characters that encodeURIComponent leaves, but are reserved. */
+const RESERVED = /[!'()*]/g;
+
+/** Percent-encoding (RFC 3986 §2.1) of free text for header values: UTF-8, exact and reversible. */
+export function percentEncode(text: string): string {
+  if (STAYS.test(text)) return text;
+  return encodeURIComponent(text)
+    .replace(RESERVED, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replace(/%40|%3A|%2F/g, decodeURIComponent);
 }

@@ -1,7 +1,7 @@
 // /verify, asked as a proxy asks: any method, with the original request's headers.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { percentEncode } from '../../src/lib/percent.ts';
+import { percentEncode } from '../../src/routes/verify.ts';
 import { revokeElsewhere, runElsewhere } from '../support/elsewhere.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { labelled } from '../support/labels.ts';

@@ -1,7 +1,7 @@
 // What a verb says, asks and prints, for people and for scripts.
 
 import { createInterface } from 'node:readline/promises';
-import { rfc3339 } from '../../lib/rfc3339.ts';
+import { rfc3339 } from '../../lib/duration.ts';
 import { withoutControls } from '../../lib/text.ts';
 import { redact } from '../../log/redact.ts';
 import { CommandError, ReaderLeft } from './verb.ts';
