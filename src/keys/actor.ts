@@ -90,12 +90,8 @@ export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Lo
 export const logOutOfReach = (log: Log, { requestId, traceId }: RequestIds, { reason }: StoreUnavailable): void =>
   log.warnOnce('key store out of reach', { requestId, traceId, reason });
 
-/** What the store gave; the log says why, if that is nothing. */
-export function logged<T>(
-  log: Log,
-  stored: Result<T, StoreUnavailable>,
-  caller: RequestIds,
-): Result<T, StoreUnavailable> {
-  if (!stored.ok) logOutOfReach(log, caller, stored.error);
-  return stored;
+/** The same result; the log says why, if the store gave none. */
+export function logged<T, E extends Problem>(log: Log, result: Result<T, E>, caller: RequestIds): Result<T, E> {
+  if (!result.ok && result.error.code === 'store_unavailable') logOutOfReach(log, caller, result.error);
+  return result;
 }
