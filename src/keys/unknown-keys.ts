@@ -6,7 +6,7 @@
 // who gets one is drawn (reservoir sampling): each has the same chance.
 
 import { networkOf } from '../lib/ip.ts';
-import { err, ok, type Result } from '../lib/result.ts';
+import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { sleep } from '../lib/timeout.ts';
 import { LIMITS } from '../limits/index.ts';
@@ -52,6 +52,8 @@ interface Waiter {
 
 /** A source with reads under way. */
 interface Source {
+  /** Whose budget is used up: a network's, or that of a key that asks about others. */
+  readonly name: string;
   alone: number;
   /** Those who have a place in the next statement. */
   next: Waiter[];
@@ -67,27 +69,46 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
   let waiting = 0;
   let reads = 0;
 
+  function sourceOf(caller: Caller): Source {
+    const name = caller.lookupKeyId === undefined ? networkOf(caller.clientAddress()) : `key ${caller.lookupKeyId}`;
+    const known = sources.get(name);
+    if (known !== undefined) return known;
+    const source: Source = { name, alone: 0, next: [], seen: 0, serving: false };
+    sources.set(name, source);
+    return source;
+  }
+
   const isGood = ({ record }: Found) => record !== null && refusalAt(record, clock.nowMs()) === null;
 
-  /** Runs a read of a source for which its budget has paid. */
-  async function alone<T>(name: string, source: Source, read: () => Promise<T>): Promise<T> {
+  const mayReadAlone = ({ name, alone }: Source, keys: number) => alone < ALONE_MAX && budgets.take(name, keys) === 0;
+
+  /**
+   * Runs a read for which the source's budget has paid, and gives back what good keys cost. Not what a read that fails
+   * cost: it is as much work, and a flood would be without an end.
+   */
+  async function alone<T extends Found | readonly Found[]>(
+    source: Source,
+    read: () => Awaitable<Result<T, Problem>>,
+  ): Promise<Result<T, Problem>> {
     source.alone += 1;
     reads += 1;
     try {
-      return await read();
+      const found = await read();
+      if (found.ok) budgets.give(source.name, [found.value].flat().filter(isGood).length);
+      return found;
     } finally {
       source.alone -= 1;
-      if (source.alone === 0 && !source.serving) sources.delete(name);
+      if (source.alone === 0 && !source.serving) sources.delete(source.name);
     }
   }
 
   /** Null: it finds no place, or loses the one it had to another. */
-  function together(name: string, source: Source, keyHash: string): Promise<Result<Found, Problem> | null> {
+  function together(source: Source, keyHash: string): Promise<Result<Found, Problem> | null> {
     return new Promise((resolve, reject) => {
       place(source, { keyHash, resolve, reject });
       if (source.serving) return;
       source.serving = true;
-      void serve(name, source); // reports what it throws to those who wait
+      void serve(source); // reports what it throws to those who wait
     });
   }
 
@@ -106,26 +127,23 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
     loser.resolve(null);
   }
 
-  async function serve(name: string, source: Source): Promise<void> {
+  async function serve(source: Source): Promise<void> {
     await Promise.resolve(); // for those who come before the next microtask
     while (source.next.length > 0) {
       const waiters = source.next;
       source.next = [];
       source.seen = 0;
-      await Promise.all([readTogether(name, waiters), sleep(TOGETHER_EVERY_MS)]);
+      await Promise.all([readTogether(source.name, waiters), sleep(TOGETHER_EVERY_MS)]);
     }
     source.serving = false;
-    if (source.alone === 0) sources.delete(name);
+    if (source.alone === 0) sources.delete(source.name);
   }
 
   async function readTogether(name: string, waiters: readonly Waiter[]): Promise<void> {
     reads += 1;
     try {
-      const found = await store.findByHashes(
-        waiters.map(({ keyHash }) => keyHash),
-        feed.queryTimeoutMs,
-        name,
-      );
+      const hashes = waiters.map(({ keyHash }) => keyHash);
+      const found = await store.findByHashes(hashes, feed.queryTimeoutMs, name);
       for (const { keyHash, resolve } of waiters) resolve(found.ok ? ok(found.value(keyHash)) : found);
     } catch (bug) {
       for (const { reject } of waiters) reject(bug);
@@ -139,35 +157,22 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
     return found.ok ? ok(keyHashes.map(found.value)) : found;
   }
 
-  /** A read that fails is not given back: it costs as much, and a flood would be without an end. */
-  function giveBack(name: string, found: readonly Found[]): void {
-    budgets.give(name, found.filter(isGood).length);
-  }
-
   return {
     async find(keyHash, caller) {
-      const name = sourceNameOf(caller);
-      const source = sourceOf(name, sources);
-      if (source.alone < ALONE_MAX && budgets.take(name) === 0) {
-        const found = await alone(name, source, async () =>
-          store.findByHash(keyHash, feed.position, feed.queryTimeoutMs, name),
-        );
-        if (found.ok) giveBack(name, [found.value]);
-        return found;
+      const source = sourceOf(caller);
+      const { name } = source;
+      if (mayReadAlone(source, 1)) {
+        return alone(source, () => store.findByHash(keyHash, feed.position, feed.queryTimeoutMs, name));
       }
-      return (await together(name, source, keyHash)) ?? refused(name, caller, log);
+      return (await together(source, keyHash)) ?? refused(name, caller, log);
     },
 
     async findAll(keyHashes, caller) {
-      const name = sourceNameOf(caller);
-      const source = sourceOf(name, sources);
-      if (source.alone < ALONE_MAX && budgets.take(name, keyHashes.length) === 0) {
-        const found = await alone(name, source, () => readAll(name, keyHashes));
-        if (found.ok) giveBack(name, found.value);
-        return found;
-      }
+      const source = sourceOf(caller);
+      const { name } = source;
+      if (mayReadAlone(source, keyHashes.length)) return alone(source, () => readAll(name, keyHashes));
       const all: Found[] = [];
-      for (const found of await Promise.all(keyHashes.map((keyHash) => together(name, source, keyHash)))) {
+      for (const found of await Promise.all(keyHashes.map((keyHash) => together(source, keyHash)))) {
         if (found === null) return refused(name, caller, log);
         if (!found.ok) return found;
         all.push(found.value);
@@ -180,18 +185,6 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
     },
   };
 }
-
-function sourceOf(name: string, sources: Map<string, Source>): Source {
-  const known = sources.get(name);
-  if (known !== undefined) return known;
-  const source: Source = { alone: 0, next: [], seen: 0, serving: false };
-  sources.set(name, source);
-  return source;
-}
-
-/** Whose budget is used up: a network's, or that of a key that asks about others. */
-const sourceNameOf = (caller: Caller): string =>
-  caller.lookupKeyId === undefined ? networkOf(caller.clientAddress()) : `key ${caller.lookupKeyId}`;
 
 function refused(name: string, { requestId, lookupKeyId: keyId }: Caller, log: Log): Result<never, Problem> {
   log.warnThrottled('Too many unknown keys', name, {
