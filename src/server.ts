@@ -162,13 +162,8 @@ async function serveAndOpen(
   let serve: ServeOptions['fetch'] = (request, peer) => opened.promise.then(() => service.app.fetch(request, peer));
   let server: Listener;
   try {
-    server = openListener(runtime.serve, {
-      hostname: host,
-      port,
-      reusePort,
-      tls,
-      fetch: (request, peer) => serve(request, peer),
-    });
+    const fetch: ServeOptions['fetch'] = (request, peer) => serve(request, peer);
+    server = openListener(runtime.serve, { hostname: host, port, reusePort, tls, fetch });
   } catch (error) {
     await service.close();
     throw new Error(await whyNotListening(error, host, port));

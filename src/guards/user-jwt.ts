@@ -45,12 +45,7 @@ export function userJwtGuard(
       const wrongKind = keyInstead(presentedKey(credentials));
       const { lacksScheme } = credentials;
       log.warn('No user token provided', { requestId, traceId, ...wrongKind, lacksScheme });
-      return err({
-        code: 'missing_token',
-        ...wrongKind,
-        ...(lacksScheme && { lacksScheme }),
-        ...help(),
-      });
+      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...help() });
     }
     return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
       if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });
@@ -65,9 +60,7 @@ export function userJwtGuard(
     return chain(checkBlock(auth.subject), (checked): Result<UserAuth, Problem> => {
       if (checked.ok) return ok({ auth });
       const { subject: userId, actor } = auth;
-      if (checked.error.code === 'user_blocked') {
-        log.warn('User blocked', actorFields({ ...ids, userId, actor }));
-      }
+      if (checked.error.code === 'user_blocked') log.warn('User blocked', actorFields({ ...ids, userId, actor }));
       return checked;
     });
   }

@@ -65,8 +65,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   }
 
   function internalError(bug: unknown, context: RequestContext, found: Route | undefined): Response {
-    const { requestId } = context;
-    log.error('internal error', { requestId, error: bug });
+    log.error('internal error', { requestId: context.requestId, error: bug });
     return refuse(context, found, { code: 'internal' });
   }
 
