@@ -13,7 +13,7 @@ import { createOutageLog } from '../../log/outage.ts';
 import type { Row, Statement } from '../database.ts';
 import { readPage, readPosition } from '../feed.ts';
 import { ownerFile } from './files.ts';
-import type { ReplicaReply, ReplicaRequest, ReplicaSource } from './worker.ts';
+import type { ReplicaFailure, ReplicaReply, ReplicaRequest, ReplicaSource } from './worker.ts';
 
 /** A read takes 0.1 ms. One that takes this long is queued behind something slow, and the primary is asked instead. */
 const READ_MS_MAX = 30;
@@ -83,15 +83,15 @@ export function createReplica({ source, readPrimary, clock, log }: ReplicaOption
    * True when the file of an earlier run is used again. It is compared with the primary before anything is pulled into
    * it: changes of another history, written over its pages, could make it look like this one.
    */
-  async function tryToOpen(): Promise<Result<boolean, Failure>> {
+  async function tryToOpen(): Promise<Result<boolean, ReplicaFailure>> {
     const opened = await thread.ask({ open: source, rebuild });
-    if ('refused' in opened) return err({ reason: opened.reason, damaged: opened.refused === 'broken' });
+    if ('failure' in opened) return err(opened.failure);
     const [{ kept }] = opened.rows as [{ kept: boolean }];
-    let broken: Failure | null = null;
+    let broken: ReplicaFailure | null = null;
     const found = await readPosition(async (statement) => {
       const reply = await thread.ask(statement);
       if ('rows' in reply) return reply.rows as readonly Row[];
-      if (reply.refused === 'broken') broken = { reason: reply.reason, damaged: true };
+      if (reply.failure.damaged) broken = reply.failure;
       return null;
     });
     if (broken !== null) return err(broken);
@@ -104,7 +104,7 @@ export function createReplica({ source, readPrimary, clock, log }: ReplicaOption
   }
 
   /** Takes the replica out of use until it is opened again, soon, and rebuilt if it was damaged. */
-  function close({ reason, damaged }: Failure): void {
+  function close({ reason, damaged }: ReplicaFailure): void {
     if (state === 'ended') return;
     state = 'closed';
     rebuild ||= damaged;
@@ -122,7 +122,7 @@ export function createReplica({ source, readPrimary, clock, log }: ReplicaOption
     const reply = await thread.askWithin(statement, READ_MS_MAX);
     if (reply === null) return null;
     if ('rows' in reply) return reply.rows as readonly Row[];
-    if (reply.refused === 'broken') close({ reason: reply.reason, damaged: true });
+    if (reply.failure.damaged) close(reply.failure);
     return null;
   }
 
@@ -146,12 +146,6 @@ export function createReplica({ source, readPrimary, clock, log }: ReplicaOption
   };
 }
 
-interface Failure {
-  readonly reason: string;
-  /** The file can't be used: the next one is made from nothing. */
-  readonly damaged: boolean;
-}
-
 /** A file without its owner's file beside it was made by another program. */
 const isForeign = (file: string): boolean =>
   (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(ownerFile(file));
@@ -170,7 +164,7 @@ function createThread() {
       waiting.delete(data.id);
     };
     started.onerror = (event) => {
-      for (const settle of waiting.values()) settle({ refused: 'broken', reason: event.message });
+      for (const settle of waiting.values()) settle({ failure: { reason: event.message, damaged: true } });
       waiting.clear();
       worker = undefined;
     };

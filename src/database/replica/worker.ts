@@ -20,9 +20,13 @@ export type ReplicaRequest =
   | { readonly follow: true }
   | { readonly close: true };
 
-export type ReplicaReply =
-  | { readonly rows: readonly object[] }
-  | { readonly refused: 'owned' | 'empty' | 'broken'; readonly reason: string };
+export type ReplicaReply = { readonly rows: readonly object[] } | { readonly failure: ReplicaFailure };
+
+export interface ReplicaFailure {
+  readonly reason: string;
+  /** The file can't be used: the next one is made from nothing. */
+  readonly damaged: boolean;
+}
 
 /**
  * The pause between two pulls. While the replica is behind what its process knows, keys that are not in memory are read
@@ -58,7 +62,7 @@ async function handle(request: ReplicaRequest): Promise<ReplicaReply> {
       close();
       return { rows: [] };
     }
-    if (replica === undefined) return { refused: 'broken', reason: 'not open' };
+    if (replica === undefined) return { failure: { reason: 'not open', damaged: true } };
     if ('follow' in request) {
       pullAfter(0);
       return { rows: [] };
@@ -66,8 +70,9 @@ async function handle(request: ReplicaRequest): Promise<ReplicaReply> {
     return { rows: replica.all(request) };
   } catch (error) {
     const reason = errorReason(error);
-    if (owner === undefined && /SQLITE_BUSY/.test(reason)) return { refused: 'owned', reason };
-    return { refused: isSchemaMissing(error) ? 'empty' : 'broken', reason }; // empty: nothing has arrived yet
+    const isOwned = owner === undefined && /SQLITE_BUSY/.test(reason);
+    const isEmpty = isSchemaMissing(error); // nothing has arrived yet
+    return { failure: { reason, damaged: !isOwned && !isEmpty } };
   }
 }
 
