@@ -1,18 +1,10 @@
 // A consistent copy of the database, as a file, also of a remote one.
 
-import { join } from 'node:path';
-import type { DatabaseConfig, RemoteConfig } from '../../config/database.ts';
-import { expected } from '../../config/expected.ts';
-import { makePrivate } from '../../lib/private-files.ts';
-import { errorReason, UnusableDatabase } from '../database.ts';
+import type { DatabaseConfig } from '../../config/database.ts';
+import { UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
-import type { NativeConnection } from '../native.ts';
 import { remoteDatabase } from '../remote/database.ts';
 import { inspect } from '../schema.ts';
-import { onFile } from './file.ts';
-
-/** The driver quotes whole responses. */
-const REASON_CHARS_MAX = 200;
 
 export interface Copying {
   readonly config: DatabaseConfig;
@@ -34,14 +26,6 @@ export async function backUp(copying: Copying): Promise<void> {
   if (failure !== null) throw new Error(failure);
 }
 
-/** What the thread does. */
-export async function copyAll({ config, file, folder }: Copying): Promise<void> {
-  if (config.mode === 'embedded') return vacuumInto(config.path, file);
-  const copy = join(folder, 'copy.db');
-  replicate(config, copy);
-  vacuumInto(copy, file);
-}
-
 /** Says what is wrong in words of ours; does not migrate: a backup is what one makes before. */
 async function assertOurs(config: DatabaseConfig): Promise<void> {
   const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
@@ -50,27 +34,4 @@ async function assertOurs(config: DatabaseConfig): Promise<void> {
   } finally {
     db.close();
   }
-}
-
-function replicate(config: RemoteConfig, copy: string): void {
-  try {
-    onFile(copy, ({ pull }) => pull(), { primary: config });
-  } catch (error) {
-    const reason = errorReason(error).slice(0, REASON_CHARS_MAX);
-    throw new Error(expected('DATABASE_URL', `a database that can be copied, as replicas do, but ${reason}`));
-  }
-}
-
-function vacuumInto(path: string, file: string): void {
-  makePrivate(file);
-  onFile(path, ({ run }) => void run({ sql: 'VACUUM INTO ?', args: [file] }));
-  onFile(file, leaveOutCodeSecrets);
-}
-
-/** They are for an hour, and with one of them a code that somebody logged would open: a backup is kept for longer. */
-function leaveOutCodeSecrets({ all, run }: NativeConnection): void {
-  if (all({ sql: "SELECT 1 FROM sqlite_master WHERE name = 'code_secrets'" }).length === 0) return; // of a version before
-  all({ sql: 'PRAGMA journal_mode = MEMORY' }); // no other file has them for a moment
-  all({ sql: 'PRAGMA secure_delete = ON' });
-  run({ sql: 'DELETE FROM code_secrets' });
 }

@@ -1,8 +1,18 @@
 // The thread that copies a database into a file. The driver blocks the thread that it works in, and the command meanwhile
 // says how far it is, and obeys signals. Handles one message.
 
+import { join } from 'node:path';
+import type { RemoteConfig } from '../../config/database.ts';
+import { expected } from '../../config/expected.ts';
+import { makePrivate } from '../../lib/private-files.ts';
 import { reasonOf } from '../../lib/text.ts';
-import { type Copying, copyAll } from './backup.ts';
+import { errorReason } from '../database.ts';
+import type { NativeConnection } from '../native.ts';
+import type { Copying } from './backup.ts';
+import { onFile } from './file.ts';
+
+/** The driver quotes whole responses. */
+const REASON_CHARS_MAX = 200;
 
 interface Port {
   onmessage: (event: MessageEvent<Copying>) => void;
@@ -13,8 +23,45 @@ interface Port {
 
 const port = self as unknown as Port;
 
-port.onmessage = async ({ data }) => {
-  const failure = await copyAll(data).then(() => null, reasonOf);
-  port.postMessage(failure);
+port.onmessage = ({ data }) => {
+  try {
+    copyAll(data);
+    port.postMessage(null);
+  } catch (error) {
+    port.postMessage(reasonOf(error));
+  }
   port.close();
 };
+
+function copyAll({ config, file, folder }: Copying): void {
+  if (config.mode === 'embedded') {
+    vacuumInto(config.path, file);
+  } else {
+    const copy = join(folder, 'copy.db');
+    replicate(config, copy);
+    vacuumInto(copy, file);
+  }
+}
+
+function replicate(config: RemoteConfig, copy: string): void {
+  try {
+    onFile(copy, ({ pull }) => pull(), { primary: config });
+  } catch (error) {
+    const reason = errorReason(error).slice(0, REASON_CHARS_MAX);
+    throw new Error(expected('DATABASE_URL', `a database that can be copied, as replicas do, but ${reason}`));
+  }
+}
+
+function vacuumInto(path: string, file: string): void {
+  makePrivate(file);
+  onFile(path, ({ run }) => void run({ sql: 'VACUUM INTO ?', args: [file] }));
+  onFile(file, leaveOutCodeSecrets);
+}
+
+/** They are for an hour, and with one of them a code that somebody logged would open: a backup is kept for longer. */
+function leaveOutCodeSecrets({ all, run }: NativeConnection): void {
+  if (all({ sql: "SELECT 1 FROM sqlite_master WHERE name = 'code_secrets'" }).length === 0) return; // of a version before
+  all({ sql: 'PRAGMA journal_mode = MEMORY' }); // no other file has them for a moment
+  all({ sql: 'PRAGMA secure_delete = ON' });
+  run({ sql: 'DELETE FROM code_secrets' });
+}
