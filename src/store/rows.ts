@@ -31,13 +31,16 @@ export const KEY_COLUMNS = [
 
 // The columns are STRICT and CHECKed in db/, so their types are known here.
 
+/** One array for equal scopes: many keys have the same. */
+const scopesFrom = memoize((json: string) => JSON.parse(json) as readonly string[]);
+
 export function recordOf(row: Row): ApiKeyRecord {
   return {
     id: String(row.id),
     userId: String(row.user_id),
     name: String(row.name),
     keyHash: String(row.key_hash),
-    scopes: JSON.parse(String(row.scopes)) as string[],
+    scopes: scopesFrom(String(row.scopes)),
     active: row.active === 1,
     createdAtMs: Number(row.created_at_ms),
     expiresAtMs: row.expires_at_ms as number | null,
@@ -62,11 +65,14 @@ function secondOf(row: Row): SecondSecret | null {
 }
 
 export function presentedOf(row: Row): PresentedKey {
-  const record = { ...recordOf(row), blocked: row.blocked === 1 };
-  const { second } = record;
-  if (second === null || second.hash !== row.presented_hash)
-    return { ...record, presented: 'in_force', secretEndsAtMs: null };
-  return { ...record, presented: second.is, secretEndsAtMs: second.endsAtMs };
+  const record = recordOf(row);
+  const presented = record.second?.hash === row.presented_hash ? record.second : null;
+  return {
+    ...record,
+    blocked: row.blocked === 1,
+    presented: presented?.is ?? 'in_force',
+    secretEndsAtMs: presented?.endsAtMs ?? null,
+  };
 }
 
 export const eventOf = (row: Row): KeyEvent => ({
