@@ -1,9 +1,6 @@
 // The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests. Does
 // not listen.
 
-import type { Prompt } from './authoring/prompt.ts';
-import type { Resource } from './authoring/resource.ts';
-import type { Tool } from './authoring/tool.ts';
 import { createLeave } from './calls/leave.ts';
 import { createToolRunner } from './calls/run.ts';
 import { type Config, keysPageUrl } from './config/config.ts';
@@ -35,9 +32,8 @@ import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { createAccessLog } from './telemetry/access-log.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
 import { createMetrics } from './telemetry/metrics.ts';
-import type { ToolFile } from './tools/folder/tool-file.ts';
-import { createToolDeps, type ToolDeps } from './tools/folder/toolbox.ts';
-import { type OwnNames, offer } from './tools/index.ts';
+import { createToolDeps } from './tools/folder/toolbox.ts';
+import { type OfferOptions, type OwnNames, offer } from './tools/index.ts';
 import { widgetResources } from './widgets/index.ts';
 
 export interface App extends Dispatch {
@@ -47,21 +43,13 @@ export interface App extends Dispatch {
   idle(): Promise<void>;
 }
 
-export interface ServiceOptions {
+export interface ServiceOptions extends Partial<Pick<OfferOptions, 'tools' | 'prompts' | 'resources' | 'toolFiles'>> {
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
   /** The URL clients see. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
-  /** The tools to offer; those of tools/index.ts unless given. */
-  readonly tools?: (deps: ToolDeps) => readonly Tool[];
-  /** The prompts to offer; none unless given. */
-  readonly prompts?: (deps: ToolDeps) => readonly Prompt[];
-  /** Tools, prompts and resources of one's own, in addition. */
-  readonly toolFiles?: readonly ToolFile[];
-  /** The resources to offer; the widgets unless given. */
-  readonly resources?: readonly Resource[];
   /** What the process takes, for the metrics. */
   readonly usage?: () => ProcessUsage;
   /** Where tools find their settings. */

@@ -49,15 +49,20 @@ export interface PageIssuer {
   readonly scope: string;
   readonly resource: string;
   /** Null: the issuer is out of reach. */
-  readonly endpoints: { readonly authorization: string; readonly token: string; readonly sendsIss: boolean } | null;
+  readonly endpoints: SignInEndpoints | null;
 }
 
-export interface KeysPage {
-  /** The document, and the policy it needs. */
-  readonly make: (setup: PageSetup, facts: PageFacts) => { readonly html: Blob; readonly policy: string };
+/** Where an issuer has people sign in. */
+export interface SignInEndpoints {
+  readonly authorization: URL;
+  readonly token: URL;
+  readonly sendsIss: boolean;
 }
 
-export function createKeysPage(): KeysPage {
+/** Makes the document, and the policy it needs. */
+export type MakeKeysPage = (setup: PageSetup, facts: PageFacts) => { readonly html: Blob; readonly policy: string };
+
+export function createKeysPage(): MakeKeysPage {
   const parts = {
     'shared.css': shared,
     'page.css': css,
@@ -79,14 +84,12 @@ export function createKeysPage(): KeysPage {
   };
   let last = { json: '', html: new Blob() };
 
-  return {
-    make(setup, facts) {
-      const json = JSON.stringify(setup).replaceAll('<', '\\u003c');
-      // All who read it share its bytes.
-      if (json !== last.json)
-        last = { json, html: new Blob([fill(page, { ...frames, setup: json, ...written(setup, facts) })]) };
-      return { html: last.html, policy: `${policyOf}; connect-src 'self'${tokenSource(setup.issuer)}` };
-    },
+  return (setup, facts) => {
+    const json = JSON.stringify(setup).replaceAll('<', '\\u003c');
+    // All who read it share its bytes.
+    if (json !== last.json)
+      last = { json, html: new Blob([fill(page, { ...frames, setup: json, ...written(setup, facts) })]) };
+    return { html: last.html, policy: `${policyOf}; connect-src 'self'${tokenSource(setup.issuer)}` };
   };
 }
 
@@ -142,6 +145,6 @@ function expiries(daysMax: number | null): string {
 /** The one address that the page may reach beside its own origin, as a policy has it: without what would end the directive. */
 function tokenSource(issuer: PageIssuer | null): string {
   if (issuer?.endpoints == null) return '';
-  const { origin, pathname } = new URL(issuer.endpoints.token);
+  const { origin, pathname } = issuer.endpoints.token;
   return ` ${origin}${pathname.replaceAll(';', '%3B').replaceAll(',', '%2C')}`;
 }

@@ -22,15 +22,17 @@ import { type SseRouteOptions, sseRoutes, sseUnavailable } from './sse.ts';
 import { type ToolRouteOptions, toolRoutes } from './tools.ts';
 import { type VerifyRouteOptions, verifyRoute } from './verify.ts';
 
+type OptionsOfRoutes = McpRouteOptions &
+  SseRouteOptions &
+  ToolRouteOptions &
+  KeysPageOptions &
+  ConnectRoutesOptions &
+  IntrospectRouteOptions &
+  VerifyRouteOptions;
+
 /** What the routes need, but for what is said here of each. */
 export interface RoutesOptions
-  extends Omit<McpRouteOptions, 'signIn' | 'checkBearer' | 'eager'>,
-    Omit<SseRouteOptions, 'publicPath' | 'signIn' | 'checkBearer'>,
-    Omit<ToolRouteOptions, 'signIn'>,
-    Omit<KeysPageOptions, 'config'>,
-    Omit<ConnectRoutesOptions, 'config' | 'connect' | 'publicPath' | 'scopes'>,
-    Omit<IntrospectRouteOptions, 'guards'>,
-    Omit<VerifyRouteOptions, 'trustProxy'> {
+  extends Omit<OptionsOfRoutes, 'signIn' | 'checkBearer' | 'eager' | 'publicPath' | 'config' | 'connect' | 'scopes'> {
   readonly config: Config;
   readonly tools: readonly Tool[];
   readonly revokeTokens: RevokeTokens;
@@ -102,7 +104,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
           },
         ]
       : []),
-    { path: `${basePath}/verify`, ...verifyRoute({ ...options, trustProxy: config.trustProxy }) },
+    { path: `${basePath}/verify`, ...verifyRoute(options) },
     { path: `${basePath}/introspect`, ...introspectRoute(options) },
     { path: `${basePath}/revoke`, ...revokeRoute(options.revokeTokens) },
     ...(connect === null ? [] : connectRoutes({ ...options, connect, publicPath, scopes })),

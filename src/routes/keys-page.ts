@@ -5,21 +5,14 @@ import { type Config, keysPageUrl } from '../config/config.ts';
 import { PAGE_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';
-import type { PageIssuer } from '../page/index.ts';
-
-/** Where the issuer has people sign in; null while it is out of reach. */
-export type FindSignIn = () => Promise<{
-  readonly authorization: URL;
-  readonly token: URL;
-  readonly sendsIss: boolean;
-} | null>;
+import type { PageIssuer, SignInEndpoints } from '../page/index.ts';
 
 export interface KeysPageOptions {
   readonly config: Pick<Config, 'jwt' | 'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage'>;
   /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
-  /** Null: people sign in with a link, or a token that they paste. */
-  readonly findSignIn: FindSignIn | null;
+  /** Where people sign in, null while the issuer is out of reach. Null: with a link, or a token that they paste. */
+  readonly findSignIn: (() => Promise<SignInEndpoints | null>) | null;
 }
 
 export function keysPageRoute({ config, publicUrl, findSignIn }: KeysPageOptions): Handler {
@@ -35,7 +28,7 @@ export function keysPageRoute({ config, publicUrl, findSignIn }: KeysPageOptions
       ownerClaim: jwtClaims.owner,
       admin: jwtClaims.admin,
     };
-    const { html, policy } = (await load()).make(setup, {
+    const { html, policy } = (await load())(setup, {
       mints: jwt.kind === 'secret' || jwt.kind === 'dev-secret',
       ...keyCeilings,
     });
@@ -46,22 +39,11 @@ export function keysPageRoute({ config, publicUrl, findSignIn }: KeysPageOptions
 async function pageIssuer(
   { keysPage, jwtAudience }: KeysPageOptions['config'],
   publicUrl: string,
-  findSignIn: FindSignIn | null,
+  findSignIn: KeysPageOptions['findSignIn'],
 ): Promise<PageIssuer | null> {
   const signIn = keysPage?.signIn ?? null;
   if (signIn === null || findSignIn === null) return null;
   const { issuer, clientId, scope } = signIn;
-  const endpoints = await findSignIn();
-  return {
-    name: new URL(issuer).host,
-    issuer,
-    clientId,
-    scope,
-    resource: jwtAudience ?? publicUrl,
-    endpoints: endpoints && {
-      authorization: endpoints.authorization.href,
-      token: endpoints.token.href,
-      sendsIss: endpoints.sendsIss,
-    },
-  };
+  const resource = jwtAudience ?? publicUrl;
+  return { name: new URL(issuer).host, issuer, clientId, scope, resource, endpoints: await findSignIn() };
 }

@@ -3,6 +3,7 @@
 
 import { type Call, callOf } from '../calls/call.ts';
 import type { Leave } from '../calls/leave.ts';
+import type { Config } from '../config/config.ts';
 import type { KeyAuth } from '../guards/api-key.ts';
 import { type Guard, sequence } from '../guards/guard.ts';
 import type { scopesGuard } from '../guards/scopes.ts';
@@ -25,12 +26,11 @@ export interface VerifyRouteOptions {
     readonly scopes: ReturnType<typeof scopesGuard>;
   };
   readonly leave: Leave;
-  /** How many proxies in front to believe. */
-  readonly trustProxy: number;
+  readonly config: Pick<Config, 'trustProxy'>;
   readonly log: Log;
 }
 
-export function verifyRoute({ guards, leave, trustProxy, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
+export function verifyRoute({ guards, leave, config, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
   const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
   // A proxy demands the same scopes again and again, and reading them would be a third of the work.
   const guardFor = memoize((demand: string): Guard<Call, KeyAuth> => {
@@ -39,7 +39,7 @@ export function verifyRoute({ guards, leave, trustProxy, log }: VerifyRouteOptio
   });
   const { fullQuota } = guards.apiKey;
   const verification = { operation: { name: '', fullQuota: fullQuota ?? null } };
-  let isWarned = trustProxy > 0;
+  let isWarned = config.trustProxy > 0;
 
   /** Without TRUST_PROXY all clients of a proxy share one budget of unknown keys. */
   function warnOnce({ request, requestId }: RequestContext): void {

@@ -50,6 +50,7 @@ export interface OfferOptions extends OfferedTools {
   readonly tools: ((deps: ToolDeps) => readonly Tool[]) | undefined;
   /** The prompts to offer; none unless given. */
   readonly prompts: ((deps: ToolDeps) => readonly Prompt[]) | undefined;
+  /** The resources to offer, beside those of tool files. */
   readonly resources: readonly Resource[];
   /** Tools, prompts and resources of one's own, in addition. */
   readonly toolFiles: readonly ToolFile[] | undefined;
