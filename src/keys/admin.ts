@@ -8,7 +8,7 @@ import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
-import { type KnownUses, type OwnKey, ownPartOf } from './listing.ts';
+import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
 import type { ApiKeyRecord, ListedKey } from './record.ts';
 import type { Changed } from './store.ts';
 
@@ -144,10 +144,9 @@ export function createAdminKeys(options: AdminKeysOptions): AdminKeys {
       const found = await store.page({ owner }, nowMs, before, PAGE_KEYS + 1); // one more, to see whether any follows
       if (!found.ok) return found;
       const page = found.value.slice(0, PAGE_KEYS);
-      const uses = await usage.usesOf(page.map(({ id }) => id));
-      if (!uses.ok) return uses;
-      const keys = page.map((key) => ({ ...key, ...ownPartOf(key, usage, uses.value, nowMs) }));
-      return ok({ keys, next: found.value.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null });
+      const keys = await ownKeys(page, usage, nowMs);
+      if (!keys.ok) return keys;
+      return ok({ keys: keys.value, next: found.value.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null });
     },
 
     async revoke(actor, which) {

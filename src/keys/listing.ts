@@ -6,7 +6,7 @@ import { nextTurn } from '../lib/timeout.ts';
 import { LIMITS } from '../limits/index.ts';
 import { createWaitingShare } from '../limits/share.ts';
 import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem, StoreUnavailable } from '../problem.ts';
 import type { Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import { type Actor, createPersonBudget, logged, personOf } from './actor.ts';
@@ -42,14 +42,25 @@ export interface OwnPage {
 /** What is known of uses beside the store. */
 export type KnownUses = Pick<Usage, 'quotaOf' | 'lastUsedAt' | 'usesOf'>;
 
-/** What the store doesn't know of a listed key. */
-export const ownPartOf = (key: ListedKey, usage: KnownUses, uses: ReadonlyMap<string, Uses>, nowMs: number) => ({
-  lastUsedAtMs: usage.lastUsedAt(key),
-  uses: uses.get(key.id) ?? null,
-  quota: usage.quotaOf(key),
-  rotation: rotationAt(key, nowMs),
-  expired: key.expiresAtMs !== null && key.expiresAtMs < nowMs,
-});
+/** Listed keys, with what the store doesn't know of them. */
+export async function ownKeys<Key extends ListedKey>(
+  keys: readonly Key[],
+  usage: KnownUses,
+  nowMs: number,
+): Promise<Result<readonly (Key & OwnKey)[], StoreUnavailable>> {
+  const uses = await usage.usesOf(keys.map(({ id }) => id));
+  if (!uses.ok) return uses;
+  return ok(
+    keys.map((key) => ({
+      ...key,
+      lastUsedAtMs: usage.lastUsedAt(key),
+      uses: uses.value.get(key.id) ?? null,
+      quota: usage.quotaOf(key),
+      rotation: rotationAt(key, nowMs),
+      expired: key.expiresAtMs !== null && key.expiresAtMs < nowMs,
+    })),
+  );
+}
 
 export interface ListingOptions {
   readonly usage: KnownUses;
@@ -78,11 +89,8 @@ export function createListOwn(options: ListingOptions): ListOwn {
       const listed = logged(log, await store.listByUser(actor.userId, after, LIST_BYTES_MAX), actor);
       if (!listed.ok) return listed;
       if (listed.value.keys.length >= LONG_LIST_KEYS) await nextTurn();
-      const nowMs = clock.nowMs();
-      const uses = logged(log, await usage.usesOf(listed.value.keys.map(({ id }) => id)), actor);
-      if (!uses.ok) return uses;
-      const keys = listed.value.keys.map((key) => ({ ...key, ...ownPartOf(key, usage, uses.value, nowMs) }));
-      return ok({ ...listed.value, keys });
+      const keys = logged(log, await ownKeys(listed.value.keys, usage, clock.nowMs()), actor);
+      return keys.ok ? ok({ ...listed.value, keys: keys.value }) : keys;
     } finally {
       void nextTurn().then(release);
     }
