@@ -130,19 +130,16 @@ export function createVerifier(options: VerifierOptions): Verifier {
   const isFirstUse = (key: KnownKey | null, purpose: Purpose): key is KnownKey =>
     key?.record.presented === 'next' && cache.isUsable(key) && (purpose === 'use' || purpose === 'confirm');
 
-  /** A key that was good a moment ago is read again without taking from a budget. */
   const read = (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
-    cache.reads.run(keyHash, () => (cache.isStale(keyHash) ? readAgain(keyHash) : readUnknown(keyHash, caller)));
+    cache.reads.run(keyHash, async () => {
+      const found = await (cache.isStale(keyHash) ? readAgain(keyHash) : unknownKeys.find(keyHash, caller));
+      return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
+    });
 
-  async function readAgain(keyHash: string): Promise<Result<KnownKey | null, Problem>> {
+  /** A key that was good a moment ago takes from no budget. */
+  function readAgain(keyHash: string) {
     reads += 1;
-    const found = await store.findByHash(keyHash, feed.position, feed.queryTimeoutMs);
-    return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
-  }
-
-  async function readUnknown(keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
-    const found = await unknownKeys.find(keyHash, caller);
-    return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
+    return store.findByHash(keyHash, feed.position, feed.queryTimeoutMs);
   }
 
   /** Puts a next secret in force before it is accepted. Of those who use it at the same time one does it for all. */
@@ -161,16 +158,11 @@ export function createVerifier(options: VerifierOptions): Verifier {
     reads += 1;
     const found = await store.findByHashes([keyHash], feed.queryTimeoutMs); // a replica may not have it yet
     if (!found.ok) return found;
-    const { id: keyId, userId } = key.record;
     if (promoted.value) {
       const { requestId, traceId } = caller;
-      log.info('API key rotation completed', {
-        requestId,
-        traceId,
-        keyId,
-        userId,
-        fingerprint: fingerprintOf(keyHash),
-      });
+      const { id: keyId, userId } = key.record;
+      const fingerprint = fingerprintOf(keyHash);
+      log.info('API key rotation completed', { requestId, traceId, keyId, userId, fingerprint });
     }
     return ok(cache.keep(keyHash, found.value(keyHash)));
   }
