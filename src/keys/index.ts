@@ -8,7 +8,6 @@ import { createUsage, type Usage } from '../uses/usage.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
 import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
 import { type Changes, createChanges } from './changes.ts';
-import { withCounts } from './counted-reads.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
 import { createListOwn, type ListOwn } from './listing.ts';
@@ -89,3 +88,20 @@ export function createKeyDomain(options: {
     },
   };
 }
+
+/** The store, whose reads of presented keys bring the counts of their uses. */
+export const withCounts = (store: KeyStore, { beginRead }: Usage): KeyStore => ({
+  ...store,
+  async findByHash(keyHash, atLeast, withinMs, whose) {
+    const { asOf, learn } = beginRead();
+    const found = await store.findByHash(keyHash, atLeast, withinMs, whose, asOf);
+    if (found.ok) learn(found.value);
+    return found;
+  },
+  async findByHashes(keyHashes, withinMs, whose) {
+    const { asOf, learn } = beginRead();
+    const found = await store.findByHashes(keyHashes, withinMs, whose, asOf);
+    if (found.ok) for (const keyHash of keyHashes) learn(found.value(keyHash));
+    return found;
+  },
+});

@@ -2,7 +2,7 @@
 // what it sends to the database comes late, twice, or not at all.
 
 import type { DatabaseConfig } from '../../src/config/database.ts';
-import { withCounts } from '../../src/keys/counted-reads.ts';
+import { withCounts } from '../../src/keys/index.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { err, type Result } from '../../src/lib/result.ts';
