@@ -51,7 +51,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'authoring/': [...BASE, 'calls/', 'guards/'],
   'tools/': [...BASE, 'authoring/', 'calls/', 'guards/', 'keys/'],
   'mcp/': [...BASE, 'authoring/', 'calls/', 'guards/', 'http/'],
-  'telemetry/': [...BASE, 'calls/', 'guards/', 'http/', 'keys/', 'mcp/', 'tools/'],
+  'telemetry/': ['calls/', 'guards/', 'http/', 'keys/', 'lib/', 'log/', 'mcp/'],
   'widgets/': [...BASE, 'authoring/', 'mcp/'],
   'page/': [...BASE, 'widgets/'],
   'routes/': [
