@@ -15,16 +15,15 @@ export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
 export type Config = ReturnType<typeof configOf>;
 
 /**
- * The configuration, or everything that is wrong with it, a line for each: first with variables by themselves, else with
- * what they say together. A command that signs and verifies nothing does without the secret of user tokens, which an
- * operator's shell need not have.
+ * The configuration, or everything that is wrong with it: one line for each bad variable. A command that signs and
+ * verifies nothing does without the secret of user tokens, which an operator's shell need not have.
  */
 export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Config, readonly string[]> {
-  const values = valuesOf(env);
-  if (!values.ok) return values;
-  const faults: string[] = [];
-  const config = configOf(values.value, verifiesUsers, (...fault) => void faults.push(expected(...fault)));
-  return faults.length > 0 ? err(faults) : ok(config);
+  const { values, faults } = valuesOf(env);
+  const config = configOf(values, verifiesUsers, (name, ...found) => {
+    if (!faults.has(name)) faults.set(name, expected(name, ...found)); // else the value by itself is what is wrong
+  });
+  return faults.size > 0 ? err([...faults.values()]) : ok(config);
 }
 
 function configOf(values: Values, verifiesUsers: boolean, fault: NoteFault) {

@@ -4,7 +4,6 @@
 import { parseDuration } from '../lib/duration.ts';
 import { KEY_PREFIX_PATTERN } from '../lib/key-prefix.ts';
 import { parseLimit, parseQuota, REQUESTS_MAX } from '../lib/rate-limit.ts';
-import { err, ok, type Result } from '../lib/result.ts';
 import { isScope, splitScopes } from '../lib/scope.ts';
 import { LOG_LEVELS } from '../log/log.ts';
 import { redirectsOf, resourcesOf } from './connect.ts';
@@ -165,15 +164,14 @@ export type Env = { readonly [name in (typeof NAMES)[number] | `TOOL_${string}`]
 
 export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIABLES)[name]['unset'] };
 
-/** All values; or a line for each bad one. An empty value counts as not set. */
-export function valuesOf(env: Env): Result<Values, readonly string[]> {
-  const faults: string[] = [];
+/** All values, and for each bad one a line, by the variable: it counts as not set, as an empty one does. */
+export function valuesOf(env: Env): { readonly values: Values; readonly faults: Map<string, string> } {
+  const faults = new Map<string, string>();
   const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown }]) => {
     const value = env[name as keyof Env];
-    if (!value) return [name, unset];
-    const parsed = parse(value);
-    if (parsed === null) faults.push(expected(name, what, shown?.(value)));
-    return [name, parsed];
+    const parsed = value ? parse(value) : unset;
+    if (value && parsed === null) faults.set(name, expected(name, what, shown?.(value)));
+    return [name, parsed ?? unset];
   });
-  return faults.length > 0 ? err(faults) : ok(Object.fromEntries(values) as Values);
+  return { values: Object.fromEntries(values) as Values, faults };
 }

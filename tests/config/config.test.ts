@@ -613,6 +613,11 @@ test('everything that is wrong is said at once', () => {
   ]);
 });
 
+test('what variables say together is said beside what is wrong with one, a line for each variable', () => {
+  const lines = faults({ NODE_ENV: 'production', PORT: 'x', JWT_SECRET: 'short', TLS_CERT_FILE: 'c' });
+  expect(lines.map((line) => line.split(':')[0])).toEqual(['PORT', 'JWT_SECRET', 'TLS_KEY_FILE']);
+});
+
 test('with OAUTH_REDIRECTS clients sign in when they connect, unless MCP_AUTH says otherwise', () => {
   const redirects = { OAUTH_REDIRECTS: 'loopback' };
   expect(parsed(redirects).mcpAuth).toBe('eager');
