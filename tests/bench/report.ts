@@ -10,7 +10,6 @@ export interface Row {
   readonly measured: Measured;
   /** What it is compared with: a server that gives the same response, and does nothing else. */
   readonly bare?: Measured;
-  readonly echo?: Measured;
   /** The flat script, which does the same. */
   readonly flat?: Measured;
 }
@@ -51,7 +50,6 @@ const HEAD = [
   'Requests/s',
   '× bare',
   '× flat',
-  '× echo',
   'p50 ms',
   'p99 ms',
   'p99 × bare',
@@ -61,15 +59,14 @@ const HEAD = [
 ];
 
 export const LEGEND =
-  '× bare: against the bare row above it. × flat: against a script that does all of it by hand, without structure. × echo: against Bun.serve that prints the JSON it parsed, with one header. CPU µs: of the server, for each request; the steadiest figure on a busy machine. RSS after the last round. Warm-up in requests.';
+  '× bare: against the bare row above it. × flat: against a script that does all of it by hand, without structure. CPU µs: of the server, for each request; the steadiest figure on a busy machine. RSS after the last round. Warm-up in requests.';
 
 export function table(rows: readonly Row[]): string {
-  const cells = rows.map(({ name, measured, bare, flat, echo }) => [
+  const cells = rows.map(({ name, measured, bare, flat }) => [
     name,
     Math.round(figure(measured, perSecond)).toLocaleString('en'),
     bare ? ratio(measured, bare, perSecond).toFixed(2) : '',
     flat ? ratio(measured, flat, perSecond).toFixed(2) : '',
-    echo ? ratio(measured, echo, perSecond).toFixed(2) : '',
     figure(measured, p50Ms).toFixed(2),
     figure(measured, p99Ms).toFixed(2),
     bare ? ratio(measured, bare, p99Ms).toFixed(2) : '',

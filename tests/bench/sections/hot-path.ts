@@ -1,5 +1,5 @@
 // One key, one tool, over REST and both eras of MCP: against the bare limit, the flat script,
-// the echo, and the SDK's own servers.
+// and the SDK's own servers.
 
 import { buildDatabase } from '../database.ts';
 import { mcp2025GetData, mcp2026GetData, responseTo, restGetData } from '../loads.ts';
@@ -11,23 +11,20 @@ import { atLeast, atMost, type Section, type Target } from '../report.ts';
 /** Two processes of each server, one after the other: two of the same kind may differ by some percent all along. */
 export const hotPath: Section = async (plan) => {
   const measured = joined(await measureOnce(plan), await measureOnce(plan));
-  const rest = { bare: measured.bareRest, flat: measured.flatRest, echo: measured.echoRest };
-  const mcp2025 = { bare: measured.bare2025, flat: measured.flat2025, echo: measured.echo2025 };
-  const mcp2026 = { bare: measured.bare2026, flat: measured.flat2026, echo: measured.echo2026 };
+  const rest = { bare: measured.bareRest, flat: measured.flatRest };
+  const mcp2025 = { bare: measured.bare2025, flat: measured.flat2025 };
+  const mcp2026 = { bare: measured.bare2026, flat: measured.flat2026 };
   return {
     rows: [
-      { name: 'echo with one header, REST body', measured: measured.echoRest },
-      { name: "bare limit, get_data's REST response", measured: measured.bareRest, echo: measured.echoRest },
+      { name: "bare limit, get_data's REST response", measured: measured.bareRest },
       { name: 'the same with batching', bare: measured.bareRest, measured: measured.batchedRest },
       { name: 'flat script over REST', bare: measured.bareRest, measured: measured.flatRest },
       { name: '**get_data over REST**', ...rest, measured: measured.rest },
-      { name: "bare limit, get_data's MCP 2025-11-25 response", measured: measured.bare2025, echo: measured.echo2025 },
-      { name: 'the same with batching', bare: measured.bare2025, measured: measured.batched2025 },
+      { name: "bare limit, get_data's MCP 2025-11-25 response", measured: measured.bare2025 },
       { name: 'flat script over MCP 2025-11-25', bare: measured.bare2025, measured: measured.flat2025 },
       { name: '**get_data over MCP 2025-11-25**', ...mcp2025, measured: measured.mcp2025 },
       { name: 'SDK v1, stateless, the same key check', ...mcp2025, measured: measured.sdkV1 },
-      { name: "bare limit, get_data's MCP 2026-07-28 response", measured: measured.bare2026, echo: measured.echo2026 },
-      { name: 'the same with batching', bare: measured.bare2026, measured: measured.batched2026 },
+      { name: "bare limit, get_data's MCP 2026-07-28 response", measured: measured.bare2026 },
       { name: 'flat script over MCP 2026-07-28', bare: measured.bare2026, measured: measured.flat2026 },
       { name: '**get_data over MCP 2026-07-28**', ...mcp2026, measured: measured.mcp2026 },
       { name: 'SDK v2, stateless, the same key check', ...mcp2026, measured: measured.sdkV2 },
@@ -53,9 +50,6 @@ async function measureOnce(plan: Plan) {
   await using bare2025 = await startBare(await responseTo(ours, loads.mcp2025));
   await using bare2026 = await startBare(await responseTo(ours, loads.mcp2026));
   await using batchedRest = await startBatchedBare(await responseTo(ours, loads.rest));
-  await using batched2025 = await startBatchedBare(await responseTo(ours, loads.mcp2025));
-  await using batched2026 = await startBatchedBare(await responseTo(ours, loads.mcp2026));
-  await using echo = await startOther('echo');
   await using sdkV1 = await startOther('sdk-v1', path);
   await using sdkV2 = await startOther('sdk-v2', path);
   for (const load of Object.values(loads)) await responseTo(flat, load);
@@ -65,20 +59,15 @@ async function measureOnce(plan: Plan) {
   // Awaited here: the servers end with this function.
   return await measure(
     {
-      echoRest: { server: echo, load: loads.rest },
       bareRest: { server: bareRest, load: loads.rest },
       batchedRest: { server: batchedRest, load: loads.rest },
       flatRest: { server: flat, load: loads.rest },
       rest: { server: ours, load: loads.rest },
-      echo2025: { server: echo, load: loads.mcp2025 },
       bare2025: { server: bare2025, load: loads.mcp2025 },
-      batched2025: { server: batched2025, load: loads.mcp2025 },
       flat2025: { server: flat, load: loads.mcp2025 },
       mcp2025: { server: ours, load: loads.mcp2025 },
       sdkV1: { server: sdkV1, load: loads.mcp2025 },
-      echo2026: { server: echo, load: loads.mcp2026 },
       bare2026: { server: bare2026, load: loads.mcp2026 },
-      batched2026: { server: batched2026, load: loads.mcp2026 },
       flat2026: { server: flat, load: loads.mcp2026 },
       mcp2026: { server: ours, load: loads.mcp2026 },
       sdkV2: { server: sdkV2, load: loads.mcp2026 },
