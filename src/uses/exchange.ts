@@ -27,13 +27,13 @@ export const LATE_DAYS_MAX = 2;
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
 
-export interface Exchange<Key extends Counted> {
+export interface Exchange {
   /** The key was used: that is to be written. */
-  wait(key: Key): void;
+  wait(key: Counted): void;
   /** The key was counted: the same, and at once if it has used a part of its limit. */
-  note(key: Key): void;
+  note(key: Counted): void;
   /** A key whose uses wait. */
-  waiting(keyId: string): Key | undefined;
+  waiting(keyId: string): Counted | undefined;
   /** Exchanges all that changed; resolves when done, or when the store refused. */
   flush(): Promise<void>;
   stop(): Promise<void>;
@@ -47,10 +47,12 @@ export interface ExchangeOptions {
   readonly log: Log;
 }
 
-export function createExchange<Key extends Counted>(options: ExchangeOptions): Exchange<Key> {
+export function createExchange(options: ExchangeOptions): Exchange {
   const { store, instance, clock, log } = options;
-  let pending = new Map<string, Key>();
-  let early = new Map<string, Key>();
+  let pending = new Map<string, Counted>();
+  /** Taken from `pending`, and not known to be written yet. */
+  let flushing = new Map<string, Counted>();
+  let early = new Map<string, Counted>();
   let cancelEarly: Cancel | undefined;
   let earlyUnderWay = false;
   let earlyAtMs = Number.NEGATIVE_INFINITY;
@@ -67,7 +69,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
     exchangeAll,
   );
 
-  function wait(key: Key): void {
+  function wait(key: Counted): void {
     if (key.isPending) return;
     if (pending.size >= PENDING_MAX && !pending.has(key.id)) {
       dropped += 1;
@@ -78,7 +80,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
     exchanges.wake();
   }
 
-  function hurry(key: Key): void {
+  function hurry(key: Counted): void {
     key.uses = 0;
     early.set(key.id, key);
     if (cancelEarly !== undefined || earlyUnderWay || stopping) return;
@@ -100,7 +102,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
       });
   }
 
-  async function exchangeHot(hot: readonly Key[]): Promise<void> {
+  async function exchangeHot(hot: readonly Counted[]): Promise<void> {
     for (let from = 0; from < hot.length; from += store.usesPerWrite) {
       if (from > 0) await nextTurn();
       const done = await exchangeSlice(hot.slice(from, from + store.usesPerWrite));
@@ -113,7 +115,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
       log.warn('uses not counted', { count: dropped });
       dropped = 0;
     }
-    const flushing = pending;
+    flushing = pending;
     pending = new Map();
     for (const key of flushing.values()) key.isPending = false;
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(flushing.size / store.usesPerWrite));
@@ -130,10 +132,11 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
       }
     } finally {
       for (const key of flushing.values()) wait(key);
+      flushing = new Map();
     }
   }
 
-  async function exchangeSlice(slice: readonly Key[]): ReturnType<UsesStore['recordCounts']> {
+  async function exchangeSlice(slice: readonly Counted[]): ReturnType<UsesStore['recordCounts']> {
     const written = await writeCounts(store, instance, slice, dayAt(clock.nowMs()));
     return written.ok && !stopping ? readOthers(store, instance, slice) : written;
   }
@@ -144,7 +147,7 @@ export function createExchange<Key extends Counted>(options: ExchangeOptions): E
       wait(key);
       if (key.uses >= key.usesMax) hurry(key);
     },
-    waiting: (keyId) => pending.get(keyId),
+    waiting: (keyId) => pending.get(keyId) ?? flushing.get(keyId),
     flush: exchanges.run,
     async stop() {
       stopping = true;

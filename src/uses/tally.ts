@@ -2,6 +2,7 @@
 // it is given. A key that others use too has the uses of this process, which are exact, and those of the others, as they
 // were last read: together they are never more than there were, so nobody is refused too early.
 
+import type { FeedPosition } from '../lib/change-feed.ts';
 import { memoize } from '../lib/memoize.ts';
 import type { Quota, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 import type { KeyCounts, Shares } from './store.ts';
@@ -102,6 +103,8 @@ export class Counted {
   usesMax = Infinity;
   /** Whether it waits for the next flush. */
   isPending = false;
+  /** Where the change feed stood when its limits were read. */
+  position: FeedPosition | null = null;
   #turnsAtMs = 0;
   #turnsBeforeMs = 0;
 

@@ -1,6 +1,8 @@
-// Notes when keys were last used, counts their uses, and holds them to their limits and quotas, for all processes on a database together. A call is
-// decided in memory: what this process has counted, and what the others had when they were last asked (exchange.ts).
+// Notes when keys were last used, counts their uses, and holds them to their limits and quotas, for all processes on a
+// database together. A call is decided in memory: what this process has counted, and what the others had when they were
+// last asked (exchange.ts).
 
+import type { FeedPosition } from '../lib/change-feed.ts';
 import { createLruCache } from '../lib/lru-cache.ts';
 import type { Quota, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
@@ -33,11 +35,6 @@ interface Found {
   /** Where the change feed stood. */
   readonly position: FeedPosition;
   readonly counts: KeyCounts | null;
-}
-
-interface FeedPosition {
-  readonly databaseId: string;
-  readonly seq: number;
 }
 
 /** A read of keys that begins now. */
@@ -81,24 +78,19 @@ export interface UsageOptions {
   readonly keyQuota: Quota | null;
 }
 
-interface Known extends Counted {
-  /** Where the change feed stood when its limits were read. */
-  position?: FeedPosition;
-}
-
 export function createUsage(options: UsageOptions): Usage {
   const { store, clock, random, log, rateLimit, keyQuota } = options;
   const defaultLimit: RateLimit | null =
     rateLimit.requests === 0 ? null : limitOf(rateLimit.requests, rateLimit.windowMs / 1000);
   const instance = Number.parseInt(random(5).toHex(), 16) % INSTANCES;
-  const keys = createLruCache<Known>({ entries: COUNTED_MAX });
-  const exchange = createExchange<Known>({ store, instance, clock, log });
+  const keys = createLruCache<Counted>({ entries: COUNTED_MAX });
+  const exchange = createExchange({ store, instance, clock, log });
 
   const times = (): Times => ({ nowMs: clock.nowMs(), monotonicMs: clock.monotonicMs() });
   const quotaOf = ({ quota }: Pick<CountedKey, 'quota'>) => quota ?? keyQuota;
 
-  function add(id: string, createdAtMs: number, at: Times): Known {
-    const key: Known = exchange.waiting(id) ?? new Counted(id, createdAtMs, at);
+  function add(id: string, createdAtMs: number, at: Times): Counted {
+    const key = exchange.waiting(id) ?? new Counted(id, createdAtMs, at);
     keys.set(id, key);
     return key;
   }
@@ -108,7 +100,7 @@ export function createUsage(options: UsageOptions): Usage {
     if (record === null || counts === null) return;
     const key = keys.get(record.id) ?? add(record.id, record.createdAtMs, at);
     const { position: known } = key;
-    const isNewer = known === undefined || known.databaseId !== position.databaseId || position.seq >= known.seq;
+    const isNewer = known === null || known.databaseId !== position.databaseId || position.seq >= known.seq;
     if (isNewer) key.position = position;
     const limit =
       record.rateLimit === null ? defaultLimit : limitOf(record.rateLimit.requests, record.rateLimit.windowS);
@@ -141,14 +133,14 @@ export function createUsage(options: UsageOptions): Usage {
   }
 
   /** So many other keys were used meanwhile that this one's counts are gone: the next read of its record brings them. */
-  function forgotten(keyId: string, createdAtMs = 0): Known {
+  function forgotten(keyId: string, createdAtMs = 0): Counted {
     const at = times();
     const key = add(keyId, createdAtMs, at);
     key.take({ limit: defaultLimit, quota: keyQuota }, NO_COUNTS, at);
     return key;
   }
 
-  function refusal(key: Known, isOverQuota: boolean, nowMs: number): Problem {
+  function refusal(key: Counted, isOverQuota: boolean, nowMs: number): Problem {
     const rateLimit = key.state(nowMs);
     const over = isOverQuota ? (rateLimit?.and ?? rateLimit) : rateLimit;
     const retryAfterS = over?.resetS ?? 1;
