@@ -20,17 +20,25 @@ export type Config = ReturnType<typeof configOf>;
  */
 export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Config, readonly string[]> {
   const { values, faults } = valuesOf(env);
-  const config = configOf(values, verifiesUsers, (name, ...found) => {
-    if (!faults.has(name)) faults.set(name, expected(name, ...found)); // else the value by itself is what is wrong
-  });
+  const among: Among =
+    (...names) =>
+    (name, ...found) => {
+      if (![name, ...names].some((one) => faults.has(one))) faults.set(name, expected(name, ...found));
+    };
+  const config = configOf(values, verifiesUsers, among);
   return faults.size > 0 ? err([...faults.values()]) : ok(config);
 }
 
-function configOf(values: Values, verifiesUsers: boolean, fault: NoteFault) {
-  const runsAs = environment(values.NODE_ENV, fault);
+/** Notes what is wrong with variables together, unless one of them is bad by itself: then nothing follows from them. */
+type Among = (...names: readonly (keyof Values)[]) => NoteFault;
+
+const JWT = ['JWT_SECRET', 'JWT_SECRET_PREVIOUS', 'JWT_JWKS_URL', 'JWT_ISSUER'] as const;
+
+function configOf(values: Values, verifiesUsers: boolean, among: Among) {
+  const runsAs = environment(values.NODE_ENV, among());
   const { production } = runsAs;
   const demandedIn = verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null;
-  const users = userTokens(values, { demandedIn, production }, fault);
+  const users = userTokens(values, { demandedIn, production }, among(...JWT));
   const { DATABASE_AUTH_TOKEN: authToken, DATABASE_REPLICA_FILE: replicaFile } = values;
   const connect: ConnectConfig | null = values.OAUTH_REDIRECTS && {
     redirects: values.OAUTH_REDIRECTS,
@@ -38,7 +46,7 @@ function configOf(values: Values, verifiesUsers: boolean, fault: NoteFault) {
   };
   const rateLimit = { requests: values.RATE_LIMIT_REQUESTS, windowMs: values.RATE_LIMIT_WINDOW };
   // The system would pick another one for each process.
-  if (values.REUSE_PORT && values.PORT === 0) fault('PORT', '1-65535, because REUSE_PORT is set', '0');
+  if (values.REUSE_PORT && values.PORT === 0) among()('PORT', '1-65535, because REUSE_PORT is set', '0');
   return {
     ...runsAs,
     ...users,
@@ -49,7 +57,7 @@ function configOf(values: Values, verifiesUsers: boolean, fault: NoteFault) {
     basePath: values.BASE_PATH,
     /** Without trailing slash. Null: derived from the listening address. */
     publicUrl: values.PUBLIC_URL,
-    database: databaseConfig(values.DATABASE_URL, { authToken, replicaFile }, production, fault),
+    database: databaseConfig(values.DATABASE_URL, { authToken, replicaFile }, production, among('DATABASE_URL')),
     revocationLagMaxMs: values.REVOCATION_LAG_MAX_MS,
     /** What new keys begin with. */
     keyPrefix: values.KEY_PREFIX,
@@ -68,7 +76,7 @@ function configOf(values: Values, verifiesUsers: boolean, fault: NoteFault) {
     /** The claims of a user token that say who owns its user's keys, and (null: none) what that user may grant. */
     jwtClaims: { owner: values.JWT_OWNER_CLAIM, scope: values.JWT_SCOPE_CLAIM, admin: values.ADMIN_CLAIM },
     /** The page where people manage their keys. Null: there is none. */
-    keysPage: keysPage(values, users.jwt.kind === 'secret' ? null : users.jwtIssuer, fault),
+    keysPage: keysPage(values, users.jwt.kind === 'secret' ? null : users.jwtIssuer, among(...JWT)),
     /** Where keys may be handed to, to clients that speak only OAuth. Null: there is no such way. */
     connect,
     /** The scopes that clients are told to ask the issuer for. */
@@ -90,7 +98,7 @@ function configOf(values: Values, verifiesUsers: boolean, fault: NoteFault) {
     allowedOrigins: values.ALLOWED_ORIGINS,
     /** Lower-case names without port. Null: loopback names and the public one. */
     allowedHosts: values.ALLOWED_HOSTS,
-    tls: tlsFiles(values, fault),
+    tls: tlsFiles(values, among()),
     /** How many proxies in front to believe. */
     trustProxy: values.TRUST_PROXY,
     /** Days that events of keys are kept. */

@@ -618,6 +618,16 @@ test('what variables say together is said beside what is wrong with one, a line 
   expect(lines.map((line) => line.split(':')[0])).toEqual(['PORT', 'JWT_SECRET', 'TLS_KEY_FILE']);
 });
 
+test.each([
+  ['JWT_JWKS_URL', { NODE_ENV: 'production', JWT_JWKS_URL: 'x' }],
+  ['JWT_SECRET', { JWT_SECRET: 'short', JWT_SECRET_PREVIOUS: 'x'.repeat(32) }],
+  ['JWT_SECRET', { JWT_SECRET: 'short', JWT_ISSUER: 'my own' }],
+  ['JWT_SECRET', { JWT_SECRET: 'short', KEYS_PAGE_CLIENT_ID: 'page' }],
+  ['DATABASE_URL', { DATABASE_URL: 'x', DATABASE_REPLICA_FILE: 'replica.db' }],
+])('from a bad %s nothing follows for others: %j', (name, env) => {
+  expect(faults(env).map((line) => line.split(':')[0])).toEqual([name]);
+});
+
 test('with OAUTH_REDIRECTS clients sign in when they connect, unless MCP_AUTH says otherwise', () => {
   const redirects = { OAUTH_REDIRECTS: 'loopback' };
   expect(parsed(redirects).mcpAuth).toBe('eager');
