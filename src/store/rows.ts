@@ -31,8 +31,8 @@ export const KEY_COLUMNS = [
 
 // The columns are STRICT and CHECKed in db/, so their types are known here.
 
-/** One array for equal scopes: many keys have the same. */
-const scopesFrom = memoize((json: string) => JSON.parse(json) as readonly string[]);
+/** One array for equal scopes, which many keys have: frozen, because tools of one's own see it. */
+const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(JSON.parse(json)));
 
 export function recordOf(row: Row): ApiKeyRecord {
   return {
