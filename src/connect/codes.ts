@@ -54,12 +54,11 @@ export function createCodes({ store, databaseId, clock, random }: CodesOptions):
     const current = databaseId();
     if (known.databaseId !== current) known = { databaseId: current, secrets: new Map() };
     const { secrets } = known;
+    for (const old of secrets.keys()) if (old <= endedHourAt(clock.nowMs())) secrets.delete(old);
     const kept = secrets.get(hour);
     if (kept !== undefined) return ok(kept);
     const secret = await read(hour);
-    if (!secret.ok || secret.value === null) return secret;
-    for (const old of secrets.keys()) if (old <= endedHourAt(clock.nowMs())) secrets.delete(old);
-    secrets.set(hour, secret.value);
+    if (secret.ok && secret.value !== null) secrets.set(hour, secret.value);
     return secret;
   }
 
