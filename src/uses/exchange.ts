@@ -8,11 +8,12 @@ import type { Cancel, Clock } from '../lib/runtime.ts';
 import { slicesOf } from '../lib/slices.ts';
 import { nextTurn, sleep, withTimeout } from '../lib/timeout.ts';
 import type { Log } from '../log/log.ts';
+import type { StoreResult } from '../problem.ts';
 import type { Count, CountedWindow, UsesStore } from './store.ts';
-import type { Counted, Tally } from './tally.ts';
+import { type Counted, isBehind, type Tally } from './tally.ts';
 import { dayAt } from './windows.ts';
 
-/** After a first use. 5 s are promised: that leaves time for the slices, and for a retry. */
+/** After a first use. 5 s are promised: that leaves time for the slices. */
 const EXCHANGE_AFTER_MS = 3000;
 /** Between two early exchanges, of keys that have used a part of their limit. */
 const EARLY_EVERY_MS = 250;
@@ -29,9 +30,9 @@ const STOP_MS_MAX = 3000;
 
 export interface Exchange {
   /** The key was used: that is to be written. */
-  wait(key: Counted): void;
+  used(key: Counted): void;
   /** The key was counted: the same, and at once if it has used a part of its limit. */
-  note(key: Counted): void;
+  counted(key: Counted): void;
   /** A key whose uses wait. */
   waiting(keyId: string): Counted | undefined;
   /** Exchanges all that changed; resolves when done, or when the store refused. */
@@ -69,12 +70,14 @@ export function createExchange(options: ExchangeOptions): Exchange {
     exchangeAll,
   );
 
-  function wait(key: Counted): void {
-    if (key.isPending) return;
-    if (pending.size >= PENDING_MAX && !pending.has(key.id)) {
-      dropped += 1;
-      return;
-    }
+  /** False: too many wait. */
+  function wait(key: Counted): boolean {
+    if (!key.isPending && pending.size + flushing.size >= PENDING_MAX && !flushing.has(key.id)) return false;
+    if (!key.isPending) keep(key);
+    return true;
+  }
+
+  function keep(key: Counted): void {
     pending.set(key.id, key);
     key.isPending = true;
     exchanges.wake();
@@ -112,38 +115,47 @@ export function createExchange(options: ExchangeOptions): Exchange {
 
   async function exchangeAll(): Promise<void> {
     if (dropped > 0) {
-      log.warn('uses not counted', { count: dropped });
+      log.warn('uses not written', { count: dropped });
       dropped = 0;
     }
     flushing = pending;
     pending = new Map();
     for (const key of flushing.values()) key.isPending = false;
-    const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(flushing.size / store.usesPerWrite));
     try {
-      for (const slice of slicesOf(flushing.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
-        const [used, counted] = await Promise.all([writeLastUses(store, slice), exchangeSlice(slice)]);
-        const done = used.ok ? counted : used;
-        if (!done.ok) {
-          log.warn('uses kept for later', { count: flushing.size + pending.size, reason: done.error.reason });
-          return;
-        }
-        for (const { id } of slice) flushing.delete(id);
-        if (flushing.size > 0 && !stopping) await sleep(pauseMs);
-      }
+      const [used, counted] = await Promise.all([
+        inSlices((slice) => writeLastUses(store, slice)),
+        inSlices(exchangeSlice),
+      ]);
+      const done = used.ok ? counted : used;
+      if (done.ok) flushing = new Map();
+      else log.warn('uses kept for later', { count: flushing.size + pending.size, reason: done.error.reason });
     } finally {
-      for (const key of flushing.values()) wait(key);
+      for (const key of flushing.values()) if (key.isUnwritten && !key.isPending) keep(key);
       flushing = new Map();
     }
   }
 
-  async function exchangeSlice(slice: readonly Counted[]): ReturnType<UsesStore['recordCounts']> {
+  /** Runs `work` for all that is being flushed, until it fails. */
+  async function inSlices(work: (slice: readonly Counted[]) => StoreResult<void>): StoreResult<void> {
+    const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(flushing.size / store.usesPerWrite));
+    for (const slice of slicesOf(flushing.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
+      const done = await work(slice);
+      if (!done.ok) return done;
+      if (!stopping) await sleep(pauseMs);
+    }
+    return ok(undefined);
+  }
+
+  async function exchangeSlice(slice: readonly Counted[]): StoreResult<void> {
     const written = await writeCounts(store, instance, slice, dayAt(clock.nowMs()));
     return written.ok && !stopping ? readOthers(store, instance, slice) : written;
   }
 
   return {
-    wait,
-    note(key) {
+    used(key) {
+      if (!wait(key)) dropped += 1;
+    },
+    counted(key) {
       wait(key);
       if (key.uses >= key.usesMax) hurry(key);
     },
@@ -163,7 +175,7 @@ export function createExchange(options: ExchangeOptions): Exchange {
 type Store = ExchangeOptions['store'];
 
 /** Writes those that the database doesn't have. */
-async function writeLastUses(store: Store, slice: readonly Counted[]): ReturnType<UsesStore['recordLastUses']> {
+async function writeLastUses(store: Store, slice: readonly Counted[]): StoreResult<void> {
   const uses = slice
     .filter(({ usedAtMs, usedAtWrittenMs }) => usedAtMs > usedAtWrittenMs)
     .map((key) => ({ key, usedAtMs: key.usedAtMs }));
@@ -179,13 +191,13 @@ async function writeCounts(
   instance: number,
   slice: readonly Counted[],
   today: number,
-): ReturnType<UsesStore['recordCounts']> {
+): StoreResult<void> {
   const counts: Count[] = [];
   const sent: (readonly [tally: Tally, own: number])[] = [];
   for (const key of slice) {
     key.keepEarlier(({ day }) => day >= today - LATE_DAYS_MAX);
     for (const tally of [...key.earlier, ...key.shared]) {
-      if (tally.own <= tally.written) continue;
+      if (!isBehind(tally)) continue;
       counts.push([key.id, tally.windowS, tally.number, tally.day, tally.own]);
       sent.push([tally, tally.own]);
     }
@@ -195,16 +207,12 @@ async function writeCounts(
   const recorded = await store.recordCounts(instance, counts);
   if (!recorded.ok) return recorded;
   for (const [tally, own] of sent) tally.written = Math.max(tally.written, own);
-  for (const key of slice) key.keepEarlier(({ own, written }) => own > written);
+  for (const key of slice) key.keepEarlier(isBehind);
   return ok(undefined);
 }
 
 /** Reads what the other processes have. */
-async function readOthers(
-  store: Store,
-  instance: number,
-  slice: readonly Counted[],
-): ReturnType<UsesStore['recordCounts']> {
+async function readOthers(store: Store, instance: number, slice: readonly Counted[]): StoreResult<void> {
   const windows: CountedWindow[] = [];
   const asked: (readonly [key: Counted, tally: Tally, firstDay: number | null])[] = [];
   for (const key of slice) {

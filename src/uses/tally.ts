@@ -66,6 +66,9 @@ const usesIn = ({ own, others }: Tally): number => own + others;
 
 const isShared = ({ windowS }: Tally): boolean => windowS >= SHARED_WINDOW_S_MIN;
 
+/** Whether the database may lack uses of it. */
+export const isBehind = ({ own, written }: Tally): boolean => own > written;
+
 const isSpent = (tally: Tally, limit: RateLimit): boolean => usesIn(tally) >= limit.requests;
 
 const limitFrom = memoize((text: string): RateLimit => {
@@ -169,7 +172,7 @@ export class Counted {
   }
 
   #keep(tally: Tally): void {
-    if (tally.own > tally.written) this.earlier = [...this.earlier, tally];
+    if (isBehind(tally)) this.earlier = [...this.earlier, tally];
   }
 
   /** Forgets the other days that are over. Nearly all keys have none, and share one empty list. */
@@ -179,6 +182,17 @@ export class Counted {
 
   #begin(windowS: number, times: Times): Tally {
     return tallyAt(windowS, times, this.day.number);
+  }
+
+  /** Whether the database may lack anything of it. */
+  get isUnwritten(): boolean {
+    const { day, window } = this;
+    return (
+      this.usedAtMs > this.usedAtWrittenMs ||
+      isBehind(day) ||
+      (window !== null && isShared(window) && isBehind(window)) ||
+      this.earlier.some(isBehind)
+    );
   }
 
   get isOverLimit(): boolean {

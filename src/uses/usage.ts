@@ -118,7 +118,7 @@ export function createUsage(options: UsageOptions): Usage {
   function note({ id, createdAtMs }: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void {
     const key = keys.get(id) ?? forgotten(id, createdAtMs);
     if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
-    exchange.wait(key);
+    exchange.used(key);
   }
 
   function admit(keyId: string): Result<RateLimitState | undefined, Problem> {
@@ -128,7 +128,7 @@ export function createUsage(options: UsageOptions): Usage {
     const { isOverQuota } = key;
     if (isOverQuota || key.isOverLimit) return err(refusal(key, isOverQuota, nowMs));
     key.count();
-    exchange.note(key);
+    exchange.counted(key);
     return ok(key.state(nowMs));
   }
 

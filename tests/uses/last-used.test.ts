@@ -12,11 +12,15 @@ import { testClock } from '../support/clock.ts';
 const keyOf = (id: string, createdAtMs = 0) => ({ id, createdAtMs });
 const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
 
-/** Over a store that has only what last uses need. */
-function usageOver(recordLastUses: UsesStore['recordLastUses'], write: LogWrite = async () => {}) {
+/** Over a store that has only what last uses need, and `more`. */
+function usageOver(
+  recordLastUses: UsesStore['recordLastUses'],
+  write: LogWrite = async () => {},
+  more: Partial<UsesStore> = {},
+) {
   const clock = testClock();
   const log = createLog({ level: 'info', clock, write });
-  const store = { usesPerWrite: 250, recordLastUses, countsOf: async () => ok([]) } as unknown as UsesStore;
+  const store = { usesPerWrite: 250, recordLastUses, countsOf: async () => ok([]), ...more } as unknown as UsesStore;
   const rateLimit = { requests: 0, windowMs: 1000 };
   return { ...createUsage({ store, clock, random: systemRandom, log, rateLimit, keyQuota: null }), clock, log };
 }
@@ -161,5 +165,32 @@ test('the uses of 100,000 keys are kept while the store is away, those of furthe
   await usage.stop();
   await usage.log.flush();
   expect(written).toBe(100_000);
-  expect(logged).toContain('"event":"uses not counted","count":2}');
+  expect(logged).toContain('"event":"uses not written","count":2}');
+});
+
+test('last uses are written while counts cannot be, and counts while last uses cannot', async () => {
+  const written = { lastUses: [] as unknown[], counts: [] as unknown[] };
+  let away: 'lastUses' | 'counts' | null = 'counts';
+  const record = (what: 'lastUses' | 'counts') => async (rows: readonly unknown[]) => {
+    if (away === what) return AWAY;
+    written[what].push(...rows);
+    return ok(undefined);
+  };
+  const recordCounts = record('counts');
+  const usage = usageOver(record('lastUses'), undefined, { recordCounts: (_, counts) => recordCounts(counts) });
+  const keys = Array.from({ length: 600 }, (_, age) => keyOf(`key ${age}`, age));
+  const useAll = (usedAtMs: number) => {
+    for (const key of keys) usage.note(key, usedAtMs);
+    for (const { id } of keys) usage.admit(id);
+  };
+  useAll(1000);
+  await usage.flush();
+  expect([written.lastUses.length, written.counts.length]).toEqual([600, 0]);
+  away = 'lastUses';
+  useAll(2000);
+  await usage.flush();
+  expect([written.lastUses.length, written.counts.length]).toEqual([600, 600]);
+  away = null;
+  await usage.stop();
+  expect([written.lastUses.length, written.counts.length]).toEqual([1200, 600]);
 });
