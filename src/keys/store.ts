@@ -87,7 +87,9 @@ export interface EventQuery {
 }
 
 /**
- * Every write is harmless when repeated, also late (`update` may put back what it wrote), and durable once it resolves. `whose`: whose turn it is at a database that is far away. Every change of a key leaves an event with its origin, in the same transaction.
+ * Every write is harmless when repeated, also late (`update` may put back what it wrote), and durable once it resolves, but for those
+ * of uses. `whose`: whose turn it is at a database that is far away. Every change of a key leaves an event with its origin, in the same
+ * transaction.
  */
 export interface KeyStore extends UsesStore {
   /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
