@@ -40,6 +40,7 @@ async function prunePauseMs(): Promise<number> {
   const { path } = await buildDatabase(OLD);
   const client = createClient({ url: `file:${path}` });
   for (const sql of MAKE_OLD) await client.execute(sql);
+  await client.execute('PRAGMA wal_checkpoint(TRUNCATE)'); // or the server's first commit would move all of it into the file
   Bun.spawnSync(['sync']); // or this would wait for what was written here
   await using server = await startServer({ env: { ...ourEnv(path), LOG_LEVEL: 'warn' }, preload: [LOOP_MONITOR] });
   await longestPauseMs(server); // of the start
