@@ -1,5 +1,5 @@
-// Who asks for something to be done with keys: the request it comes from, the owner, the person; what the log and the
-// event of a change say of them, and how fast one person may ask.
+// Who asks for something to be done with keys: the request, the owner, the person; how they appear in the log and in
+// events, and how fast one person may ask.
 
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
@@ -7,18 +7,16 @@ import { createTokenBuckets, type Rate } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 
-/** What the log calls a request. */
 export interface RequestIds {
   readonly requestId: string;
-  /** Of the trace that the request belongs to, if its caller keeps one. */
+  /** Of the caller's trace (lib/trace.ts), if it sent one. */
   readonly traceId?: string | undefined;
 }
 
-/** Where a request comes from. */
 export interface Caller extends RequestIds {
   /** Costs a system call: ask late. */
   clientAddress(): string;
-  /** The key that asks about others: its budget of unknown keys is used up, and not that of the address. */
+  /** The key that asks about other keys: unknown ones are charged to it, not to the address. */
   readonly lookupKeyId?: string | undefined;
 }
 
@@ -50,7 +48,6 @@ export interface Actor extends Caller {
   readonly grantable: readonly string[] | null;
 }
 
-/** What the log says of an actor. */
 export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & Pick<Actor, 'userId' | 'actor'>) => ({
   requestId,
   traceId,
@@ -59,15 +56,15 @@ export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & 
 });
 
 /**
- * What limits on conduct go by: the person for this owner. By the owner alone, a member of a team could use up its
- * turns and lock the others out; by the person alone, owners whose tokens share one `sub` could. No id has controls.
+ * The name of a person's budgets. By the owner alone, a member of a team could lock the others out; by the person
+ * alone, owners whose tokens share one `sub` could. The separator is safe: no id has control characters.
  */
 export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string =>
   actor === userId ? userId : `${userId}\0${actor}`;
 
 /** How fast one person may do something with keys, counted in this process. */
 export interface PersonBudget {
-  /** Takes one out of each of the person's budgets, or none, and refuses it. */
+  /** Takes one token from each of the person's buckets, or none if one of them is empty. */
   take(actor: Actor): Result<void, Problem>;
 }
 
@@ -86,11 +83,11 @@ export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Lo
   };
 }
 
-/** Says why the store gave no response, once for an outage: the caller is told only that it gave none. */
+/** Logs why the store gave no response, once for an outage: callers are told only that it gave none. */
 export const logOutOfReach = (log: Log, { requestId, traceId }: RequestIds, { reason }: StoreUnavailable): void =>
   log.warnOnce('key store out of reach', { requestId, traceId, reason });
 
-/** The same result; the log says why, if the store gave none. */
+/** Returns the result; logs the reason if the store gave no response. */
 export function logged<T, E extends Problem>(log: Log, result: Result<T, E>, caller: RequestIds): Result<T, E> {
   if (!result.ok && result.error.code === 'store_unavailable') logOutOfReach(log, caller, result.error);
   return result;

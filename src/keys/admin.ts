@@ -1,6 +1,5 @@
-// What an operator does with anybody's keys: finds, revokes and imports them, blocks owners. The command `keys` and the
-// admin tools go through here. Everything that may touch many keys goes a batch at a time, so that other statements do
-// not wait for it.
+// What an operator does with anybody's keys, for the command `keys` and the admin tools: finds, revokes and imports
+// them, blocks owners. What may touch many keys runs in batches, so that other statements do not wait for it.
 
 import type { Quota, RateLimit } from '../lib/rate-limit.ts';
 import { ok, type Result } from '../lib/result.ts';
@@ -12,7 +11,7 @@ import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
 import type { ApiKeyRecord, ListedKey } from './record.ts';
 import type { Changed } from './store.ts';
 
-/** Which keys; those that fit all that is given. */
+/** Selects the keys that match every field given. */
 export interface KeyFilter {
   readonly owner?: string | undefined;
   readonly ids?: readonly string[] | undefined;
@@ -33,15 +32,14 @@ export interface KeyEdit {
   readonly quota?: Quota | null | undefined;
 }
 
-/** A key with its place in the order of creation. */
 export interface PlacedKey extends ListedKey {
   readonly row: number;
   /** All keys of the owner are refused. */
   readonly blocked: boolean;
 }
 
-/** How a search names a key. */
-export type KeyName = { readonly id: string } | { readonly fingerprint: string } | { readonly keyHash: string }; // of any of its secrets
+/** Hash and fingerprint are of any of the key's secrets. */
+export type KeyName = { readonly id: string } | { readonly fingerprint: string } | { readonly keyHash: string };
 
 export interface BlockedOwner {
   readonly owner: string;
@@ -54,11 +52,10 @@ export interface AdminStore {
   find(name: KeyName): StoreResult<readonly PlacedKey[]>;
   /** How many usable keys expire by then; a large number is cut at `COUNTED_MAX`. */
   countExpiring(nowMs: number, byMs: number): StoreResult<number>;
-  /** How many active keys fit. */
   countActive(filter: KeyFilter, nowMs: number): StoreResult<number>;
   /** Revokes the first active keys after row `after` that fit, and says how far it came; null: there were none. */
   revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): StoreResult<RevokedBatch | null>;
-  /** Adds those whose hashes and ids are not there, each unless its owner has `keysPerUserMax`. Returns how many it added. */
+  /** Adds those whose hashes and ids are not there, each unless its owner has `keysPerUserMax`. */
   importBatch(records: readonly ApiKeyRecord[], keysPerUserMax: number, origin: Origin): StoreResult<ImportedBatch>;
   /** Changes what is given. Null: no such key, or nothing to change. */
   edit(keyId: string, edit: KeyEdit, origin: Origin): StoreResult<Changed | null>;
@@ -84,7 +81,7 @@ export interface ImportedBatch {
   readonly known: number;
 }
 
-/** Counting stops here: a larger figure would change no decision. */
+/** `countExpiring` stops here: a larger figure would change no decision. */
 export const COUNTED_MAX = 100_000;
 
 /** Before all keys, and after all of them, as rows. */
@@ -112,15 +109,14 @@ export async function revokeAll(
 
 /** What an admin may do through tools. It makes no keys. */
 export interface AdminKeys {
-  /** A page of the keys of all owners, or of one, newest first; after the row that the page before ended with. */
+  /** Keys of all owners, or of one, newest first, that were made before the one in row `before`. */
   page(owner: string | undefined, before: number): Promise<Result<AdminPage, StoreUnavailable>>;
-  /** How many it revoked. */
   revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<Result<number, StoreUnavailable>>;
 }
 
 export interface AdminPage {
   readonly keys: readonly OwnKey[];
-  /** Where the next page goes on; null: there is none. */
+  /** `before` of the next page; null: there is none. */
   readonly next: number | null;
 }
 

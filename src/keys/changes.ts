@@ -1,5 +1,4 @@
-// Changes of a key that is there: revoke, delete, new name or scopes. What changes nothing writes nothing, and a person may
-// ask for it only so often.
+// Changes of existing keys: revoke, delete, new name or scopes. What changes nothing writes nothing, and has a budget.
 
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
@@ -11,13 +10,11 @@ import { isIdShaped } from './key-format.ts';
 import type { ApiKeyRecord } from './record.ts';
 import type { Changed, KeyStore } from './store.ts';
 
-/** A change that failed may be carried out this long after, at most. */
+/** A change whose outcome is unknown may still be carried out within this time. */
 const UNKNOWN_OUTCOME_MS = 60_000;
 
 export interface Changes {
-  /**
-   * Succeeds, and changes nothing, for a key that is not the actor's or does not exist: nobody learns which ids exist.
-   */
+  /** Succeeds without a change if the key is not the actor's or does not exist: nobody learns which ids exist. */
   revoke(actor: Actor, keyId: string): Promise<Result<void, Problem>>;
   /** As `revoke`, but removes the record. */
   delete(actor: Actor, keyId: string): Promise<Result<void, Problem>>;
@@ -31,7 +28,7 @@ export interface Changes {
 
 export interface ChangesOptions {
   readonly store: KeyStore;
-  /** Makes a mutation known to this process before the response. */
+  /** Makes a change known to this process before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
@@ -55,8 +52,7 @@ export function createChanges(options: ChangesOptions): Changes {
     isDone: (record: ApiKeyRecord) => boolean,
     change: (origin: Origin) => Promise<Result<Changed | null, StoreUnavailable>>,
   ): Promise<Result<void, Problem>> {
-    // Text that is not shaped like an id names no key, and never gets near the store or the log: the store might cut it
-    // to an id, or it may be a key pasted into the wrong field.
+    // Other text reaches neither the store, which might cut it to an id, nor the log: it may be a key.
     if (!isIdShaped(keyId)) {
       log.info(event, { ...actorFields(actor), changed: false });
       return ok(undefined);
@@ -75,7 +71,7 @@ export function createChanges(options: ChangesOptions): Changes {
     return ok(undefined);
   }
 
-  /** No write. What has ended without this process knowing is made known to it: an earlier try may have done it. */
+  /** Writes nothing. Refreshes if an earlier try or another process may have changed the key. */
   async function changesNothing(
     event: string,
     actor: Actor,

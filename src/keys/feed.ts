@@ -1,9 +1,7 @@
 // Keeps this process current: polls the store's change feed and tells the caches what to drop.
-//
 // Memory decides only while the last complete poll *began* less than `lagMaxMs` ago: that poll has seen whatever
-// another process acknowledged before it. After that, `ensureFresh` polls at once or fails. Ages are read off a clock
-// that counts the time a machine sleeps; timers stand still then, so they only make polls come early.
-//
+// another process acknowledged before it. After that, `ensureFresh` polls at once or fails. Ages come from a clock that
+// counts the time a machine sleeps. Timers do not count it, and no guarantee rests on them: they only poll in advance.
 // Each poll also proves that the last change seen is still there. If it isn't, the database was put back to an earlier
 // state, and everything is forgotten.
 
@@ -20,10 +18,7 @@ import type { KeyStore } from './store.ts';
 const POLLS_PER_LAG = 4;
 /** After a failed poll the next one comes sooner: it may succeed before anybody has to wait. */
 const RETRIES_PER_LAG = 16;
-/**
- * A question to the store is given up after this part of the bound, and the caller gets 503. It is most of the bound,
- * to leave time for a second try over the network.
- */
+/** A query may take this part of the bound, then callers get 503: enough for a second try over the network. */
 const QUERY_PART_OF_LAG = 0.9;
 /** With a long bound a query times out sooner: no caller should wait for all of it. */
 const QUERY_MS_MAX = 3000;
@@ -35,28 +30,21 @@ const IDLE_AFTER_MS = 60_000;
 const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 
 export interface Feed {
-  /** From the next poll on. */
   subscribe(listener: FeedListener): void;
-  /** True while memory may be trusted. Also tells the feed that keys are being verified, `nowMs` being the time. */
+  /** True while memory may be trusted. Counts as a verification, which keeps the feed polling. `nowMs`: monotonic. */
   current(nowMs?: number): boolean;
-  /** When the last complete poll began: what memory says was right then. Monotonic. */
+  /** When the last complete poll began, monotonic: what memory says was right then. */
   readonly freshAsOfMs: number;
-  /** True while a decision may be acted on that rests on what was right at `freshAsOfMs`. */
+  /** Whether a decision that rests on what was right at `freshAsOfMs` may still be acted on. */
   isFresh(freshAsOfMs: number): boolean;
   /** Resolves when memory may be trusted again, or with the reason why it can't be. */
   ensureFresh(): Promise<Result<void, StoreUnavailable>>;
-  /**
-   * After a mutation by this process: resolves when its change has been seen here; otherwise memory is no longer
-   * trusted.
-   */
+  /** After a change by this process: resolves when a poll has seen it; if that fails, memory is no longer trusted. */
   refresh(): Promise<void>;
-  /**
-   * Does the store respond? It is asked unless it responded within the polls' interval, or gave none a moment ago. Does
-   * not count as verifying.
-   */
+  /** Whether the store responds. It is not asked shortly after a response or a failure. Counts as no verification. */
   probe(): Awaitable<boolean>;
   readonly position: ReachedPosition;
-  /** How long a question to the store may take for its response to count. */
+  /** How long a query may take for its response to count. */
   readonly queryTimeoutMs: number;
   /** True while no key is verified, and nothing is polled. */
   readonly idle: boolean;
@@ -72,7 +60,6 @@ export interface FeedOptions {
   readonly lagMaxMs: number;
 }
 
-/** Listener that caches what other processes may change. */
 export interface FeedListener {
   /** The records with these hashes may be different now, and the blocks of these owners. */
   onChanges(keyHashes: readonly string[], owners: ReadonlySet<string>): void;
@@ -80,7 +67,7 @@ export interface FeedListener {
   onReset(): void;
 }
 
-/** What comes before an owner in the feed (db/README.md, changes). */
+/** Prefix of owners in the feed (db/README.md, changes). */
 const OWNER = 'owner:';
 
 export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
@@ -96,7 +83,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
 
   const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - RESPONSE_MS;
 
-  /** All at once, so that caches walk their keys once for all owners. */
+  /** A page at once, so that caches walk their keys once for all its owners. */
   function tell(changed: readonly string[]): void {
     const isOwner = (one: string) => one.startsWith(OWNER);
     const keyHashes = changed.filter((one) => !isOwner(one));

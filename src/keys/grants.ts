@@ -14,10 +14,9 @@ export interface KeyCeilings {
   readonly limits: LimitCeilings;
 }
 
-/** What a key is asked to have. */
 export interface KeyRequest {
   readonly scopes: readonly string[];
-  /** Days, fractions allowed. */
+  /** Fractions allowed. */
   readonly expiresInDays?: number | undefined;
   readonly rateLimit?: RateLimit | undefined;
   readonly quota?: Quota | undefined;
@@ -33,10 +32,10 @@ export interface Grant {
   readonly quota: Quota | null;
 }
 
-/** Issues reported at once. Each names all scopes that exist. */
+/** Scopes reported at once: each issue names all scopes that exist. */
 const ISSUES_MAX = 10;
 
-/** What the actor may give to a key, of what is asked for. A ceiling never lowers a request for scopes: it refuses. */
+/** What the actor may give to a key. A request above a ceiling is refused, never lowered. */
 export type Granted = (actor: Actor, request: KeyRequest) => Result<Grant, Problem>;
 
 export const createGranted =
@@ -53,7 +52,7 @@ export const createGranted =
     return ok({ scopes, expiresInDays, rateLimit, quota });
   };
 
-/** What is too much: of a limit its number or its rate, of a quota its number or its period. */
+/** A limit is too high by its number or its rate, a quota by its number, or when its period is another. */
 function issuesOf({ scopes: existing, daysMax, limits }: KeyCeilings, request: KeyRequest): InputIssue[] {
   const { scopes, expiresInDays, rateLimit, quota } = request;
   const { rateLimit: most, quota: mostQuota } = limits;

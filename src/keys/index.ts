@@ -31,7 +31,6 @@ export interface KeyDomain {
   readonly admin: AdminKeys;
   readonly revokeSecrets: RevokeSecrets;
   readonly usage: Usage;
-  /** Reads the trail of changes. */
   readonly events: KeyStore['events'];
   /** Stops polling and writes what is pending. The store stays open. */
   stop(): Promise<void>;
@@ -89,7 +88,7 @@ export function createKeyDomain(options: {
   };
 }
 
-/** The store, whose reads of presented keys bring the counts of their uses. */
+/** The store; its reads of presented keys also bring the counts of their uses. */
 export const withCounts = (store: KeyStore, { beginRead }: Usage): KeyStore => ({
   ...store,
   async findByHash(keyHash, atLeast, withinMs, whose) {

@@ -11,22 +11,21 @@ import { type PresentedKey, refusalAt } from './record.ts';
 import type { Found } from './store.ts';
 
 /**
- * How long a key is refused from memory (negative cache). The same for every reason: if a revoked key were remembered longer than an
- * unknown one, its faster refusal would tell that it once was a key. It is short because a record may be restored from
- * a backup.
+ * How long a key is refused from memory (negative cache). The same for every reason: if a revoked key stayed longer
+ * than an unknown one, its faster refusal would tell that it was a key. Short, because a backup may be restored.
  */
 const REFUSED_TTL_MS = 1000;
 /** Refused keys remembered, about 10 MB. A forgotten one costs a read. */
 const REFUSED_MAX = 20_000;
 
-/** Records of usable keys in memory. The bytes are an estimate: strings at one byte a character, plus overhead. */
+/** Records of usable keys. The bytes, an estimate at one a character plus overhead, allow some 130,000 records. */
 const CACHE_ENTRIES_MAX = 200_000;
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
 /** What a record takes beside its texts: object, array, two map slots. Measured on Bun at about 400 bytes. */
 const RECORD_OVERHEAD_BYTES = 400;
 /**
- * After this long a record is read again, so that nothing is believed for ever: the feed says nothing of keys whose
- * creation a primary has lost. Up to a fifth less, so that what was read together isn't all read again together.
+ * After this long a record is read again: the feed says nothing of keys whose creation a primary has lost. Up to a
+ * fifth less, so that records that were read together are not all read again together.
  */
 const BELIEVED_MS_MAX = 5 * 60_000;
 const BELIEVED_MS_MIN = 4 * 60_000;
@@ -37,7 +36,7 @@ interface Refused {
   readonly untilMs: number;
 }
 
-/** A key on record; null in its place: there is none. */
+/** A key on record; null in its place: no such key. */
 export interface KnownKey {
   readonly record: PresentedKey;
   /** Monotonic. */
@@ -45,16 +44,16 @@ export interface KnownKey {
 }
 
 export interface KeyCache {
-  /** Undefined: it has to be read. What it returns may have expired meanwhile. */
+  /** Undefined: it has to be read. The key returned may have expired meanwhile. */
   recall(keyHash: string, nowMs: number): KnownKey | null | undefined;
-  /** True for a key that was good a moment ago, and is not believed any more. */
+  /** Of a key that `recall` did not know: true if its record was usable and has only become too old to be believed. */
   isStale(keyHash: string): boolean;
-  /** Remembers what was read, as far as it may be. */
+  /** Remembers what was read; a usable record only if the feed will report every later change of it. */
   keep(keyHash: string, found: Found): KnownKey | null;
-  /** A key that was remembered as usable is so no more. */
+  /** Refuses from now on a key that was remembered as usable. */
   drop(keyHash: string, key: KnownKey): void;
   isUsable(key: KnownKey | null): key is KnownKey;
-  /** Reads under way, by hash. Who comes after a change doesn't join one that began before. */
+  /** Reads under way, by hash. One that began before a change is not joined after it. */
   readonly reads: SingleFlights<Result<KnownKey | null, Problem>>;
 }
 
@@ -83,7 +82,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
     },
   });
 
-  /** One walk for all: with 200,000 keys it takes 10 ms. */
+  /** One walk for all owners: with 200,000 keys it takes 10 ms. */
   function forgetOwners(owners: ReadonlySet<string>): void {
     usable.deleteWhere(({ record }) => owners.has(record.userId));
     refused.deleteWhere(({ key }) => key !== null && owners.has(key.record.userId));
@@ -115,12 +114,11 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
     },
     isStale: (keyHash) => usable.get(keyHash) !== undefined,
     keep(keyHash, { record, position }) {
-      // The response is right for everyone who asked before it came. It is kept only if the feed will still report every
-      // change after it: a feed that is already ahead of the read may have reported one.
+      // It is right for everyone who asked before. A feed that is ahead of it may have reported a later change already.
       const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
       const key = record && { record, believedUntilMs: clock.monotonicMs() + believedForMs() };
       if (!isUsable(key)) drop(keyHash, key);
-      else if (keeps) usable.set(key.record.keyHash === keyHash ? key.record.keyHash : keyHash, key); // one string, not two
+      else if (keeps) usable.set(key.record.keyHash === keyHash ? key.record.keyHash : keyHash, key); // one string
       return key;
     },
     drop(keyHash, key) {

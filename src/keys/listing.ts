@@ -1,4 +1,4 @@
-// The keys of one owner, as a list: in parts that are bounded by bytes, with what this process knows and the store does not.
+// The keys of one owner as a list: in pages bounded by bytes, with the uses that the store does not have yet.
 
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
@@ -13,36 +13,34 @@ import { type Actor, createPersonBudget, logged, personOf } from './actor.ts';
 import { type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { KeyStore, ListPlace } from './store.ts';
 
-/** One response with keys: 1,000 ordinary ones. Bounds what a list takes of memory, and for how long it computes. */
+/** One response with keys: 1,000 ordinary ones. Bounds its memory and computing time. */
 export const LIST_BYTES_MAX = 400_000;
 
 /** A list that waits this long for its turn is refused. */
 const LIST_WAIT_MS_MAX = 5000;
-/** A person may wait with all that come within that time. */
+/** Each person may wait with all the lists that the rate admits in that time. */
 const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst + (LIMITS.lists.perS * LIST_WAIT_MS_MAX) / 1000 };
-/** From this many keys on, what is done with a list has turns of the event loop of its own. */
+/** From this many keys on, a list is completed in a turn of the event loop of its own. */
 const LONG_LIST_KEYS = 50;
 
 /** A key as its owner sees it. */
 export interface OwnKey extends ListedKey {
   readonly expired: boolean;
-  /** Null: not used in so many days. */
+  /** Null: not used in the last 30 days. */
   readonly uses: Uses | null;
   /** Null unless it is being rotated. */
   readonly rotation: Rotation | null;
 }
 
-/** A part of an actor's list. */
 export interface OwnPage {
   readonly keys: readonly (OwnKey & ListPlace)[];
-  /** How many there are from the first of these on. */
+  /** Keys of the owner from the first of these on. */
   readonly remaining: number;
 }
 
-/** What is known of uses beside the store. */
 export type KnownUses = Pick<Usage, 'quotaOf' | 'lastUsedAt' | 'usesOf'>;
 
-/** Listed keys, with what the store doesn't know of them. */
+/** Listed keys with what the store does not know of them. */
 export async function ownKeys<Key extends ListedKey>(
   keys: readonly Key[],
   usage: KnownUses,
@@ -69,10 +67,7 @@ export interface ListingOptions {
   readonly log: Log;
 }
 
-/**
- * The actor's keys after a place (null: from the newest on), with last uses that the store does not have yet: as many as
- * may have LIST_BYTES_MAX as JSON, perhaps some more. A user may list only so fast; persons take turns.
- */
+/** The actor's keys after a place (null: the newest), up to about LIST_BYTES_MAX of JSON. Persons take turns. */
 export type ListOwn = (actor: Actor, after: ListPlace | null) => Promise<Result<OwnPage, Problem>>;
 
 export function createListOwn(options: ListingOptions): ListOwn {

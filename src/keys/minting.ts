@@ -14,25 +14,20 @@ import { type ApiKeyRecord, fingerprintOf, rotationRefusal } from './record.ts';
 /** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;
 
-/** A rotation that others overtake is tried this often in all. */
+/** Tries of a rotation that others overtake. */
 const ROTATE_TRIES = 3;
 
-/** A record and its new plain key. */
 export interface MadeKey {
   readonly record: ApiKeyRecord;
   readonly key: string;
 }
 
 export interface Minting {
-  /**
-   * The new record and its plain key, which is given out here and never again, within what the actor may grant. A user
-   * may create only so fast.
-   */
+  /** A key within what the actor may grant. Its plain text is given out here and never again. */
   create(actor: Actor, input: KeyRequest & { readonly name: string }): Promise<Result<MadeKey, Problem>>;
   /**
-   * Gives the actor's key a new secret, which is given out here and never again. The old one goes on until
-   * `overlapHours` after the new one's first use; with 0 it ends now. With `expiresInDays` the key gets a new expiry. A user
-   * may rotate and create only so fast.
+   * Gives the actor's key a new secret. The old one goes on until `overlapHours` after the new one's first use; with 0
+   * it ends now. `expiresInDays`: a new expiry for the key. Rotating and creating share one budget.
    */
   rotate(
     actor: Actor,
@@ -52,8 +47,8 @@ export interface MintingOptions extends ChangesOptions {
 export function createMinting(options: MintingOptions): Minting {
   const { store, refresh, clock, random, sha256, log, originOf, granted, misses } = options;
   const { keyPrefix, production, ceilings } = options;
-  // Nothing else that changes keys: each key is revoked and deleted at most once, and each new secret first used once, so
-  // this bounds all changes, and nobody who holds a user's token can keep its owner from revoking keys.
+  // No other change has a budget: each key is revoked and deleted at most once, and each new secret first used once, so
+  // this bounds them all, and whoever holds a user's token can't keep its owner from revoking keys.
   const creations = createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log);
 
   return {
@@ -95,7 +90,7 @@ export function createMinting(options: MintingOptions): Minting {
       if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
       const lasting = granted(actor, { scopes: [], expiresInDays });
       if (!lasting.ok) return lasting;
-      /** A refusal that a person may ask for only so often. */
+      /** A refusal, taken from the person's budget of requests that change nothing. */
       const missed = (problem: Problem): Result<never, Problem> => {
         const miss = misses.take(actor);
         return miss.ok ? err(problem) : miss;

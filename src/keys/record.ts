@@ -1,7 +1,5 @@
-// The API key record, and what it says of itself: whether the key is usable, and how its rotation stands. Pure.
-//
-// The secret in force goes on until its successor has been seen working: a response that was lost, or a secret that was
-// never deployed, so locks nobody out.
+// The API key record: whether the key is usable, and how its rotation stands. Pure. In a rotation with an overlap the
+// secret in force stays until the next one is used: a lost response, or a secret never deployed, locks nobody out.
 
 import type { Quota, RateLimit } from '../lib/rate-limit.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
@@ -20,7 +18,7 @@ export interface ApiKeyRecord {
   readonly id: string;
   readonly userId: string;
   readonly name: string;
-  /** SHA-256 of the key, of the secret in force, 64 lowercase hex characters. Never leaves the server whole. */
+  /** SHA-256 of the secret in force, 64 lowercase hex characters. Never leaves the server whole. */
   readonly keyHash: string;
   readonly scopes: readonly string[];
   readonly active: boolean;
@@ -40,7 +38,7 @@ export interface ApiKeyRecord {
 /** A record as found by the hash of one of its secrets. */
 export interface PresentedKey extends ApiKeyRecord {
   readonly presented: 'in_force' | SecondSecret['is'];
-  /** Last millisecond at which the secret presented is accepted, if its rotation has set an end. */
+  /** Last millisecond at which the presented secret is accepted; null: its rotation sets no end. */
   readonly secretEndsAtMs: number | null;
   /** An operator refuses all keys of the owner. */
   readonly blocked: boolean;
@@ -60,13 +58,11 @@ export function refusalAt(key: PresentedKey, nowMs: number): KeyRefusal | null {
   return null;
 }
 
-/** Hexadecimal digits of a hash by which a holder of the key can find its record. */
 const FINGERPRINT_CHARS = 12;
 
-/** 48 bits of the hash of a secret: they tell keys apart, and reveal nothing. */
+/** 48 bits of the hash of a secret: enough to find a key's record by, and they reveal nothing. */
 export const fingerprintOf = (keyHash: string): string => keyHash.slice(0, FINGERPRINT_CHARS);
 
-/** A rotation under way. */
 export interface Rotation {
   /** `until_first_use` of the new secret, or `overlapping`, while the previous one runs out. */
   readonly state: 'until_first_use' | 'overlapping';
@@ -76,7 +72,7 @@ export interface Rotation {
   readonly otherFingerprint: string;
 }
 
-/** A second secret that still counts: a previous one stays on record when it has ended. */
+/** The second secret, unless it has ended. */
 const livingSecond = ({ second }: ApiKeyRecord, nowMs: number): SecondSecret | null =>
   second !== null && (second.endsAtMs === null || second.endsAtMs >= nowMs) ? second : null;
 
@@ -90,7 +86,7 @@ export function rotationAt(record: ApiKeyRecord, nowMs: number): Rotation | null
   };
 }
 
-/** Why a key can't be rotated like this; null: it can. A key has at most two secrets. */
+/** Why a key can't be rotated like this; null: it can. It has two secrets at most. */
 export function rotationRefusal(record: ApiKeyRecord, overlapMs: number, nowMs: number): Problem | null {
   const { active, expiresAtMs } = record;
   if (!active || (expiresAtMs !== null && expiresAtMs < nowMs)) return { code: 'key_not_active' };

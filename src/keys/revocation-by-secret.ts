@@ -1,5 +1,5 @@
 // Ends leaked secrets for anyone who has them: possession is proof enough, because less harm can be done with this than
-// with the secret itself. The secret in force ends its key; the next or the previous one of a rotation ends only itself.
+// with the secret itself. The secret in force ends its key; the next or the previous one of a rotation only itself.
 
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
@@ -22,7 +22,7 @@ export interface RevokeSecretsOptions {
   readonly originOf: OriginOf;
 }
 
-/** Ends all of these texts that are secrets of keys, or, if it can't be confirmed, says so. Others mean nothing. */
+/** Ends those texts that are secrets of keys, and ignores the others. An error: it may not have happened. */
 export type RevokeSecrets = (texts: readonly string[], caller: Caller) => Promise<Result<void, Problem>>;
 
 export function createRevokeSecrets(options: RevokeSecretsOptions): RevokeSecrets {

@@ -1,5 +1,5 @@
-// What is stored of keys, as the domain needs it: records and their changes, the trail of these, and what is kept of keys
-// that are handed to OAuth clients (connect/). src/store implements the interfaces.
+// What is stored of keys, as the domain needs it: records, the trail of their changes, and what is kept of keys that
+// are handed to OAuth clients (connect/). src/store implements the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../lib/change-feed.ts';
 import { MS_PER_HOUR } from '../lib/duration.ts';
@@ -9,12 +9,11 @@ import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
-/** The new secret of a key, by its hash. */
 export interface NextSecret {
   readonly hash: string;
   /** How long the secret in force goes on after the first use of this one; 0: it ends now, and any other too. */
   readonly overlapMs: number;
-  /** Of the key, for both secrets; as it was unless given. */
+  /** Of the key, for both secrets; it stays unless given. */
   readonly expiresAtMs?: number | null;
 }
 
@@ -24,10 +23,9 @@ export interface ListPlace {
   readonly row: number;
 }
 
-/** A part of an owner's list. */
 export interface ListPage {
   readonly keys: readonly (ListedKey & ListPlace)[];
-  /** How many there are from the first of these on. */
+  /** Keys of the owner from the first of these on. */
   readonly remaining: number;
 }
 
@@ -35,13 +33,12 @@ export interface Found {
   readonly record: PresentedKey | null;
   /** Where the change feed stood when the record was read, in the same statement. */
   readonly position: FeedPosition;
-  /** Null: there is no such key, or nobody asked for them. */
+  /** Null: no such key. All zero unless asked for. */
   readonly counts: KeyCounts | null;
 }
 
-/** A change that was made. Its fingerprint is null if only an earlier try of the same statement can have made it. */
 export interface Changed {
-  /** Of the secret in force. */
+  /** Of the secret in force; null if only an earlier try of the same statement can have made the change. */
   readonly fingerprint: string | null;
 }
 
@@ -87,17 +84,14 @@ export interface EventQuery {
 }
 
 /**
- * Every write is harmless when repeated, also late (`update` may put back what it wrote), and durable once it resolves, but for those
- * of uses. `whose`: whose turn it is at a database that is far away. Every change of a key leaves an event with its origin, in the same
- * transaction.
+ * Every write is harmless when repeated, also late (`update` may put back what it wrote). Every change of a key is
+ * durable once it resolves, and leaves an event with its origin, in the same transaction. `whose`: whose turn it takes
+ * at a remote database. Reads with `withinMs` give up after it: a later response would be too old to count.
  */
 export interface KeyStore extends UsesStore {
-  /** Adds the record unless its owner already has `keysPerUserMax`, which the inserting statement itself decides. */
+  /** Adds the record unless its owner has `keysPerUserMax` already; the inserting statement itself decides. */
   insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): StoreResult<'created' | 'limit_reached'>;
-  /**
-   * The keys after a place (null: from the first on), one at least, and as many as may have `bytesMax` as JSON: no fewer,
-   * perhaps some more.
-   */
+  /** Keys after a place (null: from the first on): one at least, and all that fit into `bytesMax` of JSON. */
   listByUser(userId: string, after: ListPlace | null, bytesMax: number): StoreResult<ListPage>;
   /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
   deactivate(userId: string, keyId: string, origin: Origin): StoreResult<Changed | null>;
@@ -110,24 +104,15 @@ export interface KeyStore extends UsesStore {
     fields: { name?: string; scopes?: readonly string[] },
     origin: Origin,
   ): StoreResult<Changed | null>;
-  /**
-   * Ends secrets by their hashes: with the one in force, its key; a next or previous one alone. Those that are unknown, or
-   * have ended by `nowMs`, are passed over.
-   */
+  /** Ends secrets: the one in force with its key, a next or previous one alone. Passes over unknown and ended ones. */
   revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, whose?: string): StoreResult<void>;
   /** The owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): StoreResult<ApiKeyRecord | null>;
-  /** Gives a key its next secret, and a new expiry if one is given. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
+  /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
   rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): StoreResult<boolean>;
-  /**
-   * Puts a next secret in force; the one that was becomes the previous one, whose end counts from `usedAtMs`. Null:
-   * another process has done so, or it is not the next secret any more.
-   */
+  /** Puts a next secret in force; the other's overlap counts from `usedAtMs`. Null: it is not the next one any more. */
   promote(key: PresentedKey, usedAtMs: number, origin: Origin): StoreResult<Changed | null>;
-  /**
-   * The record with a secret of this hash, from the primary where a replica has not reached `atLeast`. Gives up after `withinMs`,
-   * because a later response would be too old to count.
-   */
+  /** The record with a secret of this hash, from the primary unless a replica has reached `atLeast`. */
   findByHash(
     keyHash: string,
     atLeast: FeedPosition,
@@ -135,22 +120,22 @@ export interface KeyStore extends UsesStore {
     whose?: string,
     asOf?: CountsAsOf,
   ): Awaitable<Result<Found, StoreUnavailable>>;
-  /** What the primary has for each of these hashes, read with one statement. Gives up after `withinMs`. */
+  /** What the primary has for each of these hashes, read with one statement. */
   findByHashes(
     keyHashes: readonly string[],
     withinMs: number,
     whose?: string,
     asOf?: CountsAsOf,
   ): StoreResult<(keyHash: string) => Found>;
-  /** Whether an operator refuses this owner, from the primary. Gives up after `withinMs`. */
+  /** Whether an operator refuses this owner, from the primary. */
   isBlocked(owner: string, withinMs: number): StoreResult<boolean>;
-  /** The change feed after a position, from the primary. Gives up after `withinMs`. */
+  /** The change feed after a position, from the primary. */
   changesAfter(reached: ReachedPosition, withinMs: number): StoreResult<FeedPage>;
   /** Oldest first. */
   events(query: EventQuery): StoreResult<KeyEvent[]>;
 }
 
-/** Codes are sealed with the secret of the hour in which they are made, since the Unix epoch. */
+/** Hours since the Unix epoch. A code is sealed with the secret of the hour in which it is made (connect/codes.ts). */
 export const hourAt = (ms: number): number => Math.floor(ms / MS_PER_HOUR);
 
 /** The last hour whose secret no code needs any more: codes end a minute after their hour. */
@@ -168,10 +153,7 @@ export interface Redemption {
 }
 
 export interface HandingOutStore {
-  /**
-   * Notes that an active key is handed out for a code, and leaves an event with the origin. False: the code was redeemed
-   * before, by whichever process, or there is no such key.
-   */
+  /** Notes that an active key is handed out for a code, with an event. False: redeemed before, or no such key. */
   redeem(redemption: Redemption, origin: Origin): StoreResult<boolean>;
   /** The secret of an hour, 32 bytes as hex, the same for all processes; made unless there is one. */
   makeCodeSecret(hour: number): StoreResult<string>;

@@ -1,9 +1,8 @@
 // Reads keys that this process doesn't know, so that a flood of guesses costs little and keeps nobody else's key out.
-//
-// Each source, usually an address, has a token bucket of reads, which only wrong keys use up. Beyond it, or when many of
-// its keys come at once, they are read together (a data loader): one statement at a time, with all that came meanwhile.
-// Callers wait for that, so a flood slows itself down. Only what finds no place in the next statement is refused, and
-// who gets one is drawn (reservoir sampling): each has the same chance.
+// Each source, usually an address, has a token bucket of reads; good keys give theirs back. Beyond it, or beyond
+// ALONE_MAX reads at once, its keys are read together (a data loader): one statement at a time, with all that came
+// meanwhile. Callers wait for that, so a flood slows itself down. Only what finds no place in the next statement is
+// refused, and who gets one is drawn (reservoir sampling): each has the same chance.
 
 import { networkOf } from '../lib/ip.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
@@ -18,19 +17,18 @@ import type { Feed } from './feed.ts';
 import { refusalAt } from './record.ts';
 import type { Found, KeyStore } from './store.ts';
 
-/** Keys in one statement, which holds up a local file's process for 2 ms then; and places in the next one. */
+/** Keys in one statement, and places in the next one. It holds up a local file's process for 2 ms. */
 const TOGETHER_MAX = 500;
-/** From the start of a source's statement to its next one. In it a key costs a tenth of what it costs alone. */
+/** From the start of a source's statement to its next one. Read so, a key costs a tenth of what it costs alone. */
 const TOGETHER_EVERY_MS = 25;
-/** Reads of single keys of one source at the same time: a remote database far away has 64 for all. */
+/** Reads of one source at once that its bucket pays for: a remote database has 64 for all (remote/database.ts). */
 const ALONE_MAX = 16;
 /** Keys of all sources that may wait, at some kilobytes each. */
 const WAITING_MAX = 10_000;
 
 export interface UnknownKeys {
-  /** What the store has for this key. */
   find(keyHash: string, caller: Caller): Promise<Result<Found, Problem>>;
-  /** What it has for all of these, or why one of them couldn't be looked up. */
+  /** What the store has for all of these, or why one of them couldn't be looked up. */
   findAll(keyHashes: readonly string[], caller: Caller): Promise<Result<readonly Found[], Problem>>;
   /** Statements so far. */
   readonly reads: number;
@@ -50,9 +48,8 @@ interface Waiter {
   readonly reject: (bug: unknown) => void;
 }
 
-/** A source with reads under way. */
 interface Source {
-  /** Whose budget is used up: a network's, or that of a key that asks about others. */
+  /** The network whose bucket pays, or the key that asks about others. */
   readonly name: string;
   alone: number;
   /** Those who have a place in the next statement. */
@@ -82,10 +79,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
 
   const mayReadAlone = ({ name, alone }: Source, keys: number) => alone < ALONE_MAX && budgets.take(name, keys) === 0;
 
-  /**
-   * Runs a read for which the source's budget has paid, and gives back what good keys cost. Not what a read that fails
-   * cost: it is as much work, and a flood would be without an end.
-   */
+  /** Runs a read that is paid for, and gives back what good keys cost. A failed read costs too: it is as much work. */
   async function alone<T extends Found | readonly Found[]>(
     source: Source,
     read: () => Awaitable<Result<T, Problem>>,
@@ -102,7 +96,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
     }
   }
 
-  /** Null: it finds no place, or loses the one it had to another. */
+  /** Null: it found no place, or lost the one it had to another. */
   function together(source: Source, keyHash: string): Promise<Result<Found, Problem> | null> {
     return new Promise((resolve, reject) => {
       place(source, { keyHash, resolve, reject });

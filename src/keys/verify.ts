@@ -25,18 +25,17 @@ export interface KeyIdentity {
   readonly token: string;
 }
 
-/** What a presented key is worth. `freshAsOfMs`, monotonic: no later change was looked at. */
+/** `freshAsOfMs`, monotonic: changes after it were not looked at. */
 export type Verified =
   | { readonly ok: true; readonly value: KeyIdentity; readonly freshAsOfMs: number }
   | { readonly ok: false; readonly error: Problem };
 
 /**
- * What a key is verified for. `use`: a call, which is noted. `confirm`: the same call once more, before its success leaves.
- * `pasting`: a person hands it to a page; noted, but no use. `look`: leaves no trace. The last two complete no rotation.
+ * `use`: a call; its last use is noted. `confirm`: the same call once more, before its success leaves. `pasting`: a
+ * person hands the key to a page; noted too. `look`: notes nothing. The last two complete no rotation.
  */
 type Purpose = 'use' | 'confirm' | 'pasting' | 'look';
 
-/** A verification under way. */
 interface Verification {
   readonly token: string;
   readonly keyHash: string;
@@ -45,7 +44,7 @@ interface Verification {
   readonly freshAsOfMs: number;
 }
 
-/** The record was changed by hand meanwhile. */
+/** After a promotion the secret is still the next one: the record was changed by hand meanwhile. */
 const FIRST_USE_UNKNOWN: Verified = {
   ok: false,
   error: { code: 'store_unavailable', reason: 'the first use of a secret could not be noted' },
@@ -53,16 +52,15 @@ const FIRST_USE_UNKNOWN: Verified = {
 
 export interface Verifier {
   /**
-   * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current; but
-   * the first use of a next secret puts it in force, durably, before it is accepted. The caller's address is asked for
-   * only when the store may have to be asked.
+   * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current,
+   * but the first use of a next secret is written first, durably. `clientAddress` is called only if the store is asked.
    */
   verify(token: string, caller: Caller): Awaitable<Verified>;
-  /** Decides anew on a key whose use is noted already. */
+  /** As `verify`, of a key whose use is noted already. */
   confirm(token: string, caller: Caller): Awaitable<Verified>;
-  /** Decides on a key that somebody pastes into a page: noted, but no use. */
+  /** As `verify`, of a key that somebody pastes into a page: it completes no rotation. */
   paste(token: string, caller: Caller): Awaitable<Verified>;
-  /** Decides on a key and notes nothing. */
+  /** As `paste`, but notes nothing. */
   look(token: string, caller: Caller): Awaitable<Verified>;
   /** How often the store was read. */
   readonly reads: number;
@@ -136,13 +134,13 @@ export function createVerifier(options: VerifierOptions): Verifier {
       return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
     });
 
-  /** A key that was good a moment ago takes from no budget. */
+  /** A key that was good a moment ago takes from no bucket. */
   function readAgain(keyHash: string) {
     reads += 1;
     return store.findByHash(keyHash, feed.position, feed.queryTimeoutMs);
   }
 
-  /** Puts a next secret in force before it is accepted. Of those who use it at the same time one does it for all. */
+  /** Puts a next secret in force before it is accepted. Concurrent first uses share one write. */
   async function useFirst(key: KnownKey, { token, keyHash, caller, purpose }: Verification): Promise<Verified> {
     const promoted = await cache.reads.run(`first use ${keyHash}`, () => promote(key, keyHash, caller));
     if (!promoted.ok) return promoted;
