@@ -1,5 +1,4 @@
-// The queries of an operator: AdminStore over a Database. Their filters may fit any key, so they read the table in the
-// order of creation, a batch at a time.
+// AdminStore over a Database. Filters may fit any key, so they read the table in the order of creation, in batches.
 
 import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
 import { WRITE_PROBE } from '../database/schema.ts';
@@ -18,7 +17,6 @@ const KEYS = 'FROM api_keys k LEFT JOIN key_uses u USING (row)';
 const LISTED = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${IS_BLOCKED} ${KEYS}`;
 const USABLE = 'k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?)';
 
-/** A condition for each part of the filter. */
 function conditionOf(filter: KeyFilter, nowMs: number): { readonly sql: string; readonly args: Args } {
   const parts: (readonly [sql: string, ...args: Args])[] = [['1']];
   const { owner, ids, scope, createdFromMs, unusedSinceMs, expiresByMs } = filter;
@@ -56,7 +54,6 @@ const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM block
 
 const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
 
-/** The columns that an edit sets. */
 function fieldsOf({ name, scopes, expiresAtMs, rateLimit, quota }: KeyEdit) {
   const columns = [
     ['name', name, name],

@@ -1,5 +1,4 @@
-// The counts of uses, and their upkeep: what is long over is removed, and what each process counted on days that are
-// over, of those days and of windows that go on, is summed.
+// The counts of uses, and their upkeep: what is long over is removed, what each process counted days ago is summed.
 
 import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
 import { ok } from '../lib/result.ts';
@@ -14,11 +13,11 @@ import {
 } from '../uses/store.ts';
 import { dayAt, monthOf } from '../uses/windows.ts';
 
-/** What a process counts as: another one each day, so that what is days old can be summed while it goes on. */
+/** The instance that a process counts as: another one each day, so that what is days old can be summed. */
 const onDay = (instance: string, day: string) => `${instance} + ${day} * ${INSTANCES}`;
 
-// ?2: the process that asks, ?3: the second, ?4: the window of keys without one, ?5: the first day of the month, ?6: the day.
-// CAST, because drivers may send a whole number as a fraction.
+// ?2: the process that asks, ?3: the second, ?4: the window of keys without one, ?5: the month's first day, ?6: the
+// day. CAST, because drivers may send a whole number as a fraction.
 const WINDOW_S = 'coalesce(k.limit_window_s, ?4)';
 const OWN = onDay('?2', '?6');
 export const COUNTS = `(SELECT json_array(sum(uses) FILTER (WHERE instance = ${OWN}), sum(uses) FILTER (WHERE instance <> ${OWN}))
@@ -27,7 +26,7 @@ FROM key_counts c WHERE c.row = k.row AND c.window_s = ${WINDOW_S} AND c.number 
 sum(uses) FILTER (WHERE number = ?6 AND instance <> ${OWN}), sum(uses) FILTER (WHERE number < ?6))
 FROM key_counts c WHERE c.row = k.row AND c.window_s = 86400 AND c.number BETWEEN ?5 AND ?6) AS day_counts`;
 
-/** The parameters of COUNTS. */
+/** ?2 to ?6 of COUNTS. */
 export function countArgs({ instance, nowMs, windowS }: CountsAsOf = NOBODY): number[] {
   const day = dayAt(nowMs);
   return [instance, Math.floor(nowMs / 1000), windowS, monthOf(day).firstDay, day];
@@ -59,15 +58,14 @@ FROM key_counts c WHERE c.row = k.row AND c.window_s = w.value ->> 1 AND c.numbe
 AND c.number >= w.value ->> 4 AND c.number < w.value ->> 2) AS before
 FROM json_each(?1) AS w CROSS JOIN api_keys k WHERE k.id = w.value ->> 0`;
 
-// By key, its days. One key after the other, in the order of the table: sorted all together they would take twice as long.
+// Key by key, each in the order of the table: sorted all together, the days would take twice as long.
 const USES_BY_DAY = `SELECT k.id, (SELECT json_group_array(json_array(number, uses, own)) FROM (
 SELECT number, sum(uses) AS uses,
 coalesce(sum(uses) FILTER (WHERE instance = ${onDay('?3', 'number')}), 0) AS own FROM key_counts
 WHERE row = k.row AND window_s = 86400 AND number >= ?2 GROUP BY number)) AS days
 FROM json_each(?1) AS i CROSS JOIN api_keys k WHERE k.id = i.value`;
 
-// A key deleted meanwhile gets no row, and a later time from another process stays. CROSS JOIN fixes the order: each
-// use looks up its key, rather than each key its use.
+// A deleted key gets no row, and a later time from another process stays. CROSS JOIN: each use looks up its key.
 const RECORD_LAST_USES = `INSERT INTO key_uses (row, last_used_at_ms)
 SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
 ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
@@ -126,7 +124,6 @@ SELECT row, window_s, number, 0, sum(uses) FROM key_counts WHERE ${OF_SLICE} AND
 ON CONFLICT (row, window_s, number, instance) DO UPDATE SET uses = uses + excluded.uses`;
 const REMOVE_SUMMED = `DELETE FROM key_counts WHERE ${OF_SLICE} AND ${IS_SUMMABLE}`;
 
-/** Removes and sums, a slice of the keys at a time. */
 export async function pruneCounts(db: Database, nowMs: number, daysKept: number): DbResult<void> {
   const nowS = Math.floor(nowMs / 1000);
   for (let after = 0; ; ) {

@@ -1,5 +1,4 @@
-// HandingOutStore over a Database: redeemed codes, and the secrets of codes (db/README.md). Every write is harmless when
-// it is sent twice.
+// HandingOutStore over a Database: redeemed codes, and the secrets of codes (db/README.md). Writes may be repeated.
 
 import { type Database, type DbResult, mapped, type Statement } from '../database/database.ts';
 import { endedHourAt, type HandingOutStore } from '../keys/store.ts';
@@ -30,7 +29,7 @@ const DELETE_CODE_SECRETS = 'DELETE FROM code_secrets WHERE hour <= ?1';
 
 const ANY_CODE_SECRET = 'SELECT 1 FROM code_secrets WHERE hour <= ?1 LIMIT 1';
 
-/** Of a file: else the page as it was would stay in its log until that is written anew. */
+/** Of a file: else the page as it was would stay in the write-ahead log until that is written anew. */
 const EMPTY_LOG: Statement = { sql: 'PRAGMA wal_checkpoint(TRUNCATE)' };
 
 const EMPTY_LOG_TRIES = 100;
@@ -56,14 +55,14 @@ export function createHandingOutStore(db: Database, isFile: boolean): HandingOut
     return emptyLog();
   }
 
-  /** Whoever reads or writes meanwhile keeps it from being done: then again, a moment later. */
+  /** Tries again, a moment later, while others read or write. */
   async function emptyLog(): DbResult<void> {
     for (let tries = 0; tries < EMPTY_LOG_TRIES; tries += 1) {
-      const emptied = await db.read(EMPTY_LOG); // which a transaction of writes could not
+      const emptied = await db.read(EMPTY_LOG); // not `write`: a transaction can't do it
       if (!emptied.ok || emptied.value[0]?.busy === 0) return emptied.ok ? ok(undefined) : emptied;
       await sleep(EMPTY_LOG_PAUSE_MS);
     }
-    return ok(undefined); // it will be written anew by and by
+    return ok(undefined); // the log is written anew in time
   }
 
   return {

@@ -1,5 +1,4 @@
-// The key store's changes, each one statement, which is harmless when it is sent twice. A write that changes nothing may
-// be one whose earlier try has changed it.
+// The key store's changes, each one statement that may be sent twice. If one changes nothing, an earlier try may have.
 
 import { type Database, type DbResult, mapped, type Statement } from '../database/database.ts';
 import { type Origin, personOf } from '../keys/actor.ts';
@@ -8,8 +7,8 @@ import type { Changed, KeyStore } from '../keys/store.ts';
 import { ok } from '../lib/result.ts';
 import { rowBy } from './rows.ts';
 
-// A timed-out INSERT may still run after its retry succeeded, even after the key was deleted. Without RETURNING, which
-// would take a fourteenth of its time.
+// A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` names it.
+// Without RETURNING, which would take a fourteenth of its time.
 export const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by,
 limit_requests, limit_window_s, quota_requests, quota_period)
 SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9, ?10, ?11, ?12, ?13
@@ -25,7 +24,7 @@ const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 
 const UPDATE = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes), changed_by = ?5
 WHERE id = ?1 AND user_id = ?2 AND (name, scopes) IS NOT (coalesce(?3, name), coalesce(?4, scopes)) RETURNING key_hash`;
 
-// A rotation changes only what it has read: a late duplicate does nothing, nor does one that another has overtaken.
+// A rotation changes only what it has read: a late duplicate, or one that another has overtaken, does nothing.
 const ROTATED = 'rotations = rotations + 1, changed_by = ?7, expires_at_ms = coalesce(?8, expires_at_ms)';
 const ROTATABLE =
   'id = ?1 AND user_id = ?2 AND rotations = ?3 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?6)';

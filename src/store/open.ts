@@ -45,13 +45,11 @@ function makeFolder(variable: string, folder: string): void {
 type ServerSecret = 'request_state' | 'client_id';
 
 export interface Store extends KeyStore {
-  /** For operators. */
   readonly admin: AdminStore;
   /** For connect/. */
   readonly handingOut: HandingOutStore;
   readonly db: Database;
   readonly mode: 'embedded' | 'remote' | 'replica';
-  /** Of the replica, if there is one. */
   readonly replicaState: Replica['state'] | undefined;
   /** False while the last write failed for want of space or rights. */
   writable(): boolean;
@@ -119,7 +117,6 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
   };
 }
 
-/** The database, and what opens it. */
 async function openingOf(config: DatabaseConfig, options: PruningOptions) {
   if (config.mode === 'embedded') return (await import('../database/embedded/open.ts')).embeddedStore(config.path);
   return (await import('../database/remote/open.ts')).remoteStore(config, options);

@@ -10,21 +10,18 @@ import type { Log } from '../log/log.ts';
 import { pruneCounts } from './counts.ts';
 import type { HandingOutUpkeep } from './handing-out.ts';
 
-/** Old changes and events are removed shortly after start-up, off its critical path, and then this often. */
+/** The first run is soon after start-up, off its critical path. */
 const PRUNE_FIRST_AFTER_MS = 2000;
 
 const PRUNE_EVERY_MS = MS_PER_HOUR;
 
-/** So much earlier or later, as a part of it. */
+/** So much earlier or later, as a part of the pause. */
 const PRUNE_JITTER = 0.5;
 
 /** When a poll shows that there are too many, they are removed at once; when that fails, no sooner than this. */
 const PRUNE_AGAIN_AFTER_MS = 10_000;
 
-/**
- * How far above their limit changes may be before that, as a factor. Each process draws its own, so that usually one of a
- * cluster removes them before the others find too many.
- */
+/** "Too many", as a multiple of the limit. Each process draws its own, so that usually one of a cluster prunes. */
 const OVERDUE_FROM = 1.02;
 
 const OVERDUE_TO = 1.1;
@@ -32,14 +29,12 @@ const OVERDUE_TO = 1.1;
 export interface PruningOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** Events of keys are kept for this long. */
   readonly eventDays: number;
-  /** Uses of keys are kept for so many days. */
   readonly usageDays: number;
 }
 
 export interface Pruning {
-  /** Removes too many changes at once. */
+  /** Starts a removal at once if the page shows too many changes. */
   saw(page: FeedPage): void;
   stop(): void;
 }

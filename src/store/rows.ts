@@ -8,7 +8,7 @@ import { memoize } from '../lib/memoize.ts';
 import type { Quota } from '../lib/rate-limit.ts';
 import { countsOf } from './counts.ts';
 
-/** The row of the key that has a secret of this hash: two searches of an index, the second one only if the first fails. */
+/** The row of the key that has a secret of this hash: two index searches, the second only if the first fails. */
 export const rowBy = (hash: string) =>
   `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
 
@@ -29,7 +29,7 @@ export const KEY_COLUMNS = [
   ...['created_at_ms', 'expires_at_ms', 'second_ends_at_ms', 'rotations'].map(heldColumn),
 ].join(', ');
 
-// The columns are STRICT and CHECKed in db/, so their types are known here.
+// The tables in db/ are STRICT and have CHECKs, so the types of columns are known here.
 
 /** One array for equal scopes, which many keys have: frozen, because tools of one's own see it. */
 const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(JSON.parse(json)));

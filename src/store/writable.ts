@@ -1,5 +1,5 @@
-// Whether the database takes writes: false from a write that failed for want of space or rights until one succeeds. Known
-// keys go on verifying meanwhile, so nothing else would show it.
+// Whether the database takes writes: false from a write that failed for want of space or rights until one succeeds.
+// Known keys go on verifying meanwhile, so nothing else would show it.
 
 import type { Database, DbResult, Unavailable } from '../database/database.ts';
 import { WRITE_PROBE } from '../database/schema.ts';
@@ -8,14 +8,14 @@ import type { Cancel, Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
 
-/** SQLite's, of a file or of a server's: no space, no rights, a disk that fails. BLOCKED: the server's operator forbids it. */
+/** SQLite's, here or on a server: no space, no rights, a failing disk. BLOCKED: the server's operator forbids it. */
 const NOT_WRITABLE = /BLOCKED|SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;
 
-/** Who writes nothing would otherwise not learn that there is space again. */
+/** A process that writes nothing else would not learn that there is space again. */
 const PROBE_AGAIN_AFTER_MS = 5000;
 
 export interface WriteWatch {
-  /** `db`, whose writes are looked at. */
+  /** `db` with its writes watched. */
   watch(db: Database): Database;
   writable(): boolean;
   stop(): void;
