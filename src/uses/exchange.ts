@@ -1,6 +1,6 @@
-// Exchanges the uses of keys with the database: every few seconds all that changed is written, when keys were last used and
-// their counts, and what the other processes have counted is read. The counts of a key that nears its limit are exchanged
-// sooner. Never a write per call; a database that is away delays it.
+// Exchanges the uses of keys with the database. Every few seconds, last uses and counts that changed are written, and
+// what the other processes have counted is read; sooner for keys that have used a part of their limit. Never a write
+// per call; a database that is away delays it.
 
 import { repeat } from '../lib/background.ts';
 import { ok } from '../lib/result.ts';
@@ -21,7 +21,7 @@ const EARLY_EVERY_MS = 250;
 const SPREAD_MS = 1000;
 /** Between two slices: a few need not be spread over all of that time. */
 const PAUSE_MS_MAX = 5;
-/** Keys with uses that are not written, while the database is away: about 50 MB. Uses of further keys count here, but are not written. */
+/** Keys that wait while the database is away: about 50 MB. Uses of further keys count here, but are not written. */
 const PENDING_MAX = 100_000;
 /** Uses of a day are written until so many days later. They are summed after that (store/counts.ts). */
 export const LATE_DAYS_MAX = 2;
@@ -29,11 +29,10 @@ export const LATE_DAYS_MAX = 2;
 const STOP_MS_MAX = 3000;
 
 export interface Exchange {
-  /** The key was used: that is to be written. */
+  /** The key was used: the next flush writes it. */
   used(key: Counted): void;
-  /** The key was counted: the same, and at once if it has used a part of its limit. */
+  /** The key was counted: as `used`, and at once if it has used a part of its limit. */
   counted(key: Counted): void;
-  /** A key whose uses wait. */
   waiting(keyId: string): Counted | undefined;
   /** Exchanges all that changed; resolves when done, or when the store refused. */
   flush(): Promise<void>;
@@ -174,7 +173,6 @@ export function createExchange(options: ExchangeOptions): Exchange {
 
 type Store = ExchangeOptions['store'];
 
-/** Writes those that the database doesn't have. */
 async function writeLastUses(store: Store, slice: readonly Counted[]): StoreResult<void> {
   const uses = slice
     .filter(({ usedAtMs, usedAtWrittenMs }) => usedAtMs > usedAtWrittenMs)
@@ -185,7 +183,6 @@ async function writeLastUses(store: Store, slice: readonly Counted[]): StoreResu
   return recorded;
 }
 
-/** Writes the counts that the database doesn't have. */
 async function writeCounts(
   store: Store,
   instance: number,
@@ -211,7 +208,6 @@ async function writeCounts(
   return ok(undefined);
 }
 
-/** Reads what the other processes have. */
 async function readOthers(store: Store, instance: number, slice: readonly Counted[]): StoreResult<void> {
   const windows: CountedWindow[] = [];
   const asked: (readonly [key: Counted, tally: Tally, firstDay: number | null])[] = [];

@@ -9,12 +9,10 @@ import type { DayUses, UsesStore } from './store.ts';
 import type { Counted } from './tally.ts';
 import { DAY_S, dayAt } from './windows.ts';
 
-/** Days that lists show. */
 const DAYS_SHOWN = 30;
 /** Keys whose days are read by one statement: some 5,000 counts, in 2 ms. */
 const KEYS_READ_MAX = 200;
 
-/** Uses of a key in days of UTC. */
 export interface Uses {
   readonly today: number;
   /** At most 30 numbers, today first, without the zeros at the end. */
@@ -25,11 +23,10 @@ export interface UsesOptions {
   readonly store: Pick<UsesStore, 'usesByDay'>;
   readonly clock: Clock;
   readonly instance: number;
-  /** What this process has counted of a key. */
   readonly known: (keyId: string) => Counted | undefined;
 }
 
-/** Of those of these keys that were used in 30 days: this process's uses at once, the others' as last written. */
+/** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
 export async function usesOf(
   keyIds: readonly string[],
   { store, clock, instance, known }: UsesOptions,

@@ -5,7 +5,6 @@ import type { StoreResult } from '../problem.ts';
 /** Processes are told apart by random numbers below this. */
 export const INSTANCES = 2 ** 36;
 
-/** For whom and when the uses of a key are read. */
 export interface CountsAsOf {
   /** The process whose counts are its own. */
   readonly instance: number;
@@ -20,7 +19,6 @@ export interface Shares {
   readonly others: number;
 }
 
-/** The uses of a key, as of a time. */
 export interface KeyCounts {
   /** In the window of the limit in force. */
   readonly window: Shares;
@@ -29,7 +27,6 @@ export interface KeyCounts {
   readonly before: number;
 }
 
-/** Milliseconds since the Unix epoch. */
 export type LastUse = readonly [keyId: string, usedAtMs: number];
 
 /** The uses of a key by a process on a day (UTC), in a window, which only grow. */
@@ -53,7 +50,7 @@ export interface UsesStore {
   recordLastUses(uses: readonly LastUse[]): StoreResult<void>;
   /** As `recordLastUses`, the counts of a process. */
   recordCounts(instance: number, counts: readonly Count[]): StoreResult<void>;
-  /** What is counted in each of these windows, in their order; null: the key is gone. `before` is 0 unless asked for. */
+  /** What each of these windows has counted, in their order; null: the key is gone. `before` is 0 unless asked for. */
   countsOf(
     instance: number,
     windows: readonly CountedWindow[],

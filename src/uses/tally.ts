@@ -1,6 +1,5 @@
-// What is counted of one key: the uses of its day, of the window of its limit, and of its month. Pure, but for the times
-// it is given. A key that others use too has the uses of this process, which are exact, and those of the others, as they
-// were last read: together they are never more than there were, so nobody is refused too early.
+// What is counted of one key: uses in its day, in its limit's window and in its month. Those of this process are exact,
+// those of others as last read: together never more than there were, so nobody is refused too early.
 
 import type { FeedPosition } from '../lib/change-feed.ts';
 import { memoize } from '../lib/memoize.ts';
@@ -11,16 +10,15 @@ import { DAY_S, dayAt, type Month, monthOf, windowAt } from './windows.ts';
 /** Shorter windows are over before others could know of them: each process counts them for itself. */
 export const SHARED_WINDOW_S_MIN = 10;
 
-/** The uses in one window. */
 export interface Tally {
   readonly windowS: number;
   readonly number: number;
   /**
-   * The UTC day in which its own uses were counted. A window that goes on at midnight has others from then on: a process
-   * counts as another one each day, so that what is days old can be summed (store/counts.ts).
+   * The UTC day of its own uses. A process counts as another instance each day (store/counts.ts), so in a window that
+   * goes on at midnight its uses so far become those of others.
    */
   readonly day: number;
-  /** By the monotonic clock: a wall clock that is set back reopens no earlier window before. */
+  /** Monotonic. Before it, a wall clock that is set back reopens no earlier window. */
   readonly overAtMs: number;
   own: number;
   others: number;
@@ -33,7 +31,6 @@ export interface Times {
   readonly monotonicMs: number;
 }
 
-/** Which limits a key has. */
 export interface InForce {
   readonly limit: RateLimit | null;
   readonly quota: Quota | null;
@@ -104,7 +101,6 @@ export class Counted {
   uses = 0;
   /** With so many uses it is time for an exchange. */
   usesMax = Infinity;
-  /** Whether it waits for the next flush. */
   isPending = false;
   /** Where the change feed stood when its limits were read. */
   position: FeedPosition | null = null;

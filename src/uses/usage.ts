@@ -1,6 +1,5 @@
-// Notes when keys were last used, counts their uses, and holds them to their limits and quotas, for all processes on a
-// database together. A call is decided in memory: what this process has counted, and what the others had when they were
-// last asked (exchange.ts).
+// Notes last uses of keys, counts uses, and holds keys to limits and quotas, for all processes on a database. A call is
+// decided in memory: by what this process has counted, and what the others had when last read (exchange.ts).
 
 import type { FeedPosition } from '../lib/change-feed.ts';
 import { createLruCache } from '../lib/lru-cache.ts';
@@ -14,13 +13,12 @@ import { type Uses, usesOf } from './shown-uses.ts';
 import { type CountsAsOf, INSTANCES, type KeyCounts, type Shares, type UsesStore } from './store.ts';
 import { Counted, limitOf, type Times } from './tally.ts';
 
-/** Keys whose counts are remembered, some 100 MB: half are certain to stay, as many as there can be records (key-cache.ts). */
+/** Keys whose counts are remembered, some 100 MB. Half are certain to stay: as many as keys/key-cache.ts holds. */
 const COUNTED_MAX = 270_000;
 
 const NO_SHARES: Shares = { own: 0, others: 0 };
 const NO_COUNTS: KeyCounts = { window: NO_SHARES, day: NO_SHARES, before: 0 };
 
-/** What counting has to know of a key. */
 interface CountedKey {
   readonly id: string;
   readonly createdAtMs: number;
@@ -32,16 +30,13 @@ interface CountedKey {
 /** A key as it was read, with its counts; null: there is none. */
 interface Found {
   readonly record: CountedKey | null;
-  /** Where the change feed stood. */
   readonly position: FeedPosition;
   readonly counts: KeyCounts | null;
 }
 
 /** A read of keys that begins now. */
 export interface Reading {
-  /** What to read of their counts. */
   readonly asOf: CountsAsOf;
-  /** Takes over what was found. */
   learn(found: Found): void;
 }
 
@@ -50,16 +45,13 @@ export interface Usage {
   note(key: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void;
   /** The later of a key's stored last use, and of what this process has noted. Null: never used. */
   lastUsedAt(key: { readonly id: string; readonly lastUsedAtMs: number | null }): number | null;
-  /**
-   * Counts a call, if limit and quota admit it: neither is spent by one that either refuses. The state of both, for the
-   * response. Reads and writes nothing.
-   */
+  /** Counts a call if limit and quota both admit it. Returns the state of both. Reads and writes nothing. */
   admit(keyId: string): Result<RateLimitState | undefined, Problem>;
   /** Of today (UTC), by all processes as far as is known. */
   usesToday(keyId: string): number;
   /** Counts are read with each key, so that a quota goes on where it was. */
   beginRead(): Reading;
-  /** Of those of these keys that were used in 30 days: this process's uses at once, the others' as last written. */
+  /** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
   usesOf(keyIds: readonly string[]): Promise<Result<ReadonlyMap<string, Uses>, StoreUnavailable>>;
   /** The quota in force. */
   quotaOf(key: Pick<CountedKey, 'quota'>): Quota | null;
@@ -132,7 +124,7 @@ export function createUsage(options: UsageOptions): Usage {
     return ok(key.state(nowMs));
   }
 
-  /** So many other keys were used meanwhile that this one's counts are gone: the next read of its record brings them. */
+  /** A key whose counts were evicted: the next read of its record brings them. */
   function forgotten(keyId: string, createdAtMs = 0): Counted {
     const at = times();
     const key = add(keyId, createdAtMs, at);

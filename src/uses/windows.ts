@@ -1,21 +1,18 @@
-// The calendar of limits and quotas: windows aligned to the Unix epoch, days and months of UTC. Pure: numbers in, numbers
-// out. A day or window is known by its number, counted from the epoch.
+// The calendar of limits and quotas, in UTC. Pure. A window or day is known by its number, counted from the Unix epoch.
 
 import { MS_PER_DAY } from '../lib/duration.ts';
 import { memoize } from '../lib/memoize.ts';
 
 export const DAY_S = MS_PER_DAY / 1000;
 
-/** The number of the window in which a time lies. */
 export const windowAt = (ms: number, windowS: number): number => Math.floor(ms / (windowS * 1000));
 
-/** The number of the UTC day in which a time lies. */
 export const dayAt = (ms: number): number => windowAt(ms, DAY_S);
 
 export interface Month {
   /** The number of its first day. */
   readonly firstDay: number;
-  /** Its first millisecond after the end. */
+  /** The first millisecond after it. */
   readonly endsAtMs: number;
   readonly lengthS: number;
 }
