@@ -11,21 +11,19 @@ export interface Statement {
   readonly sql: string;
   /** Values for its `?`, if it has any. */
   readonly args?: readonly Value[];
-  /** Whose turn it takes at a database that is far away: owners are served in turn. Without it, that of all without it. */
+  /** Whose turn it takes at a remote database, which serves owners in turn; statements without it share one. */
   readonly whose?: string | undefined;
-  /** Never waits behind another statement: what keeps memory current. */
+  /** Never waits for a turn: for what keeps memory current. */
   readonly urgent?: true;
   /** A power cut may undo it: spares a local file the wait for its disk. */
   readonly unsynced?: true;
 }
 
-/** Why a database gave no response. */
 export type Outage =
   | 'unreachable' // it may respond the next time
   | 'refused' // by credential, permission or address: the operator has to act
   | 'no_schema'; // it responds, but our tables or columns are not there
 
-/** With the code that it has as a problem. */
 export interface Unavailable {
   readonly code: 'store_unavailable';
   readonly outage: Outage;
@@ -38,7 +36,7 @@ export type DbResult<T> = Promise<Result<T, Unavailable>>;
 export interface Written {
   /** Rows of the RETURNING clause, from the last try. */
   readonly rows: readonly Row[];
-  /** How many rows the last try changed, if the statement has no RETURNING clause; what triggers change does not count. */
+  /** Rows that the last try changed, without those of triggers; only of a statement without RETURNING clause. */
   readonly changed: number;
   /** True when an earlier try may have been carried out as well; `rows` does not tell what that one changed. */
   readonly repeated: boolean;
@@ -48,8 +46,8 @@ export interface Database {
   /** Reads from the primary. Gives up after `withinMs`; without it, each database has a limit of its own. */
   read(statement: Statement, withinMs?: number): DbResult<readonly Row[]>;
   /**
-   * Runs one writing statement, durably unless it is `unsynced`. When the outcome of a try is unknown it may be sent again, so the statement
-   * must be harmless when repeated. A remote database gets `withinMs` for it, where seconds are too few.
+   * Runs one writing statement, durably unless it is `unsynced`. It may be sent again when the outcome of a try is
+   * unknown, so it must be harmless when repeated. Only a remote database heeds `withinMs`.
    */
   write(statement: Statement, withinMs?: number): DbResult<Written>;
   /** Runs statements in one transaction, all or none. May be sent more than once, like `write`. */
@@ -87,7 +85,6 @@ export function unwrap<T>(result: Result<T, Unavailable>): T {
   return result.value;
 }
 
-/** What `of` makes of the value, or the outage. */
 export async function mapped<T, U>(result: DbResult<T>, of: (value: T) => U): DbResult<U> {
   const settled = await result;
   return settled.ok ? ok(of(settled.value)) : settled;
@@ -99,10 +96,10 @@ export const unavailable = (outage: Outage, reason: string): Unavailable => ({
   reason,
 });
 
-/** A number that was typed by hand may be beyond what JavaScript holds exactly; the driver would throw. */
+/** Clamps a number that was typed by hand to what JavaScript holds exactly: beyond it the driver throws. */
 export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;
 
-/** True when our tables or columns are missing, by SQLite's message: nothing else makes our statements fail with it. */
+/** Whether our tables or columns are missing, by SQLite's message, with which no statement of ours fails otherwise. */
 export const isSchemaMissing = (error: unknown): boolean =>
   /no such (table|column)|has no column named/i.test(String(error));
 

@@ -6,7 +6,7 @@ import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
 import type { Database, DbResult, Row, Statement } from './database.ts';
 
-/** Args: the seq after which to read. */
+/** Args: the seq after which to read. The change with that seq comes along, if it is still there, for its mark. */
 export const CHANGES = `SELECT f.database_id, f.pruned_seq, max(f.pruned_seq, coalesce(n.seq, 0)) AS newest_seq,
 n.changed_at_ms || n.key_hash AS newest_mark, c.seq, c.changed_at_ms, c.key_hash
 FROM feed f LEFT JOIN changes n ON n.seq = (SELECT max(seq) FROM changes) LEFT JOIN changes c ON c.seq >= ?1
@@ -16,8 +16,8 @@ WHERE f.one = 1 ORDER BY c.seq LIMIT 1 + ${FEED_PAGE_MAX}`;
 const CHANGES_KEPT_MS = MS_PER_DAY;
 
 /**
- * At most this many are kept, 100 MB. It is a hundred times what a process reads rather than forget all it knows, and at
- * 5,000 changes a second 100 s: creations that were given up no longer arrive by then (INSERT).
+ * At most this many are kept, 100 MB: a hundred times what a process reads rather than forget all. At 5,000 changes a
+ * second it takes 100 s: no creation that was given up still arrives then (INSERT in store/key-changes.ts).
  */
 export const CHANGES_KEPT_MAX = 500_000;
 
@@ -90,10 +90,7 @@ async function pruneEvents(primary: Database, keptMs: number): DbResult<void> {
   }
 }
 
-/**
- * Removes events older than `eventsKeptMs`, changes older than a day, and the oldest of too many, a slice at a time.
- * False: there were no such changes.
- */
+/** Removes old events, and changes that are old or too many, a slice at a time. False: there were no such changes. */
 export async function prune(primary: Database, eventsKeptMs: number): DbResult<boolean> {
   const events = await pruneEvents(primary, eventsKeptMs);
   if (!events.ok) return events;

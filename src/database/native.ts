@@ -1,17 +1,12 @@
-// libsql, the native driver: one connection, whose statements are prepared once and whose rows are read to their end, so
-// that no read transaction stays open. Every call blocks the thread.
-//
-// The driver can't reset a statement that failed (libsql-client-ts #352): from then on its connection may report success
-// and commit nothing. Whoever gets an error has to close the connection, but for one of `begin` and `execute`, whose
-// statements the driver doesn't keep.
+// libsql, the native driver: one connection, whose statements are prepared once and whose rows are read to their end,
+// so that no read transaction stays open. Every call blocks the thread. The driver can't reset a statement that failed
+// (libsql-client-ts #352): from then on its connection may report success and commit nothing. Whoever gets an error has
+// to close the connection, but for an error of `execute`, whose statement the driver doesn't keep.
 
 import Libsql from 'libsql';
 import type { Row, Statement, Written } from './database.ts';
 
-/**
- * Statements kept for each connection: the program has some seventy, and as many to make a database. Only those that are put
- * together, such as the filters of operators, could be more, and beyond it they are prepared anew each time.
- */
+/** Prepared statements kept for each connection. Only composed ones, such as operators' filters, could be more. */
 const STATEMENTS_MAX = 200;
 
 export interface NativeOptions {
@@ -28,7 +23,7 @@ export interface NativeConnection {
   execute(sql: string): void;
   /** Of a replica: pulls what is new. */
   pull(): void;
-  /** Undoes a transaction that is open. The last connection of all moves the write-ahead log into the file. */
+  /** Undoes a transaction that is open. SQLite closes the file only when the statements have been collected. */
   close(): void;
   /** Undoes a transaction that is open, and leaves the rest to the collector, or the end of the process. */
   abandon(): void;
@@ -60,7 +55,7 @@ export function openNative(path: string, { lockWaitMs = 0, primary }: NativeOpti
 
   function abandon(): void {
     prepared.clear();
-    // The driver closes for good when the last statement is collected; a transaction would last until then.
+    // Until the driver's last statement is collected the connection stays open, and so would the transaction.
     if (db.inTransaction) db.exec('ROLLBACK');
   }
 

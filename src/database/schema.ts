@@ -27,7 +27,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
 
 /** A remote database may take this long to add a column. */
 const ADD_COLUMN_MS_MAX = 120_000;
-/** Long enough for a process that waits for the file to get it (embedded/database.ts). */
+/** Longer than the pause of a process that waits for the file (embedded/waiting.ts), so that it gets it. */
 const BETWEEN_COLUMNS_MS = 30;
 
 // Without the tables of SQLite, the driver and the database server, which an empty database may have too.
@@ -67,10 +67,7 @@ const TRIGGERS = [
   'blocked_owners_unblocked',
   'redeemed_codes_connected',
 ];
-/**
- * Without the triggers no process would learn of a revocation or who made it, and a new key could inherit the last use
- * of a deleted one.
- */
+/** Without triggers no process would learn of a revocation, and a new key could inherit a deleted one's last use. */
 const FEED: Statement = {
   sql: `SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('${TRIGGERS.join("', '")}')) AS triggers FROM feed`,
 };
@@ -98,10 +95,7 @@ export async function inspect(db: Database): Promise<number> {
   return applied.length;
 }
 
-/**
- * Applies what is missing, in one transaction per migration, after the columns that it begins with. Several processes may
- * do so at once.
- */
+/** Applies what is missing, one transaction per migration, after its first columns. Processes may do so at once. */
 export async function migrate(db: Database): Promise<void> {
   let applied = await inspect(db);
   let columnsFirst = applied > 0; // an empty database is made at once
@@ -131,8 +125,7 @@ export async function migrate(db: Database): Promise<void> {
 /**
  * Adds the columns that a migration begins with, each in a transaction of its own, and returns the statements that are
  * left. For each one SQLite reads the whole table: in one transaction, no other process could write meanwhile, and on
- * `sqld` it would take longer than one may (remote/database.ts). Servers of the version before pass over new columns,
- * also if the rest never comes.
+ * `sqld` it would take longer than one may (remote/database.ts). Servers of the version before ignore new columns.
  */
 async function addColumns(db: Database, statements: readonly Statement[]): Promise<readonly Statement[]> {
   for (const [index, statement] of statements.entries()) {
@@ -150,7 +143,6 @@ async function addColumns(db: Database, statements: readonly Statement[]): Promi
   return [];
 }
 
-/** A statement, after comments. */
 const ADDS_COLUMN = /^(?:\s|--.*\n)*ALTER TABLE (\w+) ADD COLUMN (\w+)/;
 const HAS_COLUMN = 'SELECT 1 FROM pragma_table_info(?) WHERE name = ?';
 

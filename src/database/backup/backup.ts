@@ -14,7 +14,7 @@ export interface Copying {
   readonly folder: string;
 }
 
-/** Writes all there is into a file, in a thread of its own. Servers may run meanwhile. */
+/** Copies all but the secrets of codes (copier.ts), in a thread of its own. Servers may run meanwhile. */
 export async function backUp(copying: Copying): Promise<void> {
   await assertOurs(copying.config);
   const thread = new Worker(new URL('./copier.ts', import.meta.url), { type: 'module' });
@@ -26,7 +26,7 @@ export async function backUp(copying: Copying): Promise<void> {
   if (failure !== null) throw new Error(failure);
 }
 
-/** Says what is wrong in words of ours; does not migrate: a backup is what one makes before. */
+/** Throws an error of ours, which says what is wrong. Does not migrate: backups are made before that. */
 async function assertOurs(config: DatabaseConfig): Promise<void> {
   const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
   try {

@@ -3,7 +3,6 @@
 import { type Database, type Row, unwrap } from '../database.ts';
 import { type Backup, chunksOf, letSignalsIn } from './file.ts';
 
-/** What putting a backup back would do. */
 export interface Restoring {
   /** The database has never held anything. One whose keys were all deleted has their events. */
   readonly isNew: boolean;

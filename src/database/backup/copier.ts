@@ -1,5 +1,5 @@
-// The thread that copies a database into a file. The driver blocks the thread that it works in, and the command meanwhile
-// says how far it is, and obeys signals. Handles one message.
+// The thread that copies a database into a file. The driver blocks its thread, and the command has to obey signals
+// meanwhile. Handles one message.
 
 import { join } from 'node:path';
 import type { RemoteConfig } from '../../config/database.ts';
@@ -58,9 +58,9 @@ function vacuumInto(path: string, file: string): void {
   onFile(file, leaveOutCodeSecrets);
 }
 
-/** They are for an hour, and with one of them a code that somebody logged would open: a backup is kept for longer. */
+/** A secret is for an hour and opens codes that somebody may have logged: a backup is kept for longer. */
 function leaveOutCodeSecrets({ all, run }: NativeConnection): void {
-  if (all({ sql: "SELECT 1 FROM sqlite_master WHERE name = 'code_secrets'" }).length === 0) return; // of a version before
+  if (all({ sql: "SELECT 1 FROM sqlite_master WHERE name = 'code_secrets'" }).length === 0) return; // an older version
   all({ sql: 'PRAGMA journal_mode = MEMORY' }); // no other file has them for a moment
   all({ sql: 'PRAGMA secure_delete = ON' });
   run({ sql: 'DELETE FROM code_secrets' });

@@ -8,7 +8,7 @@ import { type Backup, chunksOf, onFile } from './file.ts';
 const REPLACED = ['api_keys', 'key_uses', 'key_counts'];
 /** Only added to: who was blocked since stays blocked, and no event is forgotten. */
 const MERGED = ['blocked_owners', 'key_events'];
-/** Taken over by a new database alone: in one that is in use, a secret may have been replaced because it had got out. */
+/** Taken over only by a new database: in one that is in use, a secret may have been replaced because it leaked. */
 const SECRETS = 'server_secrets';
 const TABLES = [...REPLACED, ...MERGED, SECRETS];
 const CHUNK_ROWS = 500;
@@ -16,8 +16,8 @@ const CHUNK_ROWS = 500;
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 
 /**
- * Puts keys and their uses back as they were, in one transaction, and gives the database a new id, so that every process
- * forgets what it knows. Triggers are off meanwhile: a restore is not a change by a user, and has one event of its own.
+ * Puts a backup back in one transaction, and gives the database a new id, so that every process forgets what it knows.
+ * Triggers are off meanwhile: a restore is not a change by a user, and has one event of its own.
  */
 export async function restore(config: DatabaseConfig, db: Database, { path }: Backup, options = { isNew: false }) {
   if (config.mode === 'embedded') restoreFile(config.path, path, options);
@@ -58,7 +58,7 @@ const merge = (table: string, source: string) => [
 const restoredEvent = (source: string) => `INSERT INTO key_events (owner, kind, how, backup_seq)
 SELECT '', 'restored', 'command', coalesce(max(seq), 0) FROM ${source}`;
 
-/** Events that another database has under the numbers of the backup's, as a new one has after its first key, come last. */
+/** Other events under the numbers of the backup's, as a new database has after its first key, are moved to the end. */
 const moveEvents = (source: string) => `UPDATE key_events
 SET seq = seq + (SELECT max(seq) FROM (SELECT seq FROM key_events UNION ALL SELECT seq FROM ${source}))
 WHERE EXISTS (SELECT 1 FROM ${source} b WHERE b.seq = key_events.seq
@@ -79,9 +79,9 @@ const restoreFile = (path: string, backup: string, { isNew }: RestoreOptions): v
   });
 
 /**
- * Sends the rows ahead into tables of their own, which then take the place of those before: `sqld` ends a transaction that
- * keeps others from writing for 5 s, which 100,000 insertions would. If the transaction is sent twice, the second fails,
- * because the first has used up what was sent ahead.
+ * Sends the rows ahead into tables of their own, which then replace those before: `sqld` ends a transaction after 5 s,
+ * which 100,000 insertions would take. If the transaction is sent twice, the second fails, because the first has used
+ * up what was sent ahead.
  */
 async function restoreRemote(db: Database, path: string, { isNew }: RestoreOptions): Promise<void> {
   const read = async (sql: string) => unwrap(await db.read({ sql }));

@@ -7,15 +7,12 @@ import { isBusy } from './waiting.ts';
 /** How long SQLite itself waits for another process's lock. The wait blocks the event loop, so it is short. */
 const LOCK_WAIT_MS = 3;
 /**
- * With this many pages (4 KiB) in the write-ahead log, a commit moves them into the file. That blocks the event loop
- * for 4 ms; SQLite's default of 1,000 pages takes 9 ms. A creation writes five pages: with fewer in the log it waits for
- * the disk more often, with 250 it takes 2 % longer.
+ * With this many pages (4 KiB) in the write-ahead log, a commit moves them into the file, in 4 ms; at SQLite's default
+ * of 1,000, in 9 ms. A creation writes five; at 250 it waits for the disk more often, and takes 2 % longer.
  */
 const CHECKPOINT_PAGES = 400;
 
-/**
- * `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it outlives the process, but not a power cut.
- */
+/** `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it survives the process, not a power cut. */
 export type Durability = 'FULL' | 'NORMAL';
 
 /** Blocks the event loop while it works. Its functions throw what `run` throws, and the error of opening the file. */

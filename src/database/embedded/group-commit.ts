@@ -1,9 +1,7 @@
 // One commit for the writes that wait at the same moment: each has to wait for the disk, and eight together wait little
-// longer than one. None is answered before the commit.
-//
-// One that fails takes none with it: the whole transaction is undone, the connection replaced, and each of the group runs
-// again in a transaction of its own. Going back to a savepoint instead would be to go on with a connection on which a
-// statement has failed (native.ts), and costs every write 9 µs.
+// longer than one. None is answered before the commit. One that fails takes none with it: the whole transaction is
+// undone, the connection replaced, and each of the group runs again in a transaction of its own. A savepoint would keep
+// a connection on which a statement has failed (native.ts), and cost every write 9 µs.
 
 import { nextTurn } from '../../lib/timeout.ts';
 import type { Statement, Written } from '../database.ts';
@@ -24,10 +22,7 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/**
- * Returns what runs a statement in a transaction that others may share, and rejects with its error, or when the file stays
- * locked.
- */
+/** Runs statements in shared transactions. Rejects with a statement's own error, or when the file stays locked. */
 export function createGroupCommit({ transact }: Connection, turns: Turns) {
   const waiting: Waiting[] = [];
   let running = false;

@@ -1,11 +1,9 @@
 // Checks that the database's files are still where they were opened. When they are moved, removed or replaced, SQLite
-// goes on reading and writing the opened ones, which no other process can open any more: creations would be
-// acknowledged and lost, revocations by other processes would go unseen, and two processes with different logs would
-// damage the file.
+// goes on using the opened ones, which no other process can open any more: creations would be acknowledged and lost,
+// revocations by other processes would go unseen, and two processes with different logs would damage the file.
 //
-// One connection is opened and stays idle. SQLite removes the log (-wal) and its index (-shm) when the last connection of
-// all processes is closed. Ours are closed after an error, by some later garbage collection. While this one is open,
-// that happens in no process, so whoever removes or replaces them is not SQLite:
+// SQLite removes the log (-wal) and its index (-shm) when the last connection of all processes is closed. One
+// connection is opened here and stays idle, so whoever removes or replaces them is not SQLite:
 //
 // | The file       | -wal and -shm           | Statements                           |
 // |----------------|-------------------------|--------------------------------------|
@@ -14,8 +12,7 @@
 // | as opened      | one is gone, or another | fail until the process starts again  |
 //
 // The log can't be opened anew: closed connections stay open until they are collected, and the process shares one index
-// among all, which would not fit the new log. Nor is what it held moved into the file: somebody else may have opened that
-// since, and it would overwrite what they wrote.
+// among all, which would not fit the new log. Moving what it held into the file could overwrite others' later writes.
 
 import { lstatSync, realpathSync, statSync } from 'node:fs';
 import { err, type Result } from '../../lib/result.ts';
@@ -73,7 +70,7 @@ export async function placeOf(path: string): Promise<Place> {
   };
 }
 
-/** Identifies the file at `path`; null if there is none. Takes 1.5 µs (on Deno 7), next to 40 for the quickest statement. */
+/** Identifies the file at `path`; null: none. Takes 1.5 µs (on Deno 7), where the quickest statement takes 40. */
 function fileAt(path: string): string | null {
   try {
     const { dev, ino } = statSync(path);

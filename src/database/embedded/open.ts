@@ -1,5 +1,4 @@
-// Opens a libSQL file: checks that it is ours and undamaged, switches to WAL, migrates. Every step waits for other
-// processes that do the same.
+// Opens a libSQL file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks.
 
 import { expected } from '../../config/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
@@ -24,10 +23,7 @@ const USES_PER_WRITE = 200;
 const READ_WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
 const SIZE: Statement = { sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size' };
-/**
- * For every table and index, of whatever version, a statement that reads one page of each of its levels. An index of some
- * rows only (WHERE) would not be used for it, and the whole table be read.
- */
+/** For each table and index, a statement that reads a page per level. For a partial index it would scan the table. */
 const NEWEST_ENDS: Statement = {
   sql: `SELECT format('SELECT max("%w") FROM "%w"', coalesce((SELECT name FROM pragma_index_info(m.name)), 'rowid'), m.tbl_name)
 AS newest_end FROM sqlite_master m WHERE m.type = 'table' OR (m.type = 'index' AND coalesce(m.sql, '') NOT LIKE '% WHERE %')`,
@@ -72,9 +68,8 @@ async function openFile(db: Database, path: string): Promise<Place> {
 }
 
 /**
- * Damage in a page shows only when that page is read: half the keys would work, and the rest be "out of reach". So the
- * whole file is read, unless that would hold up the start. For a larger one, SQLite still checks header and length, we
- * check one way into every table and index, and other damage shows in use.
+ * Damage shows only when its page is read: some keys would work, others not. So the whole file is read, unless that
+ * would hold up the start. Of a larger one SQLite checks header and length, and NEWEST_ENDS each table and index.
  */
 async function checkPages(db: Database): Promise<void> {
   const [size] = unwrap(await db.read(SIZE));

@@ -12,7 +12,6 @@ const RETRY_PAUSE_MS_MAX = 20;
 
 const BUSY = /^SQLITE_(BUSY|LOCKED|PROTOCOL)/;
 
-/** Runs `work` when it is its turn. */
 export type Turns = <T>(work: () => T) => Promise<T>;
 
 export function createTurns(): Turns {
@@ -36,7 +35,6 @@ export const isBusy = (error: unknown): boolean => BUSY.test(codeOf(error));
 
 export const pauseWhileBusy = (): Promise<void> => sleep(Math.random() * RETRY_PAUSE_MS_MAX);
 
-/** Retries `run` while the file is locked. */
 export async function retryBusy<T>(run: () => Promise<T>, forMs: number): Promise<T> {
   const startedAtMs = performance.now();
   for (;;) {

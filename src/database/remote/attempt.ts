@@ -1,8 +1,6 @@
-// One try of a statement on a remote database: over in time, and with what its failure means.
-//
-// The driver has no deadlines and runs at most twenty calls at once, so a primary that hangs would hang everything.
-// Each try therefore has its own client (which holds no connection and costs microseconds to make) with its own fetch,
-// which gives up in time, and which alone knows what happened on the wire.
+// One try of a statement on a remote database: over in time, and with what its failure means. The driver has no
+// deadlines and runs twenty calls at once at most, so a primary that hangs would hang everything. Each try therefore
+// has a client of its own (no connection, microseconds to make), whose fetch gives up in time and sees the responses.
 
 import type { Client } from '@libsql/client/web';
 import type { RemoteConfig } from '../../config/database.ts';
@@ -42,7 +40,6 @@ export async function createAttempt({ url, authToken }: RemoteConfig) {
   };
 }
 
-/** What one try saw on the wire. */
 interface Wire {
   status: number | null;
   failure: unknown;
@@ -58,9 +55,7 @@ interface Failure {
   readonly outcomeUnknown: boolean;
 }
 
-/**
- * `again`: on a new connection. When one died silently, those that were opened with it and wait in the pool did too.
- */
+/** `again`: on a new connection. When one died silently, those that were opened with it died too. */
 async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
   try {
     const signal = AbortSignal.timeout(withinMs);
@@ -74,9 +69,7 @@ async function fetchWithin(request: Request, withinMs: number, again: boolean, w
   }
 }
 
-/**
- * Classifies a failed try. Throws if it is a bug of this program: a statement that the database can't make sense of.
- */
+/** Throws if it is a bug of this program: a statement that the database can't make sense of. */
 function classifyError(error: unknown, { status, failure }: Wire): Failure {
   if (failure !== null) {
     const outcomeUnknown = !NOT_SENT.test(codeOf(failure));
@@ -89,11 +82,11 @@ function classifyError(error: unknown, { status, failure }: Wire): Failure {
   if (isSchemaMissing(error)) return permanent('no_schema', reason);
   if (BUSY.test(code)) return { ...permanent('unreachable', reason), again: true };
   if (/^SQL/.test(code) && !OUT_OF_ORDER.test(code)) throw error;
-  return permanent('unreachable', reason); // out of order; or no libSQL at all: a proxy's page, another version's protocol
+  return permanent('unreachable', reason); // out of order; or not libSQL: a proxy's page, another protocol version
 }
 
 function classifyStatus(status: number): Failure {
-  if (status === 400) throw new Error('the database could not read a statement'); // text that text.ts should refuse
+  if (status === 400) throw new Error('the database could not read a statement'); // text that lib/text.ts should refuse
   if (status === 401 || status === 403) {
     const what = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
     return permanent('refused', expected('DATABASE_AUTH_TOKEN', `${what}, but it answered ${status}`));
@@ -114,10 +107,7 @@ const permanent = (outage: Outage, reason: string): Failure => ({
 
 /** No connection came about, so nothing was carried out. */
 const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;
-/**
- * Something else holds the server's file for a moment, or all its responses together have no room for this one. (Each of
- * ours alone is far below what a response may have.)
- */
+/** The server's file is locked for a moment, or all its responses together have no room for this one. */
 const BUSY = /^(SQLITE_(BUSY|LOCKED)|RESPONSE_TOO_LARGE)/;
 /** The server responds, but can't do it: blocked by its operator, full, damaged. */
 const OUT_OF_ORDER = /^(BLOCKED|SQLITE_(FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|AUTH|PERM))/;

@@ -1,4 +1,4 @@
-// A libSQL database over HTTP: Turso, or your own sqld. Each statement waits for its turn, and is tried again where that may help (attempt.ts).
+// A libSQL database over HTTP: Turso, or your own sqld. Statements wait for their turn, and may be tried again.
 
 import type { Client, InStatement } from '@libsql/client/web';
 import type { RemoteConfig } from '../../config/database.ts';
@@ -9,16 +9,14 @@ import { createWaitingShare, type WaitingShare } from '../../limits/share.ts';
 import { type Database, type DbResult, mapped, type Statement, unavailable } from '../database.ts';
 import { createAttempt } from './attempt.ts';
 
-/** Tries of one statement. */
 const TRIES_MAX = 3;
 /** Before the second try there is a random pause of up to this, before the third of up to twice this. */
 const PAUSE_MS_MAX = 150;
 /** When there is little time in all, the pauses are shorter: up to this part of it, then up to twice that. */
 const PAUSE_PART_MAX = 0.1;
 /**
- * How long one try may take, and all tries together. A second try helps when a connection died silently, or when this
- * process was too busy to read the response in time. When only the primary is busy, it makes more work for it, so
- * writes, which a primary runs one after the other, get more time.
+ * Of one try, and of all together. A second try helps when a connection died silently, or when this process was too
+ * busy to read. To a busy primary it is more work, so writes, which run one after the other, get more time.
  */
 interface Timeouts {
   readonly attemptMs: number;
@@ -28,19 +26,13 @@ const READ: Timeouts = { attemptMs: 1500, totalMs: 3000 };
 // A try of several statements must end before `sqld` takes the file away from them, after 5 s: each of those that are
 // left then fails, and the driver leaves all but the first failure unhandled, which ends the process.
 const WRITE: Timeouts = { attemptMs: 4000, totalMs: 6000 };
-/**
- * The primary has one writer: one statement runs while the next is on its way. With four, one write in some thousand
- * waited 5 s, until `sqld` took the writer away from its holder.
- */
+/** One runs while the next is on its way. With four, one in some thousand waited 5 s, until `sqld` ended another. */
 const WRITES_AT_ONCE = 2;
-/**
- * Far below the 256 requests that the runtime sends at once: beyond those even the polls of the change feed would wait. A
- * primary 100 ms away still responds to 640 reads a second.
- */
+/** Far below the runtime's 256 requests at once, so that polls never wait. At 100 ms each still 640 reads a second. */
 const READS_AT_ONCE = 64;
 /** Statements that may wait for a turn, a kilobyte each. An owner's are served as they came, owners in turn. */
 const WAITING = { total: 4000, each: 500 };
-/** A read that waits for its turn leaves this part of its time for the read itself. */
+/** The part of its time for which a statement may wait for its turn; the rest is for the call itself. */
 const TURN_PART_OF_TIME = 0.6;
 
 const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
@@ -71,7 +63,6 @@ export async function remoteDatabase(config: RemoteConfig): Promise<Database> {
   const writers = createWaitingShare({ total: WRITES_AT_ONCE, each: WRITES_AT_ONCE }, WAITING, systemClock);
   const readers = createWaitingShare({ total: READS_AT_ONCE, each: READS_AT_ONCE }, WAITING, systemClock);
 
-  /** `call` when it is its owner's turn. */
   async function inTurn<T>(
     turns: WaitingShare,
     { whose = '' }: Pick<Statement, 'whose'>,

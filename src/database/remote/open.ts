@@ -1,5 +1,5 @@
-// Opens a remote database: at start-up if it responds, else when it first does, and again when it is replaced by an empty
-// one. Until then every statement fails with the reason.
+// Opens a remote database: at start-up if it responds, else when it first does, and again when it is replaced by an
+// empty one. Until then every statement fails with the reason.
 
 import type { RemoteConfig } from '../../config/database.ts';
 import { shownUrl } from '../../config/urls.ts';
@@ -25,9 +25,7 @@ import { remoteDatabase } from './database.ts';
 /** The start waits this long for a primary that hangs, then goes on without it. */
 const START_WAIT_MS = 2000;
 
-/**
- * This many take 2 ms of the primary's time. Many at once, because it may be far away, and waiting holds up nothing.
- */
+/** 2 ms of the primary's time. Many at once, because it may be far away, and waiting for it holds up nothing. */
 const USES_PER_WRITE = 1000;
 
 export interface RemoteOptions {
@@ -35,7 +33,6 @@ export interface RemoteOptions {
   readonly log: Log;
 }
 
-/** The remote database, and what opens it. */
 export async function remoteStore(config: RemoteConfig, options: RemoteOptions) {
   const primary = await remoteDatabase(config);
   const replica = config.replicaFile === null ? null : await replicaOf(primary, config, config.replicaFile, options);
@@ -57,9 +54,7 @@ export async function remoteStore(config: RemoteConfig, options: RemoteOptions) 
   };
 }
 
-/**
- * The replica, not open yet: opening hangs while the primary does, so it has to wait until the primary has responded.
- */
+/** Not open yet: opening hangs while the primary does, so it has to wait until the primary has responded. */
 async function replicaOf(primary: Database, { url, authToken }: RemoteConfig, file: string, options: RemoteOptions) {
   const { createReplica } = await import('../replica/replica.ts');
   return createReplica({

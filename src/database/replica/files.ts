@@ -1,9 +1,8 @@
 // The files of an embedded replica: whose they are, and whether they may be used again.
-//
 // The driver writes pages and a note of how far it got, and neither waits for the disk. After a power cut the note may
 // be ahead of the pages: changes would be missing permanently while later ones arrive, and a revoked key could look
-// active in a replica that seems up to date. So a replica is used again only if it was closed in order, flushed, and
-// not touched since.
+// active in a replica that seems up to date. So it is used again only if it was closed in order, flushed, and not
+// touched since.
 
 import { closeSync, existsSync, fsyncSync, openSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';

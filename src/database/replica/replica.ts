@@ -1,5 +1,5 @@
-// An embedded replica of the primary, for nearby reads. The reader decides whether to trust its responses, by the
-// position of the change feed (database/feed.ts). This file keeps it open and undamaged, and gives up on a slow response.
+// An embedded replica of the primary, for nearby reads: keeps it open and undamaged, and gives up on slow reads. The
+// reader decides whether to trust a response, by the position of the change feed (database/feed.ts).
 
 import { existsSync, statSync } from 'node:fs';
 import { expected } from '../../config/expected.ts';
@@ -19,10 +19,7 @@ import type { ReplicaFailure, ReplicaReply, ReplicaRequest, ReplicaSource } from
 const READ_MS_MAX = 30;
 /** After a failure it is opened again, but no sooner than this. */
 const OPEN_AGAIN_AFTER_MS = 2000;
-/**
- * Closing waits this long for a thread that is stuck in the driver, because the primary hangs. One that pulls thousands of
- * changes takes a second or two.
- */
+/** Closing waits this long for a stuck thread. One that pulls thousands of changes takes a second or two. */
 const CLOSE_MS_MAX = 3000;
 
 /** `catching_up`: it responds, but does not have yet what its process knows of. */

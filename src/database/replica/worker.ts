@@ -1,6 +1,5 @@
-// The thread of an embedded replica. The driver's replica is native code that blocks its thread, for round trips while
-// it opens and for as long as a primary hangs; here that blocks no request. Handles one message from replica.ts at a
-// time.
+// The thread of an embedded replica. The driver's native code blocks its thread, for round trips while it opens and for
+// as long as a primary hangs; here that blocks no request. Handles one message from replica.ts at a time.
 
 import { makePrivate } from '../../lib/private-files.ts';
 import { errorReason, isSchemaMissing, type Statement } from '../database.ts';
@@ -28,10 +27,7 @@ export interface ReplicaFailure {
   readonly damaged: boolean;
 }
 
-/**
- * The pause between two pulls. While the replica is behind what its process knows, keys that are not in memory are read
- * from the primary, so a lag costs a few reads, never correctness.
- */
+/** Between two pulls. While the replica lags, unknown keys are read from the primary: a lag costs a few reads. */
 const PULL_EVERY_MS = 1000;
 
 interface Port {
