@@ -1,5 +1,5 @@
-// The table of limits: each one with a meaning outside its file, with its amount, for whom it is, and what callers beyond
-// it get. The tables in the documents are checked against it. Limits that only one file knows stay in that file.
+// The table of limits that have a meaning outside their file: amount, for whom, and what callers beyond it get. The
+// tables in the documents are checked against it.
 
 import type { Bounds } from './share.ts';
 import type { Rate } from './token-bucket.ts';
@@ -28,18 +28,15 @@ const RATE_LIMITED = '429 `rate_limited`';
 const OVERLOADED = '503 `overloaded`';
 
 export const LIMITS = {
-  /** Far above any sensible input of a tool, far below what hurts. */
+  /** Far above any sensible input of a tool. */
   body: { what: 'request body', unit: 'bytes', each: MIB, beyond: '413 `payload_too_large`' },
-  /**
-   * MCP has an output twice, once as text, where each character may need an escape: three times this, and what else a
-   * batch may have by then (1 Mi characters), always finds room in what may be held unread.
-   */
+  /** MCP sends it as JSON and as escaped text: three times this and the rest of a batch (1 Mi) fit into `unread`. */
   output: { what: 'output of a tool or prompt', unit: 'bytes', each: 4.5 * MIB, beyond: '500 `internal`' },
   /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */
   creations: { what: 'creating and rotating keys', burst: 2000, perS: 20, whose: PERSON, beyond: RATE_LIMITED },
   /**
-   * Each leaves up to four events, which are kept for 400 days: 10 MB a day of one person, where 20 a second would leave
-   * 1 GB. Ten times at once, all keys that a user may hold can be replaced.
+   * Each leaves up to four events, kept for EVENT_DAYS: 5 MB a day of one person beside the burst, where 20 a second
+   * would leave 1 GB. The burst replaces all keys of a user ten times.
    */
   creationsOfDay: {
     what: 'creating and rotating keys, over a day',
@@ -48,7 +45,7 @@ export const LIMITS = {
     whose: PERSON,
     beyond: RATE_LIMITED,
   },
-  /** Each leaves an event, as above. */
+  /** Each leaves an event, as creations do. */
   handOvers: {
     what: 'handing keys to clients',
     burst: 1000,
@@ -64,9 +61,9 @@ export const LIMITS = {
     whose: PERSON,
     beyond: RATE_LIMITED,
   },
-  /** At 2 to 5 ms for the largest, a tenth of a core, and half of one if all of its keys are used daily; an open widget asks once. */
+  /** At 2 to 5 ms for the largest, a tenth of a core; half of one if all of its keys are used daily. */
   lists: { what: 'lists of keys', burst: 40, perS: 20, whose: PERSON, beyond: RATE_LIMITED },
-  /** All responses of `sqld` together have at most 10 MB, and of each process they are a part. Persons take turns. */
+  /** `sqld` allows 10 MB for all its responses together, of all processes. Persons take turns. */
   listsAtOnce: {
     what: 'lists that are read',
     unit: 'lists',
@@ -75,7 +72,7 @@ export const LIMITS = {
     whose: 'person',
     beyond: 'they wait, for 5 s; then 503 `overloaded`',
   },
-  /** At 40 µs each under 1 % of a core; the burst is for a cold start behind one proxy. Good keys don't count. */
+  /** At 40 µs each under 1 % of a core; the burst is for a cold start behind one proxy. Good keys do not count. */
   unknownKeys: {
     what: 'unknown keys, read one by one',
     burst: 1000,
@@ -83,7 +80,7 @@ export const LIMITS = {
     whose: 'address (IPv4, or IPv6 /64) and process',
     beyond: 'they are read together, 500 at a time; what finds no place among those is 429 `rate_limited`',
   },
-  /** A tool that waits holds its input, also when its client hung up, so that the number of connections bounds nothing. */
+  /** A tool that waits holds its input also when its client hung up, so a bound on connections would not do. */
   messages: {
     what: 'requests above 16 KiB, from before they are read until their calls are over, also when the client has hung up',
     unit: 'bytes',
@@ -104,9 +101,9 @@ export const LIMITS = {
   },
   /** Clients wait for responses, so they have few. */
   sessionCalls: { what: 'calls at once in one session of `/sse`', unit: 'calls', each: 256, beyond: OVERLOADED },
-  /** As sent: each POST has its response at once, so that a client may send any number. */
+  /** As sent. Each POST has its response at once, so nothing else bounds how many a client sends. */
   sessionMessages: { what: 'the messages of those calls, together', unit: 'bytes', each: 4 * MIB, beyond: OVERLOADED },
-  /** Eighteen of the largest lists over MCP, or thousands of ordinary events; twice as much takes the process above 256 MB. */
+  /** Eighteen of the largest lists over MCP, or thousands of events; twice as much takes the process above 256 MB. */
   unread: {
     what: 'responses above 64 Ki characters, and event streams, that clients do not read',
     unit: 'bytes',

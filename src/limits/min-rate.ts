@@ -1,18 +1,17 @@
-// A minimum rate for transfers (Kestrel's MinDataRate): whoever moves fewer bytes a second, after a grace, is cut off. So
-// nobody holds memory for long by reading or sending slowly. One timer looks after all.
+// A minimum rate for transfers (Kestrel's MinDataRate): whoever moves fewer bytes a second, after a grace, is cut off,
+// so that nobody holds memory for long by reading or sending slowly. One timer serves all.
 
 import { type ErrorLog, every } from '../lib/background.ts';
 import type { Cancel, Clock } from '../lib/runtime.ts';
 
 const BYTES_PER_S = 32 * 1024;
-/** Before the rate counts: to wake up, or to cross a gap in a network. Nor may nothing at all move for as long. */
+/** Before the rate counts: to wake up, or to bridge a network gap. A pause this long without a byte ends it, too. */
 const GRACE_MS = 10_000;
-/** The grace when others find no room: a client that moves bytes at all has moved many by then. */
+/** The grace when others find no room: a client that reads at all has moved many bytes by then. */
 const GRACE_WITHOUT_ROOM_MS = 1000;
 
 const LOOK_EVERY_MS = 1000;
 
-/** One transfer that is watched. */
 export interface Transfer {
   moved(bytes: number): void;
   /** It is over. May be called again. */
@@ -20,9 +19,9 @@ export interface Transfer {
 }
 
 export interface Transfers {
-  /** Watches a transfer until it ends, or is too slow: then it has ended, and `cut` is called. */
+  /** Watches a transfer until it ends. If it is too slow, it is ended, and `cut` is called. */
   watch(cut: () => void): Transfer;
-  /** Others find no room: cuts off all that are too slow already with the short grace, but one. */
+  /** Cuts off all that are too slow with the short grace, except `but`. For when others find no room. */
   makeRoom(but?: Transfer): void;
 }
 
@@ -38,7 +37,7 @@ export function createTransfers(clock: Clock, log: ErrorLog): Transfers {
   const watched = new Set<Watched>();
   let stopLooking: Cancel | undefined;
 
-  /** The average alone would long bear with a client whose kernel took megabytes at once. */
+  /** By the average alone, a client whose kernel took megabytes at once would be spared for long. */
   function isTooSlow({ sinceMs, movedAtMs, movedBytes }: Watched, nowMs: number, graceMs: number): boolean {
     const dueBytes = ((nowMs - sinceMs - graceMs) / 1000) * BYTES_PER_S;
     return movedBytes < dueBytes || nowMs - movedAtMs > graceMs;

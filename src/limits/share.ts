@@ -1,13 +1,10 @@
-// What many use at the same time: a total, and of it a part for each, so that nobody can have all. Who finds nothing left
-// is refused, or waits in a queue of his own; the queues are served in turn (round robin), so that however many one owner
-// has waiting, another waits for one of them at most.
+// What many use at the same time: a total, and a part of it for each owner, so that nobody can have all. Who finds
+// nothing left is refused, or waits in the owner's queue; queues are served in turn (round robin), one of each owner.
 
 import type { Clock } from '../lib/runtime.ts';
 
 export interface Bounds {
-  /** Of all together. */
   readonly total: number;
-  /** Of one owner. */
   readonly each: number;
 }
 
@@ -20,11 +17,11 @@ export interface Share {
 }
 
 export interface WaitingShare {
-  /** Takes one, and waits up to `withinMs` for its turn. Null then, or at once when too many wait. */
+  /** Takes one, after waiting for its turn up to `withinMs`. Null after that, or at once when too many wait. */
   wait(owner: string, withinMs: number): Promise<Release | null>;
 }
 
-/** Tells one that waits what it has got: null, if nothing. */
+/** Null: nothing was left in time. */
 type Settle = (release: Release | null) => void;
 
 export function createShare(bounds: Bounds): Share {
@@ -49,7 +46,7 @@ export function createShare(bounds: Bounds): Share {
   };
 }
 
-/** `waitingBounds`: how many may wait. `clock`: what the waiting is measured by. */
+/** `waitingBounds`: how many may wait. */
 export function createWaitingShare(bounds: Bounds, waitingBounds: Bounds, clock: Pick<Clock, 'after'>): WaitingShare {
   const share = createShare(bounds);
   const queues = new Map<string, Settle[]>(); // of owners with somebody waiting, in the order of their turns

@@ -1,11 +1,10 @@
-// Token buckets: what each may use up at once, and how fast it comes back.
+// Token buckets, one for each name, counted in this process.
 
 import { createLruCache } from '../lib/lru-cache.ts';
 import type { Clock } from '../lib/runtime.ts';
 
-/** So many at once, then so many a second. */
 export interface Rate {
-  /** No more than this is saved up; who comes for the first time has it. */
+  /** No more than this is saved up; a new bucket has it. */
   readonly burst: number;
   readonly perS: number;
 }
@@ -26,14 +25,10 @@ interface Bucket {
   filledAtMs: number;
 }
 
-/**
- * One bucket for each name. Beyond `BUCKETS_MAX`, those that were quiet the longest are evicted, and start again full.
- * Time that the machine sleeps counts if it counts on the clock.
- */
+/** Beyond `BUCKETS_MAX`, those that were quiet the longest are evicted, and start again full. */
 export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBuckets {
   const buckets = createLruCache<Bucket>({ entries: BUCKETS_MAX });
 
-  /** With what it has now. */
   function bucketOf(who: string): Bucket {
     const nowMs = clock.monotonicMs();
     const known = buckets.get(who);

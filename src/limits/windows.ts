@@ -4,7 +4,6 @@ import { createLruCache } from '../lib/lru-cache.ts';
 import type { RateLimit } from '../lib/rate-limit.ts';
 import type { Clock } from '../lib/runtime.ts';
 
-/** What is left of a window. */
 export interface WindowState {
   readonly isAdmitted: boolean;
   readonly remaining: number;
@@ -23,7 +22,7 @@ interface Window {
   readonly endsAtMs: number;
 }
 
-/** Windows remembered, about 20 MB. Of those that were quiet the longest, beyond half of them, the next begins at once. */
+/** Windows remembered, about 20 MB. Beyond half of them, the longest unused may be evicted, and begin anew. */
 const WINDOWS_MAX = 200_000;
 
 export function createWindows({ requests, windowS }: RateLimit, clock: Clock): Windows {
@@ -43,7 +42,7 @@ export function createWindows({ requests, windowS }: RateLimit, clock: Clock): W
       const window = windowOf(who, nowMs);
       const isAdmitted = window.used < requests;
       if (isAdmitted) window.used += 1;
-      // The clock has fractions: rounding errors can make the rest of a new window a hair longer than the window.
+      // The clock has fractions: by rounding errors the rest of a new window can be a little longer than the window.
       const resetS = Math.min(windowS, Math.ceil((window.endsAtMs - nowMs) / 1000));
       return { isAdmitted, remaining: requests - window.used, resetS };
     },
