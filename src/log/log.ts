@@ -6,27 +6,21 @@ import { createThrottle } from './throttle.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
-/** What a line says beside its event. As `error` it takes whatever was thrown; an Error is shown with its stack. */
+/** `error` takes whatever was thrown; an Error is shown with its stack. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
 export interface Log {
   info(event: string, fields?: LogFields): void;
-  /**
-   * As `info`, of an event with nothing to escape, and with the fields as JSON text without braces: for the line of
-   * nearly every call, for which the general encoder would take 0.4 µs more.
-   */
+  /** As `info`, of an event with nothing to escape and fields as JSON without braces: saves 0.4 µs a call. */
   infoEncoded(event: string, members: string): void;
   warn(event: string, fields?: LogFields): void;
   error(event: string, fields?: LogFields): void;
   /**
-   * As `warn`, for what a caller can cause at will: at most one line a second for each bucket. `suppressed` counts
-   * those left out since the last.
+   * As `warn`, for what a caller can cause at will: at most one line a second for each bucket, and 100 in all.
+   * `suppressed` counts those left out since the bucket's last.
    */
   warnThrottled(event: string, bucket: string, fields: LogFields): void;
-  /**
-   * As `warn`, for what every caller meets while something is away: a line when it begins, and no other until a minute has
-   * passed without.
-   */
+  /** As `warn`, for what every caller meets during an outage: a line, and the next after a minute without the event. */
   warnOnce(event: string, fields: LogFields): void;
   /** Hands everything buffered to `write` and resolves when it was taken. */
   flush(): Promise<void>;
@@ -39,9 +33,9 @@ export type LogWrite = (chunk: Uint8Array) => Promise<void>;
 const FLUSH_AFTER_MS = 50;
 /** Once this many characters wait, a write starts. */
 const FLUSH_AT_CHARS = 64 * 1024;
-/** What nobody has met for this long is over: when it is met again, that is a new line. */
+/** An event that has not occurred for this long is over: the next one is a new line. */
 const OVER_AFTER_MS = 60_000;
-/** Kept for a reader that is slow or does not read. Beyond this, lines are dropped and counted. */
+/** Kept for a slow reader. Beyond this, lines are dropped and counted. */
 const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
@@ -62,8 +56,8 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     clearTimeout(timer);
     timer = undefined;
     if (lines === '') return writing;
-    // A second safety net: no caller passes secrets, but a library's error may quote one, and a scope or user id may be
-    // one. The whole chunk is searched at once, which costs hardly more than searching one line.
+    // No caller passes secrets, but a library's error may quote one, and a scope or user id may be one. The whole chunk
+    // is searched at once, which costs hardly more than searching one line.
     const chunk = utf8.encode(redactKeys(lines));
     lines = '';
     pendingBytes += chunk.byteLength;
@@ -83,7 +77,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
 
   function line(level: LogLevel, event: string, fields: LogFields = {}): void {
     if (!enabled(level)) return;
-    // On info lines a bare hash stays: there it can only be a user id, and the user ids of some issuers look like that.
+    // On info lines a bare hash stays: there it can only be a user id, as some issuers have them.
     const isRedacted = level === 'warn' || level === 'error';
     const json = encoded(fields);
     const members = isRedacted && hasHash(json) ? encoded(fields, withoutHashes) : json;
@@ -91,7 +85,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   }
 
   function append(level: LogLevel, eventJson: string, members: string): void {
-    // Adds characters to bytes, which is close enough: few characters gather before they are handed over.
+    // Characters and bytes are added: few characters gather before they are handed over.
     if (lines.length + pendingBytes > BUFFER_BYTES_MAX) {
       dropped += 1;
       return;

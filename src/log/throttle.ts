@@ -1,14 +1,13 @@
-// Keeps lines that callers can cause at will from flooding the log: for each bucket (a key, an address) at most one a
-// second, and so many in all.
+// Limits log lines that callers can cause at will: one a second for each bucket (a key, an address), and 100 in all.
 
 import { createLruCache } from '../lib/lru-cache.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { createTokenBuckets, type Rate } from '../limits/token-bucket.ts';
 
 const EVERY_MS = 1000;
-/** Of all buckets together: a flood from many addresses must not bury what else the log says. */
+/** Of all buckets together: a flood from many addresses must not bury the rest of the log. */
 const LINES: Rate = { perS: 100, burst: 100 };
-/** Buckets remembered, about 2 MB. Of one that is forgotten, the next line counts from zero. */
+/** Buckets remembered, about 2 MB. One that was evicted counts from zero. */
 const BUCKETS_MAX = 10_000;
 
 interface Bucket {
@@ -17,7 +16,7 @@ interface Bucket {
   readonly suppressed: number;
 }
 
-/** The number of lines left out since the bucket's last; null: this one is left out too. */
+/** Returns the number of lines left out since the bucket's last; null: this one is left out too. */
 export type Throttle = (bucket: string) => number | null;
 
 export function createThrottle(clock: Clock): Throttle {
