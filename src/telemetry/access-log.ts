@@ -9,9 +9,8 @@ import type { Log } from '../log/log.ts';
 export interface AccessLogOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** The route of /verify, whose requests are about the path of another one, as a trusted proxy says it. */
+  /** The route of /verify: its lines have the path that a trusted proxy asks about. */
   readonly verifyRoute: string;
-  /** How many proxies in front to believe. */
   readonly trustProxy: number;
 }
 

@@ -9,12 +9,10 @@ import { withTimeout } from '../lib/timeout.ts';
 import type { GaugeValue, Registry } from './prometheus.ts';
 
 const EXPIRING_DAYS = [1, 7, 30];
-/** How often the keys that expire are counted. */
 const COUNT_EVERY_MS = 60_000;
-/** What a scrape waits for a count, so that it succeeds while the database is away; it has 10 s in all, unless told. */
+/** A scrape waits this long for a count, to succeed while the database is away. Its own timeout is 10 s by default. */
 const COUNT_WAIT_MS_MAX = 500;
 
-/** What only the runtime knows of the process. */
 export interface ProcessUsage {
   readonly residentBytes: number;
   readonly cpuSeconds: number;
@@ -62,7 +60,7 @@ export function addGauges(registry: Registry, clock: Clock, options: GaugeOption
   registry.single('process_cpu_seconds_total', 'Processor time, of user and system.', cpuSeconds, 'counter');
 }
 
-/** Reads how many keys expire within so many days; nothing while that is not known. */
+/** Keys that expire within so many days, as last counted; nothing before the first count. */
 function createExpiring({ countExpiring }: AdminStore, days: number, clock: Clock) {
   let last: readonly GaugeValue[] = [];
   let asking: Promise<readonly GaugeValue[]> | undefined;

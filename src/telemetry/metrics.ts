@@ -1,7 +1,5 @@
-// What the server counts and times for its operators. Each part of the server is wrapped by what counts it, and only
-// while metrics are on: without METRICS_TOKEN nothing is counted. No label holds anything that a caller can make up.
-//
-// Names follow Prometheus' rules, and OpenTelemetry's conventions for MCP servers where there are some.
+// What the server counts and times for its operators, by wrapping its parts; nothing without METRICS_TOKEN. No label
+// holds what a caller can make up. Names follow Prometheus, and OpenTelemetry's conventions for MCP servers.
 
 import type { Operation } from '../calls/operation.ts';
 import type { Run, RunTool, ToolResult } from '../calls/run.ts';
@@ -17,7 +15,6 @@ import type { Plan } from '../mcp/plan.ts';
 import { addGauges, type GaugeOptions } from './gauges.ts';
 import { type Counter, createRegistry, type Histogram } from './prometheus.ts';
 
-/** How a call came. */
 export type Transport = 'rest' | 'http' | 'sse';
 
 /** Seconds. Calls that memory decides take some 20 µs; a tool may take a minute. */
@@ -40,11 +37,10 @@ export interface Metrics {
   /** Counts refusals by their code. */
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
   verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
-  /** Times every question to the store. */
+  /** Times every call of the store. */
   store<S extends KeyStore | AdminStore>(store: S): S;
-  /** What is read when the text is made. */
+  /** Adds what is read when the text is made. */
   addGauges(options: GaugeOptions): void;
-  /** In Prometheus' text format. */
   text(): Promise<string>;
 }
 
@@ -76,7 +72,7 @@ export function createMetrics(clock: Clock): Metrics {
 
   return {
     runTool(transport, runTool) {
-      const successes = new Map<Operation, Histogram>(); // at hand, because nearly all calls are
+      const successes = new Map<Operation, Histogram>(); // spares nearly all calls the look-up by labels
       function observe(result: ToolResult, { operation, startedMs }: Started): ToolResult {
         const errorType = errorTypeOf(result);
         let durations = errorType === '' ? successes.get(operation) : undefined;

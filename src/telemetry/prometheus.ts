@@ -2,7 +2,7 @@
 
 import type { Awaitable } from '../lib/result.ts';
 
-/** What a label set is: the values of a family's label names, in their order. All of them come from bounded sets. */
+/** Values of a family's label names, in their order. All of them come from bounded sets. */
 type LabelValues = readonly string[];
 
 export interface Counter {
@@ -27,7 +27,7 @@ export class Histogram {
 }
 
 export interface Registry {
-  /** Returns the counter of a label set, made with its first use. Look it up once where calls are many. */
+  /** Returns the look-up of a label set's counter, made with its first use. */
   counter(name: string, help: string, labels: readonly string[]): (...values: LabelValues) => Counter;
   histogram(
     name: string,
@@ -35,7 +35,7 @@ export interface Registry {
     labels: readonly string[],
     bounds: readonly number[],
   ): (...values: LabelValues) => Histogram;
-  /** `read` gives each label set and its value when the text is made, but those whose value isn't known. */
+  /** `read`, called when the text is made, gives label sets and values; it omits those whose value is not known. */
   gauge(name: string, help: string, labels: readonly string[], read: () => Awaitable<readonly GaugeValue[]>): void;
   /** One value without labels; a gauge unless given. */
   single(name: string, help: string, read: () => number, type?: 'counter' | 'gauge'): void;
@@ -54,7 +54,6 @@ interface Family {
 export function createRegistry(): Registry {
   const families: Family[] = [];
 
-  /** The members of a family by their label values, with the labels as text. */
   function members<T>(labels: readonly string[], make: () => T) {
     const all = new Map<string, { readonly labels: string; readonly member: T }>();
     const of = (...values: LabelValues): T => {
@@ -107,7 +106,7 @@ export function createRegistry(): Registry {
   };
 }
 
-/** `a="1",b="2"`; a label with an empty value is as good as absent, and left out. */
+/** `a="1",b="2"`. A label with an empty value means the same as none, and is left out. */
 const labelText = (names: readonly string[], values: LabelValues): string =>
   names.flatMap((name, at) => (values[at] ? [`${name}="${escaped(values[at])}"`] : [])).join(',');
 
