@@ -1,9 +1,7 @@
-// Work in the background, again and again: one run at a time, a pause between two. What a run throws is logged, and the
-// next one comes nevertheless.
+// Repeats work in the background: one run at a time, a pause between two. What a run throws is logged.
 
 import type { Cancel, Clock } from './runtime.ts';
 
-/** Takes what a run throws. */
 export interface ErrorLog {
   error(event: string, fields: { error: unknown }): void;
 }
@@ -13,7 +11,7 @@ export interface RepeatOptions {
   readonly everyMs: number | (() => number | null);
   /** Before the first run, exactly; null: it waits for `wake` or `hasten`. As `everyMs` unless given. */
   readonly firstMs?: number | null;
-  /** So much longer or shorter is a pause at random, as a part of it: processes must not all do the same at once. */
+  /** Pauses are longer or shorter by up to this part of them, at random: processes must not all run at once. */
   readonly jitter?: number;
   readonly clock: Pick<Clock, 'after'>;
   readonly log: ErrorLog;
@@ -22,9 +20,9 @@ export interface RepeatOptions {
 }
 
 export interface Repeated<T> {
-  /** Runs now and not at the end of the pause; or joins the run under way. Who asks gets what it throws. */
+  /** Runs now, or joins the run under way. Rejects with what it throws. */
   run(): Promise<T>;
-  /** As `run`, for nobody. */
+  /** As `run`, but what it throws is logged. */
   hasten(): void;
   /** Begins a pause unless one has begun, or a run is under way. */
   wake(): void;
@@ -90,7 +88,7 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
 
 export type EveryOptions = Pick<RepeatOptions, 'clock' | 'log' | 'event'> & { readonly everyMs: number };
 
-/** As `repeat`, for runs that wait for nothing: one `everyMs` after the start of the one before. */
+/** As `repeat`, for synchronous runs: one `everyMs` after the start of the one before. */
 export function every({ everyMs, clock, log, event }: EveryOptions, run: () => void): Cancel {
   let cancel = clock.after(everyMs, next);
   function next(): void {

@@ -1,18 +1,13 @@
 // A feed of changes that is polled: what one poll of it says, and what that proves. Pure.
 
-/**
- * A point in the change feed of one database. A reader at a position has seen every change up to and including `seq`.
- */
+/** A reader at a position has seen every change of this database up to and including `seq`. */
 export interface FeedPosition {
   /** Made once, with the database; a different one means the database was replaced. */
   readonly databaseId: string;
   readonly seq: number;
 }
 
-/**
- * Tells the change that has a seq from any other that might have it: one made anew after the database was put back.
- * Null: there is no such change, or it was pruned.
- */
+/** Tells a change from one that got the same seq after the database was put back. Null: no such change, or pruned. */
 export type ChangeMark = string | null;
 
 /** A position, and the change that it was reached with. */
@@ -20,14 +15,12 @@ export interface ReachedPosition extends FeedPosition {
   readonly mark: ChangeMark;
 }
 
-/** What one poll of the change feed brought. */
 export interface FeedPage {
   readonly databaseId: string;
   /** Changes up to and including this seq are no longer listed. */
   readonly prunedSeq: number;
-  /** The change with the seq asked for. */
+  /** Of the change with the seq asked for. */
   readonly mark: ChangeMark;
-  /** The newest seq there is. */
   readonly newestSeq: number;
   readonly newestMark: ChangeMark;
   /** Changes after the seq asked for, oldest first, at most `FEED_PAGE_MAX`. */
@@ -36,8 +29,7 @@ export interface FeedPage {
 
 /**
  * True when the page, asked for at `reached`, shows that the last change seen is gone although it was not pruned: the
- * database was replaced, or put back to an earlier state. Other changes may have come since, so its numbers prove
- * nothing.
+ * database was replaced, or put back to an earlier state. Changes may have come since: the newest seq proves nothing.
  */
 export const isLost = (reached: ReachedPosition, { databaseId, prunedSeq, mark }: FeedPage): boolean =>
   databaseId !== reached.databaseId || (prunedSeq < reached.seq && (mark === null || mark !== reached.mark));

@@ -26,5 +26,5 @@ export function parseDuration(text: string): number | null {
 const FIRST_MS = Date.parse('0000-01-01T00:00:00.000Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** In UTC with milliseconds. A time beyond what RFC 3339 can name, typed into the database by hand, is the first or the last that it can. */
+/** In UTC with milliseconds. A time that was typed by hand, beyond RFC 3339's years, becomes the first or last one. */
 export const rfc3339 = (ms: number): string => new Date(Math.min(Math.max(ms, FIRST_MS), LAST_MS)).toISOString();

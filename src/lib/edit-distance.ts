@@ -1,4 +1,4 @@
-// Whether one text is a slip of another.
+// Whether one text is a misspelling of another.
 
 /** True if at most `editsMax` insertions, deletions, replacements or swaps of neighbours turn `a` into `b`. */
 export function isWithinEdits(a: string, b: string, editsMax: number): boolean {

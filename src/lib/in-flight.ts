@@ -1,5 +1,4 @@
-// Counts what is under way, so that a stop can wait for it: requests, and tool calls that outlive their request's
-// response.
+// Counts what is under way, so that a stop can wait for it: requests, and tool calls that outlive their response.
 
 export interface InFlight {
   enter(): void;

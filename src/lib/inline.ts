@@ -1,5 +1,5 @@
-// Makes a hand-written page self-contained: puts in the files that it links to and imports, and leaves out what only
-// readers of the source need (comments, indentation). The source also works as it is, from any static file server.
+// Makes a hand-written page self-contained: puts in the files that it links to and imports, and leaves out comments and
+// indentation. The source also works as it is, from any static file server.
 
 /** File name → text. */
 export type Parts = Readonly<Record<string, string>>;
@@ -9,7 +9,7 @@ const IMPORT = /^import (?:[^;]+ from )?'\.{1,2}\/(?:widgets\/)?([\w-]+\.js)';$/
 
 /**
  * Throws when the page names a part that isn't given. A script that several import is put in once, before the first of
- * them: so all share one scope, and no two may use a name twice.
+ * them. All share one scope, so no two may declare the same name.
  */
 export function inlineAssets(page: string, parts: Parts): string {
   const inlined = new Set<string>();

@@ -4,8 +4,8 @@
 export const isAddress = (name: string) => name.startsWith('[') || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);
 
 /**
- * The network a budget belongs to: an IPv4 address, also one within an IPv6 address, or the /64 of an IPv6 address, all
- * of which one host may own.
+ * The network that a budget belongs to: an IPv4 address, also within an IPv6 address; else the /64, all of which one
+ * host may own; the whole address where a local NAT64 prefix hides the IPv4 address.
  */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address;
@@ -47,9 +47,7 @@ function asGroups(_all: string, ...bytes: readonly string[]): string {
   return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
 }
 
-/**
- * True for names and literals of the loopback interface; `host` as in `URL.hostname`, IPv6 with or without brackets.
- */
+/** True for names and literals of the loopback interface: as in `URL.hostname`, and IPv6 without brackets. */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' ||
   host.endsWith('.localhost') ||

@@ -20,9 +20,8 @@ export interface Bounds<Value> {
 
 /**
  * Two generations. New entries are young, and a hit on an old one makes it young again. When the young ones fill half
- * of the bounds, they become the old ones, and the old ones are forgotten all at once. So what is used stays, and a hit
- * on a young entry costs one look-up. (The usual LRU deletes a Map's first key again and again, which gets slow: to
- * find the first key the Map walks past all that were deleted before it.)
+ * of the bounds, they become the old ones, and those are evicted at once. (The usual LRU deletes a Map's first key
+ * again and again: to find it, the Map walks past all that were deleted before.)
  */
 export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
   const { entries: entriesMax, bytes: bytesMax = Number.POSITIVE_INFINITY, bytesOf = () => 0 } = bounds;

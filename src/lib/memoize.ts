@@ -1,4 +1,4 @@
-// Memoizes: a value made once, and decisions over texts that come again.
+// Memoizes values that are made once, and decisions over texts that come again.
 
 import { createLruCache } from './lru-cache.ts';
 
@@ -6,7 +6,7 @@ const ENTRIES_MAX = 1000;
 /** A longer text is not worth keeping. */
 const CHARS_MAX = 255;
 
-/** Memoizes a decision over texts that come again and again, in an LRU cache. */
+/** Memoizes a decision over texts, in an LRU cache. */
 export function memoize<Decision>(decide: (text: string) => Decision): (text: string) => Decision {
   const decided = createLruCache<Decision>({ entries: ENTRIES_MAX });
   return (text) => {

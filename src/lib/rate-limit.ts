@@ -22,7 +22,7 @@ export interface RateLimitState {
   readonly and?: RateLimitState;
 }
 
-/** `state` with what came before it of other names, a person's last; it takes the place of one of its own. */
+/** `state` with the one that another guard added `before`, a user's last; it replaces one of the same name. */
 export function beside(before: RateLimitState | undefined, state: RateLimitState): RateLimitState {
   const others = before?.name === state.name ? before?.and : before;
   if (others === undefined) return state;

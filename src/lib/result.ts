@@ -11,10 +11,7 @@ export const err = <E>(error: E): Result<never, E> => ({ ok: false, error });
 /** True for a promise: lets code that is usually synchronous skip the microtask. */
 export const isPromise = <T>(value: Awaitable<T>): value is Promise<T> => value instanceof Promise;
 
-/**
- * Calls `next` now, or when `value` arrives. With a `context`, `next` need not be a closure: on the path of every
- * request, making closures would cost more memory, and with it time, than the work they do.
- */
+/** Calls `next` now, or when `value` arrives. `context` spares hot paths a closure, which costs more than its work. */
 export function chain<T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U>;
 export function chain<T, U, C>(
   value: Awaitable<T>,

@@ -3,13 +3,13 @@
 export interface Clock {
   /** Milliseconds since the Unix epoch, for times that are stored and shown. May step. */
   nowMs(): number;
-  /** Milliseconds since some fixed start, for deadlines, windows and ages. Never steps back. May stand still in sleep. */
+  /** Milliseconds from some fixed start, for deadlines, windows and ages. Never steps back; may not count sleep. */
   monotonicMs(): number;
   /** Runs `run` once, `ms` from now. Stands still while the machine sleeps. */
   after(ms: number, run: () => void): Cancel;
 }
 
-/** Takes back what was to run. May be called at any time, and again. */
+/** May be called at any time, and again. */
 export type Cancel = () => void;
 
 /** `count` bytes from a CSPRNG. */
@@ -29,17 +29,13 @@ export const systemClock: Clock = {
 
 export const systemRandom: RandomBytes = (count) => crypto.getRandomValues(new Uint8Array(count));
 
-/**
- * More than the granularity of any wall clock (16 ms). A sleep that is shorter stays unnoticed: it must be less than
- * what the change feed takes off its bound (25 ms).
- */
+/** Shorter sleeps go unnoticed. Above a wall clock's granularity (16 ms), below RESPONSE_MS of keys/feed.ts (25 ms). */
 const UNNOTICED_MS_MAX = 20;
 
 /**
  * `clock` with a monotonic time that also counts the time a machine sleeps, for ages that must not outlive a bound.
- * CLOCK_MONOTONIC, which both runtimes read, stands still meanwhile, and so do timers. The wall clock does not: when it
- * has gained on the other one since they were last read, the gain is added. Setting it forward looks the same, and so
- * makes everything older; setting it back changes nothing.
+ * CLOCK_MONOTONIC, which both runtimes read, stands still meanwhile, and so do timers. What the wall clock has gained
+ * on it is added: setting that forward makes everything older, too; setting it back changes nothing.
  */
 export function countingSleep(clock: Clock): Clock {
   let sleptMs = 0;
@@ -66,6 +62,6 @@ export function countingSleep(clock: Clock): Clock {
 }
 
 function leadOf(clock: Clock): number {
-  const awakeMs = clock.monotonicMs(); // read first, so that losing the processor in between can only add
+  const awakeMs = clock.monotonicMs(); // read first: losing the processor in between can only add
   return clock.nowMs() - awakeMs;
 }

@@ -1,5 +1,4 @@
-// Texts that clients carry for the server, so that it keeps nothing, and any process takes what another one gave out:
-// signed, not encrypted.
+// Texts that clients carry for the server, signed, not encrypted: any process accepts what another one gave out.
 
 import { ok, type Result } from './result.ts';
 
@@ -13,14 +12,14 @@ export interface SignedTextOptions<E> {
 }
 
 export interface SignedText<E> {
-  /** `about`: what the text is good for; it is read for nothing else. */
+  /** `about`: what the text is good for; `read` needs the same. */
   sign(text: string, about?: string): Promise<Result<string, E>>;
   /** The text; null if it was not signed here, or about something else. */
   read(signed: string, about?: string): Promise<Result<string | null, E>>;
 }
 
 const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
-/** The text, and its HMAC in hex, in which it has one form only. */
+/** The text, and its HMAC in hex: unlike base64url, it has one spelling only. */
 const SIGNED = /^([\w-]+)\.([0-9a-f]{64})$/;
 
 export function createSignedText<E>({ readSecret, databaseId, use }: SignedTextOptions<E>): SignedText<E> {

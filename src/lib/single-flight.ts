@@ -1,9 +1,8 @@
 // Single-flight: one run at a time, or one for each key, shared by all who ask for it meanwhile.
 
 export interface SingleFlight<T> {
-  /** What the run under way resolves to; starts one if there is none. */
+  /** Joins the run under way, or starts one. */
   run(): Promise<T>;
-  /** The run under way. */
   readonly underWay: Promise<T> | undefined;
 }
 
@@ -23,9 +22,9 @@ export function singleFlight<T>(start: () => Promise<T>): SingleFlight<T> {
 }
 
 export interface SingleFlights<T> {
-  /** What the key's run under way resolves to; `start` begins one if there is none. */
+  /** Joins the key's run under way, or starts one. */
   run(key: string, start: () => Promise<T>): Promise<T>;
-  /** Who comes later doesn't join the key's run under way, which may have missed a change. */
+  /** The key's run under way, which may have missed a change, is joined no more. */
   forget(key: string): void;
   /** The same for all keys. */
   forgetAll(): void;

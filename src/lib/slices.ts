@@ -3,10 +3,7 @@
 /** Keys sorted at once, in a millisecond: 10,000 would hold up the event loop for 12. */
 const SORTED_MAX = 2000;
 
-/**
- * Slices of keys, oldest keys first: keys of one age are neighbours in the database, so a write touches a few pages rather
- * than one per key.
- */
+/** Of each SORTED_MAX, oldest first: keys of one age are neighbours in the database, so a write touches few pages. */
 export function* slicesOf<Key>(
   keys: MapIterator<Key>,
   size: number,

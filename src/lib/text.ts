@@ -4,7 +4,7 @@
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const CONTROLS = new RegExp(CONTROL, 'g');
 
-/** True for text that every mode of the store gives back as it was: no controls, no lone surrogates. */
+/** True for text that every kind of database gives back as it was: no controls, no lone surrogates. */
 export const isStorable = (text: string): boolean => !CONTROL.test(text) && text.isWellFormed();
 
 export const withoutControls = (text: string): string => text.replace(CONTROLS, '');
@@ -24,7 +24,7 @@ export const bytesInMemory = (text: string): number => (WIDE.test(text) ? 2 : 1)
 
 const NOTHING_TO_ESCAPE = /^[\w.:@|/-]*$/;
 
-/** As JSON. Ids seldom hold anything to escape, and then this takes a fraction of the general encoder's time. */
+/** As JSON. Ids seldom need escapes, and without any this takes a fraction of the general encoder's time. */
 export const quoted = (id: string): string => (NOTHING_TO_ESCAPE.test(id) ? `"${id}"` : JSON.stringify(id));
 
 /** What a thrown value says: an Error its message. */

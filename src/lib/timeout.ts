@@ -1,5 +1,4 @@
-// Waits: for some time, or for a promise that may not settle in time. Real time, unless a clock is given: what waits for
-// sockets, disks or threads must not wait for a clock that a test moves.
+// Waits, for some time or for a promise, in real time: sockets, disks and threads follow no clock that a test moves.
 
 import { type Cancel, systemClock } from './runtime.ts';
 
