@@ -2,10 +2,7 @@
 
 const REFUSED = /^q=0(\.0*)?$/;
 
-/**
- * True when `accept` takes `type` (lower case): the most specific range that covers it decides. An absent header takes
- * anything.
- */
+/** The most specific range that covers `type` (lower case) decides. An absent header takes anything. */
 export function accepts(accept: string | null, type: string): boolean {
   if (accept === null) return true;
   const ranges = rangesIn(accept);
@@ -13,7 +10,7 @@ export function accepts(accept: string | null, type: string): boolean {
   return ranges.get(type) ?? ranges.get(wholeKind) ?? ranges.get('*/*') ?? false;
 }
 
-/** True when `accept` takes `type` (lower case) by its name, as browsers do with what they show to people. */
+/** True when `accept` names `type` (lower case) itself, as browsers do with what they show to people. */
 export const names = (accept: string | null, type: string): boolean =>
   accept !== null && rangesIn(accept).get(type) === true;
 

@@ -1,6 +1,5 @@
-// Reads a body, JSON or a form, within bounds, and checks its media type, size and syntax, in this order. The bytes of
-// long ones are bounded for all clients together, from before they are read until their requests are over, and a client
-// that sends too slowly is cut off.
+// Reads a JSON or form body, checking its media type, size and syntax, in this order. The bytes of long bodies are
+// bounded for all clients together until their requests are over; a client that sends too slowly is cut off.
 
 import { networkOf } from '../lib/ip.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
@@ -14,15 +13,14 @@ import type { RequestContext } from './context.ts';
 
 export const BODY_BYTES_MAX = LIMITS.body.each;
 
-/** A kind of body, and how it is read. */
 interface BodyFormat {
   readonly type: string;
   readonly otherSpellings: RegExp;
   readonly parse: (text: string) => unknown;
 }
 
-// Any parameter may follow, except another charset: unknown ones are to be ignored (RFC 2045 §5). A comma
-// outside quotes would begin another type.
+// Any parameter but another charset may follow: unknown ones are ignored (RFC 2045 §5). A comma outside quotes would
+// begin another type.
 const OTHER_CHARSET = String.raw`(?:.*;)?\s*charset\s*=(?!\s*(?:"utf-?8"|utf-?8)\s*(?:;|$))`;
 const PARAMETERS = '[^",]*(?:"[^"]*"[^",]*)*';
 
@@ -34,38 +32,36 @@ const formatOf = (type: string, parse: BodyFormat['parse']): BodyFormat => ({
 
 const JSON_FORMAT = formatOf('application/json', JSON.parse);
 
-/** Far more than any form has. Reading a body full of them would hold the process up for half a second. */
+/** Far more than any form has. Parsing a body full of fields would block the process for half a second. */
 const FIELDS_MAX = 100;
 
-/** One with more fields counts as empty: routes say what is missing. */
+/** A form with more fields counts as empty: routes say what is missing. */
 const FORM_FORMAT = formatOf(
   'application/x-www-form-urlencoded',
   (text) => new URLSearchParams(text.split('&', FIELDS_MAX + 1).length > FIELDS_MAX ? '' : text),
 );
 
-/** What a route takes instead of JSON. A form arrives as URLSearchParams: each field is whatever was sent, as often as it was sent. */
+/** What a route takes instead of JSON. A form arrives as URLSearchParams, with repeated fields kept. */
 export type BodyKind = 'form' | 'json_or_form';
 
 /** The parsed body; undefined if there is none. */
 export type Body = Result<unknown, Problem>;
 
-/** The form that a body is; an empty one if it is none. */
 export const formIn = (value: unknown): URLSearchParams =>
   value instanceof URLSearchParams ? value : new URLSearchParams();
 
-/** A shorter body isn't counted: it is no more than the head of its request may be. */
+/** A shorter body isn't counted: it is no larger than the head of its request may be. */
 const BYTES_COUNTED = 16 * 1024;
-/** Of a body whose length isn't known, so much more is taken at a time. */
+/** Of a body of unknown length, this much is taken from the total at a time. */
 const BYTES_TAKEN = 64 * 1024;
 
-/** Reads a body, JSON unless another `kind` is given; or says why it isn't taken. */
+/** Reads a body, JSON unless another `kind` is given. */
 export type ReadBody = (kind: BodyKind | undefined, context: RequestContext) => Awaitable<Body>;
 
 export function createReadBody(clock: Clock, log: Log): ReadBody {
   const messages = createShare(LIMITS.messages);
   const transfers = createTransfers(clock, log);
 
-  /** Takes bytes from the total until the request is over. */
   function take(context: RequestContext, bytes: number): Release | null {
     const network = networkOf(context.clientAddress());
     let release = messages.take(network, bytes);
@@ -78,8 +74,8 @@ export function createReadBody(clock: Clock, log: Log): ReadBody {
   }
 
   /**
-   * Counts while reading, and stops at the limit: also when no length was announced, or the same one more than once,
-   * which Bun lets through. Only the first byte then shows that there is a body. Of a known length they are taken before.
+   * Counts while reading and stops at the limit: a length may be missing, or announced more than once, which Bun lets
+   * through. Without a length only the first byte shows that there is a body. A known length was taken before.
    */
   async function readCounting(
     format: BodyFormat,
@@ -91,7 +87,7 @@ export function createReadBody(clock: Clock, log: Log): ReadBody {
     const reader = (context.request.body as ReadableStream<Uint8Array>).getReader();
     let isCut = false;
     const transfer = transfers.watch(() => {
-      isCut = true; // what has come may be JSON by itself
+      isCut = true; // what has arrived may be JSON by itself
       for (const release of releases) release(); // others wait for the room
       void reader.cancel().catch(() => {});
     });
@@ -127,8 +123,7 @@ export function createReadBody(clock: Clock, log: Log): ReadBody {
   return (kind, context) => {
     const { request, headers } = context;
     const bytes = Number(headers.get('content-length') ?? Number.NaN);
-    // Without a length or chunks there is no body (RFC 9112 §6.3). `request.body` is checked last, because touching it
-    // is slow.
+    // Without a length or chunks there is no body (RFC 9112 §6.3). `request.body` comes last: reading it is slow.
     if (bytes === 0 || (Number.isNaN(bytes) && request.body === null)) return NO_BODY;
     const type = headers.get('content-type');
     const format = formatFor(kind, type);
@@ -143,7 +138,7 @@ export function createReadBody(clock: Clock, log: Log): ReadBody {
   };
 }
 
-/** A promise fewer than an async function would make: nearly every request comes here. */
+/** Saves a promise over an async function, because nearly every request comes here. */
 const readWhole = (format: BodyFormat, request: Request): Promise<Body> =>
   (format === JSON_FORMAT ? request.json() : request.text().then(format.parse)).then(ok<unknown>, () => INVALID_BODY);
 

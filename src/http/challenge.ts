@@ -5,17 +5,16 @@ import { joinScopes } from '../lib/scope.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import { type Problem, problemText, publicPart } from '../problem.ts';
 
-/** How OAuth clients come by a token. */
 export interface SignIn {
-  /** Where a client learns where to sign in (RFC 9728). */
+  /** The protected resource metadata (RFC 9728). */
   readonly metadataUrl: string;
-  /** What it is to ask for there. */
+  /** What a client is to ask for there. */
   readonly scopes: readonly string[];
-  /** Whether it gets an API key; else a user token. */
+  /** Whether a client gets an API key there; else a user token. */
   readonly handsOutKeys: boolean;
 }
 
-/** Null if the problem has nothing to do with credentials. Without `signIn`, no client is sent anywhere. */
+/** Null if the problem is not about credentials. Without `signIn` it names no metadata. */
 export function challengeFor(problem: Problem, signIn: SignIn | null): string | null {
   const { code } = problem;
   const where = {
@@ -31,7 +30,7 @@ export function challengeFor(problem: Problem, signIn: SignIn | null): string | 
     case 'invalid_api_key':
       return parameters({
         error: 'invalid_token',
-        // The same whatever kind was sent.
+        // The same for keys and user tokens.
         error_description: 'wanted' in problem ? publicPart(problem).detail : problemText(code).detail,
         ...where,
       });

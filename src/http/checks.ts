@@ -1,5 +1,5 @@
-// The checks before any handler, in this order: host, origin, route, method, HTTPS. Whether a key came in a body over
-// plain HTTP is for the routes to see; its refusal is here.
+// The checks before any handler, in this order: host, origin, route, method, HTTPS. A key in a body over plain HTTP is
+// found by the routes, and refused with refuseInClear.
 
 import { isAddress, isLoopback } from '../lib/ip.ts';
 import { memoize } from '../lib/memoize.ts';
@@ -11,15 +11,15 @@ import { carriesCredential, readCredentials } from './credentials.ts';
 import { allowedMethods, type BodyHandler, type Handler, type Route } from './router.ts';
 
 export interface RequestChecksOptions {
-  /** Null: loopback, and the host of the public URL. */
+  /** Lower-case names without port. Null: loopback, and the host of the public URL. */
   readonly allowedHosts: readonly string[] | null;
-  /** Null: those of loopback. That of the public URL always may. */
+  /** Null: those of loopback. The public URL's is always allowed. */
   readonly allowedOrigins: readonly string[] | null;
   /** Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
 }
 
-/** What handles a request: a handler of its route, which takes its body if it is a POST, or the first problem. */
+/** The handler of the route (a BodyHandler if the method is POST), or the first problem. */
 export type CheckRequest = (context: RequestContext, found: Route | undefined) => BodyHandler | Problem;
 
 export function createRequestChecks(options: RequestChecksOptions): CheckRequest {
@@ -47,12 +47,9 @@ export function createRequestChecks(options: RequestChecksOptions): CheckRequest
   };
 }
 
-/**
- * `Host` names this server responds to. DNS rebinding needs a name that an attacker controls and points at us, so IP
- * literals pass. `allowed` are lower-case names without port; null: loopback and the public host.
- */
+/** DNS rebinding needs a name that an attacker controls and points at this server, so IP literals pass. */
 function createHostCheck(allowed: readonly string[] | null, publicHost: () => string): (host: string) => boolean {
-  // Requests repeat the same few hosts, and parsing a URL each time would cost more than the rest of the decision.
+  // Requests repeat a few hosts, and parsing the URL costs more than the rest of the decision.
   return memoize((host) => {
     const url = NOT_IN_HOST.test(host) ? null : URL.parse(`http://${host}`);
     if (url === null) return false;
@@ -62,10 +59,10 @@ function createHostCheck(allowed: readonly string[] | null, publicHost: () => st
   });
 }
 
-/** Characters that end the host in a URL, and would leave the rest of the header unread. */
+/** Characters that end the host in a URL: what follows would not be checked. */
 const NOT_IN_HOST = /[/\\?#@]/;
 
-/** Origins whose pages may call; the server's own always may. `null` (sandboxed pages, files) never may. */
+/** `null` (sandboxed pages, files) is never allowed. */
 function createOriginCheck(allowed: readonly string[] | null, publicOrigin: () => string): (origin: string) => boolean {
   return memoize((origin) => {
     const url = URL.parse(origin);
@@ -77,21 +74,19 @@ function createOriginCheck(allowed: readonly string[] | null, publicOrigin: () =
 
 const WEB = new Set(['http:', 'https:']);
 
-/** True when a credential that the route takes over HTTPS alone came without. */
+/** True when a credential came over plain HTTP to a route that takes it over HTTPS only. */
 const isInClear = (context: RequestContext, { takesPlainHttp, takesSecrets }: Route): boolean =>
   !context.acceptsCredentials &&
   takesPlainHttp !== true &&
   (takesSecrets === true || carriesCredential(readCredentials(context.headers, null)));
 
-/** The refusal of a key in a body that came over plain HTTP, which only the route can see, and the line that says so. */
+/** Refuses a key that a route found in a body over plain HTTP, and logs it. */
 export function refuseInClear(log: Log, { requestId }: RequestContext): Problem {
   log.warn('request refused', { requestId, code: 'https_required' });
   return { code: 'https_required' };
 }
 
-/**
- * The host name a client used. Null if it sent none over HTTP/1.0: no browser does that, so no page can be behind it.
- */
+/** The host a client named. Null if it sent none over HTTP/1.0: no browser does that, so no page is behind it. */
 export const hostOf = ({ headers, request }: RequestContext): string | null =>
   headers.get('host') ?? URL.parse(request.url)?.host ?? null;
 

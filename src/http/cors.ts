@@ -15,17 +15,16 @@ const ALLOWED_HEADERS = [
 ].join(', ');
 const EXPOSED_HEADERS = 'WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy';
 const PREFLIGHT_MAX_AGE_S = '600';
-/** Names of sensible length: a longer one could be a misplaced key, which must not be sent back. */
+/** Of bounded length: a longer one could be a misplaced key, which must not be sent back. */
 const MCP_PARAM = /\bmcp-param-[\w-]{1,48}(?![\w-])/gi;
 
-/** Lets pages of `origin` read a response, or, if it is `open`, any page. */
+/** Lets pages of `origin` read a response; if it is `open`, any page. */
 export function allowOrigin(headers: Headers, origin: string, open: boolean): void {
   headers.set('Access-Control-Allow-Origin', open ? '*' : origin);
   headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS);
   if (!open) headers.append('Vary', 'Origin');
 }
 
-/** The response to OPTIONS, CORS preflight or not. */
 export function preflight(request: Request, allow: string): Response {
   const headers = new Headers({ Allow: allow, ...SECURITY_HEADERS });
   if (request.headers.has('access-control-request-method')) {

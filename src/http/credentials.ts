@@ -1,4 +1,4 @@
-// Reads the credentials of a request from wherever they stand; judges none.
+// Reads the credentials of a request from their places; judges none.
 
 import { isObject } from '../lib/text.ts';
 
@@ -9,7 +9,7 @@ export interface Credentials {
   readonly bearer: string | null;
   /** `_meta.api_key` of the body. */
   readonly metaApiKey: string | null;
-  /** Authorization holds what looks like a credential, without `Bearer` before it. */
+  /** Authorization has what looks like a credential, without `Bearer` before it. */
   readonly lacksScheme?: true;
 }
 
@@ -27,7 +27,6 @@ export function readCredentials(headers: Headers, metaApiKey: string | null): Cr
   return { xApiKey, bearer: null, metaApiKey, ...(CREDENTIAL_ALONE.test(authorization) && { lacksScheme: true }) };
 }
 
-/** A client's id and secret, as OAuth clients send them. */
 export interface ClientCredentials {
   readonly id: string;
   readonly secret: string;
@@ -35,10 +34,7 @@ export interface ClientCredentials {
 
 const BASIC = /^Basic +(?=.)/i;
 
-/**
- * From `Authorization: Basic`, each part form-encoded (RFC 6749 §2.3.1). Null if it is absent; what can't be decoded is
- * present, and empty.
- */
+/** From `Authorization: Basic`, each part form-encoded (RFC 6749 §2.3.1). Null if absent; empty if not decodable. */
 export function readBasic(headers: Headers): ClientCredentials | null {
   const authorization = headers.get('authorization') ?? '';
   if (!BASIC.test(authorization)) return null;
@@ -52,7 +48,6 @@ export function readBasic(headers: Headers): ClientCredentials | null {
 
 const formDecoded = (text: string) => decodeURIComponent(text.replaceAll('+', ' '));
 
-/** `api_key` of a `_meta` value of any shape; null unless it is a non-empty string. */
 export function metaApiKey(meta: unknown): string | null {
   const key = isObject(meta) ? meta.api_key : null;
   return typeof key === 'string' && key !== '' ? key : null;

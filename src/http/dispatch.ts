@@ -1,5 +1,5 @@
-// Takes each request through the server: finds its route, checks it, has it handled, and finishes the response. What its
-// handler throws is caught here; what a tool throws, in calls/run.ts.
+// Takes each request through the server: finds its route, checks it, calls its handler, and finishes the response.
+// Catches what a handler throws; calls/run.ts catches what a tool throws.
 
 import type { InFlight } from '../lib/in-flight.ts';
 import { type Awaitable, isPromise } from '../lib/result.ts';
@@ -22,16 +22,16 @@ export interface DispatchOptions {
   readonly server: Omit<ServerFacts, 'newRequestId' | 'turn'>;
   readonly inFlight: InFlight;
   readonly clock: Clock;
-  /** The process: every request id begins with it. */
+  /** Identifies the process: every request id begins with it. */
   readonly instance: string;
   readonly log: Log;
 }
 
 export interface Dispatch {
   fetch(request: Request, connections: Connections): Awaitable<Response>;
-  /** From now on responses ask clients to close their connections. */
+  /** From now on responses say `Connection: close`. */
   beginDrain(): void;
-  /** From now on responses wait, until the function that is returned is called. */
+  /** From now on responses wait, until the returned function is called. */
   pauseResponses(): () => void;
 }
 
@@ -46,8 +46,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const server: ServerFacts = { ...options.server, newRequestId: requestIds(instance), turn };
 
   /**
-   * Whoever makes a response waits here before the last decision about it. After any other method than POST a client may
-   * send its next request before it has this response (RFC 9112 §9.3.2).
+   * Responses wait here before the last decision about them. They are batched for POST alone: after another method a
+   * client may pipeline its next request (RFC 9112 §9.3.2).
    */
   function turn({ method }: Request): Promise<void> | undefined {
     const turnEnd = method === 'POST' ? endOfTurn() : undefined;
@@ -70,8 +70,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   }
 
   /**
-   * Adds the headers that don't depend on the handler: for pages that may read the response, and for browsers, which
-   * shall stay with HTTPS. A response to HEAD still has its body here: the runtime drops it, and sends its length.
+   * Adds the headers that don't depend on the handler, like CORS and HSTS. A response to HEAD still has its body: the
+   * runtime drops it, and sends its length.
    */
   function finish(
     response: Response,
@@ -82,9 +82,9 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     const { origin, secure, idIsGiven, requestId, observed, connectionEnds } = context;
     inFlight.leave();
     context.endPart();
-    // What a proxy passes on speaks for another host.
+    // The response to a proxy is not for the browser: Host and Origin are another server's.
     if (found?.any === undefined) {
-      const open = found?.openToAnyOrigin === true; // said to everyone: a cache may give the response to a page
+      const open = found?.openToAnyOrigin === true; // also without Origin: a cache may give the response to a page
       if (isReadable && (origin !== null || open)) allowOrigin(response.headers, origin ?? '*', open);
       if (server.production && secure) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
     }
@@ -151,17 +151,16 @@ export function createDispatch(options: DispatchOptions): Dispatch {
 /** Refusals that no page may read: its origin was refused, or not checked yet. */
 const HIDDEN_FROM_PAGES: readonly string[] = ['host_denied', 'origin_denied'];
 
-/** Refusals worth a line in the log, because the operator may want to change the configuration. */
+/** Refusals worth a log line, because the operator may want to change the configuration. */
 const LOGGED_REFUSALS: readonly string[] = [...HIDDEN_FROM_PAGES, 'https_required'];
 
-/** What an operator may have to allow. */
 function refusedPart(context: RequestContext, code: ProblemCode): LogFields | undefined {
   if (code === 'host_denied') return { host: excerptOf(hostOf(context) ?? '') };
   if (code === 'origin_denied') return { origin: excerptOf(context.origin ?? '') };
   return undefined;
 }
 
-/** Ids that no two requests share, in this process or another, at the price of counting. */
+/** Unique in all processes, for the cost of counting. */
 function requestIds(instance: string): () => string {
   let count = 0;
   return () => {

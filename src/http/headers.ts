@@ -9,20 +9,19 @@ export const SECURITY_HEADERS = {
   'Referrer-Policy': 'no-referrer',
 } as const;
 
-/** Of pages that run scripts; each adds its own policy. */
+/** For pages with scripts, each with its own policy. */
 export const PAGE_HEADERS = {
   ...SECURITY_HEADERS,
   'Content-Type': 'text/html; charset=utf-8',
   'Cache-Control': 'no-store',
-  'X-Frame-Options': 'DENY', // what frame-ancestors says, for browsers that don't know it
+  'X-Frame-Options': 'DENY', // frame-ancestors, for browsers that don't know it
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Resource-Policy': 'same-origin',
 } as const;
 
-/** Strict-Transport-Security (RFC 6797) for production: a year. Subdomains are not ours to decide for. */
+/** Strict-Transport-Security (RFC 6797): a year. Not for subdomains, which may be served by others. */
 export const STRICT_TRANSPORT = 'max-age=31536000';
 
-/** A response that no cache may keep. */
 export const UNCACHED_HEADERS = { 'Cache-Control': 'no-store', ...SECURITY_HEADERS } as const;
 
 export const UNCACHED_JSON_HEADERS = { 'Content-Type': 'application/json', ...UNCACHED_HEADERS } as const;
@@ -43,12 +42,12 @@ function stateText({ name = 'key', remaining, resetS, and }: RateLimitState): st
   return and === undefined ? own : `${own}, ${stateText(and)}`;
 }
 
-/** Limits whose headers are kept filled: keys may have limits of their own. */
+/** Limits whose headers are cached; keys may have limits of their own. */
 const FILLED_MAX = 1000;
 
 /**
- * Gives the headers of a response. Filling Headers costs more than anything else about one, so they are filled once per
- * limit; a Response must copy them at once, because the next call changes them.
+ * Filling Headers is the most expensive part of a response, so they are filled once per limit. A Response must copy
+ * them at once: the next call changes them.
  */
 export function createResponseHeaders(common: Readonly<Record<string, string>>) {
   const unlimited = new Headers(common);

@@ -1,13 +1,12 @@
-// A problem as an HTTP response, with the headers its kind asks for: application/problem+json (RFC 9457), or as OAuth
-// clients read it.
+// A problem as an HTTP response, with the headers for its kind: application/problem+json (RFC 9457), or an OAuth error.
 
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import { type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import { SECURITY_HEADERS, setRateLimit, UNCACHED_JSON_HEADERS } from './headers.ts';
 
 /**
- * RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). The server's own, and those that
- * tools are likely to report.
+ * RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). For the server's own statuses, and
+ * those that tools are likely to report.
  */
 const TITLES: Readonly<Record<number, string>> = {
   400: 'Bad Request',
@@ -34,14 +33,14 @@ const TITLES: Readonly<Record<number, string>> = {
   507: 'Insufficient Storage',
 };
 
-/** Filled once: a copy costs a fraction of filling a new one. */
+/** Filled once: copying costs a fraction of filling. */
 const HEADERS = new Headers({
   'Content-Type': 'application/problem+json',
   'Cache-Control': 'no-store',
   ...SECURITY_HEADERS,
 });
 
-/** `challenge` is the WWW-Authenticate value, if any; `limit` is for the tools that have one. */
+/** `challenge`: the WWW-Authenticate value. `limit`: for the RateLimit headers. */
 export function problemResponse(
   problem: Problem,
   requestId: string,
@@ -65,7 +64,6 @@ export function problemResponse(
   return new Response(JSON.stringify(body), { status, headers });
 }
 
-/** `common`, and what the kind of problem asks for. */
 export function problemHeaders(common: HeadersInit, problem: Problem, challenge?: string | null): Headers {
   const headers = new Headers(common);
   const retryAfterS = retryAfterSeconds(problem);
@@ -75,7 +73,7 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
   return headers;
 }
 
-/** Those that OAuth has a name for (also RFC 6749 §4.1.2.1, RFC 6750 §3.1). The others keep ours. */
+/** Codes that OAuth has a name for (also RFC 6749 §4.1.2.1, RFC 6750 §3.1). The others keep ours. */
 const OAUTH_ERRORS: Partial<Record<ProblemCode, string>> = {
   invalid_json: 'invalid_request',
   invalid_input: 'invalid_request',
@@ -89,7 +87,7 @@ const OAUTH_ERRORS: Partial<Record<ProblemCode, string>> = {
   overloaded: 'temporarily_unavailable',
 };
 
-/** As OAuth clients read it: {"error": …} (RFC 6749 §5.2), with the status and headers that it has elsewhere. */
+/** {"error": …} (RFC 6749 §5.2), with the problem's usual status and headers. */
 export function oauthErrorResponse(problem: Problem, challenge: string | null): Response {
   const { status, code } = publicPart(problem);
   return new Response(JSON.stringify({ error: OAUTH_ERRORS[problem.code] ?? code }), {

@@ -1,21 +1,18 @@
 // Under load, responses that become ready within one turn of the event loop are sent together at its end. A client with
-// many connections is then woken once for all of them; waking it for each costs more than most of the work on a request.
+// many connections is then woken once for all; waking it for each costs more than most of the work on a request.
 
 /** `undefined`: send now. Else resolves at the end of this turn of the event loop. */
 export type EndOfTurn = () => Promise<void> | undefined;
 
 /**
- * The first few responses of a turn are sent at once: if no more follow, waiting gains nothing. This also helps clients that
+ * The first responses of a turn are sent at once: if no more follow, waiting gains nothing. It also helps clients that
  * pipeline: the runtime ends a connection on which a second request comes before the response to the first.
  */
 const AT_ONCE_PER_TURN = 2;
-/** After a turn with more responses than this, more are sure to follow, and none is sent at once. */
+/** After a turn with more responses than this, more are expected, and none is sent at once. */
 const QUIET_TURN_MAX = 4;
 
-/**
- * Each response that waits is released by the one before it, so that a last check runs just before the response is
- * written, and not while many others are still to be written.
- */
+/** Each waiting response is released by the one before it, so that its last check runs just before it is written. */
 export function createResponseBatcher(): EndOfTurn {
   let sent = 0;
   let atOnce = AT_ONCE_PER_TURN;

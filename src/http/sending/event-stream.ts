@@ -1,7 +1,6 @@
-// Server-sent events (HTML Living Standard §9.2): their framing, and the open streams of this process. What a stream's
-// client has not read is bounded in bytes, for each stream and, by the budget for unread bytes, for all. A quiet stream
-// gets comments, so that neither proxies nor the runtime take it for dead; a client that takes nothing for as long is cut
-// off.
+// Server-sent events (HTML Living Standard §9.2): their framing, and the open streams of this process. Unread bytes are
+// bounded for each stream and, by the send budget, for all. A quiet stream gets comments, so that neither proxies nor
+// the runtime take it for dead; a client that reads nothing for as long is cut off.
 
 import { every } from '../../lib/background.ts';
 import type { Cancel, Clock } from '../../lib/runtime.ts';
@@ -18,31 +17,25 @@ interface ServerEvent {
   readonly data: string;
 }
 
-/**
- * What became of an event. `too_large`: no stream takes it. `no_room`: the client has left too much unread, all clients
- * have, or this one is gone.
- */
+/** `too_large` for any stream. `no_room`: this client or all clients have too much unread, or the stream has ended. */
 export type Sent = 'sent' | 'too_large' | 'no_room';
 
 export interface EventStream {
   readonly response: Response;
-  /** Takes an event, or drops it. Never waits: what is taken but not read counts against the budget. */
+  /** Takes an event, or drops it. Never waits: what is unread counts against the budget. */
   send(event: ServerEvent): Sent;
-  /** Takes the event only if the client keeps up; else drops it, and returns false. */
+  /** Takes an event only if the client keeps up; else drops it, and returns false. */
   offer(event: ServerEvent): boolean;
-  /** A line that clients skip. False, with nothing sent, when something sent before is still unread. */
+  /** Sends a line that clients skip. False, with nothing sent, while something is unread. */
   comment(text: string): boolean;
   /**
-   * Ends the stream, after `last` if given. What was sent still reaches the client. False, with nothing done, when the
-   * budget has no room for `last`, which may be of any size.
+   * Ends the stream, after `last` if given, which may be of any size. What was sent still reaches the client. False,
+   * with nothing done, when there is no room for `last`.
    */
   close(last?: ServerEvent): boolean;
-  /**
-   * Drops the stream and everything waiting in it: clients drop an event that is not whole. (An error would be a line on
-   * Deno's stderr for each.)
-   */
+  /** Drops the stream and all that waits in it. (Ending it with an error would print a line to stderr on Deno.) */
   cut(): void;
-  /** Monotonic time at which something was last sent, or taken by the client. */
+  /** Monotonic time at which something was last put in, or taken by the client. */
   readonly lastMovedMs: number;
 }
 
@@ -52,24 +45,23 @@ export interface EventStreams {
 }
 
 /**
- * What one stream holds unread, and so the largest event. A page of a list has 400,000 characters, of two bytes each if
- * one of them needs two, and is in its event twice, once as text, where each may need an escape.
+ * Of one stream unread, and so the largest event. A page of a list (LIST_BYTES_MAX) is in its event twice, once as
+ * text, where each character may need an escape; in memory a character may have two bytes.
  */
 export const STREAM_BYTES_MAX = 4 * 1024 * 1024;
-/** Of what may be left out, only this much: progress is for clients that keep up. */
+/** Above this, progress is dropped: it is for clients that keep up. */
 const OFFERED_BYTES_MAX = 64 * 1024;
-/** Of each stream outside the budget, so that ordinary responses arrive even while others use all of it. */
+/** Of each stream outside the budget, so that ordinary responses arrive even when others use all of it. */
 const OWN_BYTES = 16 * 1024;
-/** The difference is for small responses alone, such as the error in place of one that found no room. */
+/** With more for small responses, such as the error in place of one that found no room. */
 const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
 const SMALL_BYTES_MAX = 1024;
 /** What an event takes beside its data. */
 const EVENT_OVERHEAD_BYTES = 256;
-/** Of larger pieces, Deno takes more bytes than a client reads. */
+/** Of larger pieces, Deno takes more bytes than the client reads. */
 const PIECE_BYTES = 8 * 1024;
 
 const QUIET_MS_MAX = 15_000; // far below the 60 s after which proxies usually hang up
-/** One timer looks after all streams. */
 const LOOK_EVERY_MS = 1000;
 
 export const EVENT_STREAM_HEADERS = {
@@ -83,14 +75,14 @@ export const EVENT_STREAM_HEADERS = {
 const LINE_END = /[\r\n]/;
 
 export function eventText({ event = '', data }: ServerEvent): string {
-  // A line break in a field would let its writer forge events. JSON text, which is what is encoded, never has one.
+  // A line break in a field would let its writer forge events. JSON text, which is what is sent, has none.
   if (LINE_END.test(event) || LINE_END.test(data)) throw new Error('line break in an event');
   return event === '' ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
 const bytesOf = (text: string): number => bytesInMemory(text) + EVENT_OVERHEAD_BYTES;
 
-/** Without a look at its characters. */
+/** An upper bound, without reading the text. */
 const mayBeTooLarge = ({ data }: ServerEvent): boolean => 2 * data.length + EVENT_OVERHEAD_BYTES > STREAM_BYTES_MAX;
 
 export function createEventStreams(clock: Clock, log: Log, budget: SendBudget): EventStreams {
@@ -111,7 +103,7 @@ export function createEventStreams(clock: Clock, log: Log, budget: SendBudget): 
       const over = context.extend();
       const stream = openEventStream(clock, budget, {
         onEnd() {
-          // Must come before the response ends: later, the connection would never get its idle timeout back.
+          // Before the response ends: later, the connection would never get its idle timeout back.
           context.holdOpen(false);
           onEnd?.();
         },
@@ -131,9 +123,9 @@ export function createEventStreams(clock: Clock, log: Log, budget: SendBudget): 
 }
 
 interface StreamEnds {
-  /** Runs when either side ends the stream; when this side does, before the last byte. */
+  /** Runs when either side ends the stream; if this side does, before the last byte. */
   readonly onEnd: () => void;
-  /** Runs when nothing waits in it any more either. */
+  /** Runs when nothing waits in the stream any more. */
   readonly onGone: () => void;
 }
 
@@ -166,12 +158,11 @@ function openEventStream(clock: Clock, budget: SendBudget, { onEnd, onGone }: St
     return all - lease.bytes <= own || (all <= bytesMax && lease.set(all - OWN_BYTES));
   }
 
-  /** Takes the event if no more than `bytesMax` is unread then. */
   function take(event: ServerEvent, bytesMax: number, isOptional = false): boolean {
     if (!isOpen) return false;
     const { data } = event;
     const bytesBefore = lease.bytes;
-    // To be measured, a text that was joined is put together, which takes as much memory again: not without room.
+    // Measuring a concatenated text flattens it, which takes as much memory again: so first a lower bound.
     const hasRoom =
       makeRoom(data.length + EVENT_OVERHEAD_BYTES, bytesMax, isOptional) &&
       makeRoom(bytesOf(data), bytesMax, isOptional);

@@ -1,5 +1,5 @@
 // A response body of texts, encoded piece by piece, so that there is never a second copy of one, and handed to the
-// runtime only as fast as the client reads. How much may wait is left to who fills it.
+// runtime only as fast as the client reads. Bounding what waits is left to the caller.
 
 type Utf8 = Uint8Array<ArrayBuffer>;
 
@@ -7,26 +7,25 @@ const utf8 = new TextEncoder();
 
 interface Waiting {
   readonly text: string;
-  /** What of it was handed over. */
+  /** Index of the first character that was not handed over. */
   from: number;
   readonly bytes: number;
 }
 
 export interface PacedBody {
   readonly stream: ReadableStream<Utf8>;
-  /** `bytes`: what the text takes of the memory. */
+  /** `bytes`: what the text takes in memory. */
   put(text: string, bytes: number): void;
-  /** Ends the body once all was handed over. */
+  /** Ends the body once all is handed over. */
   finish(): void;
-  /** Ends the body now, whatever waits; with an error, if the client is to see that something is missing. */
+  /** Ends the body now, and drops what waits; with an error, so that the client sees that something is missing. */
   cut(error?: Error): void;
-  /** Of all texts that are not handed over to their ends. */
+  /** In memory, of all texts that are not completely handed over. */
   readonly bytes: number;
   readonly isEmpty: boolean;
 }
 
 export interface PacedBodyOptions {
-  /** Handed over at a time. */
   readonly pieceBytes: number;
   readonly onPiece: (bytes: number) => void;
   /** Runs once: just before the body ends, or when the client has left. */
@@ -59,7 +58,7 @@ export function openPacedBody({ pieceBytes, onPiece, onGone }: PacedBodyOptions)
     let length = 0;
     for (let [first] = waiting; first !== undefined; [first] = waiting) {
       const room = piece.subarray(length);
-      // Half a character at the end of the slice finds no room, after all others.
+      // A surrogate pair that the slice cuts in half finds no room, after all others.
       const { read, written } = utf8.encodeInto(first.text.slice(first.from, first.from + room.length), room);
       first.from += read;
       length += written;

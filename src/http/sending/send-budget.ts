@@ -1,25 +1,22 @@
 // Bounds the bytes that this process keeps for clients to read: one total for all large responses and event streams.
-// Whoever reads too slowly is cut off (limits/min-rate.ts), sooner when others find no room, so that nobody can use the
-// total up for long.
+// Whoever reads too slowly is cut off (limits/min-rate.ts), sooner when others find no room.
 
 import type { Clock } from '../../lib/runtime.ts';
 import { LIMITS } from '../../limits/index.ts';
 import { createTransfers, type Transfer } from '../../limits/min-rate.ts';
 import type { Log } from '../../log/log.ts';
 
-/** What one client has of the total. */
 export interface Lease {
   readonly bytes: number;
-  /** False, with nothing changed, when there is no room for the difference. Less always has. */
+  /** False, with nothing changed, when there is no room for the difference. */
   set(bytes: number): boolean;
-  /** Counts bytes as read, whether the lease has fewer then or not. */
+  /** Counts bytes as read; the lease keeps its size. */
   read(bytes: number): void;
 }
 
 export interface SendBudget {
   /** Begins with nothing; `cut` ends the client's response at once. */
   lease(cut: () => void): Lease;
-  /** Bytes of all leases. */
   readonly heldBytes: number;
 }
 

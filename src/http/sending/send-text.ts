@@ -6,17 +6,17 @@ import type { RequestContext } from '../context.ts';
 import { openPacedBody } from './paced-body.ts';
 import type { SendBudget } from './send-budget.ts';
 
-/** Texts up to this many characters are left to the runtime, which keeps them until they are sent. */
+/** Texts up to this length are left to the runtime, which keeps them until they are sent. */
 const SMALL_CHARS_MAX = 64 * 1024;
 const PIECE_BYTES = 32 * 1024;
 
-/** Null when there is no room for the text: nothing is sent then. The request is over when all of it was handed over. */
+/** Null, with nothing sent, when there is no room. The request is over when the whole text is handed over. */
 export type SendText = (context: Pick<RequestContext, 'extend'>, text: string, init: ResponseInit) => Response | null;
 
 export function createSendText(budget: SendBudget): SendText {
   const inPieces: SendText = (context, text, init) => {
     const lease = budget.lease(() => body.cut(new Error('the client reads too slowly')));
-    // To be measured, a text that was joined is put together, which takes as much memory again: not without room.
+    // Measuring a concatenated text flattens it, which takes as much memory again: so first a lower bound.
     if (!lease.set(text.length) || !lease.set(bytesInMemory(text))) {
       lease.set(0);
       return null;
