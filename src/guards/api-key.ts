@@ -1,4 +1,4 @@
-// The API key guard: finds the presented key, has it verified, adds the identity behind it.
+// The API key guard: finds the presented key, has it verified, and adds its identity.
 
 import type { Credentials } from '../http/credentials.ts';
 import { type Caller, logOutOfReach, type RequestIds } from '../keys/actor.ts';
@@ -10,17 +10,15 @@ import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import type { Guard } from './guard.ts';
 
-/** A call, with what it has to show for itself. */
 export interface CredentialedCall extends Caller {
   readonly credentials: Credentials;
 }
 
 export interface KeyCall extends CredentialedCall {
-  /** Written here: how far back the proof that the key is good lies. Monotonic. */
+  /** Set by the guard: the time of the proof that the key is good. Monotonic. */
   freshAsOfMs: number;
 }
 
-/** What the guard adds. */
 export interface KeyAuth {
   readonly auth: KeyIdentity;
 }
@@ -56,22 +54,21 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
   return Object.assign(decide, { credential: 'api_key' as const });
 }
 
-/** The ids of a request and of a trace hold nothing to escape. */
+/** Request and trace ids have nothing to escape. */
 const logMembers = (requestId: string, traceId: string | undefined, { keyId, subject }: KeyIdentity): string =>
   `"requestId":"${requestId}"${traceId === undefined ? '' : `,"traceId":"${traceId}"`},"keyId":${quoted(keyId)},"userId":${quoted(subject)}`;
 
 /** A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`. */
 const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
 
-/** Says so if a user token was presented as a key, by its shape alone. */
+/** Adds that a user token was presented as a key, judged by its shape alone. */
 const withKindSent = (problem: Problem, presented: string): Problem =>
   problem.code === 'invalid_api_key' && JWT_SHAPE.test(presented) ? { ...problem, sent: 'user_token' } : problem;
 
-/** To be spread into a refusal of what was presented as a user token: whether it is a key, by its shape alone. */
+/** Evidence for a refused user token: whether it is a key, judged by its shape alone. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>
   presented !== null && isKeyShaped(presented) ? { sent: 'api_key' } : {};
 
-/** What the log says of a key that was not accepted. */
 export function logRefused(log: Log, error: Problem, { requestId, traceId }: RequestIds): void {
   if (error.code === 'invalid_api_key') {
     const { reason, keyId, userId, fingerprint, sent } = error; // the ids are there only for a key on record

@@ -1,6 +1,5 @@
-// Whether the bearer token of an MCP request is any good, as a key or as a user token, whatever the request asks for: a
-// client whose token has ended signs in again if it is told by HTTP. Decides nothing else, and leaves no trace of a key
-// that is good.
+// Whether the bearer token of an MCP request is good, as a key or as a user token, whatever the request asks for:
+// clients sign in again only when told by HTTP. Decides nothing else, and leaves no trace of a good key.
 
 import { isKeyShaped } from '../keys/key-format.ts';
 import { type Awaitable, chain } from '../lib/result.ts';
@@ -10,8 +9,8 @@ import { type CredentialedCall, logRefused, type VerifyKey } from './api-key.ts'
 import type { VerifyUserJwt } from './user-jwt.ts';
 
 /**
- * Null if there is none, or if it is good, or if that can't be told now: then what is called tells. `X-API-Key` beside it
- * is the credential of whoever sends both.
+ * Null if there is no bearer token, it is good, or that can't be decided now: then the call decides. With `X-API-Key`
+ * beside it, that is the credential.
  */
 export type CheckBearer = (call: CredentialedCall) => Awaitable<Problem | null>;
 

@@ -1,5 +1,5 @@
-// Whether an owner is blocked, for user tokens; for keys the record says it. Known as long as the change feed is current,
-// like a key.
+// Whether the owner that a user token names is blocked; a key's record says it itself. Cached while the change feed is
+// current, like a key.
 
 import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/store.ts';
@@ -8,7 +8,6 @@ import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
 import { singleFlights } from '../lib/single-flight.ts';
 import type { Problem } from '../problem.ts';
 
-/** Refuses the user tokens of a blocked owner. */
 export type CheckBlock = (owner: string) => Awaitable<Result<void, Problem>>;
 
 const OWNERS_MAX = 10_000; // about 2 MB

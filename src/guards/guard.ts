@@ -1,34 +1,29 @@
-// A guard decides whether a call may go on. It returns what it adds to the context, or a problem; it never responds
-// itself.
+// A guard decides whether a call may go on: it returns what it adds to the context, or a problem. It never responds.
 
 import { beside, type RateLimitState } from '../lib/rate-limit.ts';
 import { type Awaitable, isPromise, ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 
-/** What a caller is asked to bring: a user's token, or an API key. */
 export type Credential = 'user_jwt' | 'api_key';
 
 /**
- * A decision over a context. `In` is what must already be there, `Add` what the guard adds: because `sequence`
- * checks both, a scope guard before the key guard does not compile.
+ * A decision over a context. `In` must already be there; the guard adds `Add`. `sequence` checks both, so a scope guard
+ * before the key guard does not compile.
  */
 export interface Guard<In, Add extends object = object> {
   (context: In): Awaitable<Result<Add, Problem>>;
-  /** The credential it asks for, if any; used in descriptions and challenges. */
+  /** The credential it asks for, for descriptions and challenges. */
   readonly credential?: Credential | undefined;
-  /** The scopes it demands of an API key, if any. */
+  /** The scopes it demands of an API key. */
   readonly requiredScopes?: readonly string[] | undefined;
-  /** The full quota of its rate limit, if any, for the RateLimit headers of calls that an earlier guard refuses. */
+  /** The full quota of its rate limit, for the RateLimit headers of calls that an earlier guard refuses. */
   readonly fullQuota?: RateLimitState | undefined;
 }
 
 /** The result of a guard that allows the call and adds nothing. */
 export const PASS: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
 
-/**
- * Puts what a guard added into the context, which belongs to one call. A sequence has done so already and returns the
- * context itself.
- */
+/** Adds to the context of one call. The result of a sequence is the context itself, with everything added already. */
 export function addTo<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
   if ((added as object) === context || added === PASS.value) return context as Context & Add;
   return Object.assign(context, added);
@@ -36,8 +31,7 @@ export function addTo<Context extends object, Add extends object>(context: Conte
 
 /**
  * Guards one after another, each with what those before it added; the first refusal is the result. Asks for the
- * credential of the first guard that has one, and for the scopes of all. NoInfer: the types come from the guards, not from
- * the type expected of the result.
+ * credential of the first guard that has one, and for the scopes of all. NoInfer: the types come from the guards alone.
  *
  * Throws an Error for what the compiler would refuse too, because tool files start without it.
  */
@@ -71,7 +65,6 @@ export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   });
 }
 
-/** Runs the guards from position `start` on. */
 function runFrom(guards: readonly Guard<object>[], start: number, context: object): ReturnType<Guard<object>> {
   for (let at = start; at < guards.length; at += 1) {
     const result = (guards[at] as Guard<object>)(context);
@@ -82,7 +75,7 @@ function runFrom(guards: readonly Guard<object>[], start: number, context: objec
   return ok(context);
 }
 
-/** Waits for the guard at position `at`, then runs the rest. A call whose guards are all synchronous makes no promise. */
+/** Waits for the guard at position `at`, then runs the rest. Synchronous guards make no promise. */
 async function resumeAfter(
   result: Promise<Result<object, Problem>>,
   guards: readonly Guard<object>[],

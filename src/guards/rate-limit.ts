@@ -1,5 +1,5 @@
-// Rate limits: those of keys, and a number of requests per bucket and window, counted in this process. Adds the state of
-// the limit, for the response's headers (draft-ietf-httpapi-ratelimit-headers); a refusal carries it too.
+// Rate limits: those of keys, and a number of requests per bucket and window, counted in this process. Adds the limit's
+// state for the response's headers (draft-ietf-httpapi-ratelimit-headers); a refusal carries it too.
 
 import { beside, type LimitName, type RateLimit, type RateLimitState } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
@@ -8,7 +8,7 @@ import { createWindows } from '../limits/windows.ts';
 import type { Problem } from '../problem.ts';
 import { type Guard, PASS } from './guard.ts';
 
-/** What the guard adds; nothing while the limit is switched off. */
+/** Empty while the limit is off. */
 export interface Limited {
   readonly rateLimit?: RateLimitState;
 }
@@ -16,12 +16,11 @@ export interface Limited {
 export interface RateLimitOptions<In> {
   /** In headers; `key` unless given. */
   readonly name?: LimitName;
-  /** Requests per window; 0 switches the limit off. */
+  /** Per window; 0 switches the limit off. */
   readonly requests: number;
   readonly windowMs: number;
-  /** Picks the bucket of a call; without one the call counts in the bucket `unknown`. */
+  /** The bucket of a call; undefined: `unknown`. */
   readonly key: (call: In) => string | undefined;
-  /** Told of each refusal. */
   readonly onRefused?: (call: In, bucket: string) => void;
   readonly clock: Clock;
 }
@@ -47,9 +46,8 @@ export function rateLimitGuard<In>(options: RateLimitOptions<In>): Guard<In, Lim
 export interface KeyLimitOptions<In> {
   /** Counts a call of the key, if its limit and quota admit it. */
   readonly admit: (keyId: string) => Result<RateLimitState | undefined, Problem>;
-  /** Of keys without one of their own; 0 requests: none. */
+  /** For keys without a limit of their own; 0 requests: none. */
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
-  /** Told of each refusal. */
   readonly onRefused: (call: In, problem: Problem) => void;
 }
 

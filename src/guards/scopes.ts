@@ -6,7 +6,7 @@ import type { Log } from '../log/log.ts';
 import { type Guard, PASS } from './guard.ts';
 
 export interface ScopedCall extends RequestIds {
-  /** A missing list counts as empty. The ids are for the log. */
+  /** Without `scopes` none are held. The ids are for the log. */
   readonly auth: { readonly scopes?: readonly string[]; readonly keyId?: string; readonly subject?: string };
 }
 

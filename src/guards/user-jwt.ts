@@ -1,5 +1,5 @@
-// The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds who the user is. And the guard
-// for admins.
+// The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds the user. Also the guard for
+// admins.
 
 import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
@@ -9,7 +9,6 @@ import { type CredentialedCall, keyInstead, presentedKey } from './api-key.ts';
 import type { CheckBlock } from './blocks.ts';
 import { type Guard, PASS } from './guard.ts';
 
-/** Who a user token speaks for. */
 export interface UserIdentity {
   /** The owner of keys: the person, or a team that the person belongs to. */
   readonly subject: string;
@@ -21,17 +20,16 @@ export interface UserIdentity {
   readonly isAdmin: boolean;
 }
 
-/** What the guard adds. */
 export interface UserAuth {
   readonly auth: UserIdentity;
 }
 
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
-/** The address of the page of keys; null: there is none. */
+/** The URL of the page of keys; null: there is none. */
 export type KeysManagedAt = () => string | null;
 
-/** `keysManagedAt`: where clients get a key in place of a user token, and their agents are told what this is about. */
+/** With `keysManagedAt`, refusals help agents of clients that get a key in place of a user token. */
 export function userJwtGuard(
   verify: VerifyUserJwt,
   checkBlock: CheckBlock,
@@ -70,7 +68,6 @@ export function userJwtGuard(
 const helpOf = (page: string | null): string =>
   page === null ? 'This tool needs a user token' : `This tool needs a user token; keys are managed at ${page}`;
 
-/** Who asks, for the key operations. */
 export const actorOf = ({ auth, requestId, traceId, clientAddress }: UserAuth & Caller): Actor => ({
   userId: auth.subject,
   actor: auth.actor,
@@ -80,7 +77,7 @@ export const actorOf = ({ auth, requestId, traceId, clientAddress }: UserAuth & 
   clientAddress,
 });
 
-/** Only people whose token has the claim of ADMIN_CLAIM. Comes after the user JWT guard. */
+/** Only for tokens with the claim of ADMIN_CLAIM. Comes after the user JWT guard. */
 export function adminGuard(log: Log): Guard<Caller & UserAuth> {
   return (call) => {
     if (call.auth.isAdmin) return PASS;
