@@ -1,5 +1,5 @@
-// Checks a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so that
-// neither start-up nor a server that only sees API keys waits for it.
+// Checks a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so that no
+// start-up, and no server with API keys alone, waits for it.
 
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
@@ -21,13 +21,12 @@ export interface TokenCheckOptions {
   readonly keys: VerificationKeys;
   /** Required `iss`; null: not compared. */
   readonly issuer: string | null;
-  /** Accepted `aud` values, read at each use; null: not compared. */
+  /** Accepted `aud` values; null: not compared. Read at each use: the port may be chosen by the system. */
   readonly audiences: () => readonly string[] | null;
   readonly claims: IdentityClaims;
   readonly clock: Clock;
 }
 
-/** What a valid token says, and the keys that verified it. */
 export interface CheckedToken {
   readonly user: UserIdentity;
   readonly keys: JwtKeys;
@@ -42,7 +41,7 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
   return async (token) => {
     const alg = algorithmOf(token);
     if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
-    // Jose checks this too, but only once keys were fetched: a token that no key could verify must cause no fetch.
+    // Jose checks this too, but only after fetching keys: a token that no key could verify must cause no fetch.
     if (!verificationKeys.algorithms.includes(alg))
       return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
     const accepted = audiences();
@@ -66,7 +65,7 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
     if (!verified.ok) return err(problemOf(verified.error));
     const user = identityOf(verified.value, claims);
     if (!user.ok) return user;
-    const expiresAtMs = Number(verified.value.exp) * 1000; // required and checked to be a number above
+    const expiresAtMs = Number(verified.value.exp) * 1000; // required and checked above
     return ok({ user: user.value, keys: keys.value, expiresAtMs });
   };
 }
@@ -80,7 +79,6 @@ function algorithmOf(token: string): string | null {
   }
 }
 
-/** The claims of a valid token, or jose's error. */
 async function verifyWith(
   keys: JwtKeys,
   token: string,
@@ -93,7 +91,7 @@ async function verifyWith(
   }
 }
 
-/** For a token that several keys fit: tries each, up to KEYS_TRIED_MAX, until one verifies the signature. */
+/** For a token that several keys fit: the first of up to KEYS_TRIED_MAX that verifies the signature decides. */
 async function tryEach(
   candidates: errors.JWKSMultipleMatchingKeys,
   token: string,
@@ -112,13 +110,12 @@ async function tryEach(
   return err(new errors.JWSSignatureVerificationFailed());
 }
 
-/** True when the issuer may have begun to sign with a key that was not in the set yet. */
+/** True when the issuer may sign with a key that is not in the set yet. */
 const mayHaveNewerKey = (error: unknown, token: string): boolean =>
   error instanceof errors.JWKSNoMatchingKey ||
   (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);
 
-// Of jose's messages, only those about claims repeat nothing of the token. Errors that are not jose's come from an
-// unusable key.
+// Of jose's messages only those about claims quote nothing of the token. Other errors come from an unusable key.
 const problemOf = (error: unknown): Problem => ({
   code: 'invalid_token',
   ...(error instanceof errors.JWTExpired && { expired: true }),

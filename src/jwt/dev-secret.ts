@@ -1,4 +1,4 @@
-// The secret that signs user tokens in development, kept in a file that is its owner's alone.
+// The secret that signs user tokens in development, in a file that only its owner can read.
 
 import {
   closeSync,
@@ -19,14 +19,14 @@ import { makeOwn } from '../lib/private-files.ts';
 import { systemRandom } from '../lib/runtime.ts';
 import { reasonOf } from '../lib/text.ts';
 
-/** Holds the development secret when the database is remote, with no file to keep it beside. */
+/** For the secret when the database is remote. */
 const DEFAULT_FOLDER = './data';
 
 const SECRET_FILE = 'jwt-secret';
 
 const SECRET_BYTES = 32;
 
-/** The development secret, made at first use. When several processes make it at once, all use the first one's. */
+/** Makes the secret at first use. When several processes make it at once, all use the first one's. */
 export function developmentSecret(database: DatabaseConfig): string {
   const folder = database.mode === 'embedded' ? dirname(database.path) : DEFAULT_FOLDER;
   const file = join(folder, SECRET_FILE);
@@ -39,9 +39,8 @@ export function developmentSecret(database: DatabaseConfig): string {
 }
 
 /**
- * Makes the file unless there is one. Written in full under another name, then linked: linking fails if the file
- * exists, and no process reads half a secret. Returns what a file of this process looks like on this disk; null where
- * none can be made.
+ * Makes the file unless there is one: written under another name, then linked, which fails if the file exists, so no
+ * process reads half a secret. Returns the Stats of a file of this process on this disk; null where none can be made.
  */
 function makeSecret(file: string): Stats | null {
   const draft = `${file}.${systemRandom(8).toHex()}`;
@@ -61,7 +60,7 @@ function makeSecret(file: string): Stats | null {
 
 const DELETE_IT = 'delete it, and it is made anew';
 
-/** Throws unless it is a file as this process makes them: who put it there may know the secret. */
+/** Throws unless it is a file as this process makes them: whoever made another may know the secret. */
 function readSecret(file: string, own: Stats | null): string {
   const found = lstatSync(file);
   if (!found.isFile()) throw new Error(`it is ${found.isSymbolicLink() ? 'a link' : 'no file'}; ${DELETE_IT}`);
@@ -79,8 +78,8 @@ function readSecret(file: string, own: Stats | null): string {
 }
 
 /**
- * Compared with a file of our own, because some disks keep no owners or permissions, and give all files the same. Where
- * none could be made, the permissions are proof enough, unless this is root: nobody else could have read the secret.
+ * Compared with a file of this process, because some disks keep no owners or permissions. Where none could be made, the
+ * permissions alone prove that nobody else could read the secret, unless this is root.
  */
 function checkOwner(found: Stats, own: Stats | null): void {
   if (own !== null && found.uid !== own.uid) throw new Error(`it belongs to another user; ${DELETE_IT}`);

@@ -9,14 +9,13 @@ import { isObject, type JsonObject } from '../lib/text.ts';
 import type { LoadJwks } from './jwks.ts';
 import type { KeysUnavailable } from './verification-keys.ts';
 
-/** For one whole look-up: up to three metadata addresses, then the key set. */
+/** For a whole look-up: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
 const PAGE_WAIT_MS_MAX = 2000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
 
 const unavailable = (reason: string) => err<KeysUnavailable>({ code: 'auth_unavailable', reason });
 
-/** Where people sign in, by the issuer's metadata. */
 export interface SignInEndpoints {
   readonly authorization: URL;
   readonly token: URL;
@@ -24,13 +23,12 @@ export interface SignInEndpoints {
   readonly sendsIss: boolean;
 }
 
-/** Loads the key set at `url`. */
 export const jwksAt =
   (url: URL, clock: Clock): LoadJwks =>
   () =>
     inTime(clock, FETCH_MS_MAX, (signal) => fetchKeySet(url, signal));
 
-/** Loads the key set that the issuer's metadata names; asked again each time, because it may move. */
+/** Loads the key set that the issuer's metadata names. The metadata is read each time, because the set may move. */
 export const jwksOfIssuer =
   (issuer: string, clock: Clock): LoadJwks =>
   () =>
@@ -39,11 +37,10 @@ export const jwksOfIssuer =
       return url.ok ? fetchKeySet(url.value, signal) : url;
     });
 
-/** The `jwks_uri` in the issuer's metadata. */
 export const discoverJwksUri = (issuer: string, clock: Clock): Promise<Result<URL, KeysUnavailable>> =>
   inTime(clock, FETCH_MS_MAX, (signal) => fromMetadata(issuer, jwksUriIn, signal));
 
-/** The endpoints in the issuer's metadata. Somebody waits for a page meanwhile. */
+/** Bounded by PAGE_WAIT_MS_MAX: a visitor waits for the page. */
 export const discoverSignIn = (issuer: string, clock: Clock): Promise<Result<SignInEndpoints, KeysUnavailable>> =>
   inTime(clock, PAGE_WAIT_MS_MAX, (signal) => fromMetadata(issuer, endpointsIn, signal));
 
@@ -60,7 +57,6 @@ async function inTime<T>(clock: Clock, ms: number, look: (signal: AbortSignal) =
 
 type ReadMetadata<T> = (metadata: JsonObject, issuer: string) => Result<T, KeysUnavailable>;
 
-/** What `read` finds in the first metadata that has it. */
 async function fromMetadata<T>(
   issuer: string,
   read: ReadMetadata<T>,
@@ -114,15 +110,13 @@ function metadataAddresses(issuer: string): string[] {
 
 async function fetchKeySet(url: URL, signal: AbortSignal): Promise<Result<JSONWebKeySet, KeysUnavailable>> {
   const fetched = await fetchDocument(url.href, signal);
-  // Its shape is checked where it is used.
+  // Its shape is checked by the caller.
   return fetched.ok
     ? ok(fetched.value as unknown as JSONWebKeySet)
     : unavailable(`the key set ${fetched.error.reason}`);
 }
 
-/**
- * The JSON object at `address`. Redirects are not followed: one could lead anywhere, even into this machine's network.
- */
+/** The JSON object at `address`. Redirects are not followed: one could lead into this machine's network. */
 async function fetchDocument(address: string, signal: AbortSignal): Promise<Result<JsonObject, KeysUnavailable>> {
   try {
     const response = await fetch(address, { redirect: 'manual', headers: { accept: 'application/json' }, signal });
@@ -143,7 +137,6 @@ async function fetchDocument(address: string, signal: AbortSignal): Promise<Resu
 
 const NO_OBJECT = 'is not a JSON object';
 
-/** The body, or null when it is larger than DOCUMENT_BYTES_MAX. */
 async function readText({ body }: Response): Promise<string | null> {
   const decoder = new TextDecoder();
   let bytes = 0;

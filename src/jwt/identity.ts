@@ -1,5 +1,5 @@
-// Who a token speaks for, by its claims: the owner of keys, the person, and what the person may grant. Pure; whether
-// the token is valid is decided elsewhere.
+// Who a token speaks for, by its claims: the owner of keys, the person, and what the person may grant. Pure; claims.ts
+// decides whether the token is valid.
 
 import type { UserIdentity } from '../guards/user-jwt.ts';
 import { err, ok, type Result } from '../lib/result.ts';
@@ -7,12 +7,11 @@ import { isScope, splitScopes } from '../lib/scope.ts';
 import { hasLength, isStorable, type JsonObject } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
 
-/** The names of the claims that say it. */
 export interface IdentityClaims {
   readonly owner: string;
   /** Null: anybody may grant anything. */
   readonly scope: string | null;
-  /** The claim that admins have, and its value; null: nobody is one. */
+  /** The claim of admins and its value; null: nobody is one. */
   readonly admin: { readonly name: string; readonly value: string } | null;
 }
 
@@ -24,7 +23,7 @@ export const isSubject = (sub: string): boolean => hasLength(sub, 1, SUBJECT_CHA
 export function identityOf(claims: JsonObject, names: IdentityClaims): Result<UserIdentity, Problem> {
   const actor = subjectIn(claims, 'sub');
   if (!actor.ok) return actor;
-  const subject = subjectIn(claims, names.owner); // without a fallback: to whom would the keys belong tomorrow?
+  const subject = subjectIn(claims, names.owner); // no fallback: keys would change owners later
   if (!subject.ok) return subject;
   const grantable = names.scope === null ? null : scopesIn(claims[names.scope]);
   const isAdmin = names.admin !== null && textsIn(claims[names.admin.name]).includes(names.admin.value);
@@ -38,10 +37,10 @@ function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
   return err({ code: 'invalid_token', reason });
 }
 
-/** The scopes of a claim. A word that is not a scope grants nothing. */
+/** Words that are not scopes grant nothing. */
 const scopesIn = (claim: unknown): readonly string[] => textsIn(claim).filter(isScope);
 
-/** The texts of a claim: text with spaces between, or a list of text. Anything else has none. */
+/** A claim is text with spaces between, or a list of text. Anything else has none. */
 function textsIn(claim: unknown): readonly string[] {
   const texts: unknown = typeof claim === 'string' ? splitScopes(claim) : claim;
   return Array.isArray(texts) && texts.every((text) => typeof text === 'string') ? texts : [];

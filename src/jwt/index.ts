@@ -1,4 +1,4 @@
-// The verifier of user JWTs that the configuration asks for.
+// The verifier of user JWTs for a configuration.
 
 import type { Config } from '../config/config.ts';
 import { expected } from '../config/expected.ts';
@@ -15,13 +15,13 @@ export interface UserJwtOptions {
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
-  /** The URL clients see. Read at each use, because the system may choose the port. */
+  /** The URL clients see. Read at each use: the port may be chosen by the system. */
   readonly publicUrl: () => string;
 }
 
 export interface UserJwts {
   readonly verify: VerifyUserJwt;
-  /** Fetches the key set, if there is one: what is out of reach is in the log then, before the first user comes. */
+  /** Fetches the key set, if there is one, so that an outage is in the log before the first user comes. */
   fetchKeys(): Promise<void>;
 }
 
@@ -31,7 +31,7 @@ export async function createUserJwts(
 ): Promise<UserJwts> {
   const { jwt, jwtIssuer: issuer, jwtAudience, jwtClaims: claims } = config;
   const keys = await verificationKeys(config, { clock, log });
-  // A secret signs for this server alone; an issuer signs for others too.
+  // A secret signs for this server alone; an issuer also signs for others.
   const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
   const usual = () => (isSecret ? null : ownAudiences(publicUrl()));
   const audiences = jwtAudience === null ? usual : () => [jwtAudience];
@@ -56,7 +56,7 @@ async function verificationKeys(
     case 'jwks':
       return keySet(jwksAt(jwt.url, clock));
     case 'discovery': {
-      // In production a wrong issuer is found out now, not by the first user.
+      // In production a wrong issuer must stop the start.
       const found = config.production ? await discoverJwksUri(jwt.issuer, clock) : null;
       if (found?.ok === false) {
         const what = `an issuer whose metadata names its key set, but ${found.error.reason}`;
@@ -67,7 +67,7 @@ async function verificationKeys(
   }
 }
 
-/** The audiences that a token for this server may name (RFC 8707): the origin, or the resource a client was given. */
+/** The audiences for this server (RFC 8707): the origin, or a resource that a client was given. */
 function ownAudiences(publicUrl: string): readonly string[] {
   const { origin } = new URL(publicUrl);
   return [origin, `${origin}/`, publicUrl, `${publicUrl}/mcp`, `${publicUrl}/sse`];

@@ -1,6 +1,5 @@
-// An issuer's key set (RFC 7517), kept for a while. It is fetched (by discovery.ts) at first use, when it is old, and for
-// a token whose key it lacks; several callers share one fetch. Ages are read off the clock, so nothing here needs a
-// timer.
+// An issuer's key set (RFC 7517), cached. Fetched (by discovery.ts) at first use, when it is old, and for a token whose
+// key it lacks; callers share one fetch. Ages come from the clock; there are no timers.
 
 import type { JSONWebKeySet } from 'jose';
 import { createLocalJWKSet } from 'jose/jwks/local';
@@ -11,7 +10,7 @@ import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
 import type { JwtKeys, KeysUnavailable, VerificationKeys } from './verification-keys.ts';
 
-/** Public-key signatures only: with HS256 in this list, a public key could serve as a shared secret (RFC 8725 §2.1). */
+/** Public-key signatures only: with HS256 here, a public key could serve as a shared secret (RFC 8725 §2.1). */
 const ASYMMETRIC = [
   'RS256',
   'RS384',
@@ -28,7 +27,7 @@ const ASYMMETRIC = [
 
 /** A key that left the issuer's set is accepted for at most this long. */
 const JWKS_TTL_MS = 5 * 60_000;
-/** For this long after a fetch for an unknown key, another one causes none: made-up `kid`s must not load the issuer. */
+/** Between fetches for unknown keys: made-up `kid`s must not load the issuer. */
 const COOLDOWN_MS = 10_000;
 /** Back-off after a failed fetch. */
 const FAILURE_PAUSE_MS = 1000;
@@ -49,7 +48,7 @@ export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock;
     return fetching.run();
   }
 
-  /** A set is as old as its fetch. If the machine slept meanwhile, that may be too old at once. */
+  /** A set's age counts from the start of its fetch. If the machine slept meanwhile, it may be too old at once. */
   const fetching = singleFlight(async () => {
     for (;;) {
       const startedAtMs = clock.monotonicMs();

@@ -1,4 +1,4 @@
-// Where the visitors of the page /keys sign in: the issuer's endpoints, kept for a while.
+// Where the visitors of the page /keys sign in: the issuer's endpoints, cached.
 
 import type { Clock } from '../lib/runtime.ts';
 import { singleFlight } from '../lib/single-flight.ts';
@@ -6,9 +6,9 @@ import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
 import { discoverSignIn, type SignInEndpoints } from './discovery.ts';
 
-/** Short, because it is also how long the page offers a sign-in at an issuer that is away. */
+/** Also how long the page may offer a sign-in at an issuer that is down. */
 const ENDPOINTS_TTL_MS = 60_000;
-/** Nobody waits anew for an issuer that has just not responded. */
+/** Negative cache: visitors don't wait again for an issuer that just did not respond. */
 const FAILURE_PAUSE_MS = 5000;
 
 /** Null while the issuer is out of reach. */

@@ -1,5 +1,4 @@
-// Verifies user JWTs: checks their form and remembers verdicts, so that a token's signature and claims are checked once
-// (by claims.ts) and not on every call.
+// Verifies user JWTs: checks their form and caches verdicts, so that claims.ts checks signature and claims once.
 
 import type { UserIdentity, VerifyUserJwt } from '../guards/user-jwt.ts';
 import { createLruCache } from '../lib/lru-cache.ts';
@@ -9,22 +8,22 @@ import type { Sha256 } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
 import type { CheckedToken, TokenCheckOptions } from './claims.ts';
 
-/** RFC 7515 §7.1. The library also accepts padding and white space, which would give one token many spellings. */
+/** RFC 7515 §7.1. Jose also accepts padding and white space, which would give one token many spellings. */
 const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
 
 const VERDICT_TTL_MS = 5 * 60_000;
 const VERDICTS_MAX = 10_000; // about 3 MB
-const GRANTABLE_BYTES_MAX = 4 * 1024 * 1024; // of all verdicts together: one may have thousands of scopes
+const GRANTABLE_BYTES_MAX = 4 * 1024 * 1024; // in all: one token may have thousands of scopes
 
 interface Verdict extends CheckedToken {
-  /** End of VERDICT_TTL_MS, monotonic, so that setting the wall clock back prolongs nothing. */
+  /** End of VERDICT_TTL_MS, monotonic, so that setting the wall clock back extends nothing. */
   readonly untilMs: number;
 }
 
 export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256: Sha256 }): VerifyUserJwt {
   const { keys: verificationKeys, clock, sha256 } = options;
-  // Keyed by the token's hash, so that no token stays in memory longer than its request.
+  // Keyed by hash, so that no token stays in memory longer than its request.
   const verdicts = createLruCache<Verdict>({
     entries: VERDICTS_MAX,
     bytes: GRANTABLE_BYTES_MAX,
@@ -36,7 +35,7 @@ export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256
     const cached = verdicts.get(tokenHash);
     if (cached === undefined) return undefined;
     const isValid =
-      cached.keys === verificationKeys.current() && // a verdict is valid only with the keys it was reached with
+      cached.keys === verificationKeys.current() &&
       clock.nowMs() < cached.expiresAtMs &&
       clock.monotonicMs() < cached.untilMs;
     if (isValid) return cached;
@@ -62,7 +61,7 @@ export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256
   };
 }
 
-const STRING_BYTES = 40; // what a short string takes beside its characters, with its place in the list
+const STRING_BYTES = 40; // overhead of a short string in a list
 
 const grantableBytes = ({ grantable }: UserIdentity): number =>
   grantable?.reduce((bytes, { length }) => bytes + length + STRING_BYTES, 0) ?? 0;
