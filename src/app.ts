@@ -1,5 +1,4 @@
-// The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests. Does
-// not listen.
+// The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests.
 
 import { createLeave } from './calls/leave.ts';
 import { createToolRunner } from './calls/run.ts';
@@ -37,7 +36,7 @@ import { type OfferOptions, type OwnNames, offer } from './tools/index.ts';
 import { widgetResources } from './widgets/index.ts';
 
 export interface App extends Dispatch {
-  /** Ends each event stream as soon as its calls are done, because the runtime's own stop would wait for it. */
+  /** Ends each event stream when its calls are done, because the runtime's own stop would wait for it. */
   endStreams(): void;
   /** Resolves when no request is being handled and no tool runs. */
   idle(): Promise<void>;
@@ -48,9 +47,9 @@ export interface ServiceOptions extends Partial<Pick<OfferOptions, 'tools' | 'pr
   readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
-  /** The URL clients see. Read at each use, because the system may choose the port. */
+  /** The URL clients see. Read at each use: the port may be chosen by the system. */
   readonly publicUrl: () => string;
-  /** What the process takes, for the metrics. */
+  /** Memory and CPU of the process, for the metrics. */
   readonly usage?: () => ProcessUsage;
   /** Where tools find their settings. */
   readonly env?: Env;
@@ -59,27 +58,24 @@ export interface ServiceOptions extends Partial<Pick<OfferOptions, 'tools' | 'pr
 export interface Service {
   readonly app: App;
   readonly keyDomain: KeyDomain;
-  /** As configured. */
   readonly storeMode: Store['mode'];
-  /** Tools and prompts of one's own. */
+  /** Tools and prompts of tool files. */
   readonly own: OwnNames;
-  /** The tool or prompt that was called last. */
   readonly lastCalled: () => string | undefined;
-  /** Writes what is pending and closes the store. */
+  /** Writes what is pending, and closes the store. */
   close(): Promise<void>;
 }
 
 export interface PreparedService extends Service {
   /**
-   * Opens and migrates the database. Throws an Error whose message is the line to show; then the service is closed. Until
-   * it is done, the app has nothing to respond with.
+   * Opens and migrates the database; the app needs it to respond. If it throws an Error, whose message is for the
+   * operator, the service is closed.
    */
   open(): Promise<void>;
-  /** Fetches the key set of user tokens, if there is one. */
   fetchKeys(): Promise<void>;
 }
 
-/** A service with its database open. Throws an Error whose message is the line to show. */
+/** A service with its database open. Throws an Error whose message is for the operator. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
   const service = await prepareService(config, options);
   await service.open();
@@ -87,12 +83,12 @@ export async function createService(config: Config, options: ServiceOptions): Pr
 }
 
 /**
- * Everything but the database, which may be one of the version before: a start that fails must not have migrated it.
- * Throws an Error whose message is the line to show: a folder, issuer or tool that can't be used.
+ * Everything but the database, which a start that fails must not have migrated: the version before may have to be
+ * started again. Throws an Error for the operator: a folder, issuer or tool that can't be used.
  */
 export async function prepareService(config: Config, options: ServiceOptions): Promise<PreparedService> {
   prepareDataFolder(config, options.log);
-  // For what may be believed and how long. Windows of rate limits aren't on it: setting the wall clock opens none.
+  // For the ages of what is cached. Windows of rate limits don't use it: setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
   const { verify: verifyUserJwt, fetchKeys } = await createUserJwts(config, { ...options, clock: ageClock });
   const store = await prepareStore(config.database, {
@@ -108,7 +104,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
   }
 }
 
-/** No two processes have the same, and it is short enough for every request id to begin with it. */
+/** Unique among processes, yet short enough to begin every request id. */
 const INSTANCE_BYTES = 6;
 
 function serviceOn(

@@ -1,4 +1,4 @@
-// The command `mcp-key-server`, as the package and the executable have it: serves, or runs one of the other commands.
+// The command `mcp-key-server` of the package and the executable: serves, or runs one of the other commands.
 
 import { asksForHelp } from './commands/help.ts';
 import { SERVER_VERSION } from './lib/server-info.ts';

@@ -9,13 +9,10 @@ import { sleep } from './lib/timeout.ts';
 import type { RunningServer, ServeOptions } from './server/listener.ts';
 import { type Runtime, start } from './server.ts';
 
-/** New TLS files wait this long for a moment without requests; then bodies that are still being read are lost. */
+/** How long new TLS files wait for a moment without requests; then bodies that are still being read are lost. */
 const RELEASE_MS_MAX = 10_000;
 
-/**
- * Serves `fetch` with Deno.serve. Deno's own shutdown breaks off bodies that are still being read, so `stop` first
- * waits until every accepted request has its response. New ones are refused meanwhile.
- */
+/** Deno's own shutdown breaks off bodies that are being read, so `stop` waits first, refusing new requests. */
 function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const killer = new AbortController();
   let active = 0;
@@ -35,8 +32,8 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
       return response;
     },
   );
-  // Where a request has no Host, Deno puts this into its URL, and doesn't say which version of HTTP it is: so HTTP/1.0
-  // requests without Host are refused too. Over TLS, HTTP/2 has no Host either, and its clients may well name this one.
+  // Deno gives a request without Host this URL, and doesn't tell its HTTP version: so HTTP/1.0 without Host is refused
+  // too. HTTP/2 (over TLS) has no Host header either, and its clients may well name localhost.
   const madeUp = `http://localhost:${server.addr.port}/`;
   const lacksHost = ({ headers, url }: Request) => url.startsWith(madeUp) && !headers.has('host');
   const idle = () =>
@@ -63,7 +60,7 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
       await shutDown();
     },
     kill() {
-      // After `shutdown`, Deno throws on abort. A connection whose client does not read then ends with the process.
+      // After `shutdown`, Deno throws on abort. A connection whose client does not read ends with the process.
       if (!shutting) killer.abort();
     },
   };
@@ -81,14 +78,14 @@ function isFree(hostname: string, port: number): boolean {
 const refuseWhileStopping = () =>
   new Response(null, { status: 503, headers: { Connection: 'close', 'Retry-After': '1' } });
 
-const holdOpen = () => {}; // Deno ends no connection for being quiet
+const holdOpen = () => {}; // Deno has no idle timeout
 
 async function writeOut(chunk: Uint8Array): Promise<void> {
   let rest = chunk;
   while (rest.length > 0) rest = rest.subarray(await Deno.stdout.write(rest));
 }
 
-/** Read by name, which needs no permission for the whole environment: the settings of tools when a tool asks for them. */
+/** Read by name, which needs no permission for the whole environment; the settings of tools when a tool asks. */
 const env = new Proxy<Env>(Object.fromEntries(NAMES.map((name) => [name, Deno.env.get(name)])), {
   get: (known, name) =>
     typeof name === 'string' && name.startsWith('TOOL_') ? Deno.env.get(name) : known[name as keyof Env],
@@ -105,7 +102,7 @@ export const runtime: Runtime = {
     Deno.stderr.writeSync(new TextEncoder().encode(text));
   },
   serve,
-  // For a tool file, src/import-map.json says what `mcp-key-server` is.
+  // For tool files, src/import-map.json maps `mcp-key-server` to module.ts.
   importTool: (path) => import(pathToFileURL(path).href),
   usage() {
     const { user, system } = cpuUsage(); // microseconds

@@ -7,19 +7,18 @@ import { sleep } from './lib/timeout.ts';
 import type { RunningServer, ServeOptions } from './server/listener.ts';
 import { type Runtime, start } from './server.ts';
 
-/** A connection may be quiet this long: longer than proxies keep idle ones (60 s), so that they close first. */
+/** Longer than proxies keep idle connections (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;
-/** A backstop behind the app's own limit, whose response says more. */
+/** A backstop behind the app's own limit, whose response is clearer. */
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
 
-/** Serves `fetch` with Bun.serve. */
 function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): RunningServer {
   const server: Bun.Server<undefined> = Bun.serve({
     hostname,
     port,
     ...(tls && { tls }),
     development: false, // true would show our source in response to a bug
-    reusePort, // always given: development: false would turn it on, and a second server share the port unasked
+    reusePort, // always given: with development: false the default is true, and a second server would share the port
     idleTimeout: IDLE_TIMEOUT_S,
     maxRequestBodySize: REQUEST_BYTES_MAX,
     fetch: (request) => fetch(request, peer),
@@ -42,8 +41,8 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
 }
 
 /**
- * Writes to a standard stream, and resolves when it has taken everything. What it takes at once has left the process on
- * return. `process.stdout` and `process.stderr` do no more, but are streams of Node.js, which take ms to load.
+ * Resolves when the stream has taken everything; what it takes at once has left the process on return. Unlike
+ * `process.stdout` and `process.stderr` it loads no streams of Node.js, which takes ms.
  */
 function writerTo(stream: Bun.BunFile) {
   const sink = once(() => stream.writer());
@@ -54,23 +53,20 @@ function writerTo(stream: Bun.BunFile) {
 
 const writeErr = writerTo(Bun.stderr);
 
-/**
- * A tool file gets this server's own module, never a second copy, and needs no node_modules. Registered before the first
- * file is imported.
- */
+/** Tool files share this server's own module, and need no node_modules. Called before the first one is imported. */
 const provideOwnModule = once(() => {
   const load = async () => ({ loader: 'object', exports: await import('./tools/folder/module.ts') }) as const;
   Bun.plugin({ name: SERVER_NAME, setup: (build) => void build.module(SERVER_NAME, load) });
   return true;
 });
 
-/** What runs Bun in another terminal. npx keeps it to itself: in its cache, and on the PATH of what it starts alone. */
+/** Runs Bun in another terminal. npx has Bun only in its cache, and on the PATH of what it starts. */
 function bunCommand(): string {
   const folders = process.env.PATH?.split(delimiter).filter((folder) => !folder.includes('node_modules')) ?? [];
   return Bun.which('bun', { PATH: folders.join(delimiter) }) === null ? `npx -y bun@${Bun.version}` : 'bun';
 }
 
-/** Undefined for Bun itself. One in a folder of the PATH needs no more than its name. */
+/** How a shell names this executable; undefined for Bun itself. */
 function executable(): string | undefined {
   if (!Bun.main.startsWith('/$bunfs/')) return undefined;
   const name = basename(process.execPath);

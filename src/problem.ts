@@ -1,30 +1,27 @@
-// Everything that can go wrong, as values: the one union of expected failures. The HTTP status and the sentence of each
-// are here; http/problem-response.ts and mcp/ put them on the wire.
+// The one union of expected failures, as values, with the HTTP status and sentence of each. http/problem-response.ts
+// and mcp/tool-result.ts write them to clients.
 
 import { rfc3339 } from './lib/duration.ts';
 import type { RateLimitState } from './lib/rate-limit.ts';
 import type { Result } from './lib/result.ts';
 
-/**
- * One thing wrong with an input. `path` is dotted (`scopes.2`), empty for the input itself; neither field quotes what
- * was sent.
- */
+/** `path` is dotted (`scopes.2`), empty for the input itself. Neither field quotes what was sent. */
 export interface InputIssue {
   readonly path: string;
   readonly message: string;
 }
 
-/** Why a presented key was refused. Only the log tells these apart; the caller reads one sentence for all. */
+/** Why a presented key was refused. For the log alone; callers get one sentence for all. */
 export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'blocked' | 'rotated' | 'other_client_id';
 
 /**
- * An expected failure. `code` is what callers see and may rely on; the other fields are evidence, and `reason` is for
- * the log alone. `sent`: a credential of the wrong kind, judged by its shape. `wanted`: no user token is.
- * `help`: what an agent is told beside the sentence.
+ * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is for the
+ * log alone. `sent`: a credential of the wrong kind, judged by its shape. `wanted`: the credential that is, in place
+ * of a user token. `help`: for agents, beside the sentence.
  */
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true }
-  /** `detail`: what a tool says of it in words of its own. */
+  /** `detail`: the tool's own sentence. */
   | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[]; readonly detail?: string }
   | { readonly code: 'invalid_state' }
   | { readonly code: 'invalid_response'; readonly issues: readonly InputIssue[] }
@@ -38,7 +35,7 @@ export type Problem =
   | {
       readonly code: 'invalid_token';
       readonly reason: string;
-      /** The signature is right, and the time is over, which anyone can read in it. */
+      /** The signature is right; the time is over. */
       readonly expired?: true;
       readonly sent?: 'api_key';
       readonly wanted?: 'METRICS_TOKEN';
@@ -94,7 +91,6 @@ export const OVERLOADED: Problem = { code: 'overloaded' };
 
 export type ProblemCode = Problem['code'];
 
-/** The codes of the server's own problems. */
 export type ServerCode = Exclude<ProblemCode, ToolFailure['code']>;
 
 export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
@@ -103,13 +99,13 @@ export type StoreUnavailable = Extract<Problem, { code: 'store_unavailable' }>;
 
 export type StoreResult<T> = Promise<Result<T, StoreUnavailable>>;
 
-/** What a caller may read of a problem: the HTTP status, and one sentence that is the same on every transport. */
+/** What a caller reads: the HTTP status, and one sentence that is the same on every transport. */
 export interface ProblemText {
   readonly status: number;
   readonly detail: string;
 }
 
-/** Seconds after which an unreachable store or key set is worth another try. */
+/** Seconds after which an unreachable store or key set may be tried again. */
 export const RETRY_UNAVAILABLE_S = 1;
 
 const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
@@ -157,7 +153,7 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
 
 export const problemText = (code: ServerCode): ProblemText => TEXTS[code];
 
-/** False for what a tool without types may have made up. A tool's own failures have none of these codes as theirs. */
+/** False for codes that an untyped tool made up. `tool_failure` is the code of a tool's own failures. */
 export const isProblemCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(TEXTS, code);
 
 const METRICS_TOKEN_WANTED = 'This path needs METRICS_TOKEN as the bearer token';
@@ -171,7 +167,6 @@ const WRONG_KIND = {
   user_token: 'This tool needs an API key; a user token was sent',
 } as const;
 
-/** What callers read, on every transport. The sentence is that of the code, or one that says more. */
 export function publicPart(problem: Problem): ProblemText & { readonly code: string } {
   if (problem.code === 'tool_failure') {
     const { status, ownCode: code, detail } = problem;
@@ -197,7 +192,7 @@ function exactDetail(problem: Problem): string | undefined {
   return `${TEXTS.rotation_under_way.detail} until ${until}; with overlapHours 0 it ends now`;
 }
 
-/** Seconds for `Retry-After` (RFC 9110 §10.2.3), or null if trying again changes nothing. */
+/** Seconds for `Retry-After` (RFC 9110 §10.2.3); null if trying again changes nothing. */
 export function retryAfterSeconds(problem: Problem): number | null {
   switch (problem.code) {
     case 'rate_limited':

@@ -1,5 +1,5 @@
-// Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful shutdown.
-// What differs between Bun and Deno comes in as `Runtime`.
+// Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful
+// shutdown. What differs between Bun and Deno comes in as `Runtime`.
 
 import { type PreparedService, prepareService, type ServiceOptions } from './app.ts';
 import { type Config, parseConfig } from './config/config.ts';
@@ -29,14 +29,13 @@ import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folde
 import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
 import type { OwnNames } from './tools/index.ts';
 
-/** What a runtime provides. */
 export interface Runtime {
   readonly name: 'bun' | 'deno';
   /** Whether connections to a port are distributed among the processes that listen on it. */
   readonly sharesPorts: boolean;
-  /** What runs a script of package.json here. */
+  /** Runs a script of package.json. */
   readonly runScript: string;
-  /** How a shell names the executable that this is, if it is one. */
+  /** How a shell names this executable, if it is one. */
   readonly executable?: string | undefined;
   readonly env: Env;
   readonly sha256: Sha256;
@@ -44,12 +43,12 @@ export interface Runtime {
   writeOut(chunk: Uint8Array): Promise<void>;
   writeErr(text: string): void;
   serve(options: ServeOptions): RunningServer;
-  /** Imports a tool file, for which `mcp-key-server` is this server's own module (tools/folder/module.ts). */
+  /** Imports a tool file, for which `mcp-key-server` is tools/folder/module.ts. */
   readonly importTool: ImportModule;
   usage: NonNullable<ServiceOptions['usage']>;
   /** SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
-  /** Rejections and exceptions that reach nobody; without a handler they end the process. */
+  /** Rejections and exceptions that nothing handles; without a handler they end the process. */
   onStrayError(handler: (error: unknown, stray: Stray) => void): void;
   exit(code: number): never;
 }
@@ -62,13 +61,13 @@ export async function start(runtime: Runtime, own: Own = {}): Promise<void> {
   try {
     await run(runtime, parsed.value, own, opened);
   } catch (error) {
-    await opened.giveUp(); // what was warned of before may be why
+    await opened.giveUp(); // its warnings may be the cause
     fail(runtime, [reasonOf(error)]);
   }
 }
 
 function fail(runtime: Runtime, lines: readonly string[]): never {
-  // A bad value is shown, but not a key or token that stands in the wrong variable.
+  // A bad value is shown, but no key or token that stands in the wrong variable.
   for (const line of lines) runtime.writeErr(`${SERVER_NAME}: ${redact(line)}\n`);
   return runtime.exit(1);
 }
@@ -80,11 +79,11 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin, giv
   const clock = systemClock;
   let ownNames: OwnNames = new Map();
   let stop: Stop = () => void giveUp().then(() => runtime.exit(1));
-  // Before any tool file is read: it may leave something behind by then.
+  // Before any tool file is loaded: it may leave errors behind by then.
   runtime.onStrayError(createStrayErrors({ log, own: () => ownNames, stop: () => stop({ reason: 'a bug' }, 1) }));
   warnOfSettings(runtime, config, log);
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
-  const readFolder = own.tools === undefined || config.toolsDir !== null; // ./tools may be where own.tools come from
+  const readFolder = own.tools === undefined || config.toolsDir !== null; // own.tools may come from ./tools
   const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool) : null;
   let publicUrl = config.publicUrl ?? '';
   const service = await prepareService(config, {
@@ -140,15 +139,15 @@ function warnOfSettings({ env, name }: Runtime, config: Config, log: Log): void 
     log.warn('variable without effect', { variable, reason });
   }
   const { database } = config;
-  // When in trouble, the replica's native part writes to stdout. It reads RUST_LOG before any of our code runs.
+  // In trouble, the replica's native part writes to stdout. It reads RUST_LOG before any of our code runs.
   if (database.mode !== 'remote' || database.replicaFile === null || env.RUST_LOG === 'off') return;
   log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
 }
 
 /**
- * Listens and opens the database, last: a start that fails must not have migrated it, or the version before could not be
- * started again. Requests that come meanwhile wait. Processes that share a port find none in use, and others take the
- * requests, so they listen once the database is open.
+ * Listens, then opens the database last: a start that fails must not have migrated it, or the version before could not
+ * be started again. Requests that arrive meanwhile wait. With a shared port it opens first: no port is in use there,
+ * and other processes take the requests.
  */
 async function serveAndOpen(
   runtime: Runtime,

@@ -21,24 +21,23 @@ const WITH_SECRET = '\n                           where JWT_SECRET is set as it 
 export interface BannerFacts {
   readonly listening: string;
   readonly publicUrl: string;
-  /** What runs a script of package.json, or the command `token` in its place. */
+  /** Runs a script of package.json, or the command `token` in its place. */
   readonly runScript: string;
   readonly env: Env;
-  /** The names of what each file of one's own offers. */
+  /** The names of what each tool file of the operator offers. */
   readonly own: ReadonlyMap<string, readonly string[]>;
-  /** The folder with tools of one's own, as it is named, and whether it is there. */
+  /** The operator's folder of tools, and whether it exists. */
   readonly folder: string;
   readonly hasFolder: boolean;
 }
 
-/** A line for each file, or one that says that there is none. */
 function ownTools({ own, folder, hasFolder }: BannerFacts): string {
   if (own.size === 0)
     return `  tools of your own        none: ${folder} ${hasFolder ? 'has none' : 'does not exist'}\n`;
   return [...own].map(([file, names]) => `  tools of your own        ${names.join(', ')} (${file})\n`).join('');
 }
 
-/** Mints a token as this server takes it, typed where the server was started. */
+/** The command that mints a token for this server, in the shell that started it. */
 function tokenCommand({ database, jwt }: Config, { runScript, env }: BannerFacts): string {
   const settings = [
     jwt.kind === 'dev-secret' && database.mode === 'embedded' && setting(env, 'DATABASE_URL'),
@@ -48,7 +47,6 @@ function tokenCommand({ database, jwt }: Config, { runScript, env }: BannerFacts
   return [...settings.filter(Boolean), runScript, 'token --sub alice'].join(' ');
 }
 
-/** As a shell takes it. */
 function setting(env: Env, name: 'DATABASE_URL' | 'JWT_ISSUER' | 'JWT_AUDIENCE'): string | undefined {
   const { [name]: value } = env;
   if (!value) return undefined;

@@ -1,5 +1,4 @@
-// The log of a server, whose first line is known last: what was loaded, and how it is configured. Until then the others
-// wait.
+// The log of a server. Its first line says what was loaded and how it is configured, so the other lines wait for it.
 
 import type { Clock } from '../lib/runtime.ts';
 import { withTimeout } from '../lib/timeout.ts';
@@ -10,16 +9,14 @@ const LOG_FLUSH_MS_MAX = 1000;
 
 export interface OpenedLog {
   readonly log: Log;
-  /** Writes the first line. */
   begin(fields: LogFields): void;
-  /** Writes those that wait, because there will be no first line. */
+  /** Writes the waiting lines, when there will be no first line. */
   giveUp(): Promise<void>;
 }
 
 export interface OpenLogOptions {
   readonly level: LogLevel;
   readonly clock: Clock;
-  /** Takes a chunk of lines; resolves when it has left the process. */
   readonly write: (chunk: Uint8Array) => Promise<void>;
 }
 

@@ -1,5 +1,5 @@
-// Notices that something has held the event loop up, during which no request gets a response: nearly always a tool that
-// computes for long, or waits without `await`.
+// Notices when the event loop was blocked, so that no request got a response: nearly always by a tool that computes for
+// long, or waits without `await`.
 
 import type { Cancel, Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
@@ -9,14 +9,14 @@ export const BLOCKED_MS_MIN = 1000;
 const TICK_MS = 250;
 
 export interface LoopWatchOptions {
-  /** Its monotonic time stands still while the machine sleeps, as timers do: that blocks nothing. */
+  /** Its monotonic time stands still while the machine sleeps, as timers do: sleep is no blocking. */
   readonly clock: Pick<Clock, 'monotonicMs' | 'after'>;
   readonly log: Pick<Log, 'warnOnce'>;
-  /** The tool or prompt that was run last: most likely the cause, but a guess. */
+  /** The tool or prompt that ran last: the likely cause. */
   readonly lastCalled: () => string | undefined;
 }
 
-/** Logs, until it is cancelled, that the loop was blocked, and not again until a minute has passed without. */
+/** Logs that the loop was blocked, until cancelled; again only after a minute without (warnOnce). */
 export function watchLoop({ clock, log, lastCalled }: LoopWatchOptions): Cancel {
   let cancel: Cancel = () => {};
 

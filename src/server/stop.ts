@@ -1,4 +1,4 @@
-// The way back: what signals do, and the graceful shutdown.
+// What signals do, and the graceful shutdown.
 
 import type { Clock } from '../lib/runtime.ts';
 import { sleep } from '../lib/timeout.ts';
@@ -6,44 +6,39 @@ import type { Log, LogFields } from '../log/log.ts';
 import { flushed } from './first-line.ts';
 import type { Listener } from './listener.ts';
 
-/**
- * Responses say `Connection: close` for this long before the listener closes, so that keep-alive clients reconnect
- * elsewhere.
- */
+/** Responses say `Connection: close` this long before the listener closes: keep-alive clients reconnect elsewhere. */
 export const DRAIN_NOTICE_MS = 300;
 
 /**
- * In the last part of it responses wait. A client that waits for one sends nothing, and a process that does nothing
- * else reads what comes at once: so hardly any request is on its way when the socket is closed, which would reset it.
+ * At the end of the notice responses wait. A client that waits for a response sends nothing, so hardly any request is
+ * on its way when the socket closes, which would reset it.
  */
 const PAUSE_MS = 50;
 
-/** Requests may take this long to finish after that. */
+/** Then requests may take this long to finish. */
 const DRAIN_MS_MAX = 10_000;
 
 /** Time to flush a response after its handler returned. */
 const RESPONSE_FLUSH_MS_MAX = 1000;
 
-/** Under a package runner one Ctrl-C arrives twice. Only a second signal that comes this much later means "now". */
+/** Under a package runner one Ctrl-C arrives twice. Only a second signal this much later exits at once. */
 const SECOND_SIGNAL_AFTER_MS = 1000;
 
-/** Begins to stop, unless that has begun; the process ends with `code`. */
+/** Begins to stop, unless that has begun; the process then exits with `code`. */
 export type Stop = (why: LogFields, code: number) => void;
 
 export interface SignalOptions {
-  /** SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
   exit(code: number): never;
-  /** Says what went wrong, and exits. */
   fail(error: unknown): never;
   shutDown(): Promise<void>;
-  /** Null: there is nothing to renew, and SIGHUP stops. */
+  /** Null: SIGHUP stops. */
   readonly renew: (() => Promise<void>) | null;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** The first signal begins to stop; a second one, later, ends the process at once. With own TLS, SIGHUP renews it. */
+/** The first signal begins the shutdown; a later second one exits at once. With own TLS, SIGHUP renews it. */
 export function obeySignals({ onSignal, exit, fail, shutDown, renew, clock, log }: SignalOptions): Stop {
   let stoppingSinceMs: number | undefined;
   const stop: Stop = (why, code) => {
@@ -63,11 +58,10 @@ export function obeySignals({ onSignal, exit, fail, shutDown, renew, clock, log 
   return stop;
 }
 
-/** What is shut down beside the listener. */
 export interface Stoppable {
   readonly app: {
     beginDrain(): void;
-    /** Until what it returns is called. */
+    /** Until the returned function is called. */
     pauseResponses(): () => void;
     endStreams(): void;
     idle(): Promise<void>;

@@ -1,29 +1,29 @@
-// Errors that reach nobody: a promise that nothing awaits, a throw in a timer or a listener. Nearly always a tool left
-// them behind, whose response has gone by then. They are logged, and the server goes on, unless its own code threw.
+// Errors that nothing handles: a rejected promise that nothing awaits, a throw in a timer or listener. Nearly always a
+// tool left them whose call is over. They are logged, and the server goes on, unless its own code threw.
 
 import { join, resolve } from 'node:path';
 import type { Log } from '../log/log.ts';
 
-/** How an error came to light: a promise was rejected, or a function that the runtime called threw. */
+/** A promise was rejected, or a function that the runtime called threw. */
 export type Stray = 'rejection' | 'exception';
 
 export interface StrayErrorOptions {
   readonly log: Log;
-  /** The names of what each file of one's own offers; none until all are loaded. */
+  /** The names of what each tool file of the operator offers; empty until all are loaded. */
   readonly own: () => ReadonlyMap<string, readonly string[]>;
-  /** Ends the server in order: what it was about to do was not done, and nobody knows what that breaks. */
+  /** Shuts the server down: what its own code left undone may have broken anything. */
   stop(): void;
 }
 
-/** The folder of the server's own code: the source, the package, or what the executable holds. */
+/** The folder of the server's own code: of the source, the package, or the executable. */
 const OWN_CODE = join(import.meta.dirname, '..', '/');
 
 /** A place in a stack: on Bun a path, on Deno a file URL. A path may have spaces and parentheses. */
 const PLACE = /(?:\(|\bat |\basync )(\/.+|file:\/\/.+):\d+:\d+\)?$/gm;
 
 /**
- * Takes a stray error. A rejection stops nothing: what waits for a promise has been told. An exception stops the server
- * if all it passed through is the server's own code, or that of packages.
+ * A rejection stops nothing: whoever awaits the promise has been told. An exception stops the server if its stack holds
+ * only the server's own code and that of packages.
  */
 export function createStrayErrors({ log, own, stop }: StrayErrorOptions): (error: unknown, stray: Stray) => void {
   return (error, stray) => {

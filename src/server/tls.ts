@@ -1,5 +1,5 @@
-// The server's own TLS while it runs: a warning of a certificate that clients refuse, or soon will; and on SIGHUP, files
-// that are read anew.
+// The server's own TLS while it runs: warns of a certificate that clients refuse, or soon will; reads the files anew on
+// SIGHUP.
 
 import type { Config } from '../config/config.ts';
 import type { Tls } from '../config/tls.ts';
@@ -18,7 +18,7 @@ export async function warnOfCertificate(tls: Tls, clock: Clock, log: Log): Promi
   else if (leftMs < CERTIFICATE_MS_MIN) log.warn('certificate ends soon', { end: end.toISOString() });
 }
 
-/** If the files can't be used, those before stay in use. What is returned rejects if nothing listens any more. */
+/** If the files are unusable, the old ones stay in use. The returned function rejects if nothing listens any more. */
 export function tlsRenewal(
   files: NonNullable<Config['tls']>,
   listener: Listener,
