@@ -1,5 +1,5 @@
-// GET /: what this is, in plain text, or with links for browsers. It never touches the store, so a liveness probe may use
-// it. Says which address the request came from, so that an operator sees whether TRUST_PROXY is right.
+// GET /: what this is, in plain text, or with links for browsers. Reads no store, so a liveness probe may use it. Shows
+// the address of the client, so that an operator sees whether TRUST_PROXY is right.
 
 import { names } from '../http/accept.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
@@ -7,22 +7,17 @@ import type { Handler } from '../http/router.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { metadataUrl } from './metadata.ts';
 
-/** IPv4 or IPv6, by its characters. A proxy may have passed on anything. */
+/** IPv4 or IPv6, by its characters: a proxy may have passed on anything. */
 const IP_ADDRESS = /^[\da-f.:]{2,45}$/i;
 
 export interface AboutOptions {
-  /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
-  /** Whether /sse can be used. */
   readonly hasSse: boolean;
-  /** Whether there is the page /keys. */
   readonly hasKeysPage: boolean;
-  /** Whether clients that speak only OAuth are handed keys. */
   readonly hasConnect: boolean;
   readonly hasMetrics: boolean;
 }
 
-/** Paths below PUBLIC_URL, and what is there. */
 const pathsOf = ({ hasSse, hasKeysPage, hasConnect, hasMetrics }: AboutOptions) => [
   ['/mcp', 'MCP, Streamable HTTP'],
   ...(hasSse ? [['/sse', 'MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)']] : []),
@@ -64,15 +59,13 @@ Your address, as this server sees it: ${IP_ADDRESS.test(address) ? address : 'un
   };
 }
 
-/** What a browser can open. */
 const LINKED = ['/keys', '/openapi.json', '/mcp/health', '/widgets/preview'];
 
 const STYLE = `<style>:root{color-scheme:light dark}body{max-width:60rem;margin:2rem auto;padding:0 1rem}
 h1,pre{margin:0 0 1lh;white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,Menlo,Consolas,monospace}</style>`;
 
-/** The text with links, and the policy that the page needs. */
 async function pageOf(text: string, url: string) {
-  const { escaped, inlineHashes } = await import('../lib/html.ts'); // at first use, so that no start waits for it
+  const { escaped, inlineHashes } = await import('../lib/html.ts'); // at first use: start-up doesn't wait for it
   const links = LINKED.map((path) => url + path);
   const linked = escaped(text).replace(/https?:\/\/[^\s&]+/g, (url) =>
     links.includes(url) ? `<a href="${url}">${url}</a>` : url,

@@ -1,5 +1,5 @@
-// The way in for clients that speak only OAuth, over HTTP: metadata (RFC 8414), registration (RFC 7591), the page that
-// asks for a key, and the token. Everything is decided in connect/.
+// Routes for OAuth clients: metadata (RFC 8414), registration (RFC 7591), the page that asks for a key, and the token.
+// All decisions are connect/'s.
 
 import { Call, callerOf } from '../calls/call.ts';
 import { type Config, keysPageUrl } from '../config/config.ts';
@@ -20,18 +20,15 @@ import { type Problem, publicPart, type StoreUnavailable } from '../problem.ts';
 export interface ConnectRoutesOptions {
   readonly connect: Connect;
   readonly config: Pick<Config, 'basePath' | 'keysPage'>;
-  /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
-  /** Its path, known before the port is: empty or `/…`. */
   readonly publicPath: string;
-  /** What the tools ask for. */
+  /** Those that tools and prompts ask keys for. */
   readonly scopes: readonly string[];
-  /** Verifies a key that is pasted. */
   readonly pasteKey: VerifyKey;
   readonly log: Log;
 }
 
-/** A larger registration is refused: room for all that clients say of themselves beside their URIs. */
+/** Room for all that clients register beside their URIs. */
 const REGISTRATION_BYTES_MAX = 16 * 1024;
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
@@ -65,7 +62,7 @@ export function connectRoutes(options: ConnectRoutesOptions): Route[] {
     );
 }
 
-/** RFC 8414 §2. No revocation endpoint: clients revoke when they sign in again, which would end the key everywhere. */
+/** RFC 8414 §2. No revocation endpoint: clients that revoke before they sign in again would end the key everywhere. */
 const metadataOf = (url: string, scopes: readonly string[]) => ({
   issuer: url,
   authorization_endpoint: `${url}/authorize`,
@@ -83,7 +80,7 @@ const metadataOf = (url: string, scopes: readonly string[]) => ({
 function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'post' | 'refuse'> {
   const { connect, config, publicUrl, pasteKey, log } = options;
   const guard = apiKeyGuard(pasteKey, log);
-  const pages = () => import('../connect/page.ts'); // at first use, so that no start waits for it
+  const pages = () => import('../connect/page.ts'); // at first use: start-up doesn't wait for it
 
   async function html(status: number, make: (page: Awaited<ReturnType<typeof pages>>) => string, problem?: Problem) {
     const page = await pages();
@@ -110,7 +107,6 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
     return html(status, (page) => page.askPage({ request, publicUrl: url, keysUrl, problem: detail }), problem);
   }
 
-  /** `next`: what to do with a request that is in order. */
   async function answer(
     parameters: URLSearchParams,
     next: (request: AuthorizationRequest) => Awaitable<Response>,
@@ -140,7 +136,7 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
   return {
     get: ({ request }) => answer(queryOf(request.url), (asked) => ask(asked)),
     post(context, body) {
-      // Another page's form could hand over a key that its visitor did not choose.
+      // A form of another page could hand over a key that the visitor did not choose.
       const { requestId, origin } = context;
       if (origin !== new URL(publicUrl()).origin) {
         log.warn('request refused', { requestId, code: 'origin_denied', origin: excerptOf(origin ?? '') });

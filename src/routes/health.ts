@@ -1,4 +1,4 @@
-// GET /mcp/health: whether this process can do its work (readiness), 200 or 503.
+// GET /mcp/health: readiness, 200 or 503.
 
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
@@ -12,13 +12,12 @@ export interface HealthOptions<Position> {
   readonly instance: string;
   readonly store: {
     readonly mode: string;
-    /** False while the last write failed for want of space or rights; known keys verify nevertheless. */
+    /** False while the last write failed for lack of space or rights; known keys still verify. */
     readonly writable: () => boolean;
-    /** What a replica does, if there is one. */
     readonly replicaState?: ((reached: Position) => Promise<string>) | undefined;
   };
   readonly feed: {
-    /** Whether the store responds, as of a moment ago: anybody may ask, as often as they like. */
+    /** Whether the store responds, cached for a moment because anybody may ask, as often as they like. */
     readonly probe: () => Awaitable<boolean>;
     readonly lagMs: () => number | null;
     readonly position: Position;

@@ -30,19 +30,18 @@ type OptionsOfRoutes = McpRouteOptions &
   IntrospectRouteOptions &
   VerifyRouteOptions;
 
-/** What the routes need, but for what is said here of each. */
+/** What the routes need; the members left out are made here for each. */
 export interface RoutesOptions
   extends Omit<OptionsOfRoutes, 'signIn' | 'checkBearer' | 'eager' | 'publicPath' | 'config' | 'connect' | 'scopes'> {
   readonly config: Config;
   readonly tools: readonly Tool[];
   readonly revokeTokens: RevokeTokens;
-  /** Null: no key is handed out. */
+  /** Null: no keys are handed out. */
   readonly connect: Connect | null;
   readonly checkBearer: CheckBearer;
-  /** What tools and prompts ask keys for. */
+  /** The scopes that tools and prompts ask keys for. */
   readonly keyScopes: readonly string[];
   readonly health: Handler;
-  /** Null: nothing is counted. */
   readonly metrics: Metrics | null;
   readonly sha256: Sha256;
 }
@@ -51,7 +50,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
   const { config, publicUrl, tools, metrics, connect, sha256 } = options;
   const { basePath, authorizationServer, metricsToken } = config;
   const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
-  // Without an authorization server there is no challenge: it would make OAuth clients look for one here.
+  // No challenge without an authorization server: OAuth clients would look for one here.
   const handsOutKeys = connect !== null;
   const server = handsOutKeys ? publicUrl : authorizationServer === null ? null : () => authorizationServer;
   const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
@@ -86,7 +85,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     { path: basePath, get: about, openToAnyOrigin: true },
     ...toolRoutes(`${basePath}/tools/`, tools, {
       ...counted('rest'),
-      signIn: handsOutKeys ? () => null : signInAt(''), // a key is nothing to sign in with
+      signIn: handsOutKeys ? () => null : signInAt(''), // signing in gives keys, not user tokens
     }),
     { path: `${basePath}/mcp`, post: mcp },
     { path: `${basePath}/sse`, get: config.reusePort ? sseUnavailable : sse.open },

@@ -1,5 +1,5 @@
-// POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's keys.
-// The caller has a key with the scope `introspect`. Neither key's rate limit is touched.
+// POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's
+// keys. The caller has a key with the scope `introspect`. Neither key's rate limit is counted.
 
 import { Call, callOf } from '../calls/call.ts';
 import type { Leave } from '../calls/leave.ts';
@@ -27,7 +27,7 @@ export interface IntrospectRouteOptions {
   readonly log: Log;
 }
 
-/** The caller's own id and secret; null if the key came in a header of its own. */
+/** The caller's id and secret; null if its key came in a header of its own. */
 interface ClientCall {
   readonly client: ClientCredentials | null;
 }
@@ -54,14 +54,14 @@ export function introspectRoute(
     if (!allowed.ok) return refuse(context, allowed.error);
     const { token } = fields;
     if (token === '') return refuse(context, INVALID);
-    // The budget of unknown keys is the calling key's: a service sends what strangers sent it, all from one address.
+    // Unknown keys count against the calling key: a service sends tokens from strangers, all from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
     const asked = new Call(context.requestId, credentials, caller.clientAddress, {
       lookupKeyId: allowed.value.auth.keyId,
     });
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
-    // The response says that one key is good, to the holder of another: both must still be.
+    // The response tells the holder of one key that another is good: both must still be.
     const ended = await leave.together([caller, asked]);
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuse(context, refused);
@@ -75,12 +75,12 @@ export function introspectRoute(
 const INVALID: Problem = { code: 'invalid_input', issues: [] };
 
 interface Fields {
-  /** Empty: not exactly one. */
+  /** Empty unless sent exactly once. */
   readonly token: string;
   readonly client: ClientCredentials | null;
 }
 
-/** Null if the caller can't be told, because a field of its own is there twice (RFC 6749 §3.2). */
+/** Null if a field of the caller's own is repeated (RFC 6749 §3.2). */
 function fieldsOf(form: URLSearchParams): Fields | null {
   const [tokens, ids, secrets] = [form.getAll('token'), form.getAll('client_id'), form.getAll('client_secret')];
   if (ids.length > 1 || secrets.length > 1) return null;
@@ -90,7 +90,7 @@ function fieldsOf(form: URLSearchParams): Fields | null {
   return { token: more.length > 0 ? '' : token, client: secret === '' ? null : { id, secret } };
 }
 
-/** A client's id is its key's. */
+/** A client id must be the id of the key that is its secret. */
 function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
   return (call) => {
     const { client, auth } = call;
@@ -115,12 +115,12 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
   key_name: auth.keyName,
 });
 
-/** Filled once: a copy costs a fraction of filling a new one. */
+/** Filled once: copying costs a fraction of filling. */
 const HEADERS = new Headers(UNCACHED_JSON_HEADERS);
 
 const json = (body: object) => new Response(JSON.stringify(body), { headers: HEADERS });
 
-/** What isn't a good key is all one (RFC 7662 §2.2); what can't be told now says nothing about it. */
+/** A bad key is inactive, whatever is wrong with it (RFC 7662 §2.2); other problems say nothing about it. */
 const refuseToken = (context: RequestContext, problem: Problem): Response =>
   problem.code === 'invalid_api_key' ? json({ active: false }) : refuse(context, problem);
 

@@ -1,5 +1,5 @@
-// GET /keys: the page where people manage their keys. It holds nothing of anybody: it calls the tools with the token of
-// whoever uses it.
+// GET /keys: the page where people manage their keys. It holds no data of anybody: it calls the tools with its user's
+// token.
 
 import { type Config, keysPageUrl } from '../config/config.ts';
 import { PAGE_HEADERS } from '../http/headers.ts';
@@ -9,14 +9,13 @@ import type { PageIssuer, SignInEndpoints } from '../page/index.ts';
 
 export interface KeysPageOptions {
   readonly config: Pick<Config, 'jwt' | 'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage'>;
-  /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
   readonly publicUrl: () => string;
-  /** Where people sign in, null while the issuer is out of reach. Null: with a link, or a token that they paste. */
+  /** Resolves to null while the issuer is out of reach. Null: people sign in with a link, or paste a token. */
   readonly findSignIn: (() => Promise<SignInEndpoints | null>) | null;
 }
 
 export function keysPageRoute({ config, publicUrl, findSignIn }: KeysPageOptions): Handler {
-  const load = once(async () => (await import('../page/index.ts')).createKeysPage()); // so that no start waits for it
+  const load = once(async () => (await import('../page/index.ts')).createKeysPage()); // at first use
   const { jwt, jwtClaims, keyCeilings } = config;
   return async ({ acceptsCredentials }) => {
     const url = publicUrl();

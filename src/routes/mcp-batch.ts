@@ -1,5 +1,5 @@
-// A batch of JSON-RPC messages (MCP 2025-03-26): its requests run one after the other, and what succeeded is proved once more
-// when all are done.
+// A batch of JSON-RPC messages (MCP 2025-03-26): its requests run one after the other, and all successes pass
+// calls/leave.ts together when the last is done.
 
 import { callOf } from '../calls/call.ts';
 import type { Leave } from '../calls/leave.ts';
@@ -12,13 +12,12 @@ import type { Methods } from '../mcp/methods.ts';
 import { type CallOfMessage, callResultText, deniedError } from '../mcp/tool-result.ts';
 import { OVERLOADED } from '../problem.ts';
 
-/** Once the responses of a batch hold this much, its other requests are refused and do not run. */
+/** Once the responses of a batch have this many characters, its other requests are refused and do not run. */
 const BATCH_CHARS_MAX = 1024 * 1024;
 
 interface BatchResponse {
   readonly id: Id | undefined;
   readonly text: string;
-  /** Only of a call that succeeded. */
   readonly success?: CallOfMessage;
 }
 
@@ -28,7 +27,7 @@ export interface BatchOptions {
   readonly leave: Leave;
 }
 
-/** Runs a batch. Resolves to a JSON array of its responses; null: it holds no request. */
+/** Resolves to a JSON array of the responses; null if the batch has no request. */
 export type RunBatch = (context: RequestContext, messages: readonly Message[]) => Promise<string | null>;
 
 export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBatch {
@@ -55,7 +54,7 @@ export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBa
     }
   }
 
-  /** One after the other: a hundred calls at once, each with a large response, could take all the memory there is. */
+  /** One after the other: a hundred large responses at once could take all memory. */
   async function batchResponses(context: RequestContext, messages: readonly Message[]): Promise<BatchResponse[]> {
     const responses: BatchResponse[] = [];
     let chars = 0;
@@ -77,7 +76,7 @@ export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBa
       const problem = success && refused.get(success.call);
       return success && problem ? callResultText(success, err(problem)) : text;
     });
-    // Not by join, which copies: what finds no room is never put together.
+    // No join, which copies: a text that finds no room is never flattened.
     const text = texts.reduce((all, text, index) => `${all}${index === 0 ? '' : ','}${text}`, '[');
     return `${text}]`;
   };

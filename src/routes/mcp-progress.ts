@@ -1,14 +1,11 @@
-// Sends a tool call's progress to the client: filters what may be sent, and turns the response into a stream for it.
+// Progress of a tool call: filters what may be sent, and turns the response into an event stream for it.
 
 import type { RequestContext } from '../http/context.ts';
 import type { EventStream, EventStreams } from '../http/sending/event-stream.ts';
 import { notificationText } from '../mcp/message.ts';
 import type { ProgressToken } from '../mcp/plan.ts';
 
-/**
- * `Call.progress` for a client that sent a token. Progress that does not increase is left out (basic/patterns/progress:
- * it must increase), and so is any after the response.
- */
+/** Drops progress that does not increase (basic/patterns/progress: it must), and any after the response. */
 export function progressReporter(token: ProgressToken, send: (message: string) => void) {
   let last = Number.NEGATIVE_INFINITY;
   let over = false;
@@ -26,7 +23,6 @@ export function progressReporter(token: ProgressToken, send: (message: string) =
 
 export type ProgressResponse = ReturnType<typeof progressResponse>;
 
-/** A response that switches to SSE on the first progress notification. */
 export function progressResponse(streams: EventStreams, context: RequestContext, token: ProgressToken) {
   const { promise: opened, resolve } = Promise.withResolvers<Response>();
   const ended = new AbortController();
@@ -40,17 +36,12 @@ export function progressResponse(streams: EventStreams, context: RequestContext,
   });
   return {
     report: progress.report,
-    /**
-     * Aborted when the client is gone. If it reset its connection, Deno ends the stream but does not abort the request.
-     */
+    /** Aborts when the client is gone. When it resets the connection, Deno ends the stream but aborts no request. */
     get signal() {
       return AbortSignal.any([context.request.signal, ended.signal]);
     },
-    /** Resolves with the stream's response when there is one. */
     opened,
-    /**
-     * Ends the stream with the response, or with `refusal` when there is no room for it. Undefined without a stream.
-     */
+    /** Ends the stream with `data`, or with `refusal` when there is no room for it. Undefined if there is no stream. */
     finish(data: string, refusal: () => string): Response | undefined {
       progress.stop();
       if (stream === undefined) return undefined;

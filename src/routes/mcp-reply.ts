@@ -1,4 +1,4 @@
-// How a JSON-RPC response leaves: as JSON, or as an event stream for a client that takes nothing else.
+// Sends a JSON-RPC response: as JSON, or as an event stream for a client that takes nothing else.
 
 import { accepts } from '../http/accept.ts';
 import type { RequestContext } from '../http/context.ts';
@@ -16,7 +16,6 @@ interface ReplyOptions {
 
 export interface Reply {
   (context: RequestContext, text: string, options?: ReplyOptions): Response;
-  /** Null when there is no room for it. */
   attempt(context: RequestContext, text: string, options?: ReplyOptions): Response | null;
 }
 
@@ -36,23 +35,20 @@ export function createReply(sendText: SendText): Reply {
   return Object.assign(reply, { attempt });
 }
 
-/** 202 Accepted, for notifications. */
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
 const EVENTS = 'text/event-stream';
-/**
- * What the specification tells clients to send (2025-03-26 on, Streamable HTTP), and nearly all do. Needs no parsing.
- */
+/** As the specification requires of clients (2025-03-26 on, Streamable HTTP), and nearly all send. Needs no parsing. */
 const JSON_AND_EVENTS = 'application/json, text/event-stream';
 
-/** A client that takes neither gets JSON: it may be mistaken about what it can read. */
+/** A client that takes neither gets JSON: it may be wrong about what it can read. */
 function takesJson({ headers }: RequestContext): boolean {
   const accept = headers.get('accept');
   if (accept === null || accept === JSON_AND_EVENTS) return true;
   return accepts(accept, 'application/json') || !accepts(accept, EVENTS);
 }
 
-/** Only a client that names event streams: one that takes anything may not know them. */
+/** Only for a client that names event streams: one that takes anything may not know them. */
 export function takesEvents({ headers }: RequestContext): boolean {
   const accept = headers.get('accept')?.toLowerCase() ?? '';
   return accept.includes(EVENTS) && accepts(accept, EVENTS);

@@ -32,11 +32,11 @@ export interface McpRouteOptions {
   readonly leave: Leave;
   readonly sendText: SendText;
   readonly streams: EventStreams;
-  /** How OAuth clients sign in; null: they are never challenged. */
+  /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: () => SignIn | null;
   /** Null where clients can't sign in. */
   readonly checkBearer: CheckBearer | null;
-  /** Challenge every request without a credential, whatever it asks for, so that clients sign in when they connect. */
+  /** Challenge every request without a credential, so that clients sign in when they connect. */
   readonly eager: boolean;
   readonly log: Log;
 }
@@ -63,7 +63,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const { operation, progressToken: token } = plan;
     const progress = token === undefined || !takesEvents(context) ? null : progressResponse(streams, context, token);
     const call = callOf(context, plan.metaApiKey, progress === null ? plan : { ...plan, progress: progress.report });
-    // Closing the response's stream cancels the call, but only in the modern era.
+    // Closing the response's stream cancels the call only in the modern era.
     const result = runTool(operation, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
     const response = chain(holdingOpen(context, operation.timeoutMs, result), respond, {
       context,
@@ -131,7 +131,6 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
   return handleBody;
 }
 
-/** What it takes to respond to a call once its result is there. */
 interface MadeCall extends CallOfMessage {
   readonly context: RequestContext;
   readonly progress: ProgressResponse | null;

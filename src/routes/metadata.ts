@@ -1,5 +1,5 @@
-// OAuth protected resource metadata (RFC 9728): where the clients of each address sign in. One document for each
-// address that a client may be given, because a client refuses a document that names any other (§3.3).
+// OAuth protected resource metadata (RFC 9728): where clients sign in. One document for each URL that a client may be
+// given, because clients refuse a document that names another (§3.3).
 
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import type { Route } from '../http/router.ts';
@@ -7,28 +7,26 @@ import { SERVER_NAME } from '../lib/server-info.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource';
 
-/** What follows PUBLIC_URL: nothing for the server as a whole, and the paths of the two MCP transports. */
+/** Paths below PUBLIC_URL: the server as a whole, and the two MCP transports. */
 const PROTECTED = ['', '/mcp', '/sse'] as const;
 export type ProtectedPath = (typeof PROTECTED)[number];
 
 export interface MetadataOptions {
-  /** The URL clients see, without a trailing slash. Read at each use, because the system may choose the port. */
+  /** The URL clients see, without a trailing slash. Read at each use: the port may be chosen by the system. */
   readonly publicUrl: () => string;
   /** Its path, known before the port is: empty or `/…`. */
   readonly publicPath: string;
-  /** Null: every document is 404. */
   readonly authorizationServer: (() => string) | null;
-  /** What clients are to ask for there. */
   readonly scopes: readonly string[];
 }
 
-/** The address of the document for `path`: the well-known part goes between host and path (RFC 9728 §3.1). */
+/** The URL of the document for `path`: the well-known part goes between host and path (RFC 9728 §3.1). */
 export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
   const { origin, pathname } = new URL(publicUrl + path);
   return `${origin}${WELL_KNOWN}${pathname === '/' ? '' : pathname}`;
 }
 
-/** The routes of the documents. They stand at the root of the host, whatever BASE_PATH is. */
+/** At the root of the host, whatever BASE_PATH is. */
 export const metadataRoutes = ({ publicUrl, publicPath, authorizationServer, scopes }: MetadataOptions): Route[] =>
   PROTECTED.map((path) => ({
     path: `${WELL_KNOWN}${publicPath}${path}`,

@@ -1,4 +1,4 @@
-// GET /metrics: for a scraper that has METRICS_TOKEN. Over plain HTTP too: the token guards counts, not keys.
+// GET /metrics: for a scraper with METRICS_TOKEN. Over plain HTTP too: the token guards counts, not keys.
 
 import { challengeFor } from '../http/challenge.ts';
 import { readCredentials } from '../http/credentials.ts';
@@ -11,12 +11,11 @@ import type { Problem } from '../problem.ts';
 export interface MetricsRouteOptions {
   readonly token: string;
   readonly sha256: Sha256;
-  /** The metrics in Prometheus' text format. */
   readonly text: () => Promise<string>;
 }
 
 export function metricsRoute({ token, sha256, text }: MetricsRouteOptions): Handler {
-  // Hashes are compared, so that the time it takes says nothing of the token.
+  // Hashes are compared, so that timing says nothing of the token.
   const tokenHash = sha256(token, 'hex');
 
   return async ({ request, requestId }) => {

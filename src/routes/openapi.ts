@@ -1,4 +1,4 @@
-// GET /openapi.json: OpenAPI 3.1 of /tools/*, made from the schemas the tools validate with.
+// GET /openapi.json: OpenAPI 3.1 of /tools/*, from the schemas that validate.
 
 import type { Tool } from '../authoring/tool.ts';
 import type { JsonSchema } from '../calls/schema.ts';
@@ -8,7 +8,7 @@ import { once } from '../lib/memoize.ts';
 import { limitInWords } from '../lib/rate-limit.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 
-/** The alternatives, each with the scopes that a key must have (OpenAPI 3.1, "Security Requirement Object"). */
+/** The alternatives, each with the scopes that the key needs (OpenAPI 3.1, "Security Requirement Object"). */
 function securityOf({ credential, requiredScopes }: Tool) {
   if (credential === null) return [];
   return credential === 'user_jwt'

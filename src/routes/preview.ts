@@ -1,4 +1,4 @@
-// GET /widgets/preview: the widgets with sample data. It knows no real key and calls no tool.
+// GET /widgets/preview: the widgets with sample data. Knows no real key and calls no tool.
 
 import { PAGE_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
@@ -16,7 +16,7 @@ async function loadPreview() {
 }
 
 export function previewRoute(): Handler {
-  const preview = once(loadPreview); // at first use, so that no start waits for it
+  const preview = once(loadPreview); // at first use: start-up doesn't wait for it
   return async ({ request, requestId }) => {
     const { headers, parseChoices, page } = await preview();
     const chosen = parseChoices(queryOf(request.url));

@@ -1,5 +1,5 @@
-// POST /revoke: ends the leaked keys that are sent (RFC 7009). Anyone who has a key may end it; no other credential is
-// asked for. Known or not, the response is the same.
+// POST /revoke: ends the leaked keys that are sent (RFC 7009). Possession of a key is enough: no other credential is
+// asked for. The response is the same for unknown keys.
 
 import type { Body } from '../http/body.ts';
 import type { RequestContext } from '../http/context.ts';
@@ -12,7 +12,7 @@ import type { InputIssue, Problem } from '../problem.ts';
 
 const TOKENS_MAX = 100;
 
-/** Ends all of these that are keys, or says that it can't be confirmed. */
+/** Ends all keys among `texts`, or fails if that can't be confirmed. */
 export type RevokeTokens = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
 
 export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post' | 'takes' | 'takesSecrets'> {
@@ -27,7 +27,7 @@ export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post' | 't
   return { post, takes: 'json_or_form', takesSecrets: true };
 }
 
-/** What was sent, understood whole or not at all, so that no caller believes that an unread key has ended. */
+/** All tokens or none are understood, so that no caller believes that an unread key has ended. */
 function tokensIn(body: unknown): Result<readonly string[], Problem> {
   if (body instanceof URLSearchParams) {
     const tokens = body.getAll('token');

@@ -1,4 +1,4 @@
-// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the responses to what is posted.
+// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream has the responses to what is posted.
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
 import { callerOf, callOf } from '../calls/call.ts';
@@ -48,7 +48,7 @@ export interface SseRouteOptions {
   readonly resolveSubjects: ResolveSubjects;
   /** The path of PUBLIC_URL: empty or `/…`. */
   readonly publicPath: string;
-  /** How OAuth clients sign in; null: they are never challenged. */
+  /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: () => SignIn | null;
   /** Null where clients can't sign in. */
   readonly checkBearer: CheckBearer | null;
@@ -61,11 +61,11 @@ const NO_SESSION_ID: Problem = {
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
-/** In place of a response that is larger than an event may be. Trying again wouldn't help. */
+/** In place of a response larger than an event may be. Trying again wouldn't help. */
 const TOO_LARGE = 'The result is too large for this transport; use /mcp';
 const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data: { code: OVERLOADED.code } };
 
-/** GET /sse where several processes share the port: what is posted may reach another than has the stream. */
+/** GET /sse where several processes share the port: a POST may reach another process than the one with the stream. */
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
@@ -75,7 +75,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const { request, requestId } = context;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
     const caller = callerOf(context);
-    const address = context.clientAddress(); // now: a client that leaves has none
+    const address = context.clientAddress(); // read now: a client that leaves has none
     const ended = await checkBearer?.(caller);
     if (ended) return challenge(context, ended);
     const subjects = await resolveSubjects(caller);
@@ -83,7 +83,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return problemResponse(subjects.unknown, requestId);
     const session = sessions.open((onEnd) => streams.open(context, onEnd), subjects, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
-    // A path without an origin: clients insist on the origin they connected to.
+    // A path without an origin: clients require the origin they connected to.
     session.stream.send({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` });
     return session.stream.response;
   }
@@ -153,7 +153,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
         ? accepted()
         : problemResponse(challenge.problem, requestId, challenge.header, call.rateLimit);
     });
-    // Only a call that may be challenged keeps its POST waiting: the challenge is the response to the POST.
+    // Only a call that may be challenged delays its POST: the challenge is the response to the POST.
     const waits = mayBeChallenged(operation, call.credentials, signIn());
     return waits ? holdingOpen(context, operation.timeoutMs, response) : accepted();
   }
@@ -167,13 +167,13 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     try {
       send(session, textOf(result), refusal);
     } catch (bug) {
-      // Its POST has its response already: nothing else would catch this, and the process would end.
+      // Its POST has been answered, so nothing else would catch this.
       log.error('internal error', { requestId: call.requestId, error: bug });
       send(session, textOf(err({ code: 'internal' })), refusal);
     }
   }
 
-  /** Sends a response, or why it can't be had here. A client that leaves even that unread is cut off. */
+  /** Sends a response, or why there is none. A client that leaves even that unread is cut off. */
   function send({ stream }: Session, data: string, refusal: (why: Sent) => string): void {
     const sent = stream.send({ event: 'message', data });
     if (sent === 'sent') return;
@@ -183,12 +183,12 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   return { open, post };
 }
 
-/** Where clients get a key, one that has a credential is never challenged for a call (guards/bearer.ts did before). */
+/** Where clients get a key, calls with a credential are never challenged: checkBearer has done it. */
 const mayBeChallenged = ({ credential }: Operation, credentials: Credentials, signIn: SignIn | null): boolean =>
   signIn !== null &&
   (signIn.handsOutKeys ? credential === 'api_key' && !carriesCredential(credentials) : credential === 'user_jwt');
 
-/** A key in `_meta` counts with any message: clients that send it with calls may send it with all. */
+/** A key in `_meta` counts with any message: clients may send it with all. */
 const keyIn = (message: Message): string | null => ('params' in message ? metaApiKey(message.params._meta) : null);
 
 function takeNotification(session: Session, { method, params }: NotificationMessage): void {

@@ -1,4 +1,4 @@
-// POST /tools/<name>: calls a tool over plain HTTP, from the request's body to the response.
+// POST /tools/<name>: calls a tool over plain HTTP.
 
 import type { Tool } from '../authoring/tool.ts';
 import { type Call, callOf, withoutMeta } from '../calls/call.ts';
@@ -28,7 +28,7 @@ export interface ToolRouteOptions {
   readonly log: Log;
 }
 
-/** The routes of the tools, below `prefix`, and one for every other path there. */
+/** A route for each tool, and one for every other path below `prefix`. */
 export function toolRoutes(prefix: string, tools: readonly Tool[], options: ToolRouteOptions): Route[] {
   return [
     ...tools.map((tool) => ({ path: `${prefix}${tool.name}`, ...toolRoute(tool, options) })),

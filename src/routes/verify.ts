@@ -1,5 +1,5 @@
-// /verify: says whether the key of a request is good, to a proxy that asks before it passes the request on
-// (forward_auth, auth_request, ext_authz). Guarded like a tool; status and headers are the whole response.
+// /verify: tells a proxy that asks before it passes a request on (forward_auth, auth_request, ext_authz) whether the
+// request's key is good. Guarded like a tool; status and headers are the whole response.
 
 import { type Call, callOf } from '../calls/call.ts';
 import type { Leave } from '../calls/leave.ts';
@@ -32,7 +32,7 @@ export interface VerifyRouteOptions {
 
 export function verifyRoute({ guards, leave, config, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
   const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
-  // A proxy demands the same scopes again and again, and reading them would be a third of the work.
+  // A proxy demands the same scopes again and again, and parsing them is a third of the work.
   const guardFor = memoize((demand: string): Guard<Call, KeyAuth> => {
     const scopes = scopesIn(demand);
     return scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
@@ -48,7 +48,7 @@ export function verifyRoute({ guards, leave, config, log }: VerifyRouteOptions):
     log.warn('X-Forwarded-For not believed', { requestId, setting: 'TRUST_PROXY' });
   }
 
-  /** A proxy passes on the client's own identity headers unless the response replaces them: so a refusal has them. */
+  /** Has the identity headers too, empty: else a proxy would pass on the client's own. */
   function refuse({ requestId }: RequestContext, problem: Problem, limit = fullQuota): Response {
     const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
     const isLimit = problem.code === 'rate_limited' || problem.code === 'quota_exceeded';
@@ -77,28 +77,27 @@ export function verifyRoute({ guards, leave, config, log }: VerifyRouteOptions):
 
 type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
 
-/** Demands come with the request: what is not a scope, or could be a key in the wrong place, is not sent back. */
+/** Demands come with the request: what is no scope, or could be a misplaced key, is not sent back. */
 const withoutSent = (problem: InsufficientScope): Problem => ({
   ...problem,
   required: problem.required.filter((scope) => isScope(scope) && redact(scope) === scope),
 });
 
-/** Query and header, in which the request demands scopes, as they were sent. Empty: it has neither. */
 function demandOf({ url, headers }: Request): string {
   const start = url.indexOf('?');
   const header = headers.get('x-required-scope');
   return start === -1 && header === null ? '' : `${start === -1 ? '' : url.slice(start)}\n${header ?? ''}`;
 }
 
-/** Each scope demanded, once. Query and header can only add to each other. */
+/** Each demanded scope once. Query and header can only add to each other. */
 function scopesIn(demand: string): readonly string[] {
   const [query = '', header = ''] = demand.split('\n');
   return [...new Set(splitScopes([...queryOf(query).getAll('scope'), header].join(' ')))];
 }
 
-/** All five headers for the identity behind the request; null: none. */
+/** Sets all five identity headers; null: to empty values. */
 function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
-  // An id that was typed into the database may have what no header takes.
+  // An id that was typed into the database may have characters that no header takes.
   headers.set('X-Key-Id', percentEncode(auth?.keyId ?? ''));
   headers.set('X-Key-Owner', percentEncode(auth?.subject ?? ''));
   headers.set('X-Key-Name', percentEncode(auth?.keyName ?? ''));
@@ -107,10 +106,10 @@ function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
   headers.set('X-Key-Expires', expiresAtMs === null ? '' : rfc3339(expiresAtMs));
 }
 
-/** Unreserved characters (RFC 3986 §2.3), and `@ : /`, which owners are full of, stay as they are. */
+/** Unreserved characters (RFC 3986 §2.3), and `@ : /`, which are frequent in owners, stay as they are. */
 const STAYS = /^[\w.~@:/-]*$/;
 
-/** Characters that encodeURIComponent leaves, but are reserved. */
+/** Reserved characters that encodeURIComponent leaves. */
 const RESERVED = /[!'()*]/g;
 
 /** Percent-encoding (RFC 3986 §2.1) of free text for header values: UTF-8, exact and reversible. */
