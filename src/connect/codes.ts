@@ -1,26 +1,24 @@
-// Authorization codes: sealed (JWE, `dir`, A256GCM), so that any process can redeem one and nothing is stored until then.
-// A code has the key in it, and is worth nothing to whoever finds it once the secret of its hour is gone. The secrets are
-// the database's; the store removes them.
+// Authorization codes: sealed (JWE, `dir`, A256GCM), so that any process can redeem one and nothing is stored until
+// then. A code holds the key; without the secret of its hour, which the store removes, it is worthless.
 
 import { endedHourAt, type HandingOutStore, hourAt } from '../keys/store.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes } from '../lib/runtime.ts';
 import type { StoreResult, StoreUnavailable } from '../problem.ts';
 
-/** What is handed out, to whom. */
 export interface CodeContent {
   readonly key: string;
   /** SHA-256 of the client's id. */
   readonly client: string;
-  /** Of PKCE (RFC 7636), S256. */
+  /** Of PKCE (RFC 7636), method S256. */
   readonly challenge: string;
   readonly redirectUri: string;
-  /** Null: not said. */
+  /** Null: not given. */
   readonly resource: string | null;
 }
 
 export interface OpenedCode extends CodeContent {
-  /** No two codes have the same. */
+  /** Unique. */
   readonly number: string;
 }
 
@@ -30,10 +28,10 @@ export interface Codes {
   open(code: string): Promise<Result<OpenedCode | null, StoreUnavailable>>;
 }
 
-/** For the client's one request, also of a slow one. */
+/** For the client's one request, even a slow one. */
 const CODE_TTL_MS = 60_000;
 
-/** By how much the clocks of processes may differ where an hour begins. */
+/** Tolerance for the clocks of processes, at the beginning of an hour. */
 const CLOCKS_DIFFER_MS = 10_000;
 
 const NUMBER_BYTES = 16;
@@ -49,7 +47,7 @@ export interface CodesOptions {
 export function createCodes({ store, databaseId, clock, random }: CodesOptions): Codes {
   let known = { databaseId: '', secrets: new Map<number, string>() };
 
-  /** From memory, else what `read` gives. */
+  /** From memory, else from `read`. */
   async function secretOf<Hex extends string | null>(hour: number, read: (hour: number) => StoreResult<Hex>) {
     const current = databaseId();
     if (known.databaseId !== current) known = { databaseId: current, secrets: new Map() };
@@ -88,17 +86,17 @@ export function createCodes({ store, databaseId, clock, random }: CodesOptions):
       try {
         const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
         const { plaintext } = await compactDecrypt(code, Uint8Array.fromHex(secret.value), options);
-        // Sealed here, so it is what was put in.
+        // Sealed here, so of this shape.
         const opened = JSON.parse(new TextDecoder().decode(plaintext)) as OpenedCode & { readonly endsAtMs: number };
         return ok(nowMs < opened.endsAtMs ? opened : null);
       } catch {
-        return ok(null); // whatever is wrong is wrong with the code: nothing else goes in
+        return ok(null); // only the code can be wrong
       }
     },
   };
 }
 
-/** The hour that its header names, which whoever sends it may have written. */
+/** The hour in the header, which anybody may have written. */
 async function hourOf(code: string): Promise<number | null> {
   const { decodeProtectedHeader } = await import('jose/decode/protected_header');
   try {

@@ -1,6 +1,6 @@
-// Lets clients that speak only OAuth use a key: a person pastes it into a page of this server, and the client's access
-// token is that key. What this adds to the decisions: signing, sealing, verifying, and the trail. No HTTP. Nothing is
-// stored of clients: the id of each carries its redirect URIs under a MAC.
+// Lets OAuth clients use a key: a person pastes it into a page of this server, and the client's access token is that
+// key. Signs, seals, verifies, and writes the trail; requests.ts decides. No HTTP. Nothing is stored of clients: the id
+// of each holds its redirect URIs under a MAC.
 
 import type { ConnectConfig } from '../config/connect.ts';
 import type { Caller, OriginOf } from '../keys/actor.ts';
@@ -33,7 +33,7 @@ import {
 export interface ConnectOptions extends CodesOptions {
   readonly config: ConnectConfig;
   readonly publicUrl: () => string;
-  /** What the ids of clients are signed with. */
+  /** Signs the ids of clients. */
   readonly readSecret: () => Promise<Result<string, StoreUnavailable>>;
   readonly look: Verifier['look'];
   readonly originOf: OriginOf;
@@ -50,11 +50,10 @@ export interface AccessToken {
 }
 
 export interface Connect {
-  /** The response to a registration. */
   register(metadata: unknown): Promise<Result<object, RegistrationError | StoreUnavailable>>;
   /** What the parameters of /authorize ask for. */
   decide(parameters: URLSearchParams): Promise<Result<Decision, StoreUnavailable>>;
-  /** Where a person who has pasted a good key is sent, with a code for it. */
+  /** Where the person who pasted a good key is sent, with a code for it. */
   grant(request: AuthorizationRequest, key: string): Promise<Result<string, StoreUnavailable>>;
   /** The token for a form sent to /token. */
   redeem(form: URLSearchParams, caller: Caller): Promise<Result<AccessToken, TokenError | Problem>>;
@@ -68,11 +67,11 @@ export function createConnect(options: ConnectOptions): Connect {
   const codes = createCodes(options);
   const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
 
-  /** The redirect URIs of a client; null if this server did not register it. */
+  /** Null if this server did not register the client. */
   async function redirectsOf(clientId: string): Promise<Result<readonly string[] | null, StoreUnavailable>> {
     const text = await signedText.read(clientId);
     if (!text.ok) return text;
-    return ok(text.value === null ? null : (JSON.parse(text.value) as readonly string[])); // signed, so it is what was registered
+    return ok(text.value === null ? null : (JSON.parse(text.value) as readonly string[])); // signed
   }
 
   function tokenOf(key: string, { scopes, expiresAtMs }: KeyIdentity): AccessToken {
@@ -130,7 +129,7 @@ export function createConnect(options: ConnectOptions): Connect {
       const redeemed = await store.redeem({ number, attempt, keyId, fingerprint }, originOf('oauth', caller, host));
       if (!redeemed.ok) return redeemed;
       if (!redeemed.value) {
-        // Somebody else may have the code, too.
+        // Somebody else may have the code too.
         log.warn('code of a client refused', { requestId, keyId, userId, host, reason: 'redeemed before' });
         return err('invalid_grant');
       }

@@ -1,5 +1,5 @@
-// The pages of /authorize: one asks for a key and says who gets it, one says why nobody does. No script, no cookie. What
-// a request says is shown as text or not at all, and never the key.
+// The pages of /authorize: one asks for a key and says who gets it, one says why nobody does. No script, no cookie.
+// Parts of the request are shown as text, and the key never.
 
 import { isLoopbackRedirect } from '../config/connect.ts';
 import { escaped, inlineHashes } from '../lib/html.ts';
@@ -11,9 +11,9 @@ import { type AuthorizationRequest, hostOf } from './requests.ts';
 
 export interface AskPage {
   readonly request: AuthorizationRequest;
-  /** This server, without a slash at the end. */
+  /** Without a trailing slash. */
   readonly publicUrl: string;
-  /** Where keys are made; null: there is no page for it. */
+  /** Where keys are made; null: no such page. */
   readonly keysUrl: string | null;
   /** Why the page is shown again. */
   readonly problem: string | null;
@@ -30,7 +30,7 @@ const HEAD = inlineAssets(
   { 'page.css': shared + css },
 );
 
-/** No `form-action`: browsers apply it to every hop of the redirect that the form ends in. */
+/** No `form-action`: browsers apply it to every hop of the redirect that follows the form. */
 export const POLICY = [
   "default-src 'none'",
   `style-src ${inlineHashes([HEAD], 'style')}`,
@@ -48,7 +48,7 @@ ${main}
 </html>
 `;
 
-/** The parameters of the request once more, for the form: the page's own address need not have them. */
+/** The request's parameters for the form, whose URL has none. */
 function hiddenFields({ clientId, redirectUri, challenge, state, resource }: AuthorizationRequest): string {
   const fields = {
     response_type: 'code',
@@ -89,7 +89,7 @@ ${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(pr
   );
 }
 
-/** Nobody is sent anywhere. */
+/** Redirects nowhere. */
 export const stopPage = (why: string): string =>
   page(
     'No key is handed over',

@@ -1,5 +1,5 @@
-// What clients ask of /register, /authorize and /token, and whether it is in order. Pure. Nobody is sent anywhere before
-// the redirect is known to be one of the client's that is still admitted.
+// What clients ask of /register, /authorize and /token, and whether it is valid. Pure. Nobody is redirected before the
+// redirect URI is known to be the client's, and still admitted.
 
 import { type ConnectConfig, isAdmitted, isLoopbackRedirect, isSameRedirect } from '../config/connect.ts';
 import { err, ok, type Result } from '../lib/result.ts';
@@ -7,14 +7,14 @@ import type { Sha256 } from '../lib/runtime.ts';
 import { isObject, isStorable } from '../lib/text.ts';
 import type { OpenedCode } from './codes.ts';
 
-/** The id of a client has them in it, and travels in URLs, which proxies bound at 4 to 8 KiB. */
+/** The id of a client holds them, and travels in URLs, which proxies bound at 4 to 8 KiB. */
 const URIS_MAX = 10;
 const URIS_CHARS_MAX = 2000;
 const NAME_CHARS_MAX = 200;
 
 export type RegistrationError = 'invalid_redirect_uri' | 'invalid_client_metadata';
 
-/** What is registered of what was asked for (RFC 7591 §3.2.1): the redirect URIs that are admitted, if there are any. */
+/** The response to a registration (RFC 7591 §3.2.1): the redirect URIs that are admitted, if there are any. */
 export function registrationOf(metadata: unknown, { redirects }: ConnectConfig) {
   if (!isObject(metadata)) return err<RegistrationError>('invalid_client_metadata');
   const { redirect_uris: uris, client_name: name } = metadata;
@@ -31,31 +31,29 @@ export function registrationOf(metadata: unknown, { redirects }: ConnectConfig) 
   });
 }
 
-/** As the client calls itself. Shown to nobody: anybody may call himself anything. */
+/** Shown to nobody: clients may give themselves any name. */
 const isName = (name: unknown): name is string =>
   typeof name === 'string' && name.length <= NAME_CHARS_MAX && isStorable(name);
 
-/** What a client asks of /authorize (RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 8707 §2). */
+/** RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 8707 §2. */
 export interface AuthorizationRequest {
   readonly clientId: string;
-  /** As sent. */
   readonly redirectUri: string;
   readonly challenge: string;
   readonly state: string | null;
-  /** The server that the key is for, as sent; null: not said. */
+  /** The server that the key is for, as sent; null: not given. */
   readonly resource: string | null;
 }
 
 export type Decision =
   | { readonly kind: 'ask'; readonly request: AuthorizationRequest }
-  /** The client gets an error. */
+  /** Redirects the client, with an error. */
   | { readonly kind: 'send_back'; readonly location: string }
-  /** `why`: a sentence for the person. */
   | { readonly kind: 'stop'; readonly why: string };
 
 const CHALLENGE = /^[\w-]{43}$/;
 
-/** Bun takes no longer URL. It comes back in the response, and responses that nobody reads must stay small. */
+/** Bun takes no longer URL. The response repeats it, and unread responses must stay small. */
 const STATE_CHARS_MAX = 16 * 1024;
 
 const STOPS = {
@@ -66,7 +64,7 @@ const STOPS = {
   notAdmitted: 'This server hands no keys to the address that the program wants them at.',
 } as const;
 
-/** What the client asks for, by its name. A parameter without a value counts as left out (RFC 6749 §3.1). */
+/** A parameter without a value counts as left out (RFC 6749 §3.1). */
 export const parameter = (parameters: URLSearchParams, name: string): string | null => parameters.get(name) || null;
 
 function hasTwice(parameters: URLSearchParams): boolean {
@@ -74,7 +72,7 @@ function hasTwice(parameters: URLSearchParams): boolean {
   return new Set(names).size < names.length;
 }
 
-/** `redirectUris`: those of the client; null: this server has not registered it. */
+/** `redirectUris`: the client's; null: this server has not registered it. */
 export function decide(
   parameters: URLSearchParams,
   redirectUris: readonly string[] | null,
@@ -110,13 +108,13 @@ export function decide(
   return { kind: 'ask', request: { clientId, redirectUri, challenge, state, resource } };
 }
 
-/** Whether a key may be handed out for this server: this one, or one of `others`. */
+/** Whether a key may be handed out for this resource: this server's, or one of `others`. */
 const isResource = (resource: string, publicUrl: string, others: readonly string[]): boolean =>
   [publicUrl, `${publicUrl}/mcp`, `${publicUrl}/sse`, ...others].includes(withoutSlash(resource));
 
 const withoutSlash = (url: string) => url.replace(/\/$/, '');
 
-/** The redirect as it stands, with what the client is told, and by which server (RFC 9207). */
+/** The redirect URI with `told` added, and the issuer (RFC 9207). */
 export function locationOf(
   { redirectUri, state }: Pick<AuthorizationRequest, 'redirectUri' | 'state'>,
   told: Readonly<Record<string, string>>,
@@ -127,7 +125,7 @@ export function locationOf(
   return `${redirectUri}${joint}${added}`;
 }
 
-/** Who gets the key, as people and the trail are told. */
+/** Who gets the key, as people and key events are told. */
 export function hostOf(redirectUri: string): string {
   const [scheme = '', rest = ''] = redirectUri.split(':', 2);
   const { host, hostname } = new URL(redirectUri);
@@ -144,7 +142,7 @@ export type TokenError =
   | 'unsupported_grant_type'
   | 'invalid_target';
 
-/** What a client asks of /token (RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2.2). */
+/** RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2.2. */
 interface TokenRequest {
   readonly clientId: string;
   readonly code: string;

@@ -1,12 +1,12 @@
-// Starts the server from a program of one's own, as the command does: signals, graceful shutdown, TLS and banner
-// included. The configuration comes from the environment.
+// Starts the server from a program, as the command does: with signals, graceful shutdown, TLS and banner. The
+// configuration comes from the environment.
 
 import type { Resource } from '../authoring/resource.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import { start as startOn } from '../server.ts';
 import type { MakePrompts, MakeTools } from '../tools/folder/tool-file.ts';
 
-/** What belongs to the runtime that runs this, Bun or Deno. */
+/** Bun's or Deno's. */
 export function thisRuntime() {
   if ('Deno' in globalThis) return import('../main.deno.ts');
   if ('Bun' in globalThis) return import('../main.ts');

@@ -1,4 +1,4 @@
-// The page /keys as it is sent: one document with its styles, scripts and widgets, and what it is told of the server.
+// The page /keys: one document with its styles, scripts and widgets, and what it is told of the server.
 
 import { escaped } from '../lib/html.ts';
 import { inlineAssets } from '../lib/inline.ts';
@@ -15,34 +15,33 @@ import js from './page.js' with { type: 'text' };
 import postTool from './post-tool.js' with { type: 'text' };
 import signIn from './sign-in.js' with { type: 'text' };
 
-/** What the page is told. Anybody may read it. */
+/** Sent to the page's script. Anybody may read it. */
 export interface PageSetup {
   /** PUBLIC_URL: the tools are below it. */
   readonly url: string;
-  /** The page's own address. */
+  /** The page's own URL. */
   readonly page: string;
-  /** False if it was asked for in a way in which no credential is accepted. */
+  /** False if it was requested in a way in which no credential is accepted. */
   readonly isSecure: boolean;
   readonly issuer: PageIssuer | null;
-  /** The claim of tokens that says whose keys are managed. */
+  /** The claim that names the owner of keys. */
   readonly ownerClaim: string;
-  /** The claim, and its value, that admins have; null: there are none. */
+  /** The claim of admins and its value; null: there are none. */
   readonly admin: { readonly name: string; readonly value: string } | null;
 }
 
-/** What is written into the page. */
+/** Written into the markup. */
 export interface PageFacts {
-  /** Whether the server's own command makes links that sign in. */
+  /** Whether the command `token` makes links that sign in. */
   readonly mints: boolean;
-  /** The scopes there are; null: any. */
+  /** Those there are; null: any. */
   readonly scopes: readonly string[] | null;
   /** The longest life of a key; null: no limit. */
   readonly daysMax: number | null;
 }
 
-/** Where the page's visitors sign in. */
 export interface PageIssuer {
-  /** As people know it: its host. */
+  /** Its host, by which people know it. */
   readonly name: string;
   readonly issuer: string;
   readonly clientId: string;
@@ -52,14 +51,13 @@ export interface PageIssuer {
   readonly endpoints: SignInEndpoints | null;
 }
 
-/** Where an issuer has people sign in. */
 export interface SignInEndpoints {
   readonly authorization: URL;
   readonly token: URL;
   readonly sendsIss: boolean;
 }
 
-/** Makes the document, and the policy it needs. */
+/** Makes the document, and the Content-Security-Policy for it. */
 export type MakeKeysPage = (setup: PageSetup, facts: PageFacts) => { readonly html: Blob; readonly policy: string };
 
 export function createKeysPage(): MakeKeysPage {
@@ -86,14 +84,14 @@ export function createKeysPage(): MakeKeysPage {
 
   return (setup, facts) => {
     const json = JSON.stringify(setup).replaceAll('<', '\\u003c');
-    // All who read it share its bytes.
+    // All responses share the Blob.
     if (json !== last.json)
       last = { json, html: new Blob([fill(page, { ...frames, setup: json, ...written(setup, facts) })]) };
     return { html: last.html, policy: `${policyOf}; connect-src 'self'${tokenSource(setup.issuer)}` };
   };
 }
 
-/** Fills in the marks that have a text. */
+/** Replaces the marks that have a text. */
 const fill = (page: string, texts: Readonly<Record<string, string>>) =>
   page.replace(/"\{(setup)\}"|\{(\w+)\}/g, (mark, quoted, name) => texts[quoted ?? name] ?? mark);
 
@@ -142,7 +140,7 @@ function expiries(daysMax: number | null): string {
   return offered.map(option).join('') + (daysMax === null ? '<option value="">never</option>' : '');
 }
 
-/** The one address that the page may reach beside its own origin, as a policy has it: without what would end the directive. */
+/** The token endpoint as a CSP source, without characters that would end the directive. */
 function tokenSource(issuer: PageIssuer | null): string {
   if (issuer?.endpoints == null) return '';
   const { origin, pathname } = issuer.endpoints.token;

@@ -1,11 +1,11 @@
 // Widgets in sandboxed frames of pages of this server. A frame made of `srcdoc` inherits the page's
-// Content-Security-Policy (CSP3 §7.8), so that names the widget's inline scripts and styles by hash as well; each frame
-// narrows it to its own. Nothing else runs inline, and nothing loads.
+// Content-Security-Policy (CSP3 §7.8), so that policy lists the hashes of the widget's inline scripts and styles too;
+// each frame narrows it to its own. Nothing else runs inline, and nothing loads.
 
 import { inlineHashes } from '../lib/html.ts';
 import { widgetResources } from './index.ts';
 
-/** The widget as a frame has it: with a policy of its own. */
+/** The widget with a policy of its own, for a frame. */
 export function framedWidget(name: string): string {
   const content = widgetResources.find((resource) => resource.name === name)?.read();
   if (content === undefined || !('text' in content)) throw new Error(`no widget ${name}`);
@@ -13,13 +13,13 @@ export function framedWidget(name: string): string {
   return content.text.replace('<meta charset="utf-8">', (charset) => charset + meta);
 }
 
-/** The markup of a frame. No script can make one: a page's policy lets no string become markup. */
+/** The markup of a frame. Scripts can't make one: a page's policy lets no string become markup. */
 export const frame = (name: string, title: string, page: string) =>
   `<iframe name="${name}" title="${title}" sandbox="allow-scripts" allow="clipboard-write" srcdoc="${attribute(page)}"></iframe>`;
 
 const attribute = (text: string) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
 
-/** The policy of a page, given without what it frames, beside that; `more` are directives of its own. */
+/** The policy of a page and the widgets it frames, passed without their frames; `more`: further directives. */
 export const contentPolicy = (pages: readonly string[], ...more: readonly string[]): string =>
   [
     inlinePolicy(pages),

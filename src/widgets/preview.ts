@@ -13,8 +13,8 @@ import { DATA_SETS, SAMPLES_AT_MS, sampleOf } from './samples.ts';
 const WIDGETS = ['api-key-created', 'api-keys-list'] as const;
 
 /**
- * Query parameter → its choices; the first is the default. Only `widget` and `data` make another page, the others are
- * for the page's script: so there are few pages, which are made once and shared by all who read them.
+ * Query parameter → its choices; the first is the default. Only `widget` and `data` make another document, the others
+ * are for its script: the few documents are made once and shared by all responses.
  */
 const CHOICES = {
   widget: ['both', ...WIDGETS],
@@ -36,7 +36,6 @@ const LABELS: Readonly<Record<Param, string>> = {
 
 const TOOLS = { 'api-key-created': 'create_api_key or rotate_api_key', 'api-keys-list': 'list_api_keys' } as const;
 
-/** Colours of a host that brings its own. */
 const SEPIA = {
   '--color-background-primary': '#fbf3e4',
   '--color-background-secondary': '#f3e7d0',
@@ -47,7 +46,6 @@ const SEPIA = {
   '--border-radius-md': '3px',
 };
 
-/** What a query chooses, or what is wrong with it. */
 export function parseChoices(query: URLSearchParams): Result<Chosen, InputIssue[]> {
   const issues: InputIssue[] = [];
   const chosen: Record<string, string> = {};
@@ -60,7 +58,7 @@ export function parseChoices(query: URLSearchParams): Result<Chosen, InputIssue[
 }
 
 export interface Preview {
-  /** The Content-Security-Policy of every page: no hash depends on what is chosen. */
+  /** The Content-Security-Policy of every page: no hash depends on the choices. */
   readonly policy: string;
   readonly page: (chosen: Chosen) => Blob;
 }
@@ -99,7 +97,7 @@ export function createPreview(): Preview {
   };
 }
 
-/** A row of links; the page's script adds the rest of the query and marks what is chosen. */
+/** A row of links; the page's script adds the rest of the query and marks the chosen ones. */
 const group = (param: Param, choices: readonly string[]) =>
   `<div role="group" aria-label="${LABELS[param]}"><span aria-hidden="true">${LABELS[param]}</span>${choices
     .map((choice) => `<a href="?${param}=${choice}" data-param="${param}" data-value="${choice}">${choice}</a>`)

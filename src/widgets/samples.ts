@@ -1,8 +1,8 @@
-// Sample data for the preview page: what the two tools return, made up. None of these keys exists.
+// Sample data for the preview page: made-up results of the tools with widgets. None of these keys exists.
 
 import { WIDGET_DATA } from '../mcp/apps.ts';
 
-/** `widget` and `encrypted`: how else a new key may come. `rotated` and `leaked`: what else it may be for. */
+/** `widget` and `encrypted`: other deliveries of a new key. `rotated` and `leaked`: rotations of a key. */
 export const DATA_SETS = [
   'few',
   'empty',
@@ -41,14 +41,14 @@ interface SampleKey {
   readonly rotation?: { readonly state: string; readonly previousUntil?: number; readonly otherFingerprint: string };
 }
 
-/** The time that the samples are of; the page moves them to its own. */
+/** The time of the samples; the page moves them to its own. */
 export const SAMPLES_AT_MS = Date.UTC(2026, 0, 1);
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const MANY = 1000; // what one user may hold
 
-// Names of keys that mislead or break a page, on purpose or not.
+// Names that mislead people or break pages.
 const HOSTILE_NAMES = [
   '<script>alert("name")</script>',
   '<img src=x onerror="alert(1)">',
@@ -82,7 +82,7 @@ const NAMES = [
 ];
 const SCOPES = [['read'], ['read', 'write'], ['read:products', 'read:orders'], ['admin:users'], []];
 
-/** `few`: one key of each kind a person may meet. `days` are counted from SAMPLES_AT_MS. */
+/** `few`: one key of each kind a person may meet. Days count from SAMPLES_AT_MS. */
 const FEW: readonly (readonly [string, readonly string[], boolean, number, number | null, number | null])[] = [
   ['billing export', ['read:orders', 'read:products'], true, -0.0098, 30, null],
   ['CI pipeline', ['read', 'write'], true, -24, 341, -0.0021],
@@ -99,7 +99,6 @@ const FEW: readonly (readonly [string, readonly string[], boolean, number, numbe
   ['leaked in a screenshot', ['admin', 'admin:users'], false, -500, null, -120],
 ];
 
-/** Which of FEW are being rotated. */
 const ROTATIONS: Readonly<Record<string, Pick<SampleKey, 'rotation'>>> = {
   'nightly backup': { rotation: { state: 'until_first_use', otherFingerprint: 'c0ffee5a3b1e' } },
   'partner integration': {
@@ -127,7 +126,6 @@ const newName = (data: DataSet) => (data === 'hostile' ? HOSTILE_NAMES.slice(0, 
 const newScopes = (data: DataSet) =>
   data === 'hostile' ? HOSTILE_SCOPES : data === 'empty' ? [] : ['read:orders', 'read:products'];
 
-/** `overlapHours` of the two rotations. */
 const OVERLAP_HOURS = new Map<DataSet, number>([
   ['rotated', 24],
   ['leaked', 0],
@@ -145,7 +143,7 @@ const newKey = (data: DataSet) => ({
   ...(data === 'encrypted' && { encryptTo: { kty: 'OKP', crv: 'X25519', x: SAMPLE_X } }),
 });
 
-/** Of RFC 7748 §6.1: Bob's. */
+/** Bob's, of RFC 7748 §6.1. */
 const SAMPLE_X = '3p7bfXt9wbTTW2HC7OQ1Nz-DQ8hbeGdNrfx-FG-IK08';
 const SAMPLE_JWE = `eyJhbGciOiJFQ0RILUVTIiwiZW5jIjoiQTI1NkdDTSIsImVwayI6eyJrdHkiOiJPS1AiLCJjcnYiOiJYMjU1MTkiLCJ4IjoiM3A3YmZYdDl3YlRUVzJIQzdPUTFOei1EUThoYmVHZE5yZngtRkctSUswOCJ9fQ..5a3b1ec05a3b1ec0.${'5a3b1ec0'.repeat(12)}.5a3b1ec05a3b1ec05a3b1e`;
 const SHOWN = {
@@ -153,7 +151,6 @@ const SHOWN = {
   warning: 'Save this key now - it will not be shown again',
 };
 
-/** How the key comes, and what the output says of it. */
 function keyPart(data: DataSet): { key?: string; encryptedKey?: string; warning: string } {
   if (data === 'encrypted') return { encryptedKey: SAMPLE_JWE, warning: SHOWN.warning };
   if (data !== 'widget') return SHOWN;
@@ -201,7 +198,6 @@ function keysOf(data: DataSet): SampleKey[] {
   }));
 }
 
-/** Thirty days, none like the next. */
 function sampleUses(index: number) {
   const last30Days = Array.from({ length: 30 }, (_, ago) => ((ago + index + 1) * 37) % 144);
   return { today: last30Days[0] ?? 0, last30Days };

@@ -1,4 +1,4 @@
-// A clock that moves only by hand, and its timers.
+// A clock and timers that move only by hand.
 
 import type { Clock } from '../../lib/runtime.ts';
 
@@ -25,7 +25,7 @@ export function testClock(startMs = TEST_START_MS): TestClock {
   let leadMs = startMs - monotonicMs; // of the wall clock
   const timers = new Set<Timer>(); // in the order they were set
 
-  /** The timer that is due first, of several the one that was set first. */
+  /** The timer that is due first; of several, the one set first. */
   function nextUntil(endMs: number): Timer | undefined {
     let next: Timer | undefined;
     for (const timer of timers) if (timer.dueMs <= endMs && timer.dueMs < (next?.dueMs ?? Infinity)) next = timer;

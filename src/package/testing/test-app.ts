@@ -15,7 +15,6 @@ import type { StartOptions } from '../start.ts';
 import { thisRuntime } from '../start.ts';
 import { type TestClock, testClock } from './clock.ts';
 
-/** Signs the user tokens of test apps. */
 export const TEST_SECRET = 'a secret for tests, of more than 32 bytes';
 
 export interface LogLine {
@@ -48,7 +47,7 @@ export interface TestApp extends AsyncDisposable {
   ): Promise<{ id: string; key: string; expiresAt: number | null }>;
   /** Everything logged so far. */
   log(): Promise<LogLine[]>;
-  /** The same, as it was written. */
+  /** The same, as written. */
   logText(): Promise<string>;
   close(): Promise<void>;
 }
@@ -58,7 +57,7 @@ export interface TestAppOptions extends StartOptions {
   readonly env?: Env;
 }
 
-/** An app with tools and pages of one's own, and those of the server. */
+/** An app with these tools, prompts and resources beside the server's own. */
 export async function createTestApp({ env, ...own }: TestAppOptions = {}): Promise<TestApp> {
   const folder = mkdtempSync(join(tmpdir(), `${SERVER_NAME}-`));
   const removeFolder = () => rmSync(folder, { recursive: true, force: true });
@@ -81,7 +80,7 @@ export interface ServeTestAppOptions {
   readonly service?: Partial<ServiceOptions>;
 }
 
-/** An app of which everything can be chosen. */
+/** As createTestApp, with every option, but without a folder. */
 export async function serveTestApp(options: ServeTestAppOptions): Promise<TestApp & { readonly service: Service }> {
   const config = parseConfig({ JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env });
   if (!config.ok) throw new Error(config.error.join('\n'));
@@ -156,7 +155,7 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
   return { ...app, service };
 }
 
-/** A response with its body, as JSON if that is what it is. */
+/** The body is parsed if it is JSON. */
 export async function readResponse(response: Response): Promise<TestResponse> {
   const text = await response.text();
   const json = response.headers.get('content-type')?.includes('json');
