@@ -4,13 +4,12 @@ import { isObject } from '../lib/text.ts';
 
 export const UI_EXTENSION = 'io.modelcontextprotocol/ui';
 
-/** The media type of a widget. */
 export const WIDGET_TYPE = 'text/html;profile=mcp-app';
 
-/** Where a result's `_meta` has what is for the widget alone. The widgets read it by this name (dom.js). */
+/** The member of a result's `_meta` with what is for the widget alone. The widgets read it too (widgets/dom.js). */
 export const WIDGET_DATA = 'mcp-key-server/widget';
 
-/** True for the capabilities of a client that shows widgets, and does not leave out those of this type. */
+/** True for capabilities that declare widgets, unless they name media types without this one. */
 export function showsWidgets(capabilities: unknown): boolean {
   const extensions = isObject(capabilities) ? capabilities.extensions : undefined;
   const declared = isObject(extensions) ? extensions[UI_EXTENSION] : undefined;

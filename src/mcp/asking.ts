@@ -1,7 +1,6 @@
-// Asks a client of 2026-07-28: which requests it can take, the responses that it sent, and the result that asks for more.
-//
-// Between two rounds of a call the client carries all that is known, as requestState (basic/patterns/mrtr), so that the
-// server keeps nothing and any process can take the next round. Signed, not encrypted: it holds the client's own responses.
+// Asks clients of 2026-07-28: which requests they can take, the responses they sent, and the result that asks for more.
+// Between two rounds of a call the client carries all state as requestState (basic/patterns/mrtr), so that the server
+// keeps nothing and any process can take the next round. Signed, not encrypted: it holds the client's own responses.
 
 import type { Asking, InputRequired } from '../calls/ask.ts';
 import type { InputRequest } from '../calls/questions.ts';
@@ -13,15 +12,11 @@ import type { Problem, StoreUnavailable } from '../problem.ts';
 import { missingCapabilities } from './capabilities.ts';
 import type { Params } from './message.ts';
 
-/**
- * Responses that go from round to round, as JSON: as base64 in a state, with those of a last round beside them, they
- * still fit into a body (http/body.ts).
- */
+/** Of all responses kept, as JSON: if they are ASCII, they fit as base64 into a body, with the last round's beside. */
 const RESPONSES_CHARS_MAX = 256 * 1024;
 
 const NO_RESPONSES: JsonObject = {};
 
-/** For one call. The error is a sentence on what is wrong with its parameters. */
 export function askingOf(
   states: RequestStates,
   { inputResponses = NO_RESPONSES, requestState }: Params,
@@ -32,7 +27,7 @@ export function askingOf(
   return ok(new ClientAsking(states, clientCapabilities, inputResponses, requestState));
 }
 
-/** A class, because every call of 2026-07-28 makes one, and nearly none asks: closures would cost each of them more. */
+/** A class: every call of 2026-07-28 makes one, nearly none asks, and closures would cost each call more. */
 class ClientAsking implements Asking {
   #responses: JsonObject;
   #kept: JsonObject = NO_RESPONSES;
@@ -77,7 +72,7 @@ const TOO_LARGE = err<Problem>({
   issues: [{ path: '', message: `Expected at most ${RESPONSES_CHARS_MAX} characters in all responses to this call` }],
 });
 
-/** The capability that a client declares for each request. */
+/** The capabilities that a client declares to take each request. */
 const NEEDS: Readonly<Record<InputRequest['method'], JsonObject>> = {
   'elicitation/create': { elicitation: { form: {} } },
   'sampling/createMessage': { sampling: {} },
@@ -88,7 +83,7 @@ const NEEDS: Readonly<Record<InputRequest['method'], JsonObject>> = {
 const STATE_TTL_MS = 10 * 60 * 1000;
 
 export interface RequestStates {
-  /** `subject` is what the call is about; the state opens for no other. */
+  /** `subject` identifies the call; the state opens for no other. */
   seal(subject: string, responses: JsonObject): Promise<Result<string, Problem>>;
   open(subject: string, state: string): Promise<Result<JsonObject, Problem>>;
 }
@@ -115,7 +110,7 @@ export function createRequestStates({ clock, ...options }: RequestStateOptions):
       const text = await signedText.read(state, subject);
       if (!text.ok) return text;
       if (text.value === null) return INVALID_STATE;
-      const { expiresAtMs, responses } = JSON.parse(text.value) as Payload; // signed, so it is what was sealed
+      const { expiresAtMs, responses } = JSON.parse(text.value) as Payload; // signed, so it is as sealed
       return clock.nowMs() < expiresAtMs ? ok(responses) : INVALID_STATE;
     },
   };

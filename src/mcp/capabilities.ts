@@ -1,9 +1,9 @@
-// Which capabilities a client lacks, compared to the depth: one that opens pages may show no forms, and one extension is
-// not another.
+// Which capabilities a client lacks. Compared in depth: a client that opens URLs may show no forms, and extensions
+// differ.
 
 import { isObject, type JsonObject } from '../lib/text.ts';
 
-/** What `required` names and `declared` does not; undefined if that is nothing. */
+/** What of `required` is not in `declared`; undefined if nothing. */
 export function missingCapabilities(required: JsonObject, declared: JsonObject): JsonObject | undefined {
   return missingIn(withForm(required), withForm(declared), 'capabilities');
 }
@@ -19,7 +19,7 @@ function missingIn(required: JsonObject, declared: JsonObject, of: string): Json
 function lackedOf(wanted: unknown, given: unknown, name: string, of: string): unknown {
   if (!isObject(wanted)) return wanted === given ? undefined : wanted;
   if (!isObject(given)) return wanted;
-  // An extension is known by its name; what it was given as settings is for those who know it.
+  // An extension counts by its name; its settings are not compared.
   return of === 'extensions' ? undefined : missingIn(wanted, given, name);
 }
 

@@ -1,5 +1,5 @@
-// What results say beside their content: tools and resources as clients see them in lists, the server's own description,
-// and the members that an era adds to every result.
+// Parts of results: tools, prompts and resources as lists show them, the server's description, and the members that an
+// era adds to every result.
 
 import type { Prompt } from '../authoring/prompt.ts';
 import type { Resource } from '../authoring/resource.ts';
@@ -11,7 +11,7 @@ import { membersOf } from './plan.ts';
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
 
-/** What a server without prompts has isn't announced. */
+/** Prompts and completions are announced only if there are any. */
 export const capabilitiesOf = (prompts: ReadonlyMap<string, Prompt>) => ({
   tools: {},
   resources: {},
@@ -33,7 +33,7 @@ const modernMembers = (type: ResultType, meta?: string) =>
 
 const COMPLETE = modernMembers('complete');
 
-/** The members that the era adds to every result, with a comma. `meta`: more members of `_meta`. */
+/** The members that the era adds to a result, with a comma at the end. `meta`: more members of `_meta`. */
 export function eraMembers(era: Era, type: ResultType = 'complete', meta?: string): string {
   if (era === 'legacy') return meta === undefined ? '' : `"_meta":{${meta}},`;
   return type === 'complete' && meta === undefined ? COMPLETE : modernMembers(type, meta);
@@ -45,7 +45,7 @@ export const describeTool = ({ name, title, description, annotations, widget, ..
   name,
   title,
   description,
-  inputSchema: tool.inputSchema() as ObjectJsonSchema, // its root type is object, as every tool's input is
+  inputSchema: tool.inputSchema() as ObjectJsonSchema, // the root of every tool's input is an object
   ...(tool.outputSchema !== null && { outputSchema: tool.outputSchema() as ObjectJsonSchema }),
   annotations: { title, ...annotations },
   // Early MCP Apps hosts read the flat key.

@@ -1,5 +1,5 @@
-// Decides once, from a POST's body and headers and in a fixed order, which family of protocol revisions it belongs to.
-// "Legacy" is every revision up to 2025-11-25; "modern" is 2026-07-28, in which each request is self-contained.
+// Classifies a POST once, by body and headers, as one of two families of protocol revisions: "legacy", up to
+// 2025-11-25, and "modern", 2026-07-28, in which each request is self-contained.
 
 import { isObject, type JsonObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
@@ -13,10 +13,10 @@ export const ALL_VERSIONS: readonly string[] = [...MODERN_VERSIONS, ...LEGACY_VE
 
 const FIRST_MODERN_VERSION = '2026-07-28';
 const A_VERSION = /^\d{4}-\d\d-\d\d$/;
-/** Of this revision or a future one. */
+/** This revision or a future one. */
 const isModern = (version: string) => version >= FIRST_MODERN_VERSION && A_VERSION.test(version);
 
-/** Revisions with batches. A request without the header counts as 2025-03-26. */
+/** Revisions with batches; a request without the header counts as 2025-03-26. */
 const BATCH_VERSIONS: readonly string[] = ['2025-03-26', '2024-11-05'];
 const BATCH_MAX = 100;
 
@@ -25,14 +25,14 @@ const META_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
 export type Era = 'legacy' | 'modern';
 
-/** What a message comes with: its era, what its sender can do (known in the modern era only), and the HTTP headers. */
+/** `clientCapabilities` are known in the modern era only. */
 export interface MessageContext {
   readonly era: Era;
   readonly clientCapabilities: JsonObject;
   readonly headers: HeaderReader;
 }
 
-/** For a message of a legacy revision, in which requests don't say what their sender can do. */
+/** Legacy requests don't declare capabilities. */
 export const legacyContext = (headers: HeaderReader) =>
   ({ era: 'legacy', clientCapabilities: NO_CAPABILITIES, headers }) satisfies MessageContext;
 
@@ -44,11 +44,11 @@ export interface IncomingRequest extends MessageContext {
 export type Classified =
   | IncomingRequest
   | { readonly kind: 'batch'; readonly messages: readonly Message[] }
-  /** A notification, or a response to something this server never asked: accepted without a response. */
+  /** A notification, or a response to nothing the server asked: 202. */
   | { readonly kind: 'accepted' }
   | Refused;
 
-/** Wrong as a request: HTTP 400. */
+/** Invalid: HTTP 400. */
 export interface Refused {
   readonly kind: 'refused';
   readonly id: Id | undefined;
@@ -87,7 +87,7 @@ function classifyRequest(request: RequestMessage, headers: HeaderReader): Classi
   const version = headers.get('mcp-protocol-version');
   const modernHeader = version !== null && isModern(version);
   if (method === 'initialize') {
-    // Any older version in its header will do, because `initialize` negotiates the version.
+    // Older versions in the header are accepted, because `initialize` negotiates.
     if (modernHeader) return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');
   } else if (modernHeader) {
     if (!MODERN_VERSIONS.includes(version)) return unsupported(id, version);
@@ -107,7 +107,7 @@ function classifyModern(
   const { id, method, params } = request;
   if (typeof version !== 'string') return refuse(id, CODES.invalidParams, `${META_VERSION} must be a string`);
   const isKnown = MODERN_VERSIONS.includes(version);
-  // What the envelope of another revision holds is not known here.
+  // The envelope of another revision is not known here.
   if (isKnown && !isObject(clientCapabilities))
     return refuse(id, CODES.invalidParams, `${META_CAPABILITIES} must be an object`);
   const versionHeader = headers.get('mcp-protocol-version');

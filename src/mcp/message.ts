@@ -1,5 +1,5 @@
-// JSON-RPC 2.0 as MCP uses it: reading one message, and writing responses. Checked by hand, field by field: this runs on
-// every call, and a schema library would cost more than the call.
+// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses. Checked by hand: this runs on every call, and a
+// schema library would cost more than the call.
 
 import { metaApiKey } from '../http/credentials.ts';
 import { isObject, type JsonObject, quoted } from '../lib/text.ts';
@@ -12,7 +12,7 @@ export interface RpcError {
   readonly data?: unknown;
 }
 
-/** The params of a message. Here `_meta` is always an object; a tool's input may carry a `_meta` of any kind. */
+/** `_meta` is an object here; a tool's input may have a `_meta` of any type. */
 export type Params = JsonObject & { readonly _meta?: JsonObject };
 
 export interface RequestMessage {
@@ -28,23 +28,23 @@ export interface NotificationMessage {
   readonly params: Params;
 }
 
-/** One message as sent by a client. An invalid one keeps its id if that could be read. */
+/** An invalid message keeps its id if it could be read. */
 export type Message =
   | RequestMessage
   | NotificationMessage
   | { readonly kind: 'response' }
   | { readonly kind: 'invalid'; readonly id: Id | undefined; readonly error: RpcError };
 
-/** JSON-RPC 2.0 §5.1, and what MCP adds (basic/index, "Error Codes"). */
+/** JSON-RPC 2.0 §5.1, and MCP's own (basic/index, "Error Codes"). */
 export const CODES = {
   parse: -32700,
   invalidRequest: -32600,
   methodNotFound: -32601,
   invalidParams: -32602,
   internal: -32603,
-  /** The server's own, outside what JSON-RPC and MCP reserve: `data.code` says which problem it is. */
+  /** The server's own, outside the reserved ranges: `data.code` names the problem. */
   denied: -31000,
-  /** Up to 2025-11-25; since then it is invalidParams. */
+  /** Up to 2025-11-25; later invalidParams. */
   resourceNotFound: -32002,
   headerMismatch: -32020,
   missingClientCapability: -32021,
@@ -62,7 +62,7 @@ const NO_PARAMS: Params = {};
 /** MCP allows no null; an integer beyond 2^53 would be echoed as a different one. */
 const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeInteger(id);
 
-/** `body` is the parsed JSON; undefined if there was none. */
+/** `body` is parsed JSON; undefined: there was none. */
 export function readMessage(body: unknown): Message {
   if (body === undefined) return { kind: 'invalid', id: undefined, error: PARSE_ERROR };
   if (!isObject(body)) return { kind: 'invalid', id: undefined, error: NOT_A_MESSAGE };
@@ -83,7 +83,7 @@ export function readMessage(body: unknown): Message {
 
 const isParams = (params: JsonObject): params is Params => params._meta === undefined || isObject(params._meta);
 
-/** True when any message of the body carries an API key in a place for one, whatever the message asks for. */
+/** True when any message of the body has an API key in a place for one. */
 export const carriesApiKey = (body: unknown): boolean =>
   (Array.isArray(body) ? body : [body]).some((message: unknown) => {
     if (!isObject(message) || !isObject(message.params)) return false;
@@ -91,11 +91,11 @@ export const carriesApiKey = (body: unknown): boolean =>
     return metaApiKey(meta) !== null || (isObject(given) && metaApiKey(given._meta) !== null);
   });
 
-/** `members` are those of the result object: JSON text without the braces around it. */
+/** `members`: the JSON text of the result object without its braces. */
 export const resultText = (id: Id, members: string): string =>
   `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : quoted(id)},"result":{${members}}}`;
 
-/** If no id could be read, the response has none: MCP's schema allows no `null` there. */
+/** If no id could be read, the response has none: MCP's schema allows no `null`. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });
 
 export const notificationText = (method: string, params: JsonObject): string =>

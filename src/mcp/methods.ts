@@ -1,5 +1,5 @@
 // What the server does for each method, as a pure plan: a result, an error, or the call to make. Making the call, and
-// everything about HTTP, is left to the transports.
+// HTTP, is left to the transports.
 
 import type { Prompt } from '../authoring/prompt.ts';
 import type { Resource } from '../authoring/resource.ts';
@@ -34,14 +34,13 @@ export interface MethodsOptions {
   readonly requestStates: RequestStates;
 }
 
-/** Lists and resources change only with a new version of the server. */
+/** Lists and resources change only when the server is restarted. */
 const CACHE_MS = 3_600_000;
 
 const UNKNOWN_PROMPT = invalidParams('Unknown prompt');
 
 const NO_TEMPLATES = membersOf({ resourceTemplates: [] });
 
-/** What differs between the eras, beside which methods there are. */
 const ERA_FACTS = {
   legacy: {
     listMembers: '',
@@ -58,10 +57,10 @@ const ERA_FACTS = {
 export function createMethods(options: MethodsOptions): Methods {
   const { tools, prompts, resources, requestStates } = options;
   const capabilities = capabilitiesOf(prompts);
-  // Encoded once: a batch may ask for the same page a hundred times.
+  // Encoded once: a batch may read the same resource a hundred times.
   const resourcesByUri = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource))]));
 
-  // Made at first use: a start needs no schemas.
+  // Made at first use: start-up needs no schemas.
   const toolsJson = once(() => membersOf({ tools: Array.from(tools.values(), describeTool) }));
   const promptsJson = once(() => membersOf({ prompts: Array.from(prompts.values(), describePrompt) }));
   const resourcesJson = once(() => membersOf({ resources: resources.map(describeResource) }));

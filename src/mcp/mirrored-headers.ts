@@ -1,5 +1,5 @@
-// Headers that repeat what the body says (2026-07-28, Streamable HTTP, "Request Metadata"), so that proxies can route
-// without reading bodies. A server must refuse a request in which the two differ.
+// Headers that repeat parts of the body (2026-07-28, Streamable HTTP, "Request Metadata"), for proxies that route
+// without reading bodies. A server must refuse a request in which they differ.
 
 import type { HeaderParam } from '../authoring/header-params.ts';
 import { isObject } from '../lib/text.ts';
@@ -7,20 +7,18 @@ import { isObject } from '../lib/text.ts';
 export type HeaderReader = Pick<Headers, 'get'>;
 
 const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
-// What an HTTP field value may consist of (RFC 9110 §5.5) without obs-text, unless it looks encoded.
+// An HTTP field value (RFC 9110 §5.5) without obs-text that does not look encoded.
 const PLAIN = /^(?!=\?base64\?.*\?=$)[\x20-\x7e\t]*$/s;
 
 const DECIMAL = /^-?\d+(\.\d+)?$/;
 
-/** True when a header's value, decoded, is `value`. */
 export const mirrors = (header: string | null, value: string): boolean =>
   header === value ? PLAIN.test(value) : header !== null && decode(header) === value;
 
-/** The message for a client whose header does not mirror the body. */
 export const mismatchMessage = (header: string): string =>
   `Header mismatch: ${header} is missing or differs from the body`;
 
-/** Null for a value that a client may not send. */
+/** Null for a value that clients may not send. */
 function decode(header: string): string | null {
   const trimmed = header.trim();
   if (PLAIN.test(trimmed)) return trimmed;
@@ -34,7 +32,7 @@ function decode(header: string): string | null {
   }
 }
 
-/** The first header that is missing, unexpected or different; undefined when all are right. */
+/** The first header that is missing, unexpected or different; undefined if none is. */
 export function mismatchedParam(
   params: readonly HeaderParam[],
   input: unknown,
@@ -53,10 +51,10 @@ function agrees(header: string | null, value: unknown): boolean {
   if (value === undefined || value === null) return header === null;
   if (typeof value === 'string') return mirrors(header, value);
   if (typeof value === 'boolean') return mirrors(header, String(value));
-  // Numerically: 42.0 is 42.
+  // Compared as numbers: 42.0 is 42.
   if (typeof value === 'number') {
     const text = decode(header ?? '') ?? '';
     return DECIMAL.test(text) && Number(text) === value;
   }
-  return header === null; // not a primitive: the tool's schema will refuse it
+  return header === null; // not a primitive: the schema will refuse it
 }

@@ -13,7 +13,6 @@ import { CODES, type Params, type RpcError } from './message.ts';
 
 export type ProgressToken = string | number;
 
-/** A call to make, of a tool or a prompt: what the message asks for. */
 export interface CallPlan extends CallExtras {
   readonly kind: 'call';
   readonly operation: Operation;
@@ -23,18 +22,14 @@ export interface CallPlan extends CallExtras {
 }
 
 export type Plan =
-  /** The members of the result object, as JSON text without the braces. */
+  /** JSON text of the result object without its braces. */
   | { readonly kind: 'result'; readonly members: string }
   | { readonly kind: 'error'; readonly status: 200 | 400 | 404; readonly error: RpcError }
   | CallPlan;
 
-/** Plans what a method does. */
 export type Method = (params: Params, context: MessageContext) => Plan;
 
-/**
- * `given`: the input, which may carry a `_meta` of its own. `states`: for a call that may ask its client, which those of
- * 2026-07-28 alone can.
- */
+/** `given`: the input, which may have a `_meta` of its own. `states`: given if the operation may ask (2026-07-28). */
 export function callPlan(
   operation: Operation,
   given: JsonObject,
@@ -58,15 +53,14 @@ export function callPlan(
   };
 }
 
-/** Who gets the results of a client that has declared these capabilities. */
 export const readerOf = (capabilities: unknown): Reader => (showsWidgets(capabilities) ? 'model_with_widget' : 'model');
 
 const NOBODY = ok(undefined);
 
-/** Every report repeats it, also one for which there is no room; clients send numbers and short names. */
+/** Each progress notification repeats the token, also one that is dropped. Clients send numbers and short names. */
 const PROGRESS_TOKEN_CHARS_MAX = 1024;
 
-/** With a token that is too long a call reports no progress, as the specification allows (basic/utilities/progress). */
+/** A longer token is ignored: progress is optional (basic/utilities/progress). */
 function progressTokenOf(meta: JsonObject | undefined): ProgressToken | undefined {
   const token = meta?.progressToken;
   if (typeof token === 'string') return token.length <= PROGRESS_TOKEN_CHARS_MAX ? token : undefined;

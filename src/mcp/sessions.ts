@@ -1,5 +1,5 @@
-// The sessions of HTTP+SSE: each is one open event stream, and ends with it. In memory, bounded in all, for each address
-// and for each owner. A session belongs to the first valid credential that it sees.
+// The sessions of HTTP+SSE, in memory: each is one open event stream, and ends with it. Bounded in all, for each
+// address and for each owner. A session belongs to the first valid credential that it sees.
 
 import type { Reader } from '../calls/call.ts';
 import type { EventStream } from '../http/sending/event-stream.ts';
@@ -15,48 +15,44 @@ const { total: SESSIONS_MAX, each: SESSIONS_MAX_EACH } = LIMITS.streams;
 export interface Session {
   readonly id: string;
   readonly stream: EventStream;
-  /** The calls under way, by request id, each with what cancels it. */
+  /** The calls under way, by request id, each with its canceller. */
   readonly calls: Map<Id, AbortController>;
-  /** Of their messages. */
   messageBytes: number;
-  /** Where it was opened from: an IPv4 address, or an IPv6 /64. */
+  /** The client's IPv4 address or IPv6 /64. */
   readonly network: string;
-  /** True once the client has sent a request. */
   used: boolean;
-  /** Who gets its results, by what the client has declared. */
+  /** By the capabilities that the client declared. */
   reader: Reader;
-  /** Who it belongs to; empty until the first valid credential. */
+  /** Empty until the first valid credential. */
   owners: readonly string[];
-  /** The owners' latest credentials, as hashes. */
+  /** Hashes of the owners' latest credentials. */
   credentials: readonly string[];
 }
 
-/** A call under way. */
 export interface SessionCall {
   readonly canceller: AbortController;
   end(): void;
 }
 
 export interface Sessions {
-  /** Undefined if there is no room. */
   open(openStream: (onEnd: () => void) => EventStream, callers: Subjects, address: string): Session | undefined;
   has(id: string): boolean;
   /**
-   * The session, if these callers may post to it: its owners, or anybody while it belongs to nobody. The first valid
-   * credential makes it theirs. An owner's credential that is not valid any more may only call tools, to be told so.
+   * The session if these callers may post to it: its owners, or anybody while it has none, whom a valid credential
+   * makes its owners. With an owner's credential that has ended only calls are accepted, whose responses say so.
    */
   find(id: string, callers: Subjects, isCall: boolean): Result<Session, Problem>;
-  /** Takes a call of this session. Null: it has too many under way, or their messages are too long together. */
+  /** Null: the session has too many calls under way, or too many bytes of their messages. */
   beginCall(session: Session, id: Id, messageBytes: number): SessionCall | null;
-  /** Ends each session as soon as none of its calls is under way, and opens no more. */
+  /** Ends each session as soon as it has no calls under way, and opens no more. */
   drain(): void;
   readonly count: number;
 }
 
-/** Tokens are renewed, and one client may use several keys. */
+/** Of a session: tokens are renewed, and a client may use several keys. */
 const CREDENTIALS_MAX = 8;
 
-/** Which sessions make room for a new one, the oldest first: those of nobody, then those that nobody has used. */
+/** Sessions to close for a new one, the oldest first: those without owner, then those that nobody has used. */
 const MAKES_ROOM: readonly ((session: Session) => boolean)[] = [
   ({ owners }) => owners.length === 0,
   ({ used }) => !used,
@@ -68,7 +64,7 @@ export function createSessions(): Sessions {
   const sessions = new Map<string, Session>(); // in the order of opening
   let draining = false;
 
-  /** Leaves fewer than `most` of such sessions, if those that make room are enough. */
+  /** Closes one of those if there are `most`. False: none of them may be closed. */
   function makeRoom(isSuch: (session: Session) => boolean, most: number): boolean {
     const among = [...sessions.values()].filter(isSuch);
     if (among.length < most) return true;
@@ -81,7 +77,6 @@ export function createSessions(): Sessions {
     return false;
   }
 
-  /** For one more of these owners. */
   const makeRoomForOwners = (subjects: readonly string[]): boolean =>
     subjects.every((subject) => makeRoom(({ owners }) => owners.includes(subject), SESSIONS_MAX_EACH));
 

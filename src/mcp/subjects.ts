@@ -1,24 +1,22 @@
-// Finds who a request comes from, by the valid credentials it carries, to bind a session to them. Never denies.
+// Finds the subjects of a request by its valid credentials, to bind a session to them. Never denies.
 
 import { type CredentialedCall, presentedKey, type VerifyKey } from '../guards/api-key.ts';
 import type { VerifyUserJwt } from '../guards/user-jwt.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
 
-/** Whom the credentials of a request stand for. */
 export interface Subjects {
-  /** The subjects behind the valid ones. */
   readonly subjects: readonly string[];
-  /** Why it can't be known now whom one of them stands for; null: the subjects are all. */
+  /** Why a credential can't be judged now; null: `subjects` is complete. */
   readonly unknown: Problem | null;
-  /** The credentials themselves, as hashes, to be recognized by. */
+  /** Hashes of the credentials. */
   readonly valid: readonly string[];
   readonly wrong: readonly string[];
 }
 
 export type ResolveSubjects = (call: CredentialedCall) => Promise<Subjects>;
 
-/** Problems that say that a credential is wrong. Any other says nothing about it. */
+/** Problems that say that a credential is wrong; others say nothing about it. */
 const WRONG: readonly string[] = ['invalid_token', 'invalid_api_key'];
 
 export function createResolveSubjects(

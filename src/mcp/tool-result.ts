@@ -11,8 +11,8 @@ import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';
 
 /**
- * How a problem of a tool is reported. `tool`: in-band, as a result with `isError`, so that an agent reads it. `http`: by
- * HTTP, because the request is wrong, not the call. A number: the code of a JSON-RPC error.
+ * `tool`: in-band, as a result with `isError`, which an agent reads. `http`: by the HTTP response, because the request
+ * is wrong. A number: the code of a JSON-RPC error.
  */
 const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   invalid_json: CODES.parse,
@@ -52,14 +52,13 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   tool_failure: 'tool',
 };
 
-/** The JSON-RPC error of a problem, if it is reported as one. */
 export function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
   const code = REPORTED_AS[problem.code];
   if (typeof code !== 'number') return undefined;
   return { code, message: sentenceOf(problem), data: 'issues' in problem ? { issues: problem.issues } : { requestId } };
 }
 
-/** The JSON-RPC error of a prompt's problem: an agent does not read it, and there is no in-band form. */
+/** Of a prompt's problem: a result of a prompt has no in-band form for it. */
 function promptError(problem: Problem, requestId: string): RpcError {
   if (problem.code !== 'invalid_input') return rpcErrorOf(problem, requestId) ?? deniedError(problem);
   const { issues } = problem;
@@ -70,7 +69,7 @@ function promptError(problem: Problem, requestId: string): RpcError {
   };
 }
 
-/** A denial of anything but a tool call, for which there is no in-band form: `data` says what helps, too. */
+/** A denial of anything but a tool call. `data` says what would help. */
 export function deniedError(problem: Problem): RpcError {
   const { code, detail: message } = publicPart(problem);
   const retryAfterS = retryAfterSeconds(problem);
@@ -82,9 +81,7 @@ export function deniedError(problem: Problem): RpcError {
   return { code: CODES.denied, message, data };
 }
 
-/**
- * The members of the result, without braces. The tool's JSON is spliced in as it is: it was encoded with the call.
- */
+/** The members of the result, without braces. The tool's JSON is spliced in as encoded. */
 export function toolResultMembers(result: ToolResult): string {
   if (!result.ok) return refusalMembers(sentenceOf(result.error), hintOf(result.error));
   const { value } = result;
@@ -95,13 +92,13 @@ export function toolResultMembers(result: ToolResult): string {
   return value.contentJson.slice(1, -1);
 }
 
-/** The members of a result that says why there is none, and in a block of its own, what would help. */
+/** The members of a refusal; `hint` becomes a block of its own. */
 export function refusalMembers(sentence: string, hint: string | null = null): string {
   const content = [sentence, hint].filter((text) => text !== null).map((text) => ({ type: 'text', text }));
   return `"content":${JSON.stringify(content)},"isError":true`;
 }
 
-/** The sentence that REST has as `detail`; for bad input, with what is wrong and where. */
+/** REST's `detail`; for bad input with the issues. */
 function sentenceOf(problem: Problem): string {
   const { detail } = publicPart(problem);
   return 'issues' in problem ? listed(detail, problem.issues) : detail;
@@ -110,7 +107,7 @@ function sentenceOf(problem: Problem): string {
 const listed = (sentence: string, issues: readonly InputIssue[]): string =>
   [`${sentence}:`, ...issues.map(({ path, message }) => `- ${path === '' ? '' : `${path}: `}${message}`)].join('\n');
 
-/** What REST says beside the sentence: `requiredScopes`, `Retry-After`. */
+/** What would help: scopes, the problem's `help`, or when to try again. */
 function hintOf(problem: Problem): string | null {
   if (problem.code === 'insufficient_scope') return `The key needs these scopes: ${problem.required.join(' ')}`;
   if (problem.code === 'scope_not_granted')
@@ -120,7 +117,6 @@ function hintOf(problem: Problem): string | null {
   return seconds === null ? null : `Try again in ${seconds} s`;
 }
 
-/** A call that a message asked for. */
 export interface CallOfMessage {
   readonly id: Id;
   readonly era: Era;
@@ -128,7 +124,6 @@ export interface CallOfMessage {
   readonly call: Call;
 }
 
-/** The response message to a call. */
 export function callResultText({ id, era, operation, call }: CallOfMessage, result: ToolResult): string {
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
   const error = result.ok ? undefined : problemError(result.error, call.requestId);
@@ -137,7 +132,7 @@ export function callResultText({ id, era, operation, call }: CallOfMessage, resu
   return resultText(id, eraMembers(era, type, metaOf(result)) + resultMembers(operation, result));
 }
 
-/** The members of `_meta`: what the tool has for its widget, or what its widget says of a problem in words of its own. */
+/** The members of `_meta`: the tool's data for its widget, or a problem's. */
 function metaOf(result: ToolResult): string | undefined {
   const widgetJson = result.ok ? 'json' in result.value && result.value.widgetJson : problemForWidget(result.error);
   return widgetJson ? `"${WIDGET_DATA}":${widgetJson}` : undefined;
@@ -148,14 +143,13 @@ const problemForWidget = (problem: Problem): string | undefined =>
     ? JSON.stringify({ code: problem.code, previousUntil: problem.untilMs })
     : undefined;
 
-/** A prompt's JSON is the result itself. */
+/** The JSON of a prompt or completion is the result itself. */
 const resultMembers = ({ kind }: Operation, result: ToolResult): string =>
   kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
 
 /**
- * The challenge for a call that a client can mend by signing in: of a user's tool or prompt without a valid token, or,
- * where it gets a key, of one for keys without a credential. A bearer token that is none was challenged before
- * (guards/bearer.ts).
+ * The challenge for a call that signing in would allow: a user's tool or prompt without a valid token, or, where
+ * sign-in gives keys, one for keys without a credential. guards/bearer.ts challenges invalid bearer tokens before.
  */
 export function oauthChallenge(
   operation: Operation,
@@ -170,5 +164,5 @@ export function oauthChallenge(
   return isMended ? { problem, header: challengeFor(problem, signIn) } : null;
 }
 
-/** A key in the place of a user token stays in-band: a client would send it again. */
+/** A key in place of a user token is reported in-band: a client would send it again. */
 const isForeignToken = (problem: Problem) => problem.code === 'invalid_token' && problem.sent === undefined;
