@@ -1,14 +1,11 @@
-// `ask`, as a tool or prompt sees it. It never waits: a question without a response is a value that the tool returns, and
-// the client calls again with the response. Between two rounds nothing of the call stays in the server.
+// `ask`, for tools and prompts. It never waits: a question without a response is a value that the tool returns, and the
+// client calls again with the response. Between two rounds nothing of the call stays in the server.
 
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { InputIssue, Problem } from '../problem.ts';
 import type { InputRequest, Question } from './questions.ts';
 
-/**
- * This question can't be asked: the client did not declare that it can be, or speaks an older revision or REST. The
- * tool decides what to do then.
- */
+/** The client did not declare that it takes this, or speaks an older revision or REST. The tool decides what to do. */
 export interface Unavailable {
   readonly action: 'unavailable';
 }
@@ -17,35 +14,35 @@ const UNAVAILABLE: Unavailable = { action: 'unavailable' };
 
 export type Questions = Readonly<Record<string, Question<unknown>>>;
 
-/** The answer to each question, by its name. */
+/** The answers, by the names of the questions. */
 export type Answers<Q extends Questions> = {
   readonly [Name in keyof Q]: (Q[Name] extends Question<infer A> ? A : never) | Unavailable;
 };
 
-/** What a tool returns in place of its output: the questions that have no response yet. */
+/** What a tool returns in place of its output: the questions without a response. */
 export interface InputRequired {
   readonly code: 'input_required';
   readonly requests: Readonly<Record<string, InputRequest>>;
 }
 
 /**
- * Asks all of these questions at once; the tool returns an error as it is. A name belongs to one question of a call,
+ * Asks all of these questions at once. A tool must return the error as it is. A name belongs to one question of a call,
  * which keeps its answer in all later rounds.
  */
 export type Ask = <Q extends Questions>(questions: Q) => Result<Answers<Q>, InputRequired | Problem>;
 
-/** What a transport lends to a call whose client can be asked. A `subject` says what call it is: a response counts for no other. */
+/** How a transport asks the client of a call. `subject` identifies the call: a response counts for no other. */
 export interface Asking {
   canAsk(request: InputRequest): boolean;
   /** Undefined if there is none yet. */
   responseTo(name: string): unknown;
-  /** Carries a response on to the next round, if there is one. */
+  /** Carries a response to the next round, if there is one. */
   keep(name: string, response: unknown): void;
   /** What the client sent back of earlier rounds; undefined in the first. */
   readonly state: string | undefined;
-  /** Takes up the responses in `state`. A problem if they are not of this call. */
+  /** Takes the responses out of `state`. A problem if they are of another call. */
   resume(state: string, subject: string): Promise<Problem | undefined>;
-  /** The members of the result that ends this round, as JSON: the requests, and all responses kept. */
+  /** JSON members of the result that ends this round: the requests, and all responses kept. */
   suspend(subject: string, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
 }
 

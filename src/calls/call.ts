@@ -8,25 +8,23 @@ import type { JsonObject } from '../lib/text.ts';
 import { parseTraceparent, type Trace } from '../lib/trace.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
-/** Who gets the result: a program, or over MCP a model, beside which the client may show the tool's widget. */
+/** Who gets the result: a program, or over MCP a model, whose client may also show the tool's widget. */
 export type Reader = 'program' | 'model' | 'model_with_widget';
 
 /** Tells the client how far a call is. */
 type Progress = (progress: number, total?: number, message?: string) => void;
 
-/** What some transports know about a call, besides its credentials. */
 export interface CallExtras {
-  /** The tool or prompt that is called. */
   readonly operation?: { readonly name: string; readonly fullQuota: RateLimitState | null };
   readonly progress?: Progress;
-  /** What the client said it can do (MCP 2026-07-28). */
+  /** Those the client declared (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
-  /** The trace that the message names; else the request's counts. */
+  /** The trace named in the message; else that of the request counts. */
   readonly trace?: Trace | undefined;
-  /** How its client can be asked; without it, it can't be. */
+  /** Without it nothing can be asked. */
   readonly asking?: Asking | undefined;
   readonly reader?: Reader;
-  /** The key that asks about the one that is presented. */
+  /** The key whose budget of unknown keys counts, in place of the client address's. */
   readonly lookupKeyId?: string;
 }
 
@@ -34,7 +32,7 @@ const NOTHING = () => {};
 
 const NO_CAPABILITIES = {};
 
-/** One call of a tool: made by a transport, extended by guards with what they add, given to the tool as its context. */
+/** Made by a transport, extended by guards with what they add, given to the tool as its context. */
 export class Call {
   /** The name of the tool or prompt. */
   readonly tool: string;
@@ -43,13 +41,13 @@ export class Call {
   /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
   readonly trace: Trace | undefined;
   readonly asking: Asking | undefined;
-  /** A model unless the transport says otherwise, so that one which says nothing gives no secret to one. */
+  /** A model unless the transport says otherwise: a transport that says nothing must give no secret to one. */
   readonly reader: Reader;
-  /** What the tool's widget gets beside the result, and no model does. For a `model_with_widget` alone. */
+  /** What the tool's widget gets beside the result, hidden from the model. For a `model_with_widget` alone. */
   forWidget: JsonObject | undefined = undefined;
-  /** The state of its rate limit, for the response's headers: first the full quota, then what the guard decided. */
+  /** For the response's headers: first the full quota, then what the guard decided. */
   rateLimit: RateLimitState | undefined;
-  /** How far back the proof that its API key is good lies, by the monotonic clock; infinity while it needs none. */
+  /** The time of the proof that its API key is good. Monotonic; infinity while it needs none. */
   freshAsOfMs = Number.POSITIVE_INFINITY;
   readonly lookupKeyId: string | undefined;
   #lifetime: AbortController | undefined;
@@ -58,10 +56,10 @@ export class Call {
   constructor(
     readonly requestId: string,
     readonly credentials: Credentials,
-    /** Where the call comes from, for budgets. Costs a system call. */
+    /** For budgets. Costs a system call on Bun. */
     readonly clientAddress: () => string,
     extras?: CallExtras,
-    /** What made the call; nothing if no request did. */
+    /** The request that made the call, if one did. */
     request?: RequestContext,
   ) {
     this.#request = request;
@@ -75,12 +73,11 @@ export class Call {
     this.asking = extras?.asking;
   }
 
-  /** Asks the person, the model or the client behind this call. Made when first asked for, which most tools never do. */
+  /** Asks the person, the model or the client behind this call. */
   get ask(): Ask {
     return askThrough(this.asking);
   }
 
-  /** For the log. */
   get traceId(): string | undefined {
     return this.trace?.traceId;
   }
@@ -100,18 +97,18 @@ export class Call {
     this.#lifetime.abort(reason);
   }
 
-  /** Resolves when the response to the request that made the call may leave. Undefined: now. */
+  /** Resolves when the response to the request may leave; undefined: now. */
   turn(): Promise<void> | undefined {
     return this.#request?.turn();
   }
 
-  /** The request that made the call is not over before the function that is returned is called. */
+  /** The request is not over before the returned function is called. */
   extend(): () => void {
     return this.#request?.extend() ?? NOTHING;
   }
 }
 
-/** The call that a request makes. `metaApiKey`: the key in its body, if any. */
+/** `metaApiKey`: the key in the body, if any. */
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
   const credentials = readCredentials(context.headers, metaApiKey);
   const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
@@ -119,7 +116,7 @@ export function callOf(context: RequestContext, metaApiKey: string | null, extra
   return call;
 }
 
-/** Where a request comes from and what it has to show, before it makes any call. `metaApiKey`: as above. */
+/** The caller of a request, before any call. `metaApiKey`: as above. */
 export const callerOf = (context: RequestContext, metaApiKey: string | null = null): CredentialedCall => ({
   credentials: readCredentials(context.headers, metaApiKey),
   requestId: context.requestId,
@@ -129,7 +126,6 @@ export const callerOf = (context: RequestContext, metaApiKey: string | null = nu
   clientAddress: () => context.clientAddress(),
 });
 
-/** A tool's input, which may carry a `_meta` beside it. */
 export function withoutMeta(input: JsonObject): JsonObject {
   if (input._meta === undefined) return input;
   const { _meta: _, ...fields } = input;

@@ -1,14 +1,12 @@
-// Whether a value conforms to a schema as it is, told without valibot's parse, which would make a call of get_data a tenth
-// slower.
-//
-// It relies on what valibot's schema objects hold (1.x): `kind`, `type`, `pipe` with the schema itself first, `entries`,
-// `item`, `wrapped`, `options`, `literal`, `default`, `fallback`, and the `~run` of a validation. What it doesn't know is
-// left to the parse; tests compare the two.
+// Whether a value conforms to a schema unchanged, without valibot's parse, which would make a call of get_data a tenth
+// slower. Relies on what valibot's schema objects hold (1.x): `kind`, `type`, `pipe` with the schema itself first,
+// `entries`, `item`, `wrapped`, `options`, `literal`, `default`, `fallback`, and the `~run` of a validation. All else
+// is left to the parse; tests compare the two.
 
 import type { GenericSchema } from 'valibot';
 import { isObject } from '../lib/text.ts';
 
-/** False decides nothing: the parse does, and tells what is wrong. */
+/** False decides nothing: the parse does, and says what is wrong. */
 export type Conforms = (value: unknown) => boolean;
 
 interface Part {
@@ -28,7 +26,7 @@ interface Part {
   ) => { readonly issues?: readonly unknown[] };
 }
 
-/** Null for a schema with a part that may change the value or that isn't known here. */
+/** Null for a schema with a part that may change the value, or that is unknown here. */
 export const conformsTo = (schema: GenericSchema): Conforms | null => compile(schema as unknown as Part);
 
 function compile(part: Part): Conforms | null {

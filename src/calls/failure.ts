@@ -10,7 +10,7 @@ export interface Failure {
   readonly status: number;
   /** In snake_case, at most 64 characters; none of the server's codes. Callers may rely on it. */
   readonly code: string;
-  /** One sentence for the caller of the tool, program or model: 1 to 1,000 characters. It should quote no input. */
+  /** One sentence for the caller, program or model: 1 to 1,000 characters. It should quote no input. */
   readonly detail: string;
   /** Whole seconds after which trying again may help; with 429 and 503. */
   readonly retryAfterS?: number;
@@ -29,7 +29,7 @@ const isStatus = (status: unknown): status is number =>
   (status as number) <= 599 &&
   !ASKS_FOR_CREDENTIALS.includes(status as number);
 
-/** What was expected of a failure that can't be reported; null if it can be. Not all tools are checked by a compiler. */
+/** What was expected of an invalid failure; null if it is valid. Not all tools are checked by a compiler. */
 function failureFault({ status, code, detail, retryAfterS }: { readonly [Name in keyof Failure]?: unknown }) {
   if (!isStatus(status)) return `expected a status from 400 to 599 except 401 and 407, got ${status}`;
   if (typeof code !== 'string' || code.length > CODE_CHARS_MAX || !CODE.test(code)) {
@@ -45,7 +45,7 @@ function failureFault({ status, code, detail, retryAfterS }: { readonly [Name in
   return `expected retryAfterS to be a whole number of seconds, got ${retryAfterS}`;
 }
 
-/** Throws an Error, a bug of the tool, for a failure that can't be reported. */
+/** Throws an Error for an invalid failure, which is a bug of the tool. */
 export function failure(made: Failure): ToolFailure {
   const fault = failureFault(made);
   if (fault !== null) throw new Error(`failure: ${fault}`);
@@ -61,7 +61,7 @@ const isListOf = (value: unknown, fits: (one: unknown) => boolean): boolean =>
   Array.isArray(value) && value.every(fits);
 const isIssue = (value: unknown): boolean => isObject(value) && isText(value.path) && isText(value.message);
 const isTime = (value: unknown): boolean => isNumber(value) && !Number.isNaN(new Date(value as number).getTime());
-/** For a header. */
+/** Fit for a header. */
 const isAscii = (value: unknown): boolean => isText(value) && /^[\x20-\x7e]*$/.test(value);
 
 const isRateLimit = (value: unknown): boolean =>
@@ -69,7 +69,6 @@ const isRateLimit = (value: unknown): boolean =>
   isObject(value.limit) &&
   [value.limit.requests, value.limit.windowS, value.remaining, value.resetS].every(isNumber);
 
-/** What these codes must have. */
 const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean } = {
   invalid_input: ({ issues, detail }) => issues !== undefined && (detail === undefined || isText(detail)),
   invalid_response: ({ issues }) => issues !== undefined,
@@ -85,10 +84,7 @@ const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean
     failureFault({ status, code: ownCode, detail, retryAfterS }) === null,
 };
 
-/**
- * Whether what was reported without types is a problem: with what each code must have, or the response could not be
- * written, and would fail the batch that it is in.
- */
+/** Whether an untyped error is a problem with all that its code needs: else writing its response would throw. */
 export function isProblem(value: unknown): value is Problem {
   if (!isObject(value) || !isText(value.code) || !isProblemCode(value.code)) return false;
   const { code, issues, sent } = value;

@@ -1,6 +1,6 @@
-// The last moment before a success leaves. It was decided on a proof that its key is good, which may have become older
-// than the revocation bound: the tool took long, the process was stopped, the machine slept. Then the key is verified
-// again, at no charge. What is decided here leaves at once: whatever has to be waited for was waited for before.
+// The last check before a success leaves. The proof of its key may have become older than the revocation bound: the
+// tool took long, the process was stopped, the machine slept. Then the key is verified again, at no charge. A result
+// that passes may leave at once: it has waited for its turn already.
 
 import { logRefused, presentedKey } from '../guards/api-key.ts';
 import type { KeyDomain } from '../keys/index.ts';
@@ -10,13 +10,13 @@ import type { Problem } from '../problem.ts';
 import type { Call } from './call.ts';
 
 export interface Leave {
-  /** The result that may leave at once: the same, which is nearly always known now, or why it may not. */
+  /** The same result if it may leave at once, nearly always without waiting; else a problem. */
   <T>(result: Result<T, Problem>, call: Call): Awaitable<Result<T, Problem>>;
-  /** The same for successes that leave together: the problems of those that may not. */
+  /** For successes that leave together: the problems of those that may not. */
   together(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
 }
 
-/** A store that responds slower than the bound is asked no more often than this. */
+/** Then the store is slower than the bound, and is not asked again. */
 const TRIES = 2;
 
 const TOO_SLOW: Problem = {
@@ -27,7 +27,7 @@ const TOO_SLOW: Problem = {
 export function createLeave({ feed, verifier: { confirm } }: Pick<KeyDomain, 'feed' | 'verifier'>, log: Log): Leave {
   const isStale = ({ freshAsOfMs }: Call) => !feed.isFresh(freshAsOfMs);
 
-  /** All are good at the same moment, or refused. */
+  /** At its end all calls not refused are fresh at the same moment. */
   async function refusals(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
     const refused = new Map<Call, Problem>();
     const refuse = (call: Call, problem: Problem) => {

@@ -1,5 +1,4 @@
-// What a call runs, whether a tool or a prompt is called: guards, then input, then one function, then the check of its
-// output. run.ts runs it.
+// What a call of a tool or prompt runs: guards, then input, then one function, then the output check. run.ts runs it.
 
 import { addTo, type Credential, type Guard } from '../guards/guard.ts';
 import type { UserIdentity } from '../guards/user-jwt.ts';
@@ -14,8 +13,8 @@ import type { Call } from './call.ts';
 import { isProblem } from './failure.ts';
 
 /**
- * A successful call as JSON text, encoded once and used by every transport: the output, a ToolContent, or the members of
- * the result that asks for more before there is either (MCP 2026-07-28).
+ * The JSON text of a success, encoded once for every transport: the output, a ToolContent, or the members of the result
+ * that asks for more input (MCP 2026-07-28).
  */
 export type Output = CompleteOutput | { readonly inputRequired: string };
 
@@ -28,13 +27,11 @@ export interface Operation {
   readonly name: string;
   /** What its guards ask for; null: no credential. */
   readonly credential: Credential | null;
-  /** The scopes its guards demand. */
   readonly requiredScopes: readonly string[];
-  /** Milliseconds a call may take. */
   readonly timeoutMs: number;
-  /** The rate limit as responses show it when the call was refused before it; null: there is none. */
+  /** The rate limit that responses show when an earlier guard refused; null: there is none. */
   readonly fullQuota: RateLimitState | null;
-  /** Guards, then input, then run, then output check. Use the runner. */
+  /** Guards, then input, then run, then output check. Call it through run.ts. */
   readonly invoke: (input: unknown, call: Call) => Awaitable<Result<Output, Problem>>;
 }
 
@@ -47,18 +44,16 @@ interface Parts<Kind, Added extends object, I, O> {
   readonly encode: (output: O, call: Call) => CompleteOutput;
 }
 
-/** What `invoke` was given. */
 interface Invocation {
   readonly input: unknown;
   readonly call: Call;
 }
 
-/** The longest a timer can wait, 24 days; with a longer time it would go off at once. */
+/** The longest a timer can wait, 24 days; with a longer time it would fire at once. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients also give up then
 
-/** Throws an Error for a `timeoutMs` that no timer can keep. */
 export function operationOf<Kind extends Operation['kind'], Added extends object, I, O>(
   guard: Guard<Call, Added>,
   { kind, name, timeoutMs = TOOL_TIMEOUT_MS, parse, run, encode }: Parts<Kind, Added, I, O>,
@@ -109,7 +104,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     );
   }
 
-  /** Who calls what, with which input; as it was sent, because JSON can't tell apart all that a schema makes of it. */
+  /** The caller, the operation, and its input as sent: JSON can't tell all parsed values apart. */
   const subjectOf = ({ input, call }: Invocation): string =>
     JSON.stringify([kind, name, identityOf(call), sorted(input)]);
 
@@ -124,28 +119,27 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
   };
 }
 
-/** Throws an Error for an output that is larger than any may be: trying again would not help. */
+/** Throws an Error for an output above the limit: a problem would invite to try again. */
 function ofAllowedSize(name: string, output: CompleteOutput): CompleteOutput {
   const texts = 'json' in output ? [output.json, output.widgetJson ?? ''] : [output.contentJson];
   const { each: bytesMax } = LIMITS.output;
   const chars = texts.reduce((sum, { length }) => sum + length, 0);
-  if (2 * chars <= bytesMax) return output; // a character has two bytes at most
+  if (2 * chars <= bytesMax) return output; // an upper bound
   const bytes = texts.reduce((sum, text) => sum + bytesInMemory(text), 0);
   if (bytes > bytesMax) throw new Error(`${name}: expected an output of at most ${bytesMax} bytes, got ${bytes}`);
   return output;
 }
 
-/** The state of the limit that refuses a call. */
 const limitIn = (problem: Problem): RateLimitState | undefined =>
   problem.code === 'rate_limited' || problem.code === 'quota_exceeded' ? problem.rateLimit : undefined;
 
-/** What the guard for keys or users has added, if there is one. */
+/** Empty without a guard for keys or users. */
 function identityOf(context: Call): readonly unknown[] {
   const { auth = {} } = context as { readonly auth?: Partial<KeyIdentity & UserIdentity> };
   return [auth.keyId, auth.subject, auth.actor];
 }
 
-/** The same value with its fields in one order, whichever a client sends them in. */
+/** The same value with sorted fields: clients send them in any order. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (!isObject(value)) return value;

@@ -1,5 +1,5 @@
-// What a tool can ask through its caller's client (MCP 2026-07-28): forms for the person, a message of the client's model
-// (sampling), the client's folders (roots). Each question knows how its response is read.
+// What a tool can ask through its caller's client (MCP 2026-07-28): forms for the person, a message of the client's
+// model (sampling), the client's folders (roots). Each question reads its own response.
 
 import * as v from 'valibot';
 import { ok, type Result } from '../lib/result.ts';
@@ -7,7 +7,6 @@ import { isObject, type JsonObject } from '../lib/text.ts';
 import type { InvalidInput } from '../problem.ts';
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
-/** A request as it goes to the client. */
 export interface InputRequest {
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
   readonly params: JsonObject;
@@ -15,13 +14,13 @@ export interface InputRequest {
 
 export interface Question<A> {
   readonly request: InputRequest;
-  /** `incomplete`: to be asked again. */
+  /** `incomplete`: ask again. */
   readonly read: (response: unknown) => Result<Read<A> | 'incomplete', InvalidInput>;
 }
 
 interface Read<A> {
   readonly answer: A;
-  /** The response without what the answer doesn't need; it can be read again. */
+  /** The response without what the answer doesn't need; `read` takes it again. */
   readonly response: unknown;
 }
 
@@ -39,9 +38,9 @@ const readAction = parserOf(
 
 /**
  * A form: `form(schema)(message)` is the question. Fields are strings, numbers, booleans, picklists, and arrays of
- * picklists, because clients show no others; throws an Error for any other, so make it where the tool is defined. Not
- * for secrets: whatever shows the form can read the response. One that lacks a field is asked for again, and a field that
- * it doesn't have is ignored (2026-07-28, basic/patterns/mrtr).
+ * picklists, because clients show no others. Throws an Error for any other, so make it where the tool is defined. Not
+ * for secrets: whatever shows the form can read the response. A response without a required field is asked for again,
+ * and unknown fields are ignored (2026-07-28, basic/patterns/mrtr).
  */
 export function form<S extends ObjectSchema>(schema: S): (message: string) => Question<FormAnswer<v.InferOutput<S>>> {
   const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));
@@ -64,7 +63,7 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
   });
 }
 
-/** A message to the client's model, or of it. Media are base64. */
+/** A message to or from the client's model. Media are base64. */
 export type SampledBlock =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string };
@@ -141,7 +140,6 @@ const KEYWORDS: ReadonlyMap<unknown, readonly string[]> = new Map([
   ['array', [...SHOWN, 'minItems', 'maxItems', 'items']],
 ]);
 
-/** Formats that clients know; of another they would not know what to check. */
 const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time'];
 
 function fieldsNamed(names: readonly string[], content: JsonObject): JsonObject {

@@ -9,13 +9,10 @@ import type { Call } from './call.ts';
 import type { Leave } from './leave.ts';
 import type { Operation, Output } from './operation.ts';
 
-/**
- * Something whose signal cancels a call: a request, or an AbortController. Only read when the tool doesn't return at
- * once.
- */
+/** Its signal cancels a call: of a request, or an AbortController. Read only when the tool doesn't return at once. */
 export type AbortSource = Pick<Request, 'signal'>;
 
-/** Runs an operation within its time. `canceller` aborts it early, when its response is not awaited any more. */
+/** Runs an operation within its time. `canceller` aborts it when its response is no longer awaited. */
 export function runOperation(
   operation: Operation,
   input: unknown,
@@ -43,7 +40,7 @@ function runWithTimeout(
     });
     if (cancelled?.aborted) cancel();
     cancelled?.addEventListener('abort', cancel, { once: true });
-    // What a tool throws after it was told to stop is its way of stopping, not a bug.
+    // A throw after the abort is the tool's way of stopping, not a bug.
     pending
       .then(resolve, (bug) => (call.isAborted ? giveUp() : reject(bug)))
       .finally(() => {
@@ -58,12 +55,12 @@ export type ToolResult = Result<Output, Problem>;
 export type Run = (operation: Operation, input: unknown, call: Call, canceller?: AbortSource) => Awaitable<ToolResult>;
 
 export interface RunTool extends Run {
-  /** Of several calls whose results leave together: they have to pass `leave.together`. All others may leave at once. */
+  /** For one of several calls whose results must pass `leave.together`. All others may leave at once. */
   readonly oneOfMany: Run;
 }
 
 export interface ToolRunner extends RunTool {
-  /** The tool or prompt that was called last. */
+  /** The name of the tool or prompt that ran last. */
   lastRun(): string | undefined;
 }
 
@@ -75,9 +72,9 @@ interface Options {
 }
 
 /**
- * Runs tools and prompts. A bug in one is logged and becomes `internal`: it fails one call, not the batch or stream that
- * it is in, and counts against the rate limit like any other response. A call counts as under way until it is done or
- * out of time, even if its response was sent before (202, or an event stream), and so does its request.
+ * A bug in a tool is logged and becomes `internal`: it fails one call and not its batch or stream, and counts against
+ * the rate limit like any other response. A call is in flight until it is done or out of time, even if its response was
+ * sent before (202, or an event stream), and so is its request.
  */
 export function createToolRunner({ log, inFlight, leave, clock }: Options): ToolRunner {
   let lastRun: string | undefined;
@@ -94,7 +91,7 @@ export function createToolRunner({ log, inFlight, leave, clock }: Options): Tool
     return result;
   }
 
-  /** `tool_timeout` is also how a call ends that its client has cancelled. */
+  /** `tool_timeout` is also the result of a call that its client cancelled. */
   function logStopped({ kind, name }: Operation, { requestId, traceId }: Call, canceller?: AbortSource): void {
     const fields = { requestId, traceId, [kind]: name };
     if (canceller?.signal.aborted) log.info('tool call cancelled', fields);

@@ -14,25 +14,21 @@ export type ObjectSchema = v.GenericSchema<Record<string, unknown>>;
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Issues reported at once: enough to fix a call, not enough to make a large response out of a hostile one. */
+/** Enough to fix a call, too few to make a large response out of a hostile one. */
 const ISSUES_MAX = 10;
 
 /**
- * In a larger input only the first issue is looked for: valibot would make one for every wrong value, and a full body
- * can hold half a million of them, which takes 0.6 s and 150 MB.
+ * In a larger input only the first issue is looked for: valibot makes one for every wrong value, and a full body can
+ * hold half a million of them, which takes 0.6 s and 150 MB.
  */
 const VALUES_MAX = 1000;
 
-/** Of a field. What is nested deeper overflows the stack of a recursive schema, or of whatever walks through the input later. */
+/** Of a field. Deeper values overflow the stack of a recursive schema, or of whatever walks through them later. */
 const DEPTH_MAX = 1000;
 
-/** Takes a value of any shape; the issues say what was expected and where. */
 export type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, InvalidInput>;
 
-/**
- * The parser of a schema. Its issues never say what was sent: a key pasted into the wrong field must not come back. For
- * the same reason an unknown field is not named.
- */
+/** The issues never show what was sent, not even the name of an unknown field: it could be a misplaced key. */
 export function parserOf<S extends Schema>(schema: S): Parse<S> {
   const conforms = conformsTo(schema);
   return (input) => {
@@ -44,10 +40,10 @@ export function parserOf<S extends Schema>(schema: S): Parse<S> {
   };
 }
 
-/** The parser of a schema that a tool's author chose, for what callers send. It may let through whatever there is. */
+/** For schemas of tool authors and input of callers: bounds the depth where the schema may not. */
 export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   const parse = parserOf(schema);
-  if (conformsTo(schema) !== null) return parse; // a schema with known parts alone has an end
+  if (conformsTo(schema) !== null) return parse; // with known parts alone a schema is not recursive
   const known = fieldsOf(schema);
   return (input) => {
     const fields = isObject(input) ? Object.entries(input) : [];
@@ -57,7 +53,6 @@ export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   };
 }
 
-/** Of an object, the names of its fields; none for a schema without a fixed list of them. */
 const fieldsOf = (schema: Schema): readonly string[] =>
   'entries' in schema ? Object.keys(schema.entries as object) : [];
 
@@ -71,7 +66,7 @@ function nestsWithin(value: unknown, levels: number): boolean {
   return inside.every((one) => nestsWithin(one, levels - 1));
 }
 
-/** True when there are at most VALUES_MAX values in `input`, counting itself. However deep it is nested. */
+/** True when `input` has at most VALUES_MAX values, itself included. Not recursive: it takes any depth. */
 export function isSmall(input: unknown): boolean {
   const values = [input];
   for (const value of values) {
@@ -83,8 +78,8 @@ export function isSmall(input: unknown): boolean {
   return true;
 }
 
-// For a format, like `email` or `integer`, or a conversion, like `to_number` or `parse_json`, valibot tells only the name;
-// for a check by a function, nothing of use.
+// Of formats (`email`, `integer`) and conversions (`to_number`, `parse_json`) valibot tells only the name; of checks by
+// a function nothing useful.
 const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
   `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : wordsOf(type))}`;
 
@@ -119,9 +114,9 @@ export const text = (min: number, max: number) =>
 export const epochMs = v.pipe(v.number(), v.integer());
 
 /**
- * The JSON Schema (2020-12) of what a schema of `tool` accepts, or of a little more: checks that JSON Schema can't
- * express are left out. What it can say of a check by a function stands beside that as metadata. Throws for a type that
- * it can't express, like a date, and for a root that is no object.
+ * The JSON Schema (2020-12) of what a schema of `tool` accepts, or a little more: checks that it can't express are left
+ * out, and checks by a function count only with metadata beside them. Throws for a type that it can't express, like a
+ * date, and for a root that is no object.
  */
 export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
   const { $schema: _, ...converted } = toJsonSchema(schema, {
@@ -135,10 +130,10 @@ export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
       return errors && jsonSchema;
     },
   });
-  const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients ask for one
+  const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients want one
   if (json.type !== 'object')
     throw new Error(`${tool}: expected the schema of an object, got one of type ${json.type}`);
   const { properties, required, ...bare } = json;
-  // What tools without arguments must say (MCP, server/tools): `{"type":"object","additionalProperties":false}`.
+  // As tools without arguments must (MCP, server/tools): `{"type":"object","additionalProperties":false}`.
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
 }
