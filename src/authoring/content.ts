@@ -1,8 +1,8 @@
-// MCP's content blocks (schema 2025-11-25, "ContentBlock"), which a tool without an output schema returns. Written here
-// so that using the types does not need the SDK; a test keeps them equal to the SDK's.
+// MCP's content blocks (schema 2025-11-25, "ContentBlock"), which tools without an output schema return. Declared here
+// without the SDK; tests/mcp/wire-types.test.ts keeps them equal to the SDK's.
 
 interface Block {
-  /** For whom the block is, and how important (0 to 1). */
+  /** `priority`: 0 to 1. */
   annotations?:
     | {
         audience?: ('user' | 'assistant')[] | undefined;
@@ -32,7 +32,6 @@ interface Icon {
   theme?: 'light' | 'dark' | undefined;
 }
 
-/** A resource that the client can read. */
 export interface ResourceLink extends Block {
   type: 'resource_link';
   uri: string;
@@ -50,7 +49,7 @@ interface Contents {
   _meta?: { [key: string]: unknown } | undefined;
 }
 
-/** A resource, as text or base64. */
+/** `blob` is base64. */
 export interface EmbeddedResource extends Block {
   type: 'resource';
   resource: (Contents & { text: string }) | (Contents & { blob: string });

@@ -1,5 +1,5 @@
-// What the compiler demands of a tool or prompt, once more when it is made: a server starts without the compiler, and a
-// mistake should stop the start, not the first call.
+// Checks at start-up what the compiler demands of a tool or prompt: a server starts without the compiler, and a mistake
+// should stop the start rather than the first call.
 
 import { isObject } from '../lib/text.ts';
 
@@ -12,7 +12,7 @@ const KINDS = {
   },
 };
 
-/** Throws an Error for a definition without the guard that stands before it, or that names the field which is wrong. */
+/** Throws an Error that names the wrong field, or says that the guard before the definition is missing. */
 export function assertDefinition(
   definer: string,
   guard: unknown,

@@ -1,12 +1,12 @@
-// Parameters that clients of MCP 2026-07-28 repeat in headers: `x-mcp-header` in the input schema of a tool, and where it
-// may stand (basic/transports/streamable-http, "Schema Extension"). Clients leave out a tool that marks others.
+// Parameters that clients of MCP 2026-07-28 repeat in headers: `x-mcp-header` in the input schema of a tool, and where
+// it may stand (basic/transports/streamable-http, "Schema Extension"). Clients drop a tool that marks others.
 
 import type { JsonSchema } from '../calls/schema.ts';
 import { isObject } from '../lib/text.ts';
 
 export interface HeaderParam {
   readonly header: string;
-  /** The property's names from the root. */
+  /** Property names from the root. */
   readonly path: readonly string[];
 }
 
@@ -14,12 +14,12 @@ const MARK = 'x-mcp-header';
 /** A token (RFC 9110 §5.6.2). */
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: readonly unknown[] = ['string', 'integer', 'boolean'];
-/** What holds values, not schemas. */
+/** Keywords with values, not schemas. */
 const VALUES = ['const', 'default', 'enum', 'examples'];
-/** What holds schemas by names of the author's. */
+/** Keywords with schemas by name. */
 const NAMED_SCHEMAS = ['properties', '$defs', 'patternProperties', 'dependentSchemas'];
 
-/** The marked parameters of a tool's input. Throws an Error that names tool and parameter for a mark that no client accepts. */
+/** The marked parameters of a tool's input. Throws an Error, with tool and parameter, for one that clients refuse. */
 export function headerParams(tool: string, schema: JsonSchema): readonly HeaderParam[] {
   const found: HeaderParam[] = [];
 
@@ -38,7 +38,7 @@ export function headerParams(tool: string, schema: JsonSchema): readonly HeaderP
     found.push({ header, path });
   }
 
-  /** `reached`: from the root through objects alone. */
+  /** `reached`: through the properties of objects alone. */
   function walk(schema: unknown, path: readonly string[], reached: boolean): void {
     if (Array.isArray(schema)) for (const one of schema) walk(one, path, false);
     if (!isObject(schema)) return;

@@ -1,4 +1,4 @@
-// What a prompt is: data plus a function that makes its messages, and functions that complete its arguments.
+// What a prompt is: data, a function that makes its messages, and functions that complete its arguments.
 
 import * as v from 'valibot';
 import type { InputRequired } from '../calls/ask.ts';
@@ -12,13 +12,12 @@ import type { Problem } from '../problem.ts';
 import type { ContentBlock } from './content.ts';
 import { assertDefinition } from './definition.ts';
 
-/** What a prompt returns: the messages that its user's client puts into the conversation. */
+/** What a prompt returns: messages that the client puts into the conversation. */
 export interface PromptMessages {
   readonly description?: string;
   readonly messages: readonly { readonly role: 'user' | 'assistant'; readonly content: ContentBlock }[];
 }
 
-/** An argument, as clients see it. */
 export interface PromptArgument {
   readonly name: string;
   readonly title?: string;
@@ -29,7 +28,7 @@ export interface PromptArgument {
 export interface PromptFacts {
   readonly name: string;
   readonly title: string;
-  /** Written for a person: what the prompt is for. */
+  /** What the prompt is for, written for a person. */
   readonly description: string;
   /** Milliseconds a call may take; TOOL_TIMEOUT_MS unless given. */
   readonly timeoutMs?: number;
@@ -45,14 +44,14 @@ export interface Prompt extends PromptFacts, Operation {
   readonly completes: boolean;
 }
 
-/** Suggestions for an argument of which `value` has been typed; `given` are those that are filled in already. */
+/** Suggestions for an argument whose typed part is `value`; `given`: the arguments already filled in. */
 type Complete<Added extends object> = (
   value: string,
   context: Call & Added & { readonly given: Readonly<Record<string, string>> },
 ) => Awaitable<Result<readonly string[], Problem>>;
 
 interface Definition<Added extends object, A extends ObjectSchema> extends PromptFacts {
-  /** An object of strings: clients send nothing else. */
+  /** An object of strings, the only type that clients send. */
   readonly arguments: A;
   readonly run: (
     given: v.InferOutput<A>,
@@ -61,10 +60,10 @@ interface Definition<Added extends object, A extends ObjectSchema> extends Promp
   readonly complete?: { readonly [Name in keyof v.InferInput<A>]?: Complete<Added> };
 }
 
-/** What a response may hold (server/utilities/completion). */
+/** Of a response (server/utilities/completion). */
 const COMPLETIONS_MAX = 100;
 
-/** Makes a prompt behind `guard`. Throws an Error for a definition that can't work, like an argument that isn't a string. */
+/** Makes a prompt behind `guard`. Throws an Error for an invalid definition, like an argument that isn't a string. */
 export function definePrompt<Added extends object, A extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: Definition<Added, A>,
@@ -86,7 +85,7 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   };
 }
 
-/** The operation that completes arguments; its input is the one to complete, and those that are filled in already. */
+/** The operation that completes arguments. Its input: the argument to complete, and those already filled in. */
 function completion<Added extends object>(
   guard: Guard<Call, Added>,
   facts: { readonly name: string; readonly timeoutMs: number | undefined },
@@ -116,7 +115,6 @@ const completionJson = (found: readonly string[]): string => {
   return JSON.stringify({ completion: { values, total: found.length, hasMore: found.length > values.length } });
 };
 
-/** The arguments of a schema, as clients see them. */
 function argumentsOf(prompt: string, schema: ObjectSchema): PromptArgument[] {
   const { properties = {}, required = [] } = jsonSchemaOf(prompt, schema);
   return Object.entries(properties as Record<string, unknown>).map(([name, property]) => {

@@ -2,7 +2,7 @@
 
 import { isObject, type JsonObject } from '../lib/text.ts';
 
-/** The content: text, or base64 for binary ones. */
+/** `blob` is base64. */
 export type ResourceContent = { readonly text: string } | { readonly blob: string };
 
 export interface Resource {
@@ -16,7 +16,7 @@ export interface Resource {
   readonly read: () => ResourceContent;
 }
 
-/** The resources that a tool file exports, checked. Throws an Error whose message is the line to show. */
+/** Checks the resources that a tool file exports. Throws an Error whose message is for the operator. */
 export function resourcesOf(file: string, exported: unknown): readonly Resource[] {
   if (exported === undefined) return [];
   if (Array.isArray(exported) && exported.every(isResource)) return exported;
@@ -30,7 +30,7 @@ function isResource(value: unknown): value is Resource {
   return texts.every((text) => typeof text === 'string') && typeof value.read === 'function';
 }
 
-/** Throws an Error if two have one URI. */
+/** Throws an Error if two have the same URI. */
 export function checkUris(resources: readonly Resource[]): void {
   const seen = new Set<string>();
   for (const { uri } of resources) {

@@ -9,7 +9,7 @@ export type ToolEnv = Readonly<Record<`TOOL_${string}`, string | undefined>>;
 /** `v.object({ TOOL_SHOP_URL: v.pipe(v.string(), v.url('Expected a URL')) })`: every name begins with `TOOL_`. */
 export type SettingsSchema = ObjectSchema & { readonly entries: Readonly<Record<string, Schema>> };
 
-/** Throws an Error that says which variables are missing or wrong, and never what their values are. */
+/** Throws an Error that says which variables are missing or wrong, and never shows their values. */
 export type Settings = <S extends SettingsSchema>(schema: S) => v.InferOutput<S>;
 
 const NAME = /^TOOL_[A-Z0-9_]+$/;
@@ -34,7 +34,7 @@ export const settingsIn =
     throw new Error(faults.join('; '));
   };
 
-/** What the schema makes of the values. What a function in it throws may quote one, as JSON.parse does, so it isn't told. */
+/** Parses the values. What a function of the schema throws is not shown: it may quote one, as JSON.parse does. */
 function readable<S extends SettingsSchema>(schema: S, values: Readonly<Record<string, string>>) {
   try {
     return parserOf(schema)(values);

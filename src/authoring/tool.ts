@@ -14,7 +14,7 @@ import type { ToolContent } from './content.ts';
 import { assertDefinition } from './definition.ts';
 import { type HeaderParam, headerParams } from './header-params.ts';
 
-/** What a tool does, as agents and their users are told (2025-11-25, "ToolAnnotations"). */
+/** What agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
   readonly readOnlyHint: boolean;
   readonly destructiveHint: boolean;
@@ -28,7 +28,7 @@ export interface ToolFacts {
   /** Written for an agent: what it does and when to use it. What its guards ask for is added. */
   readonly description: string;
   readonly annotations: ToolHints;
-  /** The resource (`ui://…`) of the widget that shows the output. */
+  /** The URI (`ui://…`) of the widget that shows the output. */
   readonly widget?: string;
   /** Capabilities the client must have declared (MCP 2026-07-28). */
   readonly requiresClient?: Readonly<Record<string, object>>;
@@ -64,10 +64,11 @@ interface WithContent<Added extends object, I extends ObjectSchema> extends Defi
 }
 
 /**
- * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks. Throws an Error for a definition that can't work.
+ * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks. Throws an Error for
+ * an invalid definition.
  *
  * The guard is a separate argument because TypeScript infers from left to right: `run` then knows what the guard adds.
- * When no overload fits, the compiler explains why the last one doesn't, so the last is the one that most tools use.
+ * When no overload fits, the compiler explains the last one, so that is the one that most tools use.
  */
 export function defineTool<Added extends object, I extends ObjectSchema>(
   guard: Guard<Call, Added>,
@@ -108,7 +109,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   };
 }
 
-/** `description`, then what the guards ask of callers: for agents, and for readers of the OpenAPI document. */
+/** `description`, then what the guards ask of callers: for agents and for OpenAPI. */
 function withRequirements(description: string, { credential, fullQuota, requiredScopes }: Operation): string {
   const requirements = [
     credential === 'user_jwt' && 'Needs a user token.',
@@ -129,6 +130,6 @@ function encodedContent({ content, isError = false }: ToolContent): CompleteOutp
   return { contentJson: JSON.stringify(isError ? { content, isError } : { content }), isError };
 }
 
-/** What is wrong with an output, for its author. The issues quote none of it. */
+/** For the author. The issues quote nothing of the output. */
 const listed = ({ issues }: InvalidInput): string =>
   issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
