@@ -1,4 +1,4 @@
-// The tool by which an admin sees the keys of all owners.
+// The tool that lists the keys of all owners, for admins.
 
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';

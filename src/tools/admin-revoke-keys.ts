@@ -1,4 +1,4 @@
-// The tool by which an admin ends keys of anybody.
+// The tool that revokes keys of any owner, for admins.
 
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';

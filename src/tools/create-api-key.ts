@@ -1,4 +1,4 @@
-// The tool that creates a key and gives it out, once.
+// The tool that creates a key and returns it, once.
 
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';
@@ -12,11 +12,11 @@ import type { ToolDeps } from './folder/toolbox.ts';
 import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 
 const SCOPES_MAX = 100;
-/** Of all scopes of a key together. Bounds what a list of keys takes: at most 3.5 KB a key. */
+/** Of all scopes of a key together. Bounds what a key takes in a list: at most 4 KB. */
 const SCOPES_CHARS_MAX = 2000;
 const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years: also keeps expiresAt an exact integer
 
-// What the ceilings allow is decided by keys/grants.ts; the schema says it to clients.
+// keys/grants.ts enforces the ceilings; the schema tells clients.
 const scope = ({ scopes }: KeyCeilings) =>
   v.pipe(
     v.string(),
@@ -35,7 +35,7 @@ export const daysOf = ({ daysMax }: KeyCeilings) =>
     v.metadata({ exclusiveMinimum: 0, maximum: daysMax ?? EXPIRES_IN_DAYS_MAX }),
   );
 
-/** What a new key may be given. The operator's command asks for the same. */
+/** Also of the operator's command. */
 export const keyRequestFields = (ceilings: KeyCeilings) => ({
   name: v.pipe(
     text(1, 200),
@@ -72,7 +72,6 @@ const requests = v.pipe(
   v.metadata({ type: 'integer', minimum: 1, maximum: REQUESTS_MAX }),
 );
 
-/** How lists show them too. */
 export const rateLimitFields = v.strictObject({
   requests,
   window: v.pipe(

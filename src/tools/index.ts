@@ -28,13 +28,13 @@ const FOR_ALL = {
 };
 const FOR_ADMINS = { admin_list_keys: adminListKeys, admin_revoke_keys: adminRevokeKeys };
 
-/** Names that tools of one's own can't have: those of this server, also while a tool is switched off. */
+/** Names that no tool file may use, also while a tool is switched off. */
 export const RESERVED_NAMES: readonly string[] = Object.keys({ ...FOR_ALL, ...FOR_ADMINS });
 
 export interface OfferedTools {
-  /** With the tool that gives out sample data; true unless given. */
+  /** With the tool get_data; true unless given. */
   readonly sample?: boolean;
-  /** What the tools for admins do; without it there are none. */
+  /** For the tools for admins; without it there are none. */
   readonly admin?: AdminKeys | null;
 }
 
@@ -46,30 +46,30 @@ export const createTools = (deps: ToolDeps, { sample = true, admin }: OfferedToo
 ];
 
 export interface OfferOptions extends OfferedTools {
-  /** The tools to offer; the server's own unless given. */
+  /** In place of the server's own. */
   readonly tools: ((deps: ToolDeps) => readonly Tool[]) | undefined;
-  /** The prompts to offer; none unless given. */
+  /** None unless given. */
   readonly prompts: ((deps: ToolDeps) => readonly Prompt[]) | undefined;
-  /** The resources to offer, beside those of tool files. */
+  /** Beside those of tool files. */
   readonly resources: readonly Resource[];
-  /** Tools, prompts and resources of one's own, in addition. */
+  /** Tools, prompts and resources of the operator, in addition. */
   readonly toolFiles: readonly ToolFile[] | undefined;
 }
 
-/** The names of what each file offers, by file. */
+/** The names of what each tool file offers, by file. */
 export type OwnNames = ReadonlyMap<string, readonly string[]>;
 
 export interface Offered {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prompts: ReadonlyMap<string, Prompt>;
   readonly resources: readonly Resource[];
-  /** What tools and prompts ask keys for. */
+  /** The scopes that tools and prompts ask keys for. */
   readonly keyScopes: readonly string[];
-  /** Tools and prompts of one's own. */
+  /** Tools and prompts of tool files. */
   readonly own: OwnNames;
 }
 
-/** Throws an Error whose message is the line to show: a tool, prompt or resource that can't be offered. */
+/** Throws an Error, for the operator, for a tool, prompt or resource that can't be offered. */
 export function offer(deps: ToolDeps, options: OfferOptions): Offered {
   const { toolFiles = [], tools: makeServerTools = createTools, prompts: makeServerPrompts } = options;
   const existing = deps.ceilings.scopes;
@@ -91,10 +91,7 @@ export function offer(deps: ToolDeps, options: OfferOptions): Offered {
   };
 }
 
-/**
- * Keeps the given order. Throws an Error that shows the name that can't be used, or the scope that no key can have
- * (`existing`: all scopes there are; null: any).
- */
+/** In the given order. Throws an Error for a bad name, or a scope that no key can have (`existing`: all; null: any). */
 function byName<T extends Tool | Prompt>(
   operations: readonly T[],
   existing: KeyCeilings['scopes'],

@@ -1,6 +1,6 @@
-// How a new key reaches its caller, for the tools that make one: in the result, in the widget alone, or encrypted to a
-// public key (JWK, RFC 7517) as a compact JWE (RFC 7516), so that nobody who passes it on can read it: the ECDH-ES of
-// RFC 7518 §4.6, with A256GCM. Decided before the key is made.
+// How a new key reaches its caller: in the result, in the widget alone, or encrypted to a public key (JWK, RFC 7517) as
+// a compact JWE (RFC 7516; ECDH-ES, RFC 7518 §4.6, and A256GCM), so that nobody on the way can read it. Decided before
+// the key is made.
 
 import { createRequire } from 'node:module';
 import * as v from 'valibot';
@@ -12,11 +12,11 @@ import { isObject } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 
-/** For `node:crypto`, which takes ms to load: with the first public key, which few servers ever see. */
+/** `node:crypto` takes ms to load: loaded with the first public key, which few servers ever see. */
 const load: (module: 'node:crypto') => typeof import('node:crypto') = createRequire(import.meta.url);
 
 const JWK_CHARS_MAX = 4096;
-/** 32 bytes in base64url, as both curves have them. */
+/** 32 bytes in base64url, the length of both curves. */
 const COORDINATE = /^[\w-]{42}[AEIMQUYcgkosw048]$/;
 
 const PRIVATE = 'Expected a public key. A private key has just been sent: do not use it any more';
@@ -29,7 +29,7 @@ const coordinate = v.pipe(
   v.metadata({ pattern: COORDINATE.source }),
 );
 
-/** The input field. Checked whole before anything is created. */
+/** The input field. Checked completely before anything is created. */
 export const encryptTo = v.optional(
   v.pipe(
     v.looseObject({
@@ -48,15 +48,15 @@ export const encryptTo = v.optional(
   ),
 );
 
-/** What is wrong with a JWK as it came, or as it was read, beside what its schema says. */
+/** What is wrong with a JWK as sent, or as parsed, beside what its schema says. */
 function faultOf(sent: unknown, read: PublicJwk | null): string | null {
   // Of a private key (`d`, RFC 7518 §6.2.2), or a secret one (`k`, §6.4.1).
   if (isObject(sent) && ('d' in sent || 'k' in sent)) return PRIVATE;
-  if (!isSmall(sent) || JSON.stringify(sent).length > JWK_CHARS_MAX) return TOO_LONG; // JSON of deep nesting overflows the stack
+  if (!isSmall(sent) || JSON.stringify(sent).length > JWK_CHARS_MAX) return TOO_LONG; // deep JSON overflows the stack
   return read === null || canEncryptTo(read) ? null : UNUSABLE;
 }
 
-/** The output. Of `key` and `encryptedKey` one is there, or none if the widget has the key. */
+/** The output: one of `key` and `encryptedKey`, or neither if the widget has the key. */
 export const newKeyFields = {
   id: v.pipe(v.string(), v.description('The id to rotate, revoke or delete the key by.')),
   key: v.optional(v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.'))),
@@ -67,7 +67,6 @@ export const newKeyFields = {
   warning: v.string(),
 };
 
-/** For the descriptions of tools. */
 export const HOW_SHOWN = {
   result: 'The new key is shown only in this result and cannot be read again, so pass it on or have it stored at once.',
   widget:
@@ -79,7 +78,7 @@ const IN_WIDGET = 'The widget shows the key to the user, once. It is not in this
 
 type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>;
 
-/** How the key will be delivered once there is one, or why there can't be one. */
+/** How the key will be delivered once made, or why it can't be. */
 export function deliveryOf(
   keyReveal: ToolDeps['keyReveal'],
   call: Call,
@@ -105,18 +104,18 @@ const fieldsOf = ({ record }: MadeKey, how: Pick<NewKey, 'key' | 'encryptedKey'>
   warning,
 });
 
-/** What is needed of a JWK; other members are ignored (RFC 7517 §4). */
+/** Other members are ignored (RFC 7517 §4). */
 interface PublicJwk {
   readonly kty: 'EC' | 'OKP';
   readonly crv: 'P-256' | 'X25519';
   readonly x: string;
-  /** On P-256 alone. */
+  /** P-256 only. */
   readonly y?: string | undefined;
 }
 
 /**
- * True when a secret can be agreed on with this key: the curve is right, and the point is on it and not of low order
- * (RFC 7748 §6.1), with which the secret would be known to everybody. Tried out, which takes 0.1 to 0.6 ms.
+ * True when a secret can be agreed on with this key: the point is on the right curve, and not of low order (RFC 7748
+ * §6.1), which would make the secret known. Tried out, which takes 0.1 to 0.6 ms.
  */
 function canEncryptTo(jwk: PublicJwk): boolean {
   const { createPublicKey, diffieHellman, generateKeyPairSync } = load('node:crypto');
@@ -126,11 +125,11 @@ function canEncryptTo(jwk: PublicJwk): boolean {
       jwk.kty === 'EC' ? generateKeyPairSync('ec', { namedCurve: 'P-256' }) : generateKeyPairSync('x25519');
     return diffieHellman({ privateKey, publicKey }).some((byte) => byte !== 0);
   } catch {
-    return false; // whatever is wrong is wrong with the key: nothing else goes in
+    return false; // only the key can be wrong
   }
 }
 
-/** The JWE. The key must be one that `canEncryptTo`. */
+/** The JWE. The key must pass `canEncryptTo`. */
 async function encryptKey(key: string, jwk: PublicJwk): Promise<string> {
   // Loaded with the first key that is encrypted: few servers ever do.
   const [{ CompactEncrypt }, { importJWK }] = await Promise.all([
@@ -142,5 +141,5 @@ async function encryptKey(key: string, jwk: PublicJwk): Promise<string> {
     .encrypt(await importJWK(bare(jwk), 'ECDH-ES'));
 }
 
-/** Without `use`, `key_ops` and the like, by which libraries refuse keys that were made for something else. */
+/** Without `use`, `key_ops` and the like, by which libraries refuse keys for other purposes. */
 const bare = ({ kty, crv, x, y }: PublicJwk) => ({ kty, crv, x, ...(kty === 'EC' && y !== undefined && { y }) });

@@ -1,9 +1,9 @@
-// The id of a key as tools take it, and what those that revoke and delete share: both succeed for a key that isn't there.
+// Key ids as tools take them, and what revoking and deleting share: both succeed for a key that does not exist.
 
 import * as v from 'valibot';
 import { hasLength } from '../lib/text.ts';
 
-const KEY_ID_CHARS_MAX = 200; // any shape is accepted: text that is not an id names a key that doesn't exist
+const KEY_ID_CHARS_MAX = 200; // any text is accepted: what is no id names a key that doesn't exist
 
 export const keyIdInput = v.strictObject({
   keyId: v.pipe(

@@ -13,12 +13,12 @@ const item = v.strictObject(listedKeyFields);
 
 const utf8 = new TextEncoder();
 
-/** What the list is wrapped in, with a cursor. */
+/** For what the list is wrapped in, with a cursor. */
 const WRAPPING_BYTES_MAX = 100;
 
 const cursorOf = ({ createdAtMs, row }: ListPlace): string => `${createdAtMs}-${row}`;
 
-/** Undefined: no cursor of ours. */
+/** Undefined: no cursor of this server. */
 function placeOf(cursor: string): ListPlace | undefined {
   const at = cursor.lastIndexOf('-');
   const place = { createdAtMs: Number(cursor.slice(0, at)), row: Number(cursor.slice(at + 1)) };
@@ -52,7 +52,7 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     },
   });
 
-/** As many of the first as fit, and one at least. */
+/** As many of the first as fit, and at least one. */
 function fitting<Item>(items: readonly Item[]): Item[] {
   let bytes = WRAPPING_BYTES_MAX;
   const end = items.findIndex((item, index) => {

@@ -1,5 +1,5 @@
-// The tool that says whose key was presented, and what is left of it. It needs no scope and changes nothing: it shows why
-// another call was refused, or that a new key works.
+// The tool that says whose key was presented, and what is left of its limits. It needs no scope and changes nothing:
+// people see why another call was refused, or that a new key works.
 
 import * as v from 'valibot';
 import { defineTool } from '../authoring/tool.ts';
@@ -68,7 +68,7 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
     },
   });
 
-/** Of the limits that count for a call, the one of this name. */
+/** The limit of this name among those that count for a call. */
 function namedIn(state: RateLimitState | undefined, name: LimitName): RateLimitState | null {
   if (state === undefined) return null;
   return (state.name ?? 'key') === name ? state : namedIn(state.and, name);

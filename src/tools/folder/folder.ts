@@ -1,30 +1,27 @@
-// The folder with tools of one's own: which of its files are read, in which order, and what they must export. How a
-// module is imported is for the commands, which know the runtime.
+// The folder of the operator's tools: which of its files are read, in which order, and what they must export. The
+// module is imported by the runtime (main.ts, main.deno.ts).
 
 import { readdirSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
 import { withTimeout } from '../../lib/timeout.ts';
 import { type MakePrompts, type MakeTools, type ToolFile, unusable } from './tool-file.ts';
 
-/** Imports the module at an absolute path. */
+/** `path` is absolute. */
 export type ImportModule = (path: string) => Promise<object>;
 
 export const DEFAULT_FOLDER = './tools';
 
-/** A file that waits for something while it is loaded must not delay the start without end. */
+/** A file that waits while it is loaded must not delay the start without end. */
 const LOAD_MS_MAX = 30_000;
 
 /**
- * The files that hold tools. `_*` and `*.test.*` are for what tools share, and for their tests; hidden ones are left beside
- * a file by an editor that has it open (`.#a.ts`), or by macOS (`._a.ts`).
+ * `_*` and `*.test.*` are for what tools share, and for their tests. Hidden files are left by an editor that has a file
+ * open (`.#a.ts`), or by macOS (`._a.ts`).
  */
 export const toolFileNames = (names: readonly string[]): readonly string[] =>
   names.filter((name) => /^[^._].*\.(ts|js|mjs)$/.test(name) && !/\.test\.\w+$|\.d\.ts$/.test(name)).sort();
 
-/**
- * The tool files of a folder; `toolsDir` null is ./tools, where it exists, and else the result is null. Throws an Error
- * whose message is the line to show.
- */
+/** Null: `toolsDir` is, and there is no ./tools. Throws an Error whose message is for the operator. */
 export async function readToolFolder(
   toolsDir: string | null,
   importModule: ImportModule,

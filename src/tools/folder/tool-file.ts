@@ -1,5 +1,5 @@
-// What tool files hold, and making tools and prompts of it. One that can't be used is one line, which says file, place and
-// what was expected.
+// What tool files export, and making tools and prompts of it. For one that can't be used the error is one line with
+// file, place and what was expected.
 
 import { basename } from 'node:path';
 import type { Prompt } from '../../authoring/prompt.ts';
@@ -21,11 +21,11 @@ export interface ToolFile {
   readonly file: string;
   readonly make: MakeTools;
   readonly makePrompts?: MakePrompts;
-  /** Its export `resources`, if any, unchecked: authoring/resource.ts knows what a resource is. */
+  /** Unchecked: authoring/resource.ts checks it. */
   readonly resources?: unknown;
 }
 
-/** What a program brings that starts the server itself. */
+/** What a program adds that starts the server itself. */
 export interface Own {
   /** What tool files export by default. */
   readonly tools?: readonly MakeTools[] | undefined;
@@ -41,22 +41,19 @@ export const toolFilesOf = ({ tools = [], prompts = [], resources }: Own): reado
   { file: 'resources', make: () => [], resources },
 ];
 
-/** A tool or prompt, and the file that it is from. */
 export interface FromFile<T> {
   readonly file: string;
   readonly made: T;
 }
 
 export interface ToolSurroundings {
-  /** Names that the server keeps for its own tools. */
+  /** Names of the server's own tools. */
   readonly reserved: readonly string[];
-  /** Of all resources: what a widget may be. */
+  /** Of all resources, which widgets must be among. */
   readonly uris: readonly string[];
 }
 
-/**
- * Makes the tools of all files. Throws an Error whose message is the line to show.
- */
+/** Throws an Error whose message is for the operator. */
 export function makeTools(
   files: readonly ToolFile[],
   deps: ToolDeps,
@@ -78,7 +75,6 @@ export function makeTools(
   return tools;
 }
 
-/** Makes the prompts of all files, likewise. */
 export const makePrompts = (files: readonly ToolFile[], deps: ToolDeps): readonly FromFile<Prompt>[] =>
   makeAll('prompt', files, deps, ({ makePrompts: make }) => (make === undefined ? [] : [make(deps)].flat()));
 
@@ -87,7 +83,7 @@ const EXPECTED = {
   prompt: 'its export prompts to return what definePrompt makes',
 } as const;
 
-/** Makes what all files offer of one kind, each with its file; no two may have the same name. */
+/** All tools or prompts, each with its file; no two may have the same name. */
 function makeAll<T extends Tool | Prompt>(
   kind: T['kind'],
   files: readonly ToolFile[],
@@ -115,7 +111,7 @@ function makeAll<T extends Tool | Prompt>(
 /** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
 const NAME = /^[\w.-]{1,128}$/;
 
-/** Throws an Error that shows the name if it can't be one, or says which scopes no caller can have. */
+/** Throws an Error for a bad name, or for scopes that no caller can have. */
 export function checkOperation(
   { kind, name, credential, requiredScopes }: Tool | Prompt,
   existing: KeyCeilings['scopes'],
@@ -154,7 +150,7 @@ function checkSchemas({ headerParams, outputSchema }: Tool): void {
 
 const isOf = (kind: Operation['kind']) => (value: unknown) => isObject(value) && value.kind === kind;
 
-/** The line for a file that threw, or that the runtime could not load. */
+/** One line for a file that threw, or that could not be loaded. */
 export function unusable(file: string, error: unknown, remedy = ''): Error {
   const first = error instanceof AggregateError ? error.errors[0] : error; // several errors of syntax
   const { message = String(first) }: { message?: string } = Object(first); // anything can be thrown
@@ -168,7 +164,7 @@ interface Thrown {
   readonly stack?: string;
 }
 
-/** `:line:column` in the file, from where the runtime says it: Bun beside a syntax error, else message or stack. */
+/** `:line:column` in the file: of a syntax error Bun gives it beside, else from message or stack. */
 function placeOf(file: string, error: unknown): string {
   const { position, message, stack }: Thrown = Object(error);
   if (position) return `:${position.line}:${position.column}`;

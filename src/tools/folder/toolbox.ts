@@ -38,7 +38,7 @@ export interface ToolDeps {
   readonly keys: Keys;
   /** The environment variables that a tool reads, each beginning with `TOOL_`, as a schema. */
   readonly settings: Settings;
-  /** What any key may have, for the schemas that say so. */
+  /** What any key may have, for schemas. */
   readonly ceilings: KeyCeilings;
   /** Where a new key is shown over MCP: in the result, or in the tool's widget alone. */
   readonly keyReveal: 'result' | 'widget';
@@ -57,13 +57,13 @@ export interface ToolDepsOptions extends Pick<ToolDeps, 'keys' | 'ceilings' | 'k
   readonly verifyUserJwt: VerifyUserJwt;
   readonly checkBlock: CheckBlock;
   readonly rateLimit: { readonly requests: number; readonly windowMs: number };
-  /** Of each person, for tools for users. */
+  /** Of each person, for the tools that take a user token. */
   readonly userRateLimit: { readonly requests: number; readonly windowMs: number };
   readonly usage: Pick<KeyLimitOptions<unknown>, 'admit'>;
   readonly clock: Clock;
   readonly log: Log;
   readonly env: ToolEnv;
-  /** Where clients get keys in place of user tokens: what their agents are told. */
+  /** For agents of clients that get keys in place of user tokens. */
   readonly keysManagedAt?: KeysManagedAt | undefined;
   /** Wraps each guard, to count what it refuses. */
   readonly observeGuard?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
@@ -71,10 +71,9 @@ export interface ToolDepsOptions extends Pick<ToolDeps, 'keys' | 'ceilings' | 'k
 
 const identity = <G>(guard: G): G => guard;
 
-/** A call, with what the guard for keys or users has added, if there is one. */
+/** `auth`: what the guard for keys or users has added, if there is one. */
 type GuardedCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> };
 
-/** What the log says of a caller who is refused. */
 function whoseIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {
   const { keyId, subject: userId, actor } = auth;
   return { requestId, traceId, keyId, userId, ...(actor !== userId && { actor }) };
