@@ -1,5 +1,5 @@
-// Configuration: environment variables in, a checked Config or the list of what is wrong out. Pure; reads nothing
-// itself. What each variable says by itself is in env.ts.
+// Configuration: environment variables in; a checked Config, or all that is wrong, out. Pure. env.ts checks each
+// variable by itself; here is what several say together.
 
 import { err, ok, type Result } from '../lib/result.ts';
 import type { ConnectConfig } from './connect.ts';
@@ -9,14 +9,14 @@ import { environment, mayMakeSecret } from './environment.ts';
 import { expected, type NoteFault } from './expected.ts';
 import { userTokens } from './users.ts';
 
-/** The address of the page where people manage their keys, below PUBLIC_URL. */
+/** The URL of the page where people manage their keys. */
 export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
 
 export type Config = ReturnType<typeof configOf>;
 
 /**
- * The configuration, or everything that is wrong with it: one line for each bad variable. A command that signs and
- * verifies nothing does without the secret of user tokens, which an operator's shell need not have.
+ * One line for each bad variable. Commands that neither sign nor verify user tokens need no secret for them, which an
+ * operator's shell may lack.
  */
 export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Config, readonly string[]> {
   const { values, faults } = valuesOf(env);
@@ -52,16 +52,14 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     ...users,
     host: values.HOST,
     port: values.PORT,
-    /** Whether several processes listen on this port. */
     reusePort: values.REUSE_PORT,
     basePath: values.BASE_PATH,
     /** Without trailing slash. Null: derived from the listening address. */
     publicUrl: values.PUBLIC_URL,
     database: databaseConfig(values.DATABASE_URL, { authToken, replicaFile }, production, among('DATABASE_URL')),
     revocationLagMaxMs: values.REVOCATION_LAG_MAX_MS,
-    /** What new keys begin with. */
     keyPrefix: values.KEY_PREFIX,
-    /** What any key may have: null for no bound. */
+    /** Bounds of what any key may have; null: none. */
     keyCeilings: {
       scopes: values.KEY_SCOPES,
       daysMax: values.KEY_MAX_DAYS,
@@ -73,41 +71,38 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     },
     /** Where a new key is shown over MCP. */
     keyReveal: values.KEY_REVEAL,
-    /** The claims of a user token that say who owns its user's keys, and (null: none) what that user may grant. */
+    /** `owner` names the claim of the keys' owner; `scope` that of the scopes a user may grant, null: any. */
     jwtClaims: { owner: values.JWT_OWNER_CLAIM, scope: values.JWT_SCOPE_CLAIM, admin: values.ADMIN_CLAIM },
     /** The page where people manage their keys. Null: there is none. */
     keysPage: keysPage(values, users.jwt.kind === 'secret' ? null : users.jwtIssuer, among(...JWT)),
-    /** Where keys may be handed to, to clients that speak only OAuth. Null: there is no such way. */
+    /** Where OAuth clients may be handed keys. Null: nowhere. */
     connect,
     /** The scopes that clients are told to ask the issuer for. */
     jwtScopes: values.JWT_SCOPES,
     /**
-     * `eager` has an effect only with an authorization server, the issuer or this server. Hosted clients take a 200 on
-     * `initialize` for "no sign-in needed".
+     * `eager` has an effect only with an authorization server (the issuer, or this server). With OAUTH_REDIRECTS it is
+     * the default, because hosted clients take a 200 on `initialize` for "no sign-in needed".
      */
     mcpAuth: values.MCP_AUTH ?? (connect === null ? 'lazy' : 'eager'),
-    /** Of keys without one of their own. */
+    /** For keys without a limit of their own. */
     rateLimit,
-    /** As `rateLimit`; null: none. */
+    /** Likewise; null: none. */
     keyQuota: values.KEY_QUOTA,
-    /** Of each person, for tools for users. */
+    /** Of each person, for the tools that take a user token. */
     userRateLimit: { requests: values.USER_RATE_LIMIT.requests, windowMs: values.USER_RATE_LIMIT.windowS * 1000 },
-    /** Days for which the uses of keys are kept. */
     usageDays: values.USAGE_DAYS,
     /** Null: loopback origins and the public one. */
     allowedOrigins: values.ALLOWED_ORIGINS,
     /** Lower-case names without port. Null: loopback names and the public one. */
     allowedHosts: values.ALLOWED_HOSTS,
     tls: tlsFiles(values, among()),
-    /** How many proxies in front to believe. */
+    /** The number of proxies in front to trust. */
     trustProxy: values.TRUST_PROXY,
-    /** Days that events of keys are kept. */
     eventDays: values.EVENT_DAYS,
-    /** Whether events of keys say where a change came from. */
+    /** Whether events of keys hold client addresses. */
     eventAddresses: values.EVENT_ADDRESSES,
-    /** The folder with tools of one's own. Null: ./tools, where it exists. */
+    /** The operator's folder of tools. Null: ./tools, if it exists. */
     toolsDir: values.TOOLS_DIR,
-    /** Whether get_data is offered. */
     sampleTool: values.SAMPLE_TOOL,
     logLevel: values.LOG_LEVEL,
     accessLog: values.ACCESS_LOG,
@@ -123,7 +118,7 @@ function keysPage(values: Values, issuer: string | null, fault: NoteFault) {
   }
   if (!values.KEYS_PAGE) return null;
   const scope = values.KEYS_PAGE_SCOPE.join(' ');
-  /** Where its visitors sign in, as a public client: nothing in a page is secret. Null: with a link or a pasted token. */
+  /** Where visitors sign in, as a public client: a page can keep no secret. Null: with a link or a pasted token. */
   const signIn = clientId === null || issuer === null ? null : { issuer, clientId, scope };
   return { signIn } as const;
 }

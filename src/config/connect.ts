@@ -1,10 +1,9 @@
-// OAUTH_REDIRECTS, OAUTH_RESOURCES: where keys may be handed to, and for which servers. Redirect URIs are compared as they
-// stand: a normalized one could lead elsewhere.
+// OAUTH_REDIRECTS, OAUTH_RESOURCES: where keys may be handed to, and for which servers. Redirect URIs are compared as
+// written: a normalized one could lead elsewhere.
 
 import { splitScopes } from '../lib/scope.ts';
 import { publicUrl, trustedUrl } from './urls.ts';
 
-/** The redirect URIs that are admitted. */
 export interface Redirects {
   readonly exact: readonly string[];
   /** Each ends with a slash; one more segment follows. */
@@ -15,25 +14,22 @@ export interface Redirects {
 
 export interface ConnectConfig {
   readonly redirects: Redirects;
-  /** URLs of other MCP servers that take this server's keys, without a slash at the end. */
+  /** URLs of other MCP servers that take this server's keys, without a trailing slash. */
   readonly resources: readonly string[];
 }
 
-/** Schemes that run, read or show something, in place of opening an app (RFC 8252 §7.1). */
+/** Schemes that run, read or show something and open no app (RFC 8252 §7.1). */
 const NO_APPS = ['http', 'https', 'javascript', 'vbscript', 'data', 'blob', 'file', 'filesystem', 'about', 'ws', 'wss'];
 const NO_APP = new Set([...NO_APPS, 'ftp', 'view-source', 'mailto', 'tel', 'sms', 'intent']);
 
 const SCHEME = /^([a-z][a-z0-9+.-]*):/;
-/** The characters of a URI (RFC 3986 §2), without those of a fragment and of user-info. In a query, @ is one of them. */
+/** The characters of a URI (RFC 3986 §2) without fragment and user-info. In a query @ is allowed. */
 const URI = /^[\w.~:/[\]!$&'()*+,;=%-]+(?:\?[\w.~:/?@[\]!$&'()*+,;=%-]*)?$/;
 const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?(?=[/?]|$)/;
-/** One more path segment, as some clients have for each connection. */
+/** One more path segment, which some clients have for each connection. */
 const SEGMENT = /^[\w-]{1,200}$/;
 
-/**
- * True for a URI without user-info, fragment, backslash or dot segment, encoded ones included: what comes after it was
- * compared, a browser or an app might take for something else.
- */
+/** True without user-info, fragment, backslash or dot segment, encoded or not: clients may read those differently. */
 function isPlain(uri: string): boolean {
   if (!URI.test(uri) || /%(?![\da-f]{2})/i.test(uri) || !URL.canParse(uri)) return false;
   const [path = ''] = uri.split('?', 1);
@@ -44,7 +40,6 @@ function isPlain(uri: string): boolean {
   return !segments.includes('.') && !segments.includes('..') && !/%5c/i.test(path);
 }
 
-/** Whether a key may be handed to this URI. */
 export const isAdmitted = ({ exact, prefixes, loopback }: Redirects, uri: string): boolean =>
   exact.includes(uri) ||
   prefixes.some((prefix) => uri.startsWith(prefix) && SEGMENT.test(uri.slice(prefix.length))) ||
@@ -52,7 +47,7 @@ export const isAdmitted = ({ exact, prefixes, loopback }: Redirects, uri: string
 
 export const isLoopbackRedirect = (uri: string): boolean => LOOPBACK.test(uri) && isPlain(uri);
 
-/** Two redirects that are one for the person: they differ at most in the port, on this machine (RFC 8252 §7.3). */
+/** The same but for the port, on this machine (RFC 8252 §7.3). */
 export const isSameRedirect = (a: string, b: string): boolean =>
   a === b || (isLoopbackRedirect(a) && isLoopbackRedirect(b) && withoutPort(a) === withoutPort(b));
 
@@ -70,19 +65,19 @@ export function redirectsOf(value: string): Redirects | null {
   };
 }
 
-/** A URI as it must be sent, or one of https with `/*` at its end. */
+/** An exact URI, or one of https with `/*` at its end. */
 function isRule(uri: string): boolean {
   const scheme = SCHEME.exec(uri)?.[1];
   if (scheme === undefined) return false;
   if (scheme !== 'https') return !NO_APP.has(scheme) && isPlain(uri) && !uri.includes('*') && !/:\/*$/.test(uri);
   const bare = uri.endsWith('/*') ? uri.slice(0, -1) : uri;
-  // As a URL parser writes it: what is spelled otherwise would never be sent, or names another host than it seems to.
+  // As a URL parser writes it: other spellings are never sent, or name another host than it seems.
   const { href, host } = URL.parse(bare) ?? { href: '', host: '' };
-  if (bare !== uri && bare.includes('?')) return false; // the open part would be of the query
+  if (bare !== uri && bare.includes('?')) return false; // the query would be open
   return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`) && host !== '';
 }
 
-/** As clients send them, whose URLs a parser has written. */
+/** Spelled as clients send them, by a URL parser. */
 export function resourcesOf(value: string): readonly string[] | null {
   const urls = splitScopes(value).map((url) => trustedUrl(url) && publicUrl(url));
   return urls.length > 0 && urls.every((url) => url !== null) ? urls : null;

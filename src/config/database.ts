@@ -1,4 +1,4 @@
-// Where the keys are: a file, or a remote database with or without a replica of it.
+// Where the keys are: a file, or a remote database with or without a local replica.
 
 import { isLoopback } from '../lib/ip.ts';
 import type { NoteFault } from './expected.ts';
@@ -18,7 +18,6 @@ export interface EmbeddedConfig {
 
 export type DatabaseConfig = EmbeddedConfig | RemoteConfig;
 
-/** What DATABASE_URL says by itself. */
 type DatabasePlace = EmbeddedConfig | Pick<RemoteConfig, 'mode' | 'url'>;
 
 export function databasePlace(url: string): DatabasePlace | null {
@@ -44,7 +43,7 @@ export function databaseConfig(
   return { ...place, authToken, replicaFile };
 }
 
-/** A credential over plain HTTP, for anybody on the way to read. The driver takes one, and `tls`, from the URL too. */
+/** True when a credential would be sent over plain HTTP. The driver takes one, and `tls`, from the URL too. */
 function sendsInClear(
   { protocol, username, password, hostname, searchParams }: URL,
   authToken: string | null,

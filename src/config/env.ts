@@ -1,5 +1,5 @@
-// The environment, as one table: what each variable is read as, what its value must be, and what counts while it is not
-// set. What several of them say together is for config.ts; what they mean to people is in README.md.
+// The environment as one table: how each variable is parsed, what its value must be, and its default. What several of
+// them say together is in config.ts; what they mean to people, in README.md.
 
 import { parseDuration } from '../lib/duration.ts';
 import { KEY_PREFIX_PATTERN } from '../lib/key-prefix.ts';
@@ -12,13 +12,12 @@ import { expected } from './expected.ts';
 import { outlinedUrl, publicUrl, shownUrl, trustedUrl, webOrigin } from './urls.ts';
 
 interface Variable<T> {
-  /** What a value must be, as the line about a bad one says it. */
+  /** What a value must be, for the line about a bad one. */
   readonly what: string;
   /** Null for a bad value. */
   readonly parse: (value: string) => T | null;
-  /** What counts while it is not set. */
   readonly unset: T;
-  /** A value as that line may repeat it. Null: it is a secret, which nothing shows. */
+  /** A value as that line may show it. Null: it is a secret. */
   readonly shown: ((value: string) => string) | null;
 }
 
@@ -33,7 +32,6 @@ const text = <Unset>(unset: Unset) => of('text', (value) => value, unset);
 
 const matching = (pattern: RegExp) => (value: string) => (pattern.test(value) ? value : null);
 
-/** In decimal digits, bounds included. */
 const integer = <Unset>(min: number, max: number, unset: Unset) =>
   of(
     `${min}-${max}`,
@@ -50,13 +48,11 @@ const flag = (unset: boolean) =>
 const secret = (what: string, parse: (value: string) => string | null) =>
   of(`${what} (the value is not shown)`, parse, null, null);
 
-/** With commas between. */
 const listOf = (parse: (item: string) => string | null) => (value: string) => {
   const items = value.split(',').map((item) => parse(item.trim()));
   return items.every((item) => item !== null) ? items : null;
 };
 
-/** With spaces between. */
 const outlinedUrls = (value: string) => splitScopes(value).map(outlinedUrl).join(' ');
 
 const bareHostName = (value: string) => matching(/^[\w.-]+$/)(value.toLowerCase());
@@ -66,7 +62,7 @@ function scopeNames(value: string): readonly string[] | null {
   return names.length > 0 && names.every(isScope) ? [...new Set(names)] : null;
 }
 
-/** A refresh token would outlive what the issuer's sign-out ends, in clients that lose or never use it. */
+/** A refresh token would outlive a sign-out at the issuer, in clients that lose or never use it. */
 const NOT_ASKED_FOR = 'offline_access';
 
 const scopesToAskFor = (value: string) => (splitScopes(value).includes(NOT_ASKED_FOR) ? null : scopeNames(value));
@@ -136,9 +132,9 @@ export const VARIABLES = {
   RATE_LIMIT_REQUESTS: integer(0, REQUESTS_MAX, 1000),
   RATE_LIMIT_WINDOW: of('a window like 30s, 5m, 1h or 1d', parseDuration, 3_600_000),
   KEY_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),
-  // More than people and their agents call, and little enough for one core to serve some of them.
+  // More than people and their agents call, and little enough for one core to serve several of them.
   USER_RATE_LIMIT: of('calls in a window, like 3000/1m, or 0', userLimit, { requests: 3000, windowS: 60 }),
-  // At least a month: what lists and widgets show, and what a quota of a month counts.
+  // At least a month, for lists, widgets and monthly quotas.
   USAGE_DAYS: integer(31, 400, 31),
   ALLOWED_ORIGINS: of('origins like https://app.example, with commas between', listOf(webOrigin), null),
   ALLOWED_HOSTS: of('host names without port, with commas between', listOf(bareHostName), null),
@@ -152,7 +148,7 @@ export const VARIABLES = {
   SAMPLE_TOOL: flag(true),
   LOG_LEVEL: oneOf(LOG_LEVELS, 'info'),
   ACCESS_LOG: flag(false),
-  // Short ones can be guessed: nothing counts wrong ones.
+  // Short ones can be guessed: nothing limits the attempts.
   METRICS_TOKEN: secret('at least 16 printable ASCII characters without space', matching(/^[\x21-\x7e]{16,}$/)),
 } as const;
 
@@ -164,7 +160,7 @@ export type Env = { readonly [name in (typeof NAMES)[number] | `TOOL_${string}`]
 
 export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIABLES)[name]['unset'] };
 
-/** All values, and for each bad one a line, by the variable: it counts as not set, as an empty one does. */
+/** All values, and a line for each bad one, by variable. Bad and empty values count as not set. */
 export function valuesOf(env: Env): { readonly values: Values; readonly faults: Map<string, string> } {
   const faults = new Map<string, string>();
   const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown }]) => {

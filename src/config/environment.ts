@@ -1,4 +1,4 @@
-// NODE_ENV. Only `production` itself turns on the production rules, so what is surely a slip of it must not start.
+// NODE_ENV. Only `production` turns on the production rules, so a likely slip of it must not start.
 
 import { isWithinEdits } from '../lib/edit-distance.ts';
 import type { NoteFault } from './expected.ts';
@@ -7,7 +7,7 @@ const PRODUCTION = 'production';
 const SHORT_FOR_PRODUCTION = new Set(['prod', 'prd', 'live']);
 const SLIPS_MAX = 2;
 const NAME = /^[\w.-]{1,64}$/;
-/** Others may hold real keys, and must say how users sign in. */
+/** Other environments may hold real keys, and must say how users sign in. */
 const WITH_MADE_UP_SECRET = new Set(['development', 'test']);
 
 export interface Environment {
@@ -27,7 +27,7 @@ export function environment(name: string, fault: NoteFault): Environment {
   return { environment: name, production: name === PRODUCTION };
 }
 
-/** For a name that stops the start, so that nothing else is said of it. */
+/** For a name that stops the start, so that it causes no other fault. */
 const DEVELOPMENT: Environment = { environment: 'development', production: false };
 
 export const mayMakeSecret = ({ environment }: Environment): boolean => WITH_MADE_UP_SECRET.has(environment);

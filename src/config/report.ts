@@ -1,11 +1,11 @@
-// What the start says of the configuration: the variables that are set, and those that change nothing.
+// What the start says of the configuration: the variables that are set, and those without effect.
 
 import { isWithinEdits } from '../lib/edit-distance.ts';
 import type { Config } from './config.ts';
 import { type Env, NAMES, VARIABLES } from './env.ts';
 import { shownUrl } from './urls.ts';
 
-/** The variables that somebody has set, as the log may show them. */
+/** The variables that are set, as the log may show them. */
 export const settingsOf = (env: Env): Readonly<Record<string, string>> =>
   Object.fromEntries(
     NAMES.flatMap((name) => {
@@ -14,7 +14,7 @@ export const settingsOf = (env: Env): Readonly<Record<string, string>> =>
     }),
   );
 
-/** The scripts of package.json start the server with it. */
+/** The scripts of package.json set it. */
 const isSetByScripts = (name: string, value: string) => name === 'RUST_LOG' && value === 'off';
 
 function shownValue(name: (typeof NAMES)[number], value: string): string {
@@ -27,7 +27,7 @@ export interface WithoutEffect {
   readonly reason: string;
 }
 
-/** Variables that are set and have no effect. Of a misspelt one only the name is shown. */
+/** Of a misspelt variable only the name is shown. */
 export function withoutEffect(env: Env, config: Config, runtime: 'bun' | 'deno'): WithoutEffect[] {
   const { database, authorizationServer, connect, mcpAuth, keysPage } = config;
   const reasons: { readonly [variable in keyof Env]: string | false } = {
@@ -49,10 +49,10 @@ export function withoutEffect(env: Env, config: Config, runtime: 'bun' | 'deno')
   return [...found, ...misspelt(Object.keys(env))];
 }
 
-/** A slip for every five characters of the name: `HOME` is not a slip of `HOST`. */
+/** One slip for every five characters of the name: `HOME` is no slip of `HOST`. */
 const CHARS_PER_SLIP = 5;
 const SLIPS_MAX = 2;
-/** Near a name of ours, and somebody else's: OpenSSL's. */
+/** OpenSSL's, near a name of ours. */
 const NO_SLIPS: readonly string[] = ['SSL_CERT_FILE'];
 
 const misspelt = (names: readonly string[]): WithoutEffect[] =>

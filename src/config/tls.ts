@@ -6,16 +6,15 @@ import { MS_PER_DAY } from '../lib/duration.ts';
 import type { Config } from './config.ts';
 import { expected } from './expected.ts';
 
-/** PEM texts: the certificate, with its chain behind it, and its private key. */
+/** PEM texts: the certificate followed by its chain, and its private key. */
 export interface Tls {
   readonly cert: string;
   readonly key: string;
 }
 
-/** A certificate that ends sooner is warned of: two weeks are time enough to replace it. */
+/** With less left, a certificate is warned of: two weeks are enough to replace it. */
 export const CERTIFICATE_MS_MIN = 14 * MS_PER_DAY;
 
-/** When a certificate ends. */
 export const certificateEnd = ({ cert }: Tls): Date => new X509Certificate(cert).validToDate;
 
 /** Throws an Error that says which file can't be used, and why. */

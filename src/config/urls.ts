@@ -1,15 +1,15 @@
-// URLs of the configuration: which are accepted, and how one is shown without what nobody should read.
+// URLs of the configuration: which are accepted, and how they are shown without secrets.
 
 import { isLoopback } from '../lib/ip.ts';
 
-/** A URL that is safe to show: without user-info and query, even if it is malformed. */
+/** Without user-info and query, even if the URL is malformed. */
 export function shownUrl(url: string): string {
   // Everything up to the last @ goes: a password may hold any character, ? and / included. A file URL has no user.
   const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1');
   return withoutUser.replace(/[?#].*$/s, '');
 }
 
-/** The same with marks for what is left out, which may be what is wrong with it. */
+/** The same with marks for the parts left out, which may be the fault. */
 export function outlinedUrl(url: string): string {
   const user = url.includes('@') ? '://…@' : '://';
   return shownUrl(url).replace('://', user) + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');
@@ -31,7 +31,7 @@ export function webOrigin(value: string): string | null {
   return webUrl(value)?.origin === origin ? origin : null;
 }
 
-// Keys and metadata fetched over plain HTTP could come from anybody.
+// Keys and metadata fetched over plain HTTP could be forged.
 export function trustedUrl(value: string): URL | null {
   const url = webUrl(value);
   return url !== null && !url.username && !url.password && (url.protocol === 'https:' || isLoopback(url.hostname))

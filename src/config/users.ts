@@ -1,17 +1,16 @@
-// Who signs user tokens, and what these must say.
+// Who signs user tokens, and what they must say.
 
 import type { Values } from './env.ts';
 import type { NoteFault } from './expected.ts';
 import { isIssuer, outlinedUrl, shownUrl } from './urls.ts';
 
-/** How user JWTs are verified: a shared secret, or the key set of an issuer. */
 export type JwtConfig =
   | { readonly kind: 'secret'; readonly secret: string; readonly previous: string | null } // signed with the first
   | { readonly kind: 'dev-secret' } // made at first start, kept in a file
   | { readonly kind: 'jwks'; readonly url: URL }
   | { readonly kind: 'discovery'; readonly issuer: string }; // the issuer's metadata names the key set
 
-/** What examples have in place of a secret, which everybody knows. */
+/** How the well-known secrets of examples begin. */
 const PLACEHOLDER = /^(change[-_]?me|your-)/i;
 
 export interface UserTokens {
@@ -22,7 +21,7 @@ export interface UserTokens {
   readonly authorizationServer: string | null;
 }
 
-/** `demandedIn`: the environment in which something must say it. In `production` no secret may be an example's. */
+/** `demandedIn`: the environment, if it must be configured there. In `production` no secret may be an example's. */
 export function userTokens(
   values: Values,
   { demandedIn, production }: { readonly demandedIn: string | null; readonly production: boolean },
