@@ -1,5 +1,5 @@
 // `bun run build`: the package in dist/, as JavaScript and declarations, because Deno and Node refuse TypeScript in
-// packages. `bun run build --compile`: the executable dist/mcp-key-server, which needs nothing beside it.
+// packages. `bun run build --compile`: the self-contained executable dist/mcp-key-server.
 
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -15,14 +15,14 @@ const ROOT = join(import.meta.dirname, '../..');
 const SRC = join(ROOT, 'src');
 const DIST = join(ROOT, 'dist');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
-/** Threads. Each is a file of its own, which the bundler doesn't see in the URL that names it. */
+/** Worker threads, each an entry point: the bundler doesn't follow the URLs that name them. */
 const THREADS = [
   { file: 'database/replica/worker.ts', startedBy: /\/database\/replica\/replica\.ts$/ },
   { file: 'database/backup/copier.ts', startedBy: /\/backup\/backup\.ts$/ },
 ] as const;
 const THREAD_FILES = THREADS.map(({ file }) => join(SRC, file));
 
-/** Replaces a text that must be in a file exactly once, or the build fails. */
+/** Replaces `text`, which must be in the file exactly once. */
 function replacing(file: RegExp, text: string, replacement: string): BunPlugin {
   return {
     name: `replace ${text}`,
@@ -36,13 +36,13 @@ function replacing(file: RegExp, text: string, replacement: string): BunPlugin {
   };
 }
 
-/** Has each thread found where `place` says that its file is. */
+/** Rewrites the URLs of the threads to where `place` says that their files are. */
 const threadsAt = (place: (file: string) => string): BunPlugin[] =>
   THREADS.map(({ file, startedBy }) =>
     replacing(startedBy, `new URL('./${basename(file)}'`, `new URL('${place(file.replace(/ts$/, 'js'))}'`),
   );
 
-/** The database driver computes the name of its native part at run time; then the bundler can't put it in. */
+/** The database driver computes the name of its native part at run time, so that the bundler would miss it. */
 function nativeDriver(): BunPlugin {
   const require = createRequire(import.meta.url);
   require('libsql');
@@ -51,7 +51,7 @@ function nativeDriver(): BunPlugin {
   return replacing(/\/libsql\/index\.js$/, 'require(`@libsql/$' + '{target}`)', `require(${JSON.stringify(native)})`);
 }
 
-/** What stays is the executable, which is no part of it. */
+/** Keeps the executable, which is no part of the package. */
 function removeOldPackage(): void {
   for (const name of existsSync(DIST) ? readdirSync(DIST) : []) {
     if (name !== SERVER_NAME) rmSync(join(DIST, name), { recursive: true, force: true });
@@ -99,13 +99,13 @@ async function buildExecutable(): Promise<void> {
   await Bun.build({
     entrypoints: [join(SRC, 'cli.ts'), ...THREAD_FILES],
     target: 'bun',
-    // Compiled already, it starts in half the time. Names stay, for the stacks in the log.
+    // As bytecode it starts in half the time. Names are kept for the stacks in the log.
     format: 'esm',
     bytecode: true,
     minify: { whitespace: true, syntax: true },
     compile: {
       outfile: join(DIST, SERVER_NAME),
-      execArgv: ['--no-install'], // a tool file that imports a package that isn't there must not have it fetched
+      execArgv: ['--no-install'], // a missing package that a tool file imports must not be fetched
       autoloadBunfig: false, // it is for Bun in this repository, not for a server in another folder
     },
     plugins: [...threadsAt((file) => `./${file}`), nativeDriver()],

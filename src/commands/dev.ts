@@ -1,5 +1,5 @@
-// `bun run dev`: serves, and starts again when a file of the server or of the tools folder changes, comes or goes.
-// (`bun --watch` sees only files that have been imported, and none that could not be.)
+// `bun run dev`: serves, and restarts when a file of the server or of the tools folder changes, comes or goes.
+// (`bun --watch` sees only files that were imported successfully.)
 
 import { existsSync, watch } from 'node:fs';
 import { basename, dirname, join } from 'node:path';

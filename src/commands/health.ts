@@ -1,5 +1,5 @@
-// `mcp-key-server health`: ends with 0 if the server of this configuration responds. For the health check of an image,
-// which has neither shell nor curl. Liveness alone: restarting does not help while only the database is away.
+// `mcp-key-server health`: exits with 0 if the server of this configuration responds. For the health check of an image,
+// which has neither shell nor curl. Liveness alone: a restart does not help while only the database is down.
 
 import { parseConfig } from '../config/config.ts';
 import { reasonOf } from '../lib/text.ts';

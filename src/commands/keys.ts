@@ -1,5 +1,5 @@
-// `bun run keys <verb>`: what an operator does with anybody's keys, on the database of the configuration, beside running
-// servers. One file a verb in keys/. Exit codes: 0 done, 1 failed, 2 wrong usage, or not confirmed.
+// `bun run keys <verb>`: what an operator does with anybody's keys, in the configured database, beside running servers.
+// The verbs are in keys/. Exit codes: 0 done, 1 failed, 2 wrong usage, or not confirmed.
 
 import { asksForHelp } from './help.ts';
 import { nearest } from './keys/arguments.ts';
@@ -47,7 +47,7 @@ async function run([name = '--help', ...args]: readonly string[]): Promise<void>
 }
 
 export async function main(args: readonly string[]): Promise<void> {
-  process.stdout.on('error', () => {}); // writeOut says it
+  process.stdout.on('error', () => {}); // handled in writeOut
   try {
     await run(args);
   } catch (error) {

@@ -1,6 +1,5 @@
-// `bun run release <version> [--dry-run]`: the version and the date into the files that name them, the tarball and the
-// executable into dist/, a commit and its tag. Pushing and publishing are left to a maintainer. A dry run checks and
-// says what would be done.
+// `bun run release <version> [--dry-run]`: writes the version and date into the files that name them, makes the tarball
+// and the executable in dist/, commits and tags. Pushing and publishing are left to a maintainer.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,10 +9,10 @@ import { asksForHelp } from './help.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const USAGE = 'usage: bun run release <major>.<minor>.<patch> [--dry-run]';
 
-/** A problem that the caller can solve; its message is the line to show. */
+/** A problem that the caller can solve; its message is printed. */
 class Refusal extends Error {}
 
-/** What each file says after the release: the texts to replace, each of which must be there. */
+/** The replacements in each file; each text must be there. */
 const editsFor = (version: string, date: string): Readonly<Record<string, readonly (readonly [string, string])[]>> => ({
   'package.json': [[`"version": "${SERVER_VERSION}"`, `"version": "${version}"`]],
   'server.json': [[`"version": "${SERVER_VERSION}"`, `"version": "${version}"`]],
@@ -66,7 +65,6 @@ function replaced(file: string, text: string, [from, to]: readonly [string, stri
 
 const say = (text: string): void => void process.stdout.write(text);
 
-/** What a command prints. */
 function output(...command: readonly string[]): string {
   const { success, stdout, stderr } = Bun.spawnSync([...command], { cwd: ROOT });
   if (!success) throw new Refusal(`${command.join(' ')} failed: ${stderr}`);

@@ -1,5 +1,5 @@
-// `bun run token --sub alice [--expires 24h] [--claim name=value]… [--link]`: mints a user JWT with the secret, issuer and
-// audience the server uses, or a link to the page of keys that has it.
+// `bun run token --sub alice [--expires 24h] [--claim name=value]… [--link]`: mints a user JWT with the secret, issuer
+// and audience of the server, or a link to the page of keys with the token in it.
 
 import { parseArgs } from 'node:util';
 import { SignJWT } from 'jose/jwt/sign';
@@ -14,13 +14,12 @@ import { asksForHelp } from './help.ts';
 
 const USAGE = 'usage: bun run token --sub <user> [--expires <n>s|m|h|d] [--claim <name>=<value>]… [--link]';
 
-/** A link lies in more places than a token: in a chat, in the browser's list of visited pages. */
+/** A link is exposed in more places than a token: in chats, in the browser's history. */
 const EXPIRES = { token: '24h', link: '15m' };
 
-/** There can be no link here. */
 class NoLink extends Error {}
 
-/** The JWT, or the link that has it; or an Error that says what to do. */
+/** The JWT, or the link with it. Throws an Error that says what to do. */
 async function mint(args: readonly string[], env: Env): Promise<string> {
   const options = parseArguments(args);
   const parsed = parseConfig(env);
@@ -44,7 +43,7 @@ async function mint(args: readonly string[], env: Env): Promise<string> {
   return page === null ? signed : `${page}#token=${signed}`;
 }
 
-/** Where people manage their keys: as the server itself would say it. */
+/** The URL of the page of keys, as the server would say it. */
 function pageAddress(config: Config): string {
   if (config.keysPage === null) throw new NoLink('--link: there is no page to link to, because KEYS_PAGE is 0');
   const { publicUrl, port, basePath } = config;

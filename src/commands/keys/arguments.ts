@@ -1,4 +1,4 @@
-// The arguments of a verb: options, durations, times, and which keys it is about.
+// Parses the arguments of verbs: options, durations, times, and which keys a verb is about.
 
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import type { KeyFilter } from '../../keys/admin.ts';
@@ -9,7 +9,7 @@ import { reasonOf } from '../../lib/text.ts';
 import type { InvalidInput } from '../../problem.ts';
 import { CommandError, UsageError } from './verb.ts';
 
-/** Options and up to `positionalsMax` other arguments, as `node:util` reads them. */
+/** Options, and at most `positionalsMax` other arguments. */
 export function argumentsOf<T extends NonNullable<ParseArgsConfig['options']>>(
   args: readonly string[],
   options: T,
@@ -26,7 +26,7 @@ export function argumentsOf<T extends NonNullable<ParseArgsConfig['options']>>(
   throw new UsageError('too many arguments');
 }
 
-/** What is wrong, in our words; only the name of an option is repeated, since a value may be a key. */
+/** What is wrong. Of the arguments only the name of an option is repeated: a value may be a key. */
 function saidOf(error: unknown, options: readonly string[]): string {
   const { code, message } = error as { readonly code?: string; readonly message: string };
   const option = /'(--?[\w-]+)/.exec(message)?.[1] ?? '';
@@ -38,14 +38,14 @@ function saidOf(error: unknown, options: readonly string[]): string {
   return /does not take/.test(message) ? `${option} takes no value` : `${option}: expected a value`;
 }
 
-/** The one that a word is probably a slip of. */
+/** The word that `word` is probably a slip of. */
 export const nearest = (word: string, words: readonly string[]): string | undefined =>
   words.find((other) => isWithinEdits(word, other, word.length < SHORT_CHARS ? 1 : 2));
 
-/** Of shorter words, two slips make any of many. */
+/** Two slips turn a shorter word into too many others. */
 const SHORT_CHARS = 4;
 
-/** An option with a value that is given more than once; `node:util` would take the last. */
+/** A single-valued option that is given more than once; `node:util` would take the last value. */
 function twiceIn(
   tokens: readonly { readonly kind: string; readonly name?: string }[],
   options: NonNullable<ParseArgsConfig['options']>,
@@ -57,13 +57,12 @@ function twiceIn(
 
 const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };
 
-/** What does not fit of a key, by the options that gave it. */
+/** What is wrong with a key, by the options that gave it. */
 export const unfit = ({ issues }: InvalidInput): CommandError => {
   const said = issues.map(({ path, message }) => `${OPTIONS[path.split('.', 1)[0] ?? ''] ?? path}: ${message}`);
   return new CommandError(said.join('\n'), 2);
 };
 
-/** The one argument of a verb beside its options. */
 export function oneOf([only]: readonly string[], what: string): string {
   if (!only) throw new UsageError(`expected one ${what}`);
   return only;
@@ -87,7 +86,7 @@ export function quotaOf(text: string): Quota {
   return quota;
 }
 
-/** A time in ISO 8601; without an offset it is in the zone of the machine, which by itself JavaScript does not do for a date. */
+/** ISO 8601; without an offset in the machine's zone, also for a date alone, which JavaScript reads as UTC. */
 function timeOf(name: string, text: string): number {
   const [, date, time = 'T00:00'] = LOCAL_OR_NOT.exec(text) ?? [];
   const ms = date === undefined || !isDay(date) ? Number.NaN : new Date(date + time).getTime();
@@ -95,7 +94,7 @@ function timeOf(name: string, text: string): number {
   return ms;
 }
 
-/** Whether the calendar has a day, like `2026-02-28`: JavaScript takes February 30 for March 2. */
+/** Whether the day exists: JavaScript takes February 30 for March 2. */
 export function isDay(date: string): boolean {
   const ms = Date.parse(`${date}T00:00:00Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date);
@@ -103,7 +102,6 @@ export function isDay(date: string): boolean {
 
 const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
 
-/** The options that say which keys a verb is about. */
 export const FILTER_OPTIONS = {
   user: { type: 'string' },
   scope: { type: 'string' },
@@ -111,7 +109,7 @@ export const FILTER_OPTIONS = {
   'unused-for': { type: 'string' },
 } as const;
 
-/** With one that is for looking alone: nobody ends keys because they end soon. */
+/** One more for listing: nobody revokes keys because they expire soon. */
 export const LIST_OPTIONS = { ...FILTER_OPTIONS, 'expires-within': { type: 'string' } } as const;
 
 type FilterValues = { readonly [option in keyof typeof LIST_OPTIONS]?: string | undefined };

@@ -14,7 +14,7 @@ const SHOW_EVERY_MS = 2000;
 
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
-/** On a terminal, always the same line; what is returned ends it. A file tells a script by itself how far it is. */
+/** On a terminal, on one line, which the returned function ends. Scripts can watch the size of the file. */
 function showProgress(bytesWritten: () => number): () => void {
   if (!process.stderr.isTTY) return () => {};
   let isShown = false;
@@ -37,7 +37,7 @@ export const verb: Verb = {
     if (existsSync(file)) throw new CommandError('the file exists already');
     const { database } = configOf(env);
     mustExist(database);
-    // An interrupted backup does not look like a whole one, and no other process writes to it or removes it.
+    // An unfinished backup must not look complete, and no other process may write or remove it.
     const unfinished = `${file}.${crypto.randomUUID()}.part`;
     const write = async (folder: string) => {
       const copies = [unfinished, join(folder, 'copy.db')];

@@ -1,4 +1,4 @@
-// `keys block` and `keys unblock`: a blocked owner can neither use keys nor make new ones, and no key is lost.
+// `keys block` and `keys unblock`: a blocked owner can neither use nor create keys; none is lost.
 
 import type { Origin } from '../../keys/actor.ts';
 import type { AdminStore } from '../../keys/admin.ts';
@@ -27,7 +27,7 @@ type Change = (admin: AdminStore, owner: string, origin: Origin) => StoreResult<
 
 interface Said {
   readonly changed: string;
-  /** The owner was so before. */
+  /** It was so before. */
   readonly unchanged: string;
 }
 
@@ -42,7 +42,7 @@ function blockingVerb(name: string, summary: string, said: Said, change: Change)
       await withStore(env, async ({ admin }) => {
         if (owner === undefined) return listBlocked(admin, values.json === true);
         const changed = orFail(await change(admin, owner, BY_COMMAND));
-        const count = orFail(await admin.countActive({ owner }, Date.now())); // 0: perhaps mistyped
+        const count = orFail(await admin.countActive({ owner }, Date.now())); // 0: perhaps a typo
         say(`${JSON.stringify(owner)} is ${changed ? said.changed : said.unchanged}, with ${keysCounted(count)}`);
       });
     },

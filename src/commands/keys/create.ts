@@ -1,4 +1,4 @@
-// `keys create`: a key for anybody. The key alone goes to stdout.
+// `keys create`: a key for anybody. Only the key goes to stdout.
 
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
@@ -84,5 +84,5 @@ export const verb: Verb = {
   },
 };
 
-/** The runtime opens the null device as a descriptor that is closed when it starts. */
+/** If a descriptor is closed at start, the runtime opens the null device for it. */
 const isNull = (fd: number) => fstatSync(fd).rdev === statSync(devNull, { throwIfNoEntry: false })?.rdev;

@@ -1,4 +1,4 @@
-// The database of the configuration, opened for a verb beside running servers.
+// The configured database, opened for a verb beside running servers.
 
 import { hash } from 'node:crypto';
 import { chownSync, existsSync, statSync } from 'node:fs';
@@ -21,20 +21,20 @@ export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding)
 
 export const BY_COMMAND: Origin = { how: 'command', actor: null, requestId: null, address: null };
 
-/** Of the server, without what it verifies user tokens with, unless that is asked for. */
+/** Without the secrets for user tokens, unless `verifiesUsers`. */
 export function configOf(env: Env, options = { verifiesUsers: false }): Config {
   const parsed = parseConfig(env, options);
   if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
   return parsed.value;
 }
 
-/** Only bugs: what fails is said to the person. */
+/** For bugs alone: failures are told by CommandError. */
 export const stderrLog = () =>
   createLog({ level: 'error', clock: systemClock, write: async (chunk) => void process.stderr.write(chunk) });
 
 /**
- * Runs `use` on the database of the configuration, past any replica, and closes it. It makes no file: at a mistyped path
- * all keys would seem to be gone.
+ * Opens the configured database, past any replica, for `use`, and closes it. Creates no file: at a mistyped path all
+ * keys would seem to be gone.
  */
 export async function withStore<T>(
   env: Env,
@@ -45,7 +45,7 @@ export async function withStore<T>(
   return withOpened(config, use);
 }
 
-/** As `withStore`, but makes the database where there is none, and says so. */
+/** As `withStore`, but creates a missing database, and says so. */
 export async function withStoreOrNew<T>(env: Env, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
   const config = configOf(env);
   const { database } = config;
@@ -73,7 +73,7 @@ async function withOpened<T>(config: Config, use: (store: Store, config: Config)
   }
 }
 
-/** An empty file is none yet. */
+/** An empty file is no database yet. */
 const exists = (database: DatabaseConfig): boolean =>
   database.mode === 'remote' || (existsSync(database.path) && statSync(database.path).size > 0);
 
@@ -84,7 +84,7 @@ export function mustExist(database: DatabaseConfig): void {
 
 const ROOT_UID = 0;
 
-/** By root it is made for the owner of its folder, who is the server's user. */
+/** If root runs it, the file gets the owner of its folder, who is the server's user. */
 function makeFile(config: Config, path: string): void {
   prepareDataFolder(config, stderrLog());
   makePrivate(path);
@@ -93,7 +93,6 @@ function makeFile(config: Config, path: string): void {
   say(`there was no database at ${path}: it is made`);
 }
 
-/** The value, or an end with what went wrong. */
 export function orFail<T>(result: Result<T, Problem>): T {
   if (result.ok) return result.value;
   const { error } = result;

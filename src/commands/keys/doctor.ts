@@ -1,4 +1,4 @@
-// `keys doctor`: looks for what is wrong with a server of this configuration, and says it to a person.
+// `keys doctor`: checks a server of this configuration, and reports to a person.
 
 import type { Config } from '../../config/config.ts';
 import { CERTIFICATE_MS_MIN, certificateEnd, readTls } from '../../config/tls.ts';
@@ -51,7 +51,7 @@ export const verb: Verb = {
   },
 };
 
-/** A slow response says nothing of the clock: the database read it at some time between question and response. */
+/** The database read its clock at some time between question and response, however slow. */
 export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtMs: number): Finding {
   const offMs = databaseMs - Math.min(Math.max(databaseMs, askedAtMs), respondedAtMs);
   return Math.abs(offMs) <= CLOCK_OFF_MS_MAX
@@ -59,7 +59,7 @@ export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtM
     : ['bad', 'clock', `the clock of the database is ${Math.round(offMs / 1000)} s from that of this machine`];
 }
 
-/** That of the files: the running server may still have the one before, until SIGHUP. */
+/** Of the files: the running server may use the certificate before, until SIGHUP. */
 function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): Finding {
   try {
     const end = certificateEnd(readTls(files));
@@ -73,7 +73,7 @@ function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): F
 
 const NOT_WRITABLE: Finding = ['bad', 'server', 'it could not write: no space, or no rights; its log says which'];
 
-/** What the running server says of itself. It is not a fault if none runs. */
+/** What the running server says of itself. None running is no fault. */
 async function serverFindings(config: Config): Promise<Finding[]> {
   const url = config.publicUrl ?? `${addressOf(config, config.port)}${config.basePath}`;
   const health = await get(`${url}/mcp/health`);
@@ -103,6 +103,5 @@ async function addressFinding(url: string, { trustProxy, publicUrl }: Config): P
     : ['ok', 'client address', `${text}. If that is a proxy's address, TRUST_PROXY is too low`];
 }
 
-/** The response, or why there is none. */
 const get = (url: string): Promise<Response | string> =>
   fetch(url, { signal: AbortSignal.timeout(RESPONSE_MS_MAX) }).catch(reasonOf);

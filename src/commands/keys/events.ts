@@ -1,4 +1,4 @@
-// `keys events`: the trail of changes, oldest first.
+// `keys events`: the events of keys, oldest first.
 
 import type { EventQuery, KeyEvent } from '../../keys/store.ts';
 import { sleep } from '../../lib/timeout.ts';

@@ -1,5 +1,5 @@
-// `keys import`: keys that another system made, by their hashes. Every line is checked before the first is written; hashes
-// that are there are skipped, so that an interrupted import is simply run again.
+// `keys import`: keys of another system, by their hashes. Every line is checked before the first is written; known
+// hashes are skipped, so that an interrupted import can be repeated.
 
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -18,9 +18,9 @@ import { BY_COMMAND, orFail, withStore } from './database.ts';
 import { progressOf, say } from './terminal.ts';
 import { CommandError, type Verb } from './verb.ts';
 
-/** Keys of one transaction, which holds up other writers for milliseconds. */
+/** Of a transaction, which blocks other writers for milliseconds. */
 const BATCH_ROWS = 200;
-/** A longer line holds no key: name and scopes have bounds. */
+/** No key is longer: name and scopes are bounded. */
 const LINE_CHARS_MAX = 20_000;
 
 const time = v.pipe(
@@ -79,7 +79,7 @@ export const verb: Verb = {
   },
 };
 
-/** Reads the whole file. Returns how many keys it has; throws with the first bad line. */
+/** Reads the whole file, and returns the number of keys. Throws at the first bad line. */
 async function check(file: string, nowMs: number): Promise<number> {
   const perOwner = new Map<string, number>();
   let total = 0;

@@ -28,7 +28,7 @@ export const verb: Verb = {
     const isSorted = values.sort !== undefined;
     await withStore(env, async (store, { keyQuota }) => {
       const { heads, cells } = values.wide ? WIDE : NARROW;
-      /** With the uses, for which 80 columns have room in the place of the last one. */
+      /** Adds the uses when sorted by them; 80 columns have room only in place of the last column. */
       const row = (cells: readonly string[], uses: string) =>
         isSorted ? [...(values.wide ? cells : cells.slice(0, -1)), uses] : cells;
       let head = [row(heads, 'USES')];

@@ -1,20 +1,19 @@
-// What a verb writes for itself alone: gone when it ends, by a signal too.
+// Temporary files of a verb, which are removed when it ends, also by a signal.
 
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { say } from './terminal.ts';
 
-/** Signals by which a person or a supervisor ends a command. */
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Removes `path`, which holds what nobody else may read, after `use`, and when a signal ends the command meanwhile. */
+/** Removes the secret `path` after `use`, and when a signal ends the command. */
 export async function removing<T>(path: string, use: () => Promise<T>): Promise<T> {
   const remove = () => rmSync(path, { recursive: true, force: true });
   const end = (signal: NodeJS.Signals) => {
     remove();
     for (const ending of ENDING) process.off(ending, end);
-    process.kill(process.pid, signal); // now it ends the process, as it would have
+    process.kill(process.pid, signal); // ends the process, now that no handler is left
   };
   for (const ending of ENDING) process.on(ending, end);
   try {
@@ -26,12 +25,12 @@ export async function removing<T>(path: string, use: () => Promise<T>): Promise<
 }
 
 /**
- * The folders of commands of this machine begin so, then comes the process. (In a container with a temporary folder that
- * others share, the number of a process says nothing of theirs.)
+ * The prefix of folders of commands on this machine; the process id follows. Containers may share a temporary folder,
+ * and process ids of others mean nothing here.
  */
 const NAMED = `keys-${hostname().replace(/[^A-Za-z0-9.]/g, '_')}-`;
 
-/** Runs `use` with a folder that its owner alone can read. One that was left by a command that was killed is removed. */
+/** Runs `use` with a folder that only its owner can read. Removes those that killed commands left. */
 export function withPrivateFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
   removeLeft();
   const folder = mkdtempSync(join(tmpdir(), `${NAMED}${process.pid}-`)); // 0700

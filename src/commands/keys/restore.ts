@@ -1,4 +1,4 @@
-// `keys restore`: puts a backup back, also under running servers, which then forget all they know.
+// `keys restore`: puts a backup back, also beside running servers, which then drop their caches.
 
 import { compare, type Restoring } from '../../database/backup/compare.ts';
 import { type Backup, withBackup } from '../../database/backup/file.ts';
@@ -10,7 +10,6 @@ import { withPrivateFolder } from './private-folder.ts';
 import { confirm, say } from './terminal.ts';
 import { CommandError, type Verb } from './verb.ts';
 
-/** More owners than a person reads. */
 const OWNERS_SHOWN_MAX = 20;
 
 export const verb: Verb = {

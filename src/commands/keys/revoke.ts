@@ -1,4 +1,4 @@
-// `keys revoke`: ends keys of anybody. Says how many they are, and asks.
+// `keys revoke`: revokes keys of anybody, after it has said how many and asked.
 
 import { type KeyFilter, revokeAll } from '../../keys/admin.ts';
 import { isIdShaped } from '../../keys/key-format.ts';
@@ -24,9 +24,9 @@ export const verb: Verb = {
       if (count === 0) return say('there are no such active keys');
       await confirm(`${described(filter, count)}?`, values.yes === true);
       const progress = progressOf(count, 'revoked');
-      // On stdout, to be kept: after a restore they have to be revoked once more.
+      // On stdout, to be kept: after a restore they must be revoked again.
       const revokedIds = async (ids: readonly string[], revoked: number) => {
-        await writeOut(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // whoever has enough wants them revoked
+        await writeOut(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // the rest is revoked too
         progress(revoked);
       };
       const revoked = orFail(await revokeAll(admin, filter, nowMs, BY_COMMAND, revokedIds));

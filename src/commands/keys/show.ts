@@ -1,4 +1,4 @@
-// `keys show`: one key, by its id, its fingerprint, or itself on stdin: an argument would stay in the shell's history.
+// `keys show`: one key, by id, by fingerprint, or by the key itself on stdin: an argument would stay in the history.
 
 import { text } from 'node:stream/consumers';
 import type { KeyName } from '../../keys/admin.ts';
@@ -43,7 +43,7 @@ export const verb: Verb = {
   },
 };
 
-/** The days of UTC with uses, the latest first. */
+/** UTC days with uses, the latest first. */
 const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[])[] =>
   last30Days.flatMap((count, ago) =>
     count === 0 ? [] : [[new Date(nowMs - ago * MS_PER_DAY).toISOString().slice(0, DAY_CHARS), `${count}`]],

@@ -1,4 +1,4 @@
-// A key as the verbs show it: as an object, and as cells of a table, with its uses. Never a whole hash.
+// A key as the verbs show it: as an object, and as table cells, with its uses. Never a whole hash.
 
 import type { PlacedKey } from '../../keys/admin.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
@@ -9,10 +9,10 @@ import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
 import { orFail } from './database.ts';
 import { cut, isoTime, localTime } from './terminal.ts';
 
-/** What an object has beside the record. */
+/** What `keyObject` needs beside the record. */
 export interface KeyFacts {
   readonly uses: Uses | undefined;
-  /** The server's, for keys without one of their own. */
+  /** The server's, for keys without a quota of their own. */
   readonly keyQuota: Quota | null;
 }
 
@@ -32,7 +32,6 @@ export const keyObject = (key: PlacedKey, { uses, keyQuota }: KeyFacts) => ({
   ...(uses !== undefined && { uses }),
 });
 
-/** Rows of a table: what stands above them, and the cells of a key. */
 export interface KeyTable {
   readonly heads: readonly string[];
   readonly cells: (key: PlacedKey, nowMs: number) => readonly string[];
@@ -56,7 +55,7 @@ export const WIDE: KeyTable = {
   ],
 };
 
-/** With an id of 32 columns, a state of 7, a day of 10 and what is between them, 80. */
+/** 80 with an id of 32 columns, a state of 7, a day of 10, and the gaps. */
 const OWNER_COLUMNS = 12;
 const NAME_COLUMNS = 11;
 const DAY_CHARS = 10;
@@ -72,13 +71,10 @@ export const NARROW: KeyTable = {
   ],
 };
 
-/** No server counts as this one. */
+/** The instance number of no server. */
 const NO_INSTANCE = -1;
 
-/**
- * By id, as the database has them: what servers counted in the last seconds may be missing. Keys that were not used in 30
- * days are left out.
- */
+/** By id, without keys unused for 30 days. Uses that servers counted in the last seconds may be missing. */
 export const usesOf = async (
   store: Pick<Store, 'usesByDay'>,
   keys: readonly PlacedKey[],

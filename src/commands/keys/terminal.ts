@@ -1,4 +1,4 @@
-// What a verb says, asks and prints, for people and for scripts.
+// What verbs say, ask and print, for people and for scripts.
 
 import { createInterface } from 'node:readline/promises';
 import { rfc3339 } from '../../lib/duration.ts';
@@ -6,12 +6,11 @@ import { withoutControls } from '../../lib/text.ts';
 import { redact } from '../../log/redact.ts';
 import { CommandError, ReaderLeft } from './verb.ts';
 
-/** `1 active key`. */
 export const keysCounted = (count: number): string => `${count} active ${count === 1 ? 'key' : 'keys'}`;
 
 export const say = (line: string) => void process.stderr.write(`${redact(line)}\n`);
 
-/** Asks on a terminal. In a script `--yes` is the answer. */
+/** Asks on a terminal. Scripts need `--yes`. */
 export async function confirm(question: string, yes: boolean): Promise<void> {
   if (yes) return;
   if (!process.stdin.isTTY) throw new CommandError(`${question} Confirm with --yes`, 2);
@@ -21,7 +20,7 @@ export async function confirm(question: string, yes: boolean): Promise<void> {
   if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('nothing was changed', 2);
 }
 
-/** A line that says how far long work is: on a terminal always the same one. */
+/** The progress of long work, on a terminal in one line. */
 export function progressOf(total: number, what: string): (done: number) => void {
   const isTerminal = process.stderr.isTTY;
   return (done) => {
@@ -39,14 +38,12 @@ export const writeOut = (text: string): Promise<void> =>
 const unwritten = ({ code, message }: NodeJS.ErrnoException) =>
   code === 'EPIPE' ? new ReaderLeft() : new CommandError(`stdout: ${message}`);
 
-/** One object a line, for scripts. */
 export const writeJson = (rows: readonly object[]): Promise<void> =>
   writeOut(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
 
-/** Text of owners can't move the cursor. */
+/** Text of owners must not move the cursor. */
 const shownText = (text: string) => withoutControls(text).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, '');
 
-/** Columns as wide as their longest cell. */
 export function writeTable(rows: readonly (readonly string[])[]): Promise<void> {
   const shown = rows.map((cells) => cells.map(shownText));
   const widths = (shown[0] ?? []).map((_, column) => Math.max(...shown.map((cells) => columnsOf(cells[column] ?? ''))));
@@ -58,7 +55,7 @@ export function writeTable(rows: readonly (readonly string[])[]): Promise<void> 
   return writeOut(shown.map((cells) => `${line(cells)}\n`).join(''));
 }
 
-/** `text` in at most so many columns of a terminal. */
+/** `text` in at most `columns` columns of a terminal. */
 export function cut(text: string, columns: number): string {
   const shown = shownText(text);
   if (columnsOf(shown) <= columns) return shown;
@@ -85,7 +82,7 @@ const WIDE_CHARACTER =
 
 export const isoTime = (ms: number | null): string | null => (ms === null ? null : rfc3339(ms));
 
-/** ISO 8601 in the reader's zone, without fractions; `-` for never. */
+/** ISO 8601 in the machine's zone, without fractions; `-` for null. */
 export function localTime(ms: number | null): string {
   if (ms === null) return '-';
   const offsetMin = -new Date(rfc3339(ms)).getTimezoneOffset();

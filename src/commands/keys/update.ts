@@ -1,4 +1,4 @@
-// `keys update`: another limit, quota, name, expiry or other scopes for a key.
+// `keys update`: changes the limit, quota, name, expiry or scopes of a key.
 
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
@@ -19,7 +19,7 @@ const OPTIONS = {
   scope: { type: 'string', multiple: true },
 } as const;
 
-/** Takes the limit or quota of a key away: the server's counts. */
+/** Removes a key's own limit or quota: the server's applies. */
 const DEFAULT = 'default';
 const NEVER = 'never';
 

@@ -1,17 +1,16 @@
-// What a verb of `keys` is, and how it ends when it can't be done.
+// What a verb of `keys` is, and the errors that end it.
 
 import type { Env } from '../../config/env.ts';
 import { redact } from '../../log/redact.ts';
 
 export interface Verb {
-  /** Its name, and what follows it. */
   readonly usage: string;
   readonly summary: string;
   /** Throws a CommandError when it can't be done. */
   run(args: readonly string[], env: Env): Promise<void>;
 }
 
-/** Ends the command: a line for the person, without secrets. */
+/** Ends the command with a line for the person, redacted. */
 export class CommandError extends Error {
   override name = 'CommandError';
   constructor(
