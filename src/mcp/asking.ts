@@ -12,8 +12,8 @@ import type { Problem, StoreUnavailable } from '../problem.ts';
 import { missingCapabilities } from './capabilities.ts';
 import type { Params } from './message.ts';
 
-/** Of all responses kept, as JSON: if they are ASCII, they fit as base64 into a body, with the last round's beside. */
-const RESPONSES_CHARS_MAX = 256 * 1024;
+/** Of all responses kept, as JSON: they fit as base64 into a body, with the last round's beside. */
+const RESPONSES_BYTES_MAX = 256 * 1024;
 
 const NO_RESPONSES: JsonObject = {};
 
@@ -61,7 +61,7 @@ class ClientAsking implements Asking {
   }
 
   async suspend(subject: string, requests: InputRequired['requests']): Promise<Result<string, Problem>> {
-    if (JSON.stringify(this.#kept).length > RESPONSES_CHARS_MAX) return TOO_LARGE;
+    if (new TextEncoder().encode(JSON.stringify(this.#kept)).length > RESPONSES_BYTES_MAX) return TOO_LARGE;
     const state = await this.states.seal(subject, this.#kept);
     return state.ok ? ok(`"inputRequests":${JSON.stringify(requests)},"requestState":"${state.value}"`) : state;
   }
@@ -69,7 +69,7 @@ class ClientAsking implements Asking {
 
 const TOO_LARGE = err<Problem>({
   code: 'invalid_response',
-  issues: [{ path: '', message: `Expected at most ${RESPONSES_CHARS_MAX} characters in all responses to this call` }],
+  issues: [{ path: '', message: `Expected at most ${RESPONSES_BYTES_MAX} bytes in all responses to this call` }],
 });
 
 /** The capabilities that a client declares to take each request. */

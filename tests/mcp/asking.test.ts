@@ -277,15 +277,18 @@ test('what a response has beside the answer is not carried on, however deep it i
 });
 
 describe('all responses to a call together', () => {
-  const CHARS_MAX = 256 * 1024;
+  const BYTES_MAX = 256 * 1024;
 
   test.each([
-    ['at the limit go on to the next round', 0, 'input_required'],
-    ['above it are -32602', 1, -32602],
-  ])('%s', async (_what, above, expected) => {
+    ['at the limit go on to the next round', '', 'x', 0, 'input_required'],
+    ['above it are -32602', '', 'x', 1, -32602],
+    ['at the limit in characters of three bytes go on to the next round', 'xx', '鍵', 0, 'input_required'],
+    ['above it in bytes, not in characters, are -32602', 'xxx', '鍵', 3, -32602],
+  ])('%s', async (_what, start, character, above, expected) => {
     await using app = await serveAsking();
-    const overhead = JSON.stringify({ who: accept({ name: '' }) }).length;
-    const name = 'x'.repeat(CHARS_MAX - overhead + above);
+    const bytesOf = (text: string) => new TextEncoder().encode(text).length;
+    const overhead = bytesOf(JSON.stringify({ who: accept({ name: start }) }));
+    const name = start + character.repeat(Math.floor((BYTES_MAX - overhead + above) / bytesOf(character)));
     const params = { inputResponses: { who: accept({ name }) } };
     const headers = await keyOf(app);
     const { result, error, state } = await round(app, 'greet', { headers, params });
