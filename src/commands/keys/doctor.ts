@@ -82,11 +82,16 @@ async function serverFindings(config: Config): Promise<Finding[]> {
   if (!isObject(body) || !isObject(body.store))
     return [['bad', 'server', `what responds at ${url} is not this server`]];
   const { status, version, instance, store } = body;
-  const lag = typeof store.lagMs === 'number' ? `${store.lagMs} ms` : 'unknown';
+  const lagMs = typeof store.lagMs === 'number' ? store.lagMs : Number.POSITIVE_INFINITY;
+  const lag = Number.isFinite(lagMs) ? `last read ${lagMs} ms ago` : 'not read yet';
   return [
     ...(store.writable === false ? [NOT_WRITABLE] : []),
     [status === 'ok' ? 'ok' : 'bad', 'server', `${status} at ${url}, version ${version}, instance ${instance}`],
-    ['ok', 'change feed', `last read ${lag} ago; keys are refused above ${config.revocationLagMaxMs} ms of use`],
+    [
+      lagMs <= config.revocationLagMaxMs ? 'ok' : 'bad',
+      'change feed',
+      `${lag}; keys are refused above ${config.revocationLagMaxMs} ms of use`,
+    ],
     await addressFinding(url, config),
   ];
 }
