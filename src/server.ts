@@ -5,7 +5,7 @@ import { type PreparedService, prepareService, type ServiceOptions } from './app
 import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { expected } from './config/expected.ts';
-import { settingsOf, withoutEffect } from './config/report.ts';
+import { settingsOf, withoutEffect } from './config/settings-report.ts';
 import type { Tls } from './config/tls.ts';
 import { type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
@@ -25,7 +25,7 @@ import { watchLoop } from './server/loop-watch.ts';
 import { DRAIN_NOTICE_MS, obeySignals, type Stop, shutDown } from './server/stop.ts';
 import { createStrayErrors, type Stray } from './server/stray-errors.ts';
 import { tlsRenewal, warnOfCertificate } from './server/tls.ts';
-import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folder/folder.ts';
+import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folder/read-folder.ts';
 import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
 import type { OwnNames } from './tools/index.ts';
 

@@ -1,5 +1,5 @@
-// Who a token speaks for, by its claims: the owner of keys, the person, and what the person may grant. Pure; claims.ts
-// decides whether the token is valid.
+// Who a token speaks for, by its claims: the owner of keys, the person, and what the person may grant. Pure;
+// check-token.ts decides whether the token is valid.
 
 import type { UserIdentity } from '../guards/user-jwt.ts';
 import { err, ok, type Result } from '../lib/result.ts';

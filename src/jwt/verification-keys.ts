@@ -27,11 +27,11 @@ export function secretKey(secret: string, previous: string | null = null): Verif
   return { algorithms: ['HS256'], current: () => keys, get: always, refreshedAfter: always };
 }
 
-/** Throws jose's error for several matching keys, so that claims.ts tries each. */
+/** Throws jose's error for several matching keys, so that check-token.ts tries each. */
 const eitherOf =
   (...keys: readonly Uint8Array[]): JwtKeys =>
   async () => {
-    const { JWKSMultipleMatchingKeys } = await import('jose/errors'); // loaded by claims.ts already
+    const { JWKSMultipleMatchingKeys } = await import('jose/errors'); // loaded by check-token.ts already
     throw Object.assign(new JWKSMultipleMatchingKeys(), {
       async *[Symbol.asyncIterator]() {
         yield* keys;

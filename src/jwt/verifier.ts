@@ -1,4 +1,4 @@
-// Verifies user JWTs: checks their form and caches verdicts, so that claims.ts checks signature and claims once.
+// Verifies user JWTs: checks their form and caches verdicts, so that check-token.ts checks signature and claims once.
 
 import type { UserIdentity, VerifyUserJwt } from '../guards/user-jwt.ts';
 import { createLruCache } from '../lib/lru-cache.ts';
@@ -6,7 +6,7 @@ import { once } from '../lib/memoize.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
-import type { CheckedToken, TokenCheckOptions } from './claims.ts';
+import type { CheckedToken, TokenCheckOptions } from './check-token.ts';
 
 /** RFC 7515 §7.1. Jose also accepts padding and white space, which would give one token many spellings. */
 const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
@@ -29,7 +29,7 @@ export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256
     bytes: GRANTABLE_BYTES_MAX,
     bytesOf: ({ user }) => grantableBytes(user),
   });
-  const checker = once(async () => (await import('./claims.ts')).createTokenCheck(options));
+  const checker = once(async () => (await import('./check-token.ts')).createTokenCheck(options));
 
   function known(tokenHash: string): Verdict | undefined {
     const cached = verdicts.get(tokenHash);

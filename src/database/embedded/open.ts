@@ -14,7 +14,7 @@ import {
 } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';
-import { type Place, placeOf } from './moved.ts';
+import { type Place, placeOf } from './misplaced.ts';
 
 /** Writing to the file blocks the event loop: 200 uses block it for 0.6 ms, among a million keys for 1.2 ms. */
 const USES_PER_WRITE = 200;

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readToolFolder } from '../../../src/tools/folder/folder.ts';
+import { readToolFolder } from '../../../src/tools/folder/read-folder.ts';
 import { RESERVED_NAMES } from '../../../src/tools/index.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { ROOT, readDocument } from '../../support/documents.ts';

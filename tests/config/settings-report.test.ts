@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { parseConfig } from '../../src/config/config.ts';
 import type { Env } from '../../src/config/env.ts';
-import { settingsOf, withoutEffect } from '../../src/config/report.ts';
+import { settingsOf, withoutEffect } from '../../src/config/settings-report.ts';
 import { labelled } from '../support/labels.ts';
 
 function reported(env: Readonly<Record<string, string>>, runtime: 'bun' | 'deno' = 'bun') {
