@@ -18,8 +18,7 @@ const REFUSED_TTL_MS = 1000;
 /** Refused keys remembered, about 10 MB. A forgotten one costs a read. */
 const REFUSED_MAX = 20_000;
 
-/** Records of usable keys. The bytes, an estimate at one a character plus overhead, allow some 130,000 records. */
-const CACHE_ENTRIES_MAX = 200_000;
+/** Records of usable keys: some 130,000. An estimate, at one byte a character plus overhead. */
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
 /** What a record takes beside its texts: object, array, two map slots. Measured on Bun at about 400 bytes. */
 const RECORD_OVERHEAD_BYTES = 400;
@@ -59,7 +58,6 @@ export interface KeyCache {
 
 export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
   const usable = createLruCache<KnownKey>({
-    entries: CACHE_ENTRIES_MAX,
     bytes: CACHE_BYTES_MAX,
     bytesOf: estimateBytes,
   });

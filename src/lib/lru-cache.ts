@@ -12,7 +12,7 @@ export interface LruCache<Value> {
 
 /** The most it holds. The most recently used entries are certain to stay while they fill no more than half of it. */
 export interface Bounds<Value> {
-  readonly entries: number;
+  readonly entries?: number;
   /** Of all values together, by `bytesOf`. */
   readonly bytes?: number;
   readonly bytesOf?: (value: Value) => number;
@@ -24,7 +24,7 @@ export interface Bounds<Value> {
  * again and again: to find it, the Map walks past all that were deleted before.)
  */
 export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
-  const { entries: entriesMax, bytes: bytesMax = Number.POSITIVE_INFINITY, bytesOf = () => 0 } = bounds;
+  const { entries: entriesMax = Number.POSITIVE_INFINITY, bytes: bytesMax = Number.POSITIVE_INFINITY, bytesOf = () => 0 } = bounds;
   let young = new Map<string, Value>();
   let old = new Map<string, Value>();
   let youngBytes = 0;
