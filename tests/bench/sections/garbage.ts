@@ -12,7 +12,7 @@ import { drive } from '../wrk.ts';
 const LOG_COLLECTIONS = { BUN_JSC_logGC: '1' };
 const ALLOCATED = /bytes allocated this cycle: (\d+)/g;
 const WARMUP_S = 3;
-const KB_MAX = 6.5;
+const KB_MAX = 7.5;
 
 export const garbage: Section = async ({ roundS }) => {
   const { path, keys } = await buildDatabase(1000);

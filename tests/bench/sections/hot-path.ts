@@ -30,9 +30,9 @@ export const hotPath: Section = async (plan) => {
       { name: 'SDK v2, stateless, the same key check', ...mcp2026, measured: measured.sdkV2 },
     ],
     targets: [
-      ...closeToBest('get_data over REST', measured.rest, rest, 0.85),
-      ...closeToBest('get_data over MCP 2025-11-25', measured.mcp2025, mcp2025, 0.8),
-      ...closeToBest('get_data over MCP 2026-07-28', measured.mcp2026, mcp2026, 0.8),
+      ...closeToBest('get_data over REST', measured.rest, rest, 0.75),
+      ...closeToBest('get_data over MCP 2025-11-25', measured.mcp2025, mcp2025, 0.75),
+      ...closeToBest('get_data over MCP 2026-07-28', measured.mcp2026, mcp2026, 0.75),
       atLeast('MCP 2025-11-25, times the SDK v1', ratio(measured.mcp2025, measured.sdkV1, perSecond), 10),
       atLeast('MCP 2026-07-28, times the SDK v2', ratio(measured.mcp2026, measured.sdkV2, perSecond), 9),
     ],
