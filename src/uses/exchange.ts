@@ -137,10 +137,12 @@ export function createExchange(options: ExchangeOptions): Exchange {
   /** Runs `work` for all that is being flushed, until it fails. */
   async function inSlices(work: (slice: readonly Counted[]) => StoreResult<void>): StoreResult<void> {
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(flushing.size / store.usesPerWrite));
+    let left = flushing.size;
     for (const slice of slicesOf(flushing.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
       const done = await work(slice);
       if (!done.ok) return done;
-      if (!stopping) await sleep(pauseMs);
+      left -= slice.length;
+      if (left > 0 && !stopping) await sleep(pauseMs);
     }
     return ok(undefined);
   }
