@@ -624,7 +624,7 @@ test.each([
   ['JWT_SECRET', { JWT_SECRET: 'short', JWT_ISSUER: 'my own' }],
   ['JWT_SECRET', { JWT_SECRET: 'short', KEYS_PAGE_CLIENT_ID: 'page' }],
   ['DATABASE_URL', { DATABASE_URL: 'x', DATABASE_REPLICA_FILE: 'replica.db' }],
-])('from a bad %s nothing follows for others: %j', (name, env) => {
+])('from a bad %s nothing follows for others (%#)', (name, env) => {
   expect(faults(env).map((line) => line.split(':')[0])).toEqual([name]);
 });
 
