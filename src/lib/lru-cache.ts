@@ -24,7 +24,7 @@ export interface Bounds<Value> {
  * again and again: to find it, the Map walks past all that were deleted before.)
  */
 export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
-  const { entries: entriesMax = Number.POSITIVE_INFINITY, bytes: bytesMax = Number.POSITIVE_INFINITY, bytesOf = () => 0 } = bounds;
+  const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0 } = bounds;
   let young = new Map<string, Value>();
   let old = new Map<string, Value>();
   let youngBytes = 0;
