@@ -26,8 +26,9 @@ async function create(page: Page, name: string, scopes = 'read') {
 /** What a button of the new key puts on the clipboard. */
 async function copied({ page, created }: OpenPage, name: string): Promise<string> {
   await page.evaluate(() => navigator.clipboard.writeText(''));
-  await created.getByRole('button', { name, exact: true }).click();
-  await created.getByText('Copied. Paste it where it is kept safe.').first().waitFor();
+  const button = await created.getByRole('button', { name, exact: true }).elementHandle(); // its name changes with a copy
+  await button?.click();
+  await button?.waitForSelector('text=Copied'); // in this button: another may still say so
   return page.evaluate(() => navigator.clipboard.readText());
 }
 
