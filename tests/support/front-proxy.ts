@@ -78,7 +78,9 @@ export async function startFrontProxy(
     .replaceAll('/etc/haproxy/', `${folder}/`)
     .replaceAll('https://mcp.example', `https://127.0.0.1:${port}`);
   writeFileSync(join(folder, 'verify.lua'), edit(read('haproxy', 'verify.lua')));
-  for (const [named, url] of Object.entries(backends)) text = text.replaceAll(named, new URL(url).host);
+  for (const [named, url] of Object.entries(backends)) {
+    text = text.replaceAll(new RegExp(`${RegExp.escape(named)}(?!\\d)`, 'g'), new URL(url).host); // not in …:30004
+  }
   const config = join(folder, 'config');
   writeFileSync(config, text);
   const child = Bun.spawn([whereIs(program) ?? program, ...PROGRAMS[program], config], {
