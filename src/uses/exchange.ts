@@ -49,6 +49,8 @@ export interface ExchangeOptions {
 
 export function createExchange(options: ExchangeOptions): Exchange {
   const { store, instance, clock, log } = options;
+  /** Of the exchange that `pending` waits for: to mark 90,000 keys as no longer pending would take milliseconds. */
+  let number = 1;
   let pending = new Map<string, Counted>();
   /** Taken from `pending`, and not known to be written yet. */
   let flushing = new Map<string, Counted>();
@@ -71,14 +73,15 @@ export function createExchange(options: ExchangeOptions): Exchange {
 
   /** False: too many wait. */
   function wait(key: Counted): boolean {
-    if (!key.isPending && pending.size + flushing.size >= PENDING_MAX && !flushing.has(key.id)) return false;
-    if (!key.isPending) keep(key);
+    if (key.exchange === number) return true;
+    if (pending.size + flushing.size >= PENDING_MAX && !flushing.has(key.id)) return false;
+    keep(key);
     return true;
   }
 
   function keep(key: Counted): void {
     pending.set(key.id, key);
-    key.isPending = true;
+    key.exchange = number;
     exchanges.wake();
   }
 
@@ -119,7 +122,7 @@ export function createExchange(options: ExchangeOptions): Exchange {
     }
     flushing = pending;
     pending = new Map();
-    for (const key of flushing.values()) key.isPending = false;
+    number += 1;
     try {
       const [used, counted] = await Promise.all([
         inSlices((slice) => writeLastUses(store, slice)),
@@ -129,7 +132,7 @@ export function createExchange(options: ExchangeOptions): Exchange {
       if (done.ok) flushing = new Map();
       else log.warn('uses kept for later', { count: flushing.size + pending.size, reason: done.error.reason });
     } finally {
-      for (const key of flushing.values()) if (key.isUnwritten && !key.isPending) keep(key);
+      for (const key of flushing.values()) if (key.isUnwritten && key.exchange !== number) keep(key);
       flushing = new Map();
     }
   }

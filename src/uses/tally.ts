@@ -101,7 +101,8 @@ export class Counted {
   uses = 0;
   /** With so many uses it is time for an exchange. */
   usesMax = Infinity;
-  isPending = false;
+  /** The exchange that it waits for, or waited for last; 0: none yet. */
+  exchange = 0;
   /** Where the change feed stood when its limits were read. */
   position: FeedPosition | null = null;
   #turnsAtMs = 0;
