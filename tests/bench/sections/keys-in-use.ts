@@ -31,7 +31,7 @@ export const keysInUse: Section = async (plan) => {
       atMost(
         'p99 while lastUsedAt of 10,000 keys is written, in bare limits',
         ratio(measured.all, measured.bare, p99Ms),
-        2,
+        2.2,
       ),
     ],
   };
