@@ -110,12 +110,12 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
 }
 
 /** `description`, then what the guards ask of callers: for agents and for OpenAPI. */
-function withRequirements(description: string, { credential, fullQuota, requiredScopes }: Operation): string {
+function withRequirements(description: string, { credential, initialLimit, requiredScopes }: Operation): string {
   const requirements = [
     credential === 'user_jwt' && 'Needs a user token.',
     credential === 'api_key' &&
       `Needs an API key${scopesInWords(requiredScopes)} (X-API-Key, or Authorization: Bearer).`,
-    fullQuota && fullQuota.name !== 'user' && `At most ${limitInWords(fullQuota.limit)}.`,
+    initialLimit && initialLimit.name !== 'user' && `At most ${limitInWords(initialLimit.limit)}.`,
   ];
   return [description, ...requirements].filter(Boolean).join(' ');
 }

@@ -15,7 +15,7 @@ export type Reader = 'program' | 'model' | 'model_with_widget';
 type Progress = (progress: number, total?: number, message?: string) => void;
 
 export interface CallExtras {
-  readonly operation?: { readonly name: string; readonly fullQuota: RateLimitState | null };
+  readonly operation?: { readonly name: string; readonly initialLimit: RateLimitState | null };
   readonly progress?: Progress;
   /** Those the client declared (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
@@ -64,7 +64,7 @@ export class Call {
   ) {
     this.#request = request;
     this.tool = extras?.operation?.name ?? '';
-    this.rateLimit = extras?.operation?.fullQuota ?? undefined;
+    this.rateLimit = extras?.operation?.initialLimit ?? undefined;
     this.trace = extras?.trace ?? parseTraceparent(request?.headers.get('traceparent'));
     this.lookupKeyId = extras?.lookupKeyId;
     this.progress = extras?.progress ?? NOTHING;

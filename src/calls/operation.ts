@@ -30,7 +30,7 @@ export interface Operation {
   readonly requiredScopes: readonly string[];
   readonly timeoutMs: number;
   /** The rate limit that responses show when an earlier guard refused; null: there is none. */
-  readonly fullQuota: RateLimitState | null;
+  readonly initialLimit: RateLimitState | null;
   /** Guards, then input, then run, then output check. Call it through run.ts. */
   readonly invoke: (input: unknown, call: Call) => Awaitable<Result<Output, Problem>>;
 }
@@ -114,7 +114,7 @@ export function operationOf<Kind extends Operation['kind'], Added extends object
     credential: guard.credential ?? null,
     requiredScopes: guard.requiredScopes ?? [],
     timeoutMs,
-    fullQuota: guard.fullQuota ?? null,
+    initialLimit: guard.initialLimit ?? null,
     invoke: (input, call) => chain(guard(call), afterGuards, { input, call }),
   };
 }

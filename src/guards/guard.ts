@@ -16,8 +16,8 @@ export interface Guard<In, Add extends object = object> {
   readonly credential?: Credential | undefined;
   /** The scopes it demands of an API key. */
   readonly requiredScopes?: readonly string[] | undefined;
-  /** The full quota of its rate limit, for the RateLimit headers of calls that an earlier guard refuses. */
-  readonly fullQuota?: RateLimitState | undefined;
+  /** Its rate limit before any call: for the RateLimit headers of calls that an earlier guard refuses. */
+  readonly initialLimit?: RateLimitState | undefined;
 }
 
 /** The result of a guard that allows the call and adds nothing. */
@@ -57,11 +57,11 @@ export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   if (scopesAt !== -1 && guards.findIndex(({ credential }) => credential !== undefined) > scopesAt) {
     throw new Error('sequence: expected the guard of scopes after that of the API key');
   }
-  const quotas = guards.flatMap(({ fullQuota }) => fullQuota ?? []);
+  const limits = guards.flatMap(({ initialLimit }) => initialLimit ?? []);
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
     requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),
-    fullQuota: quotas.reduce<RateLimitState | undefined>(beside, undefined),
+    initialLimit: limits.reduce<RateLimitState | undefined>(beside, undefined),
   });
 }
 

@@ -40,7 +40,7 @@ export function rateLimitGuard<In>(options: RateLimitOptions<In>): Guard<In, Lim
     onRefused?.(call, bucket);
     return err({ code: 'rate_limited', retryAfterS: resetS, rateLimit });
   };
-  return Object.assign(decide, { fullQuota: { ...named, limit, remaining: requests, resetS: limit.windowS } });
+  return Object.assign(decide, { initialLimit: { ...named, limit, remaining: requests, resetS: limit.windowS } });
 }
 
 export interface KeyLimitOptions<In> {
@@ -65,5 +65,5 @@ export function keyLimitGuard<In extends { readonly auth: { readonly keyId: stri
   };
   const limit = { requests, windowS: windowMs / 1000 };
   if (requests === 0) return decide;
-  return Object.assign(decide, { fullQuota: { limit, remaining: requests, resetS: limit.windowS } });
+  return Object.assign(decide, { initialLimit: { limit, remaining: requests, resetS: limit.windowS } });
 }

@@ -88,8 +88,8 @@ const operation = (tool: Tool) => ({
     ...(tool.requiredScopes.length > 0 && {
       '403': problem(`The key lacks a scope: ${tool.requiredScopes.join(' ')}`),
     }),
-    ...(tool.fullQuota !== null && {
-      '429': { ...problem(`More than ${limitInWords(tool.fullQuota.limit)}`), headers: LIMIT_HEADERS },
+    ...(tool.initialLimit !== null && {
+      '429': { ...problem(`More than ${limitInWords(tool.initialLimit.limit)}`), headers: LIMIT_HEADERS },
     }),
     default: problem('A problem'),
   },

@@ -41,7 +41,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
-  function refuse(context: RequestContext, problem: Problem, limit = tool.fullQuota ?? undefined): Response {
+  function refuse(context: RequestContext, problem: Problem, limit = tool.initialLimit ?? undefined): Response {
     return problemResponse(
       problem,
       context.requestId,

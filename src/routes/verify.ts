@@ -37,8 +37,8 @@ export function verifyRoute({ guards, leave, config, log }: VerifyRouteOptions):
     const scopes = scopesIn(demand);
     return scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
   });
-  const { fullQuota } = guards.apiKey;
-  const verification = { operation: { name: '', fullQuota: fullQuota ?? null } };
+  const { initialLimit } = guards.apiKey;
+  const verification = { operation: { name: '', initialLimit: initialLimit ?? null } };
   let isWarned = config.trustProxy > 0;
 
   /** Without TRUST_PROXY all clients of a proxy share one budget of unknown keys. */
@@ -49,7 +49,7 @@ export function verifyRoute({ guards, leave, config, log }: VerifyRouteOptions):
   }
 
   /** Has the identity headers too, empty: else a proxy would pass on the client's own. */
-  function refuse({ requestId }: RequestContext, problem: Problem, limit = fullQuota): Response {
+  function refuse({ requestId }: RequestContext, problem: Problem, limit = initialLimit): Response {
     const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
     const isLimit = problem.code === 'rate_limited' || problem.code === 'quota_exceeded';
     const reached = isLimit ? (problem.rateLimit ?? limit) : limit;
