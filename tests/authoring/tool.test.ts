@@ -14,6 +14,7 @@ import { CAPABILITIES } from '../support/asking.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
+import { storeOn } from '../support/store-mode.ts';
 import { createTestApp, failureOf } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -311,8 +312,10 @@ describe('a name that cannot be used stops the start', () => {
 
   test('a start that stops at a tool’s name makes no database', async () => {
     const folder = temporaryFolder();
-    await failureOf(createTestApp({ folder, store: 'embedded', tools: () => toolsNamed(['a/b']) }));
-    expect(existsSync(join(folder, 'keys.db'))).toBe(false);
+    const path = join(folder, 'keys.db');
+    const store = storeOn({ DATABASE_URL: `file:${path}` });
+    await failureOf(createTestApp({ store, tools: () => toolsNamed(['a/b']) }));
+    expect(existsSync(path)).toBe(false);
   });
 
   test('a tool with any other name is served', async () => {

@@ -5,12 +5,12 @@ import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { output, run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { diskFolder } from '../support/folder.ts';
 import { productionEnv } from '../support/production.ts';
 import { copyOfSource } from '../support/source.ts';
 
 const TOOLS_README = readDocument('src/tools/README.md');
-const folder = temporaryFolder();
+const folder = diskFolder();
 const env = productionEnv(folder);
 
 beforeAll(async () => {

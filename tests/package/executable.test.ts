@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
 import { output } from '../support/command.ts';
 import { readDocument } from '../support/documents.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { diskFolder } from '../support/folder.ts';
 import { post } from '../support/mcp.ts';
 import { executable } from '../support/packed.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 /** A folder with the executable, moved from where it was built, and the README's tool. */
 function folderWithTool(): string {
-  const folder = temporaryFolder();
+  const folder = diskFolder();
   copyFileSync(built, join(folder, 'server'));
   mkdirSync(join(folder, 'tools'));
   const tool = readDocument('README.md').codeBlock('A tool of your own', 'ts');
@@ -67,7 +67,7 @@ test('the keys command of the executable creates, lists and backs up, on a file 
     const key = await keys('create', '--user', 'alice', '--name', 'n', '--scope', 'read:orders', '--days', '1');
     expect((await callOver(server.url, 'list_orders', {}, { 'x-api-key': key.trim() })).body.owner).toBe('alice');
     expect(JSON.parse(await keys('list', '--json'))).toMatchObject({ owner: 'alice', name: 'n' });
-    const backup = join(temporaryFolder(), 'backup.db');
+    const backup = join(diskFolder(), 'backup.db');
     await keys('backup', backup);
     expect(readFileSync(backup).subarray(0, 15).toString()).toBe('SQLite format 3');
   }
@@ -87,7 +87,7 @@ test('the executable serves a remote database, and a replica of it', async () =>
 });
 
 test('a tool file uses a package beside it and brings a page, and .env is read', async () => {
-  const folder = temporaryFolder();
+  const folder = diskFolder();
   copyFileSync(built, join(folder, 'server'));
   mkdirSync(join(folder, 'node_modules/greeting'), { recursive: true });
   mkdirSync(join(folder, 'tools'));

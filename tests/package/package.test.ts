@@ -10,7 +10,7 @@ import * as testing from '../../src/package/testing.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { output, run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { diskFolder } from '../support/folder.ts';
 import { packPackage } from '../support/packed.ts';
 import { productionEnv } from '../support/production.ts';
 import { startServer } from '../support/server-process.ts';
@@ -36,7 +36,7 @@ beforeAll(async () => {
 }, 180_000);
 
 function projectFolder(): string {
-  const folder = temporaryFolder();
+  const folder = diskFolder();
   mkdirSync(join(folder, 'tools'));
   const strict = {
     strict: true,
@@ -116,7 +116,7 @@ describe.each([
     await using server = await startServer({
       command,
       folder: project,
-      env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${temporaryFolder()}/keys.db` },
+      env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${diskFolder()}/keys.db` },
     });
     const created = await callOver(
       server.url,
@@ -136,7 +136,7 @@ describe.each([
 
 test('a program with a listener of its own makes the app alone', async () => {
   writeFileSync(join(project, 'app.ts'), TOOLS_README.codeBlock('As a package', 'ts', 1));
-  const env = { DATABASE_URL: `file:${temporaryFolder()}/keys.db` };
+  const env = { DATABASE_URL: `file:${diskFolder()}/keys.db` };
   const printed = (await output([process.execPath, 'app.ts'], { cwd: project, env })).trim().split('\n');
   expect(printed.filter((line) => !line.startsWith('{'))).toEqual(['401']);
   expect(printed.filter((line) => line.includes('"No API key provided"'))).toHaveLength(1);
@@ -166,7 +166,7 @@ test('on Node.js it says what it runs on', async () => {
 });
 
 test('npm installs it, and its command then runs', async () => {
-  const folder = temporaryFolder();
+  const folder = diskFolder();
   cpSync(join(project, 'package.json'), join(folder, 'package.json'));
   await output(['npm', 'install', '--no-audit', '--no-fund', '--prefer-offline'], {
     cwd: folder,

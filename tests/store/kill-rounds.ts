@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { createClient } from '@libsql/client';
 import { userHeaders } from '../support/client.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { diskFolder } from '../support/folder.ts';
 import { type Runtime, type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
@@ -22,7 +22,7 @@ export interface KillRun {
 }
 
 export async function killRounds(rounds: number, runtime: Runtime = 'bun'): Promise<KillRun> {
-  const url = `file:${join(temporaryFolder(), 'keys.db')}`;
+  const url = `file:${join(diskFolder(), 'keys.db')}`;
   const env = {
     JWT_SECRET: TEST_SECRET,
     DATABASE_URL: url,

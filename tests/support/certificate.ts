@@ -4,7 +4,7 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { temporaryFolder } from './folder.ts';
+import { diskFolder } from './folder.ts';
 
 export interface Certificate {
   readonly certFile: string;
@@ -64,7 +64,7 @@ export function makeCertificate(end = new Date('2099-12-31T23:59:59Z')): Certifi
   const signature = der(BIT_STRING, Buffer.from([0]), sign('sha256', body, privateKey));
   const base64 = der(SEQUENCE, body, ECDSA_SHA256, signature).toString('base64');
   const cert = `-----BEGIN CERTIFICATE-----\n${base64.replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`;
-  const folder = temporaryFolder();
+  const folder = diskFolder();
   const certFile = join(folder, 'cert.pem');
   const keyFile = join(folder, 'key.pem');
   writeFileSync(certFile, cert);

@@ -1,6 +1,7 @@
 // Several real servers on one database, and callers of them.
 
 import { callOver } from './client.ts';
+import { diskFolder, temporaryFolder } from './folder.ts';
 import { LOOP_MONITOR } from './loop-pauses.ts';
 import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from './server-process.ts';
 import { type Sqld, startSqld } from './sqld.ts';
@@ -24,7 +25,7 @@ export async function startCluster(
   env: Record<string, string> = {},
   runtimes: readonly Runtime[] = modes.map(() => USUAL_RUNTIME),
 ): Promise<Cluster> {
-  const embedded = modes.includes('embedded') ? await startStore('embedded') : null;
+  const embedded = modes.includes('embedded') ? await startStore('embedded', folderFor(runtimes)) : null;
   const sqld = embedded === null ? await startSqld() : null;
   const all = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'warn', RUST_LOG: 'off', ...env };
   const servers = await Promise.all(
@@ -50,6 +51,9 @@ export async function startCluster(
     },
   };
 }
+
+/** Where every one of these runtimes may write. */
+const folderFor = (runtimes: readonly Runtime[]) => (runtimes.includes('deno') ? diskFolder() : temporaryFolder());
 
 export const callServer = (
   { url }: { url: string },

@@ -6,7 +6,7 @@ import { chmodSync, chownSync, cpSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { output } from './command.ts';
 import { ROOT } from './documents.ts';
-import { temporaryFolder } from './folder.ts';
+import { diskFolder } from './folder.ts';
 import { productionEnv } from './production.ts';
 
 export interface Image {
@@ -40,7 +40,7 @@ export async function buildImage(file: string): Promise<Image> {
   const [build = [], final = []] = stagesOf(file);
   const all = (name: string) => final.flatMap(({ instruction, rest }) => (instruction === name ? [rest] : []));
   const only = (name: string) => all(name)[0] ?? '';
-  const built = temporaryFolder();
+  const built = diskFolder();
   for (const { instruction, rest } of build) {
     if (instruction === 'COPY') {
       const paths = rest.split(' ');
@@ -52,7 +52,7 @@ export async function buildImage(file: string): Promise<Image> {
     if (instruction === 'RUN') await output(['sh', '-c', rest], { cwd: built, env: productionEnv(built) });
   }
 
-  const root = temporaryFolder();
+  const root = diskFolder();
   chmodSync(root, 0o755); // its user is another one
   const user = only('USER');
   for (const copied of all('COPY')) {

@@ -2,14 +2,14 @@
 
 import { cpSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { temporaryFolder } from './folder.ts';
+import { diskFolder } from './folder.ts';
 
 const ROOT = join(import.meta.dir, '../..');
 const DEPLOYED = ['src', 'db', 'package.json', 'bun.lock', 'bunfig.toml'];
 
 /** A copy without packages. */
 export function productionFolder(): string {
-  const folder = temporaryFolder();
+  const folder = diskFolder();
   for (const name of DEPLOYED) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   return folder;
 }

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
-import { temporaryFolder } from './folder.ts';
+import { diskFolder, temporaryFolder } from './folder.ts';
 
 const ROOT = join(import.meta.dir, '../..');
 
@@ -107,9 +107,9 @@ export const commandOf = (runtime: Runtime): string[] => COMMANDS[runtime](ROOT,
 
 function spawnServer({
   env = {},
-  folder = temporaryFolder(),
   root = ROOT,
   runtime = USUAL_RUNTIME,
+  folder = runtime === 'deno' ? diskFolder() : temporaryFolder(),
   without = [],
   preload = [],
   command = COMMANDS[runtime](root, preload),

@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { temporaryFolder } from './folder.ts';
 import { startSqld } from './sqld.ts';
+import { newDatabaseAt } from './template.ts';
 
 export const STORE_MODES = ['embedded', 'remote', 'replica'] as const;
 export type StoreMode = (typeof STORE_MODES)[number];
@@ -27,7 +28,9 @@ export interface TestStore extends AsyncDisposable {
 /** A store whose data is in `folder`, where it is found again when another is started there later. */
 export async function startStore(mode: StoreMode, folder = temporaryFolder()): Promise<TestStore> {
   if (mode === 'embedded') {
-    const url = `file:${join(folder, 'keys.db')}`;
+    const path = join(folder, 'keys.db');
+    await newDatabaseAt(path);
+    const url = `file:${path}`;
     return { env: () => ({ DATABASE_URL: url }), async [Symbol.asyncDispose]() {} };
   }
   const sqld = await startSqld({ folder });

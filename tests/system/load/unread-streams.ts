@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createClient } from '@libsql/client/sqlite3';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
-import { temporaryFolder } from '../../support/folder.ts';
+import { diskFolder } from '../../support/folder.ts';
 import { postText } from '../../support/http-socket.ts';
 import { call, type HeaderMap, request } from '../../support/mcp.ts';
 import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
@@ -98,7 +98,7 @@ export async function folderWithKeys(
   scopeChars: number,
   others: readonly string[] = [],
 ): Promise<string> {
-  const folder = temporaryFolder();
+  const folder = diskFolder();
   await using app = await createTestApp({ store: { env: () => databaseIn(folder), async [Symbol.asyncDispose]() {} } });
   const scopes = Array.from({ length: scopeChars / 100 }, (_, index) => `${index}`.padEnd(100, 'x'));
   for (let index = 0; index < keys; index += 1) {

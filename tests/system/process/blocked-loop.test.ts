@@ -3,7 +3,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { BLOCKED_MS_MIN, watchLoop } from '../../../src/server/loop-watch.ts';
 import { callOver } from '../../support/client.ts';
-import { folderWith } from '../../support/folder.ts';
+import { diskFolder, fill } from '../../support/folder.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -29,7 +29,7 @@ export default () =>
 test.each(['bun', 'deno'] as const)(
   'a tool that blocks the process is a line that names it, on %s',
   async (runtime) => {
-    const folder = folderWith({ 'tools/busy.ts': BUSY });
+    const folder = fill(diskFolder(), { 'tools/busy.ts': BUSY });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
     expect((await callOver(server.url, 'busy')).status).toBe(200);
     const find = () =>

@@ -9,7 +9,7 @@ import PACKAGE from '../../../package.json';
 import { makeCertificate } from '../../support/certificate.ts';
 import { userHeaders } from '../../support/client.ts';
 import { run } from '../../support/command.ts';
-import { temporaryFolder } from '../../support/folder.ts';
+import { diskFolder } from '../../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../../support/http-socket.ts';
 import { commandOf, runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -54,7 +54,7 @@ test('a key lives on Deno as it does on Bun, and outlives the process', async ()
 test('its environment can be asked for symbols too', async () => {
   const root = join(import.meta.dir, '../../..');
   const server = join(root, 'src/main.deno.ts');
-  const folder = temporaryFolder();
+  const folder = diskFolder();
   for (const name of ['node_modules', 'package.json']) symlinkSync(join(root, name), join(folder, name));
   const script = join(folder, 'ask.ts');
   const text = `import { runtime } from '${server}';
@@ -158,7 +158,7 @@ test('bun run start:deno ends in Deno itself: its launcher would be killed, and 
   const PATH = `${join(ROOT, 'node_modules/.bin')}:${process.env.PATH}`;
   await using server = await startServer({
     command: ['sh', '-c', `cd '${ROOT}' && ${script}`],
-    env: { PATH, JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${temporaryFolder()}/keys.db` },
+    env: { PATH, JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${diskFolder()}/keys.db` },
   });
   expect(await server.stop()).toBe(0);
   await expect(fetch(server.url)).rejects.toThrow();

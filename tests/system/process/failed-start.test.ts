@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { temporaryFolder } from '../../support/folder.ts';
+import { diskFolder } from '../../support/folder.ts';
 import { MIGRATIONS, oldDatabase } from '../../support/old-database.ts';
 import { type Runtime, runToExit, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -21,7 +21,7 @@ const BEFORE = MIGRATIONS.slice(0, -1);
 
 describe.each(['bun', 'deno'] as const)('on %s', (runtime: Runtime) => {
   async function failsOn(env: Record<string, string>, tool?: string) {
-    const folder = temporaryFolder();
+    const folder = diskFolder();
     mkdirSync(join(folder, 'data'));
     const { old } = await oldDatabase(BEFORE, join(folder, 'data/keys.db'));
     if (tool !== undefined) {
@@ -59,7 +59,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime: Runtime) => {
   });
 
   test('a start that succeeds has migrated, and a request that comes first is answered', async () => {
-    const folder = temporaryFolder();
+    const folder = diskFolder();
     mkdirSync(join(folder, 'data'));
     const { old } = await oldDatabase(BEFORE, join(folder, 'data/keys.db'));
     await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET }, folder, runtime });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { makeCertificate } from '../../support/certificate.ts';
 import { callOver } from '../../support/client.ts';
 import { output } from '../../support/command.ts';
-import { folderWith, temporaryFolder } from '../../support/folder.ts';
+import { diskFolder, fill } from '../../support/folder.ts';
 import { createIssuer, JWKS_PATH } from '../../support/issuer.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -37,10 +37,10 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     ['a database in a folder whose name a shell would take apart', { DATABASE_URL: "file:./it's $HOME/my.db" }],
     ['an issuer and an audience of its own', { JWT_ISSUER: 'me & you', JWT_AUDIENCE: 'keys' }],
   ])('the command of the banner works as printed, with %s', async (_what, env: Record<string, string>) => {
-    const folder = temporaryFolder();
+    const folder = diskFolder();
     const given = { ...env, ...(env.JWT_ISSUER && { JWT_SECRET: TEST_SECRET }) };
     await using server = await startServer({ runtime, folder, env: given });
-    const own = join(temporaryFolder(), 'bin'); // a folder of the PATH
+    const own = join(diskFolder(), 'bin'); // a folder of the PATH
     mkdirSync(own);
     symlinkSync(process.execPath, join(own, 'bun'));
     // Typed where the server was started: there `bun run token` is this script.
@@ -60,7 +60,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
 export default () => defineTool(() => ok({}), { name: '${name}', title: 'T', description: 'D.', input: v.strictObject({}),
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   run: () => ok({ content: [] }) });\n`;
-    const folder = folderWith({ 'tools/b.ts': tool('second'), 'tools/a.ts': tool('first') });
+    const folder = fill(diskFolder(), { 'tools/b.ts': tool('second'), 'tools/a.ts': tool('first') });
     await using server = await startServer({ runtime, folder });
     expect(await logged(server, 'started')).toMatchObject({
       tools: { 'tools/a.ts': ['first'], 'tools/b.ts': ['second'] },
@@ -69,7 +69,7 @@ export default () => defineTool(() => ok({}), { name: '${name}', title: 'T', des
     await using without = await startServer({ runtime });
     expect(await logged(without, 'started')).toMatchObject({ tools: {} });
     expect(without.stderr()).toMatch(/tools of your own +none: \.\/tools does not exist\n/);
-    await using empty = await startServer({ runtime, folder: folderWith({ 'tools/_part.ts': '' }) });
+    await using empty = await startServer({ runtime, folder: fill(diskFolder(), { 'tools/_part.ts': '' }) });
     expect(empty.stderr()).toMatch(/tools of your own +none: \.\/tools has none\n/);
   });
 

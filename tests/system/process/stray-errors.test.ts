@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver } from '../../support/client.ts';
-import { folderWith } from '../../support/folder.ts';
+import { diskFolder, fill } from '../../support/folder.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
 import { copyOfSource } from '../../support/source.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -52,7 +52,7 @@ async function internalError(server: ServerProcess): Promise<Record<string, unkn
 describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   test.each(Object.entries(LEFT_BEHIND))('%s is logged with its file, and the server goes on', async (_what, work) => {
     const waiting = 'await new Promise((resolve) => setTimeout(resolve, 150));';
-    const folder = folderWith({
+    const folder = fill(diskFolder(), {
       'tools/careless.ts': toolFile('careless', work),
       'tools/waiting.ts': toolFile('waiting', waiting),
     });
@@ -68,7 +68,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
 
   test('what a file leaves behind when it is read does not end the start, either', async () => {
     const leaves = Object.values(LEFT_BEHIND).join('\n');
-    const folder = folderWith({ 'tools/careless.ts': `${toolFile('careless', '')}${leaves}` });
+    const folder = fill(diskFolder(), { 'tools/careless.ts': `${toolFile('careless', '')}${leaves}` });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
     await waitFor(() => linesOf(server).filter(({ event }) => event === 'internal error').length === 5);
     expect(linesOf(server)[0]).toMatchObject({ event: 'started' });
@@ -77,7 +77,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
 
   test('a folder may have spaces, marks and parentheses in its name', async () => {
     const throws = "setTimeout(() => { throw new Error('left behind'); }, 1);";
-    const folder = folderWith({ 'my töols (1)/careless.ts': toolFile('careless', throws) });
+    const folder = fill(diskFolder(), { 'my töols (1)/careless.ts': toolFile('careless', throws) });
     const env = { JWT_SECRET: TEST_SECRET, TOOLS_DIR: 'my töols (1)' };
     await using server = await startServer({ runtime, folder, env });
     expect((await callOver(server.url, 'careless')).status).toBe(200);
@@ -86,7 +86,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   });
 
   test('something that is no error is survived too', async () => {
-    const folder = folderWith({
+    const folder = fill(diskFolder(), {
       'tools/careless.ts': toolFile('careless', "setTimeout(() => { throw 'a text'; }, 1);"),
     });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });

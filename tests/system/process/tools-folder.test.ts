@@ -8,7 +8,7 @@ import { readToolFolder } from '../../../src/tools/folder/read-folder.ts';
 import { RESERVED_NAMES } from '../../../src/tools/index.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { ROOT, readDocument } from '../../support/documents.ts';
-import { folderWith, temporaryFolder } from '../../support/folder.ts';
+import { diskFolder, fill, folderWith, temporaryFolder } from '../../support/folder.ts';
 import { modern, post, request } from '../../support/mcp.ts';
 import { commandOf, type Runtime, runToExit, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -33,7 +33,7 @@ export default () =>
 `;
 
 const start = (runtime: Runtime, files: Readonly<Record<string, string>>, env: Readonly<Record<string, string>> = {}) =>
-  startServer({ runtime, folder: folderWith(files), env: { JWT_SECRET: TEST_SECRET, ...env } });
+  startServer({ runtime, folder: fill(diskFolder(), files), env: { JWT_SECRET: TEST_SECRET, ...env } });
 
 /** Deno with the flag that lets it find packages beside the folder. */
 const withPackages = () =>
@@ -99,7 +99,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
       [{}, 'TOOL_SHOP_URL: expected a value, but it is not set'],
       [{ TOOL_SHOP_URL: 'hunter2' }, 'TOOL_SHOP_URL: expected the URL of the shop'],
     ] as const) {
-      const { code, stderr } = await runToExit({ runtime, folder: folderWith(files), env });
+      const { code, stderr } = await runToExit({ runtime, folder: fill(diskFolder(), files), env });
       expect(code).toBe(1);
       expect(stderr).toMatch(/^mcp-key-server: tools\/shop-hours\.ts:\d+:\d+: [^\n]*\n$/);
       expect(stderr).toEndWith(`: ${said}\n`);
@@ -120,7 +120,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     ['with an error of syntax', '\n\nexport default (  => 3;', /:3:\d+: .*; correct it, or rename it to tools\/_a\.ts/],
     ["with a name of the server's own", tool('whoami'), "expected another tool name, whoami is the server's own"],
   ])('a file %s stops the start with one line', async (_, text, expected) => {
-    const { code, stderr, stdout } = await runToExit({ runtime, folder: folderWith({ 'tools/a.ts': text }) });
+    const { code, stderr, stdout } = await runToExit({ runtime, folder: fill(diskFolder(), { 'tools/a.ts': text }) });
     expect({ code, stdout, lines: stderr.match(/\n/g)?.length }).toEqual({ code: 1, stdout: '', lines: 1 });
     expect(stderr).toStartWith('mcp-key-server: tools/a.ts:');
     if (typeof expected === 'string') expect(stderr).toBe(`mcp-key-server: tools/a.ts: ${expected}\n`);
@@ -347,13 +347,13 @@ describe('TOOLS_DIR', () => {
   ] as const)(
     'on %s names another folder, also with packages of its own; ./tools is then not read',
     async (runtime, command) => {
-      const own = folderWith({
+      const own = fill(diskFolder(), {
         'a.mjs': tool('packaged', 'greet()', "import greet from 'greeting';").replace(' as const', ''),
         'node_modules/greeting/package.json': '{ "name": "greeting", "main": "index.js", "type": "module" }',
         'node_modules/greeting/index.js': "export default () => 'from a package';",
       });
       const env = { TOOLS_DIR: own, JWT_SECRET: TEST_SECRET };
-      const folder = folderWith({ 'tools/b.ts': tool('other') });
+      const folder = fill(diskFolder(), { 'tools/b.ts': tool('other') });
       await using server = await startServer({ runtime, folder, env, ...(command && { command }) });
       expect(await namesOf(server)).toEqual(['packaged']);
       const { body } = await callOver(server.url, 'packaged');
