@@ -6,10 +6,9 @@ import { createRequire } from 'node:module';
 import { basename, join } from 'node:path';
 import type { BunPlugin } from 'bun';
 import { SERVER_NAME } from '../lib/server-info.ts';
-import { asksForHelp } from './help.ts';
-
-const USAGE =
-  'usage: bun run build [--compile]\nBuilds the package into dist/, or the executable dist/mcp-key-server.\n';
+import { command, mainOf } from './command.ts';
+import { CommandError } from './io.ts';
+import { flag } from './options.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const SRC = join(ROOT, 'src');
@@ -80,6 +79,7 @@ async function buildDeclarations(): Promise<void> {
   const config = join(DIST, 'tsconfig.json');
   const compilerOptions = {
     noEmit: false,
+    resolveJsonModule: false, // package.json is outside of rootDir
     declaration: true,
     emitDeclarationOnly: true,
     rewriteRelativeImportExtensions: true,
@@ -112,15 +112,16 @@ async function buildExecutable(): Promise<void> {
   });
 }
 
-if (import.meta.main) {
-  const args = process.argv.slice(2);
-  if (asksForHelp(args)) process.stdout.write(USAGE);
-  else if (args.includes('--compile')) await buildExecutable();
-  else if (!existsSync(TSC)) {
-    process.stderr.write(`${SERVER_NAME}: expected the development packages; first run: bun install\n`);
-    process.exit(1);
-  } else {
+const build = command({
+  name: 'build',
+  summary: `Builds the package into dist/, or the executable dist/${SERVER_NAME}.`,
+  options: { compile: flag },
+  async run({ options: { compile } }) {
+    if (compile) return buildExecutable();
+    if (!existsSync(TSC)) throw new CommandError('expected the development packages; first run: bun install');
     removeOldPackage();
     await buildPackage();
-  }
-}
+  },
+});
+
+if (import.meta.main) process.exitCode = await mainOf(build, SERVER_NAME)(process.argv.slice(2));

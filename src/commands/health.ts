@@ -4,34 +4,31 @@
 import { parseConfig } from '../config/config.ts';
 import { reasonOf } from '../lib/text.ts';
 import { addressOf } from '../server/banner.ts';
-import { asksForHelp } from './help.ts';
+import { command, mainOf } from './command.ts';
+import { CommandError } from './io.ts';
 
 const TIMEOUT_MS = 3000;
 
-const USAGE =
-  'usage: mcp-key-server health\nEnds with 0 if the server of this configuration (HOST, PORT, BASE_PATH, TLS_CERT_FILE) answers, else with 1.\n';
-
-export async function main(args: readonly string[]): Promise<void> {
-  if (asksForHelp(args)) return void process.stdout.write(USAGE);
-  const parsed = parseConfig(process.env);
-  if (!parsed.ok) return fail(parsed.error.join('\n'));
-  const { port, basePath } = parsed.value;
-  const url = `${addressOf(parsed.value, port)}${basePath}/`;
-  try {
-    const { ok, status } = await fetch(url, {
+export const health = command({
+  name: 'mcp-key-server health',
+  summary:
+    'Ends with 0 if the server of this configuration (HOST, PORT, BASE_PATH, TLS_CERT_FILE) answers, else with 1.',
+  async run({ io }) {
+    const parsed = parseConfig(io.env);
+    if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
+    const { port, basePath } = parsed.value;
+    const url = `${addressOf(parsed.value, port)}${basePath}/`;
+    const response = await fetch(url, {
       signal: AbortSignal.timeout(TIMEOUT_MS),
       headers: { host: '127.0.0.1' }, // an address is always accepted, HOST only if ALLOWED_HOSTS has it
       tls: { rejectUnauthorized: false }, // its certificate is for its public name, not for this address
+    }).catch((error) => {
+      throw new CommandError(`${url}: ${reasonOf(error)}`);
     });
-    if (!ok) fail(`${url} answered ${status}`);
-  } catch (error) {
-    fail(`${url}: ${reasonOf(error)}`);
-  }
-}
+    if (!response.ok) throw new CommandError(`${url} answered ${response.status}`);
+  },
+});
 
-function fail(line: string): void {
-  process.stderr.write(`${line}\n`);
-  process.exitCode = 1;
-}
+export const main = mainOf(health, 'health');
 
-if (import.meta.main) await main(process.argv.slice(2));
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2));

@@ -1,61 +1,41 @@
 // `bun run keys <verb>`: what an operator does with anybody's keys, in the configured database, beside running servers.
-// The verbs are in keys/. Exit codes: 0 done, 1 failed, 2 wrong usage, or not confirmed.
+// The verbs are in keys/.
 
-import { asksForHelp } from './help.ts';
-import { nearest } from './keys/arguments.ts';
-import { writeOut } from './keys/terminal.ts';
-import { CommandError, ReaderLeft, UsageError, type Verb } from './keys/verb.ts';
+import { asksForHelp, type Command, chosen, type Members, mainOf } from './command.ts';
+import type { Io } from './io.ts';
 
-const VERBS: ReadonlyMap<string, () => Promise<{ verb: Verb }>> = new Map([
-  ['list', () => import('./keys/list.ts')],
-  ['show', () => import('./keys/show.ts')],
-  ['create', () => import('./keys/create.ts')],
-  ['update', () => import('./keys/update.ts')],
-  ['revoke', () => import('./keys/revoke.ts')],
-  ['block', async () => ({ verb: (await import('./keys/block.ts')).block })],
-  ['unblock', async () => ({ verb: (await import('./keys/block.ts')).unblock })],
-  ['events', () => import('./keys/events.ts')],
-  ['backup', () => import('./keys/backup.ts')],
-  ['restore', () => import('./keys/restore.ts')],
-  ['import', () => import('./keys/import.ts')],
-  ['doctor', () => import('./keys/doctor.ts')],
-]);
+export const VERBS: Members<Command> = {
+  list: async () => (await import('./keys/list.ts')).verb,
+  show: async () => (await import('./keys/show.ts')).verb,
+  create: async () => (await import('./keys/create.ts')).verb,
+  update: async () => (await import('./keys/update.ts')).verb,
+  revoke: async () => (await import('./keys/revoke.ts')).verb,
+  block: async () => (await import('./keys/block.ts')).block,
+  unblock: async () => (await import('./keys/block.ts')).unblock,
+  events: async () => (await import('./keys/events.ts')).verb,
+  backup: async () => (await import('./keys/backup.ts')).verb,
+  restore: async () => (await import('./keys/restore.ts')).verb,
+  import: async () => (await import('./keys/import.ts')).verb,
+  doctor: async () => (await import('./keys/doctor.ts')).verb,
+};
 
-async function help(): Promise<string> {
-  const lines = await Promise.all(
-    [...VERBS.values()].map(async (load) => {
-      const { usage, summary } = (await load()).verb;
-      return `  ${usage}\n      ${summary}\n`;
-    }),
-  );
-  return `usage: keys <verb> …\n\n${lines.join('')}\nThe database is that of the server's configuration (DATABASE_URL, DATABASE_AUTH_TOKEN). Running servers\nlearn of every change within REVOCATION_LAG_MAX_MS.\n`;
+const ABOUT = `The database is that of the server's configuration (DATABASE_URL, DATABASE_AUTH_TOKEN). Running servers
+learn of every change within REVOCATION_LAG_MAX_MS.
+`;
+
+async function help(io: Io): Promise<void> {
+  const verbs = await Promise.all(Object.values(VERBS).map((load) => load()));
+  const lines = verbs.map(({ usage, summary }) => `  ${usage.replace(/^keys /, '')}\n      ${summary}\n`);
+  return io.write(`usage: keys <verb> …\n\n${lines.join('')}\n${ABOUT}`);
 }
 
-async function run([name = '--help', ...args]: readonly string[]): Promise<void> {
-  if (name === 'help' || asksForHelp([name])) return writeOut(await help());
-  const load = VERBS.get(name);
-  if (load === undefined) {
-    const near = nearest(name, [...VERBS.keys()]);
-    const hint = near === undefined ? [...VERBS.keys()].join(', ') : `did you mean ${near}?`;
-    throw new CommandError(`there is no verb of this name; ${near === undefined ? 'there are ' : ''}${hint}`, 2);
-  }
-  const { verb } = await load();
-  if (asksForHelp(args)) return writeOut(`usage: keys ${verb.usage}\n${verb.summary}\n`);
-  await verb.run(args, process.env).catch((error) => {
-    throw error instanceof UsageError ? new CommandError(`${error.message}\nusage: keys ${verb.usage}`, 2) : error;
-  });
-}
+export const keys: Pick<Command, 'run'> = {
+  async run([name = '--help', ...args], io) {
+    if (name === 'help' || asksForHelp([name])) return help(io);
+    return (await chosen(name, VERBS, 'verb')).run(args, io);
+  },
+};
 
-export async function main(args: readonly string[]): Promise<void> {
-  process.stdout.on('error', () => {}); // handled in writeOut
-  try {
-    await run(args);
-  } catch (error) {
-    if (error instanceof ReaderLeft) return;
-    if (!(error instanceof CommandError)) throw error;
-    process.stderr.write(`keys: ${error.message}\n`);
-    process.exitCode = error.exitCode;
-  }
-}
+export const main = mainOf(keys, 'keys');
 
-if (import.meta.main) await main(process.argv.slice(2));
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2));

@@ -1,4 +1,6 @@
-// What the server calls itself, everywhere.
+// What the server calls itself, everywhere. The version is that of package.json.
+
+import manifest from '../../package.json' with { type: 'json' };
 
 export const SERVER_NAME = 'mcp-key-server';
-export const SERVER_VERSION = '1.0.0';
+export const SERVER_VERSION: string = manifest.version;

@@ -20,3 +20,9 @@ declare module '.*.js' {
   const text: string;
   export default text;
 }
+
+// For the declarations of the package alone: elsewhere the compiler reads the file itself.
+declare module '.*/package.json' {
+  const manifest: { readonly version: string };
+  export default manifest;
+}

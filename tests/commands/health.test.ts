@@ -1,14 +1,13 @@
 // `health`: whether the server of this configuration responds.
 
 import { expect, test } from 'bun:test';
-import { join } from 'node:path';
+import { main } from '../../src/commands/health.ts';
 import { makeCertificate } from '../support/certificate.ts';
-import { run } from '../support/command.ts';
+import { inProcess } from '../support/keys-command.ts';
 import { startServer } from '../support/server-process.ts';
 import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
-const HEALTH = join(import.meta.dir, '../../src/commands/health.ts');
 const { certFile: TLS_CERT_FILE, keyFile: TLS_KEY_FILE } = makeCertificate();
 
 test.each([
@@ -21,7 +20,7 @@ test.each([
   const [port] = freePorts(1); // nobody else gets it when the server has gone
   const env = { JWT_SECRET: TEST_SECRET, PORT: String(port), ...more };
   await using server = await startServer({ env });
-  const health = () => run([process.execPath, HEALTH], { cwd: server.folder, env });
+  const health = () => inProcess(main, env, []);
   expect(await health()).toEqual({ code: 0, stdout: '', stderr: '' });
   await server.kill();
   const { code, stderr } = await health();

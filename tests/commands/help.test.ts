@@ -1,35 +1,27 @@
-// --help and -h of every command that takes arguments: its usage on stdout, and nothing is done.
+// --help and -h of every command: its usage on stdout, and nothing is done. And commands that do not exist.
 
 import { expect, test } from 'bun:test';
-import { readdirSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
+import { main as all } from '../../src/commands/all.ts';
+import { main as keys, VERBS } from '../../src/commands/keys.ts';
+import { main as token } from '../../src/commands/token.ts';
 import { run } from '../support/command.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { inProcess } from '../support/keys-command.ts';
 
 const SRC = join(import.meta.dir, '../../src');
-const KEYS = join(SRC, 'commands/keys');
-const VERBS = readdirSync(KEYS).filter((file) => /export const verb\b/.test(readFileSync(join(KEYS, file), 'utf8')));
 
-const COMMANDS: readonly (readonly [string, string])[] = [
-  ['commands/token.ts', 'usage: bun run token --sub'],
-  ['commands/keys.ts', 'usage: keys <verb>'],
-  ...VERBS.map(
-    (file) => [`commands/keys.ts ${basename(file, '.ts')}`, `usage: keys ${basename(file, '.ts')}`] as const,
-  ),
-  ['commands/build.ts', 'usage: bun run build'],
-  ['commands/release.ts', 'usage: bun run release'],
-  ['cli.ts', 'usage: mcp-key-server [token | health | keys]'],
-  ['cli.ts token', 'usage: '],
-  ['cli.ts keys', 'usage: keys <verb>'],
-  ['cli.ts health', 'usage: mcp-key-server health'],
-];
-
-test.each(COMMANDS)('%s', async (command, usage) => {
-  const [file = '', ...args] = command.split(' ');
+test.each([
+  [token, '', 'usage: token --sub user [--expires '],
+  [keys, '', 'usage: keys <verb>'],
+  ...Object.keys(VERBS).map((verb) => [keys, verb, `usage: keys ${verb}`] as const),
+  [all, '', 'usage: mcp-key-server [token | health | keys]'],
+  [all, 'token', 'usage: token --sub'],
+  [all, 'keys', 'usage: keys <verb>'],
+  [all, 'health', 'usage: mcp-key-server health\n'],
+] as const)('%#: %p %s', async (main, name, usage) => {
   for (const help of ['--help', '-h']) {
-    const { code, stdout, stderr } = await run([process.execPath, join(SRC, file), ...args, help], {
-      cwd: temporaryFolder(),
-    });
+    const { code, stdout, stderr } = await inProcess(main, {}, [...name.split(' ').filter(Boolean), help]);
     expect({ help, code, stderr, begins: stdout.slice(0, usage.length) }).toEqual({
       help,
       code: 0,
@@ -39,9 +31,36 @@ test.each(COMMANDS)('%s', async (command, usage) => {
   }
 });
 
-test('the command says its version', async () => {
-  for (const asked of ['--version', '-v']) {
-    const said = await run([process.execPath, join(SRC, 'cli.ts'), asked], { cwd: temporaryFolder() });
-    expect(said).toEqual({ code: 0, stdout: '1.0.0\n', stderr: '' });
-  }
+test('the usage of a verb is made of what it takes', async () => {
+  const usageOf = async (...verb: string[]) =>
+    (await inProcess(keys, {}, [...verb, '--help'])).stdout.split('\n', 1)[0];
+  expect(await usageOf('update')).toBe(
+    'usage: keys update <id> [--limit 100/1m|default] [--quota 5000/day|default] [--name NAME] [--days N|never] [--scope S]…',
+  );
+  expect(await usageOf('create')).toStartWith('usage: keys create --user OWNER --name NAME [--scope S]… [--days N]');
+  expect(await usageOf('revoke')).toStartWith('usage: keys revoke [id]… [--user OWNER]');
+});
+
+const runFile = (file: string, ...args: string[]) =>
+  run([process.execPath, '--no-env-file', join(SRC, file), ...args], { cwd: temporaryFolder() });
+
+test('the files that are run are commands', async () => {
+  expect(await runFile('commands/build.ts', '-h')).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^usage: build/),
+  });
+  expect(await runFile('commands/token.ts', '-h')).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^usage: token/),
+  });
+  expect(await runFile('cli.ts', '--version')).toEqual({ code: 0, stdout: '1.0.0\n', stderr: '' });
+});
+
+test.each([
+  ['foo', 'there is no command foo; there are token, health, keys\n'],
+  ['tokn', 'there is no command tokn; did you mean token?\n'],
+  ['toString', 'there is no command toString; there are token, health, keys\n'],
+  [`sk_live_${'0'.repeat(64)}`, 'there is no command [redacted]; there are token, health, keys\n'],
+])('%s is no command, and that is said', async (name, said) => {
+  expect(await inProcess(all, {}, [name])).toEqual({ code: 2, stdout: '', stderr: `mcp-key-server: ${said}` });
 });

@@ -8,7 +8,7 @@ import { createClient } from '@libsql/client';
 import { clockFinding } from '../../src/commands/keys/doctor.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand, keysInto, keysIntoNothing, keysTo, startKeys } from '../support/keys-command.ts';
+import { keysCommand, keysInto, keysIntoNothing, keysProcess, keysTo, startKeys } from '../support/keys-command.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -116,7 +116,7 @@ test('a date is midnight of the reader, not of UTC', async () => {
   writeFileSync(file, JSON.stringify(made));
   expect((await keys('import', file)).code).toBe(0);
   const listed = async (TZ: string) =>
-    (await keysCommand({ ...env, TZ }, ['list', '--user', 'dated', '--created-after', '2026-01-31', '--json'])).stdout;
+    (await keysProcess({ ...env, TZ }, ['list', '--user', 'dated', '--created-after', '2026-01-31', '--json'])).stdout;
   expect(await listed('UTC')).toContain('dated');
   expect(await listed('Etc/GMT+12')).toBe(''); // there the day begins at noon in UTC
   expect(await keys('list', '--created-after', '2026-01-31 noon')).toMatchObject({ code: 2 });
@@ -338,8 +338,8 @@ test('list fits 80 columns, whatever owners and names are; --wide has the rest',
 }, 60_000);
 
 test.each([
-  [['lst'], 'keys: there is no verb of this name; did you mean list?\n'],
-  [['rotate-all'], expect.stringMatching(/^keys: there is no verb of this name; there are list, .*\n$/)],
+  [['lst'], 'keys: there is no verb lst; did you mean list?\n'],
+  [['rotate-all'], expect.stringMatching(/^keys: there is no verb rotate-all; there are list, .*\n$/)],
   [
     ['list', '--usr', 'x'],
     expect.stringMatching(/^keys: there is no option --usr; did you mean --user\?\nusage: keys list /),

@@ -7,7 +7,7 @@ import { createClient } from '@libsql/client';
 import { withBackup } from '../../src/database/backup/file.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand, startKeys } from '../support/keys-command.ts';
+import { keysCommand, keysProcess, startKeys } from '../support/keys-command.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -189,12 +189,12 @@ test('what a killed restore left in the temporary folder is removed by the next 
   const command = startKeys(sqld.env, ['restore', backup, '--yes'], temporary);
   await waitFor(() => left().length > 0);
   const running = left();
-  const beside = await keysCommand({ ...at(fileOf(server)), TMPDIR: temporary }, ['restore', backup, '--yes']);
+  const beside = await keysProcess({ ...at(fileOf(server)), TMPDIR: temporary }, ['restore', backup, '--yes']);
   expect(beside.code).toBe(0);
   expect(left()).toEqual(running); // of a command that runs
   command.kill('SIGKILL');
   await command.exited;
-  const next = await keysCommand({ ...at(fileOf(server)), TMPDIR: temporary }, ['restore', backup, '--yes']);
+  const next = await keysProcess({ ...at(fileOf(server)), TMPDIR: temporary }, ['restore', backup, '--yes']);
   expect(next.stderr).toContain(
     `removed what a command that was killed had left: ${join(temporary, running[0] ?? '')}`,
   );

@@ -3,16 +3,15 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
+import { main } from '../../src/commands/token.ts';
 import { callOver } from '../support/client.ts';
-import { run } from '../support/command.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { inProcess } from '../support/keys-command.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
-const TOKEN = join(import.meta.dir, '../../src/commands/token.ts');
-
 const mint = (args: readonly string[], env: Record<string, string> = {}, folder = temporaryFolder()) =>
-  run([process.execPath, TOKEN, ...args], { cwd: folder, env });
+  inProcess(main, { DATABASE_URL: `file:${join(folder, 'data/keys.db')}`, ...env }, args);
 
 test('it prints one JWT and nothing else, and the server takes it', async () => {
   await using server = await startServer();
@@ -85,10 +84,19 @@ describe('--link', () => {
     expect(exp - iat).toBe(3600);
   });
 
+  test('says which server the link is for, where this terminal does not name one', async () => {
+    const { stdout, stderr } = await mint(['--sub', 'bob', '--link']);
+    expect(stdout).toStartWith('http://127.0.0.1:3000/keys#token=');
+    expect(stderr).toBe('for the server at 127.0.0.1:3000; for one elsewhere, set its PORT or PUBLIC_URL here too\n');
+  });
+
   test.each([
-    [{ PORT: '0' }, '--link: the address is not known, because PORT is 0; set PUBLIC_URL\n'],
-    [{ KEYS_PAGE: '0' }, '--link: there is no page to link to, because KEYS_PAGE is 0\n'],
-    [{ JWT_ISSUER: 'https://id.example' }, 'tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set\n'],
+    [{ PORT: '0' }, 'token: --link: the address is not known, because PORT is 0; set PUBLIC_URL\n'],
+    [{ KEYS_PAGE: '0' }, 'token: --link: there is no page to link to, because KEYS_PAGE is 0\n'],
+    [
+      { JWT_ISSUER: 'https://id.example' },
+      'token: tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set\n',
+    ],
   ])('where there can be no link says so in a line, and exits with 2: %j', async (env, said) => {
     expect(await mint(['--sub', 'bob', '--link'], env)).toEqual({ code: 2, stdout: '', stderr: said });
   });
@@ -96,7 +104,7 @@ describe('--link', () => {
 
 describe('what it cannot do is said on stderr, with a non-zero exit', () => {
   test.each([
-    [[], {}, 'usage: bun run token --sub <user>'],
+    [[], {}, '--sub: expected 1 to 255 characters without control characters\nusage: token --sub user'],
     [['--sub'], {}, 'usage'],
     [['--sub', ''], {}, 'usage'],
     [['alice'], {}, 'usage'],
@@ -111,7 +119,7 @@ describe('what it cannot do is said on stderr, with a non-zero exit', () => {
     [['--sub', 'alice'], { JWT_ISSUER: 'https://id.example' }, 'tokens come from the issuer'],
   ] as [string[], Record<string, string>, string][])('%# is refused with a line', async (args, env, said) => {
     const { code, stdout, stderr } = await mint(args, env);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect({ code, stdout }).toEqual({ code: said.startsWith('JWT_SECRET') ? 1 : 2, stdout: '' });
     expect(stderr).toContain(said);
   });
 });

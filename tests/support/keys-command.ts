@@ -1,6 +1,9 @@
-// The command `keys`, as a process of its own.
+// The command `keys`: in this process, or as a process of its own where a shell, a terminal or a signal is concerned.
 
 import { join } from 'node:path';
+import { Readable, Writable } from 'node:stream';
+import type { IoStreams } from '../../src/commands/io.ts';
+import { main } from '../../src/commands/keys.ts';
 import { run } from './command.ts';
 import { temporaryFolder } from './folder.ts';
 
@@ -8,19 +11,43 @@ const COMMAND = join(import.meta.dir, '../../src/commands/keys.ts');
 
 type Env = Readonly<Record<string, string>>;
 
-export const keysCommand = (env: Env, args: readonly string[], stdin = '') => ended(argvOf(args), env, stdin);
+/** Runs a command in this process, with an environment of its own. */
+export async function inProcess(
+  command: (args: readonly string[], streams: IoStreams) => Promise<number>,
+  env: Env,
+  args: readonly string[],
+  stdin = '',
+) {
+  const written = { stdout: '', stderr: '' };
+  const into = (name: keyof typeof written) =>
+    new Writable({
+      decodeStrings: false,
+      write(chunk, _encoding, taken) {
+        written[name] += chunk;
+        taken();
+      },
+    });
+  const streams = { env, stdin: Readable.from([stdin]), stdout: into('stdout'), stderr: into('stderr') };
+  const code = await command(args, streams);
+  return { code, ...written };
+}
+
+export const keysCommand = (env: Env, args: readonly string[], stdin = '') => inProcess(main, env, args, stdin);
+
+/** As a process, for what only one has: its time zone and temporary folder. */
+export const keysProcess = (env: Env, args: readonly string[]) => ended(argvOf(args), env);
 
 /** With its stdout read by a command of the shell. */
 export const keysInto = (reader: string, env: Env, args: readonly string[]) =>
-  ended(['bash', '-o', 'pipefail', '-c', `"$0" "$@" | ${reader}`, ...argvOf(args)], env, '');
+  ended(['bash', '-o', 'pipefail', '-c', `"$0" "$@" | ${reader}`, ...argvOf(args)], env);
 
 /** With its stdout read by nobody any more. */
 export const keysIntoNothing = (env: Env, args: readonly string[]) =>
-  ended(['bash', '-c', 'exec 3> >(:); wait $!; "$0" "$@" >&3', ...argvOf(args)], env, '');
+  ended(['bash', '-c', 'exec 3> >(:); wait $!; "$0" "$@" >&3', ...argvOf(args)], env);
 
 /** With its stdout where the shell puts it: `>&-`. */
 export const keysTo = (redirection: string, env: Env, args: readonly string[]) =>
-  ended(['bash', '-c', `"$0" "$@" ${redirection}`, ...argvOf(args)], env, '');
+  ended(['bash', '-c', `"$0" "$@" ${redirection}`, ...argvOf(args)], env);
 
 /** Starts it and does not wait; what it leaves for a while is in the folder `temporary`. */
 export const startKeys = (
@@ -37,5 +64,5 @@ export const startKeys = (
 
 const argvOf = (args: readonly string[]) => [process.execPath, '--no-env-file', COMMAND, ...args];
 
-const ended = (argv: readonly string[], env: Env, stdin: string) =>
-  run(argv, { cwd: temporaryFolder(), env: { TZ: 'UTC', RUST_LOG: 'off', ...env }, stdin });
+const ended = (argv: readonly string[], env: Env) =>
+  run(argv, { cwd: temporaryFolder(), env: { TZ: 'UTC', RUST_LOG: 'off', ...env } });

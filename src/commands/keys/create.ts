@@ -9,80 +9,61 @@ import { createKeyDomain } from '../../keys/index.ts';
 import { NO_CEILINGS } from '../../lib/rate-limit.ts';
 import { systemClock, systemRandom } from '../../lib/runtime.ts';
 import { keyRequestFields } from '../../tools/create-api-key.ts';
-import { argumentsOf, limitOf, quotaOf, unfit } from './arguments.ts';
-import { BY_COMMAND, orFail, sha256, stderrLog, withStore } from './database.ts';
-import { say, writeOut } from './terminal.ts';
-import { CommandError, UsageError, type Verb } from './verb.ts';
+import { command } from '../command.ts';
+import { CommandError, type IoStreams } from '../io.ts';
+import { kind, LIMIT, many, NAME, NUMBER, needed, optional, QUOTA, SCOPE } from '../options.ts';
+import { BY_COMMAND, orFail, sha256, stderrLog, unfit, withStore } from './database.ts';
 
 const WAIT_MS_MAX = 5000;
 
-const OPTIONS = {
-  user: { type: 'string' },
-  name: { type: 'string' },
-  scope: { type: 'string', multiple: true },
-  days: { type: 'string' },
-  limit: { type: 'string' },
-  quota: { type: 'string' },
-} as const;
+const SUBJECT = kind('OWNER', `1 to ${SUBJECT_CHARS_MAX} characters without controls`, (given) =>
+  isSubject(given) ? given : null,
+);
 
-export const verb: Verb = {
-  usage: 'create --user OWNER --name NAME [--scope S]… [--days N] [--limit 100/1m] [--quota 5000/day]',
+export const verb = command({
+  name: 'keys create',
   summary: 'Creates a key and prints it, and nothing else, on stdout. It is shown this once.',
-  async run(args, env) {
-    const { values } = argumentsOf(args, OPTIONS);
-    const { user, name, scope: scopes = [], days, limit, quota } = values;
-    const rateLimit = limit === undefined ? undefined : limitOf(limit);
-    const ownQuota = quota === undefined ? undefined : quotaOf(quota);
-    if (user === undefined || name === undefined) throw new UsageError('expected --user and --name');
-    if (!isSubject(user))
-      throw new UsageError(`--user: expected 1 to ${SUBJECT_CHARS_MAX} characters without controls`);
-    if (isNull(1)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
-    await withStore(
-      env,
-      async (
-        store,
-        { production, keyPrefix, keyCeilings, revocationLagMaxMs: lagMaxMs, rateLimit: common, keyQuota },
-      ) => {
-        const ceilings = { ...keyCeilings, limits: NO_CEILINGS };
-        const expiresInDays = days === undefined ? undefined : Number(days);
-        const input = parserOf(v.strictObject(keyRequestFields(ceilings)))({ name, scopes, expiresInDays });
-        if (!input.ok) throw unfit(input.error);
-        const domain = createKeyDomain({
-          store,
-          adminStore: store.admin,
-          clock: systemClock,
-          random: systemRandom,
-          sha256,
-          log: stderrLog(),
-          originOf: () => BY_COMMAND,
-          production,
-          keyPrefix,
-          ceilings,
-          lagMaxMs,
-          rateLimit: common,
-          keyQuota,
-        });
-        const actor = {
-          userId: user,
-          actor: user,
-          grantable: null,
-          requestId: 'keys create',
-          clientAddress: () => '',
-        };
-        if (orFail(await store.isBlocked(user, WAIT_MS_MAX)))
-          throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');
-        const created = await domain.keys.create(actor, { ...input.value, rateLimit, quota: ownQuota });
-        if (!created.ok && created.error.code === 'invalid_input') throw unfit(created.error); // above a ceiling
-        const { record, key } = orFail(created);
-        say(`created ${record.id} for ${JSON.stringify(user)}`);
-        await writeOut(`${key}\n`).catch(() => {
-          throw new CommandError('the key could not be printed, and is lost: revoke it');
-        });
-        await domain.stop();
-      },
-    );
+  options: {
+    user: needed(SUBJECT),
+    name: needed(NAME),
+    scope: many(SCOPE),
+    days: optional(NUMBER),
+    limit: optional(LIMIT),
+    quota: optional(QUOTA),
   },
-};
+  async run({ options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota }, io }) {
+    if (isLost(io)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
+    await withStore(io, async (store, config) => {
+      const ceilings = { ...config.keyCeilings, limits: NO_CEILINGS };
+      const input = parserOf(v.strictObject(keyRequestFields(ceilings)))({ name, scopes, expiresInDays });
+      if (!input.ok) throw unfit(input.error);
+      const domain = createKeyDomain({
+        ...config,
+        store,
+        adminStore: store.admin,
+        clock: systemClock,
+        random: systemRandom,
+        sha256,
+        log: stderrLog(io),
+        originOf: () => BY_COMMAND,
+        ceilings,
+        lagMaxMs: config.revocationLagMaxMs,
+      });
+      const actor = { userId: user, actor: user, grantable: null, requestId: 'keys create', clientAddress: () => '' };
+      if (orFail(await store.isBlocked(user, WAIT_MS_MAX)))
+        throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');
+      const created = await domain.keys.create(actor, { ...input.value, rateLimit, quota });
+      if (!created.ok && created.error.code === 'invalid_input') throw unfit(created.error); // above a ceiling
+      const { record, key } = orFail(created);
+      io.say(`created ${record.id} for ${JSON.stringify(user)}`);
+      await io.write(`${key}\n`).catch(() => {
+        throw new CommandError('the key could not be printed, and is lost: revoke it');
+      });
+      await domain.stop();
+    });
+  },
+});
 
 /** If a descriptor is closed at start, the runtime opens the null device for it. */
-const isNull = (fd: number) => fstatSync(fd).rdev === statSync(devNull, { throwIfNoEntry: false })?.rdev;
+const isLost = ({ stdout: { fd } }: IoStreams) =>
+  fd !== undefined && fstatSync(fd).rdev === statSync(devNull, { throwIfNoEntry: false })?.rdev;

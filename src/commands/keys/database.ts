@@ -7,15 +7,15 @@ import { type Config, parseConfig } from '../../config/config.ts';
 import type { DatabaseConfig } from '../../config/database.ts';
 import type { Env } from '../../config/env.ts';
 import type { Origin } from '../../keys/actor.ts';
+import type { KeyFilter } from '../../keys/admin.ts';
 import { makePrivate } from '../../lib/private-files.ts';
 import type { Result } from '../../lib/result.ts';
 import { type Sha256, systemClock } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { createLog } from '../../log/log.ts';
-import type { Problem } from '../../problem.ts';
+import type { InvalidInput, Problem } from '../../problem.ts';
 import { openStore, prepareDataFolder, type Store } from '../../store/open.ts';
-import { say } from './terminal.ts';
-import { CommandError } from './verb.ts';
+import { CommandError, type Io, type IoStreams } from '../io.ts';
 
 export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding);
 
@@ -29,33 +29,33 @@ export function configOf(env: Env, options = { verifiesUsers: false }): Config {
 }
 
 /** For bugs alone: failures are told by CommandError. */
-export const stderrLog = () =>
-  createLog({ level: 'error', clock: systemClock, write: async (chunk) => void process.stderr.write(chunk) });
+export const stderrLog = ({ stderr }: IoStreams) =>
+  createLog({ level: 'error', clock: systemClock, write: async (chunk) => void stderr.write(chunk) });
 
 /**
  * Opens the configured database, past any replica, for `use`, and closes it. Creates no file: at a mistyped path all
  * keys would seem to be gone.
  */
 export async function withStore<T>(
-  env: Env,
+  io: Io,
   use: (store: Store, config: Config) => Promise<T>,
-  config = configOf(env),
+  config = configOf(io.env),
 ): Promise<T> {
   mustExist(config.database);
-  return withOpened(config, use);
+  return withOpened(io, config, use);
 }
 
 /** As `withStore`, but creates a missing database, and says so. */
-export async function withStoreOrNew<T>(env: Env, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
-  const config = configOf(env);
+export async function withStoreOrNew<T>(io: Io, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
+  const config = configOf(io.env);
   const { database } = config;
-  if (database.mode === 'embedded' && !exists(database)) makeFile(config, database.path);
-  return withOpened(config, use);
+  if (database.mode === 'embedded' && !exists(database)) makeFile(io, config, database.path);
+  return withOpened(io, config, use);
 }
 
-async function withOpened<T>(config: Config, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
+async function withOpened<T>(io: Io, config: Config, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
   const { database } = config;
-  const log = stderrLog();
+  const log = stderrLog(io);
   const primary = database.mode === 'remote' ? { ...database, replicaFile: null } : database;
   const store = await openStore(primary, {
     clock: systemClock,
@@ -85,16 +85,49 @@ export function mustExist(database: DatabaseConfig): void {
 const ROOT_UID = 0;
 
 /** If root runs it, the file gets the owner of its folder, who is the server's user. */
-function makeFile(config: Config, path: string): void {
-  prepareDataFolder(config, stderrLog());
+function makeFile(io: Io, config: Config, path: string): void {
+  prepareDataFolder(config, stderrLog(io));
   makePrivate(path);
   const { uid, gid } = statSync(dirname(path));
   if (process.getuid?.() === ROOT_UID && uid !== ROOT_UID) chownSync(path, uid, gid);
-  say(`there was no database at ${path}: it is made`);
+  io.say(`there was no database at ${path}: it is made`);
 }
 
 export function orFail<T>(result: Result<T, Problem>): T {
   if (result.ok) return result.value;
   const { error } = result;
   throw new CommandError('reason' in error ? `${error.code}: ${error.reason}` : error.code);
+}
+
+const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };
+
+/** What is wrong with a key, by the options that gave it. */
+export const unfit = ({ issues }: InvalidInput): CommandError => {
+  const said = issues.map(({ path, message }) => `${OPTIONS[path.split('.', 1)[0] ?? ''] ?? path}: ${message}`);
+  return new CommandError(said.join('\n'), 2);
+};
+
+export interface FilterOptions {
+  readonly user: string | undefined;
+  readonly scope: string | undefined;
+  readonly 'created-after': number | undefined;
+  readonly 'unused-for': number | undefined;
+  readonly 'expires-within'?: number | undefined;
+}
+
+export function filterOf(options: FilterOptions, nowMs: number): KeyFilter {
+  const {
+    user: owner,
+    scope,
+    'created-after': createdFromMs,
+    'unused-for': unusedMs,
+    'expires-within': leftMs,
+  } = options;
+  return {
+    owner,
+    scope,
+    createdFromMs,
+    unusedSinceMs: unusedMs === undefined ? undefined : nowMs - unusedMs,
+    expiresByMs: leftMs === undefined ? undefined : nowMs + leftMs,
+  };
 }

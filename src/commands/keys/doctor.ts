@@ -6,21 +6,19 @@ import { isLoopback } from '../../lib/ip.ts';
 import { isObject, reasonOf } from '../../lib/text.ts';
 import { addressOf } from '../../server/banner.ts';
 import type { Store } from '../../store/open.ts';
-import { argumentsOf } from './arguments.ts';
+import { command } from '../command.ts';
+import { CommandError, localTime } from '../io.ts';
 import { configOf, orFail, withStore } from './database.ts';
-import { localTime, writeTable } from './terminal.ts';
-import { CommandError, type Verb } from './verb.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;
 
 type Finding = readonly [state: 'ok' | 'note' | 'bad', about: string, text: string];
 
-export const verb: Verb = {
-  usage: 'doctor',
+export const verb = command({
+  name: 'keys doctor',
   summary: 'Checks the configuration, the database, the clock, and the server that should be running.',
-  async run(args, env) {
-    argumentsOf(args, {});
+  async run({ io }) {
     const findings: Finding[] = [];
     const startedMs = performance.now();
     const check = async (store: Store, config: Config) => {
@@ -38,18 +36,18 @@ export const verb: Verb = {
       findings.push(...(await serverFindings(config)));
     };
     try {
-      const config = configOf(env, { verifiesUsers: true });
+      const config = configOf(io.env, { verifiesUsers: true });
       findings.push(['ok', 'configuration', 'it is valid']);
       if (config.tls !== null) findings.push(certificateFinding(config.tls, Date.now()));
-      await withStore(env, check, config);
+      await withStore(io, check, config);
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
       findings.push(['bad', findings.length === 0 ? 'configuration' : 'database', error.message]);
     }
-    await writeTable(findings);
+    await io.writeTable(findings);
     if (findings.some(([state]) => state === 'bad')) throw new CommandError('something is wrong');
   },
-};
+});
 
 /** The database read its clock at some time between question and response, however slow. */
 export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtMs: number): Finding {

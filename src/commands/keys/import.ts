@@ -13,10 +13,10 @@ import { NO_CEILINGS } from '../../lib/rate-limit.ts';
 import { systemRandom } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { keyRequestFields } from '../../tools/create-api-key.ts';
-import { argumentsOf, isDay, oneOf } from './arguments.ts';
+import { command } from '../command.ts';
+import { CommandError } from '../io.ts';
+import { FILE, isDay, needed } from '../options.ts';
 import { BY_COMMAND, orFail, withStore } from './database.ts';
-import { progressOf, say } from './terminal.ts';
-import { CommandError, type Verb } from './verb.ts';
 
 /** Of a transaction, which blocks other writers for milliseconds. */
 const BATCH_ROWS = 200;
@@ -50,17 +50,16 @@ const parseLine = parserOf(
   }),
 );
 
-export const verb: Verb = {
-  usage: 'import <file.jsonl>',
+export const verb = command({
+  name: 'keys import',
   summary:
     'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?}; hashes that are there are skipped.',
-  async run(args, env) {
-    const { positionals } = argumentsOf(args, {}, 1);
-    const file = oneOf(positionals, 'file');
+  argument: needed(FILE),
+  async run({ argument: file, io }) {
     const nowMs = Date.now();
     const total = await check(file, nowMs);
-    await withStore(env, async ({ admin }) => {
-      const progress = progressOf(total, 'read');
+    await withStore(io, async ({ admin }) => {
+      const progress = io.progressOf(total, 'read');
       let [read, added, known] = [0, 0, 0];
       for await (const records of batchesOf(file, nowMs)) {
         const batch = orFail(await admin.importBatch(records, KEYS_PER_USER_MAX, { ...BY_COMMAND, how: 'import' }));
@@ -69,7 +68,7 @@ export const verb: Verb = {
         known += batch.known;
         progress(read);
       }
-      say(`${added} imported, ${known} were there already`);
+      io.say(`${added} imported, ${known} were there already`);
       const left = read - added - known;
       if (left === 0) return;
       throw new CommandError(
@@ -77,7 +76,7 @@ export const verb: Verb = {
       );
     });
   },
-};
+});
 
 /** Reads the whole file, and returns the number of keys. Throws at the first bad line. */
 async function check(file: string, nowMs: number): Promise<number> {

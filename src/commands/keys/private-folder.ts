@@ -3,7 +3,7 @@
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { say } from './terminal.ts';
+import type { Io } from '../io.ts';
 
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -31,13 +31,13 @@ export async function removing<T>(path: string, use: () => Promise<T>): Promise<
 const NAMED = `keys-${hostname().replace(/[^A-Za-z0-9.]/g, '_')}-`;
 
 /** Runs `use` with a folder that only its owner can read. Removes those that killed commands left. */
-export function withPrivateFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
-  removeLeft();
+export function withPrivateFolder<T>(io: Io, use: (folder: string) => Promise<T>): Promise<T> {
+  removeLeft(io);
   const folder = mkdtempSync(join(tmpdir(), `${NAMED}${process.pid}-`)); // 0700
   return removing(folder, () => use(folder));
 }
 
-function removeLeft(): void {
+function removeLeft({ say }: Io): void {
   const uid = process.getuid?.();
   for (const name of readdirSync(tmpdir())) {
     const pid = name.startsWith(NAMED) ? /^(\d+)-/.exec(name.slice(NAMED.length))?.[1] : undefined;

@@ -4,35 +4,40 @@ import { compare, type Restoring } from '../../database/backup/compare.ts';
 import { type Backup, withBackup } from '../../database/backup/file.ts';
 import { restore } from '../../database/backup/restore.ts';
 import { reasonOf } from '../../lib/text.ts';
-import { argumentsOf, oneOf } from './arguments.ts';
+import { command } from '../command.ts';
+import { CommandError, type Io } from '../io.ts';
+import { FILE, flag, needed } from '../options.ts';
 import { withStoreOrNew } from './database.ts';
 import { withPrivateFolder } from './private-folder.ts';
-import { confirm, say } from './terminal.ts';
-import { CommandError, type Verb } from './verb.ts';
 
 const OWNERS_SHOWN_MAX = 20;
 
-export const verb: Verb = {
-  usage: 'restore <file> [--yes]',
+export const verb = command({
+  name: 'keys restore',
   summary:
     'Replaces all keys by those of a backup, or makes the database. Says which secrets that have ended since would work again, and asks.',
-  async run(args, env) {
-    const { values, positionals } = argumentsOf(args, { yes: { type: 'boolean' } }, 1);
-    const file = oneOf(positionals, 'file');
+  options: { yes: flag },
+  argument: needed(FILE),
+  async run({ options: { yes }, argument: file, io }) {
     const restoreFrom = (backup: Backup) =>
-      withStoreOrNew(env, async (store, { database }) => {
+      withStoreOrNew(io, async (store, { database }) => {
         const restoring = await compare(store.db, backup, Date.now());
-        if (!restoring.isNew) await ask(restoring, backup, values.yes === true);
+        if (!restoring.isNew) await ask(restoring, backup, { io, yes });
         await restore(database, store.db, backup, restoring);
-        say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
+        io.say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
       });
-    await withPrivateFolder((folder) => withBackup(file, folder, restoreFrom)).catch((error) => {
+    await withPrivateFolder(io, (folder) => withBackup(file, folder, restoreFrom)).catch((error) => {
       throw error instanceof CommandError ? error : new CommandError(reasonOf(error));
     });
   },
-};
+});
 
-async function ask({ replaced, revivedCount, revived, blockedAgain }: Restoring, backup: Backup, yes: boolean) {
+async function ask(
+  { replaced, revivedCount, revived, blockedAgain }: Restoring,
+  backup: Backup,
+  { io, yes }: { readonly io: Io; readonly yes: boolean },
+) {
+  const { say, confirm } = io;
   for (const { ended, keyId, owner, name, fingerprint } of revived)
     say(`${ended} since: ${keyId} of ${JSON.stringify(owner)}, ${JSON.stringify(name)}, fingerprint ${fingerprint}`);
   if (revivedCount > revived.length) say(`… and ${revivedCount - revived.length} more`);

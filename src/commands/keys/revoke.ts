@@ -1,39 +1,37 @@
 // `keys revoke`: revokes keys of anybody, after it has said how many and asked.
 
 import { type KeyFilter, revokeAll } from '../../keys/admin.ts';
-import { isIdShaped } from '../../keys/key-format.ts';
-import { argumentsOf, FILTER_OPTIONS, filterOf } from './arguments.ts';
-import { BY_COMMAND, orFail, withStore } from './database.ts';
-import { confirm, keysCounted, progressOf, say, writeOut } from './terminal.ts';
-import { UsageError, type Verb } from './verb.ts';
+import { command } from '../command.ts';
+import { keysCounted, UsageError } from '../io.ts';
+import { FILTER, flag, ID, many } from '../options.ts';
+import { BY_COMMAND, filterOf, orFail, withStore } from './database.ts';
 
-export const verb: Verb = {
-  usage: 'revoke <id>… | [--user OWNER] [--scope S] [--created-after T] [--unused-for 90d] | --all  [--yes]',
+export const verb = command({
+  name: 'keys revoke',
   summary:
-    'Revokes the keys that fit everything given, after it has said how many they are, and prints their ids. --yes: does not ask.',
-  async run(args, env) {
-    const options = { ...FILTER_OPTIONS, all: { type: 'boolean' }, yes: { type: 'boolean' } } as const;
-    const { values, positionals } = argumentsOf(args, options, Number.POSITIVE_INFINITY);
+    'Revokes the keys that fit everything given, or --all, after it has said how many they are, and prints their ids. --yes: does not ask.',
+  options: { ...FILTER, all: flag, yes: flag },
+  argument: many(ID),
+  async run({ options: { all, yes, ...options }, argument: ids, io }) {
     const nowMs = Date.now();
-    const filter = { ...filterOf(values, nowMs), ids: positionals.length > 0 ? positionals : undefined };
+    const filter = { ...filterOf(options, nowMs), ids: ids.length > 0 ? ids : undefined };
     const isFiltered = Object.values(filter).some((part) => part !== undefined);
-    if (isFiltered === (values.all === true)) throw new UsageError('expected ids, or which keys, or --all');
-    if (!positionals.every(isIdShaped)) throw new UsageError('expected ids of 32 hex digits');
-    await withStore(env, async ({ admin }) => {
+    if (isFiltered === all) throw new UsageError('expected ids, or which keys, or --all');
+    await withStore(io, async ({ admin }) => {
       const count = orFail(await admin.countActive(filter, nowMs));
-      if (count === 0) return say('there are no such active keys');
-      await confirm(`${described(filter, count)}?`, values.yes === true);
-      const progress = progressOf(count, 'revoked');
+      if (count === 0) return io.say('there are no such active keys');
+      await io.confirm(`${described(filter, count)}?`, yes);
+      const progress = io.progressOf(count, 'revoked');
       // On stdout, to be kept: after a restore they must be revoked again.
       const revokedIds = async (ids: readonly string[], revoked: number) => {
-        await writeOut(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // the rest is revoked too
+        await io.write(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // the rest is revoked too
         progress(revoked);
       };
       const revoked = orFail(await revokeAll(admin, filter, nowMs, BY_COMMAND, revokedIds));
-      say(`${revoked} revoked`);
+      io.say(`${revoked} revoked`);
     });
   },
-};
+});
 
 const described = ({ owner }: KeyFilter, count: number): string =>
   `Revoke ${keysCounted(count)}${owner === undefined ? '' : ` of ${JSON.stringify(owner)}`}`;

@@ -5,30 +5,42 @@ import type { KeyName } from '../../keys/admin.ts';
 import { hashKey, isIdShaped, isKeyShaped } from '../../keys/key-format.ts';
 import { MS_PER_DAY } from '../../lib/duration.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
-import { argumentsOf, oneOf } from './arguments.ts';
+import { command } from '../command.ts';
+import { CommandError, type Io, UsageError } from '../io.ts';
+import { flag, kind, needed } from '../options.ts';
 import { orFail, sha256, withStore } from './database.ts';
 import { keyObject, usesOf } from './shown-key.ts';
-import { writeJson, writeTable } from './terminal.ts';
-import { CommandError, UsageError, type Verb } from './verb.ts';
 
 const DAY_CHARS = 10;
 
 const FINGERPRINT = /^[0-9a-f]{12}$/;
+const ON_STDIN = '-';
 
-export const verb: Verb = {
-  usage: 'show <id | fingerprint | -> [--json]',
+const KEY = kind(
+  'id | fingerprint | -',
+  'an id of 32 hex digits, or a fingerprint of 12',
+  (name): KeyName | typeof ON_STDIN | null => {
+    if (name === ON_STDIN) return name;
+    if (isKeyShaped(name)) throw new UsageError('a key belongs on stdin: keys show -');
+    if (isIdShaped(name)) return { id: name };
+    return FINGERPRINT.test(name) ? { fingerprint: name } : null;
+  },
+);
+
+export const verb = command({
+  name: 'keys show',
   summary: 'Shows one key. With - it reads the key itself from stdin.',
-  async run(args, env) {
-    const { values, positionals } = argumentsOf(args, { json: { type: 'boolean' } }, 1);
-    const name = oneOf(positionals, 'key');
-    const wanted = name === '-' ? await presented() : named(name);
-    await withStore(env, async (store, { keyQuota }) => {
+  options: { json: flag },
+  argument: needed(KEY),
+  async run({ options: { json }, argument, io }) {
+    const wanted = argument === ON_STDIN ? await presented(io) : argument;
+    await withStore(io, async (store, { keyQuota }) => {
       const nowMs = Date.now();
       const found = orFail(await store.admin.find(wanted));
       if (found.length === 0) throw new CommandError('there is no such key');
       const uses = await usesOf(store, found);
       const shown = found.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota }));
-      if (values.json) return writeJson(shown);
+      if (json) return io.writeJson(shown);
       for (const { uses, rateLimit, quota, ...key } of shown) {
         const fields = {
           ...key,
@@ -36,12 +48,12 @@ export const verb: Verb = {
           ...(rateLimit !== undefined && { rateLimit: `${rateLimit.requests}/${rateLimit.window}` }),
           ...(quota && { quota: `${quota.requests}/${quota.period}` }),
         };
-        await writeTable(Object.entries(fields).map(([field, value]) => [field, String(value ?? '-')]));
-        if (uses !== undefined) await writeTable(daysOf(uses, nowMs));
+        await io.writeTable(Object.entries(fields).map(([field, value]) => [field, String(value ?? '-')]));
+        if (uses !== undefined) await io.writeTable(daysOf(uses, nowMs));
       }
     });
   },
-};
+});
 
 /** UTC days with uses, the latest first. */
 const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[])[] =>
@@ -49,15 +61,8 @@ const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[
     count === 0 ? [] : [[new Date(nowMs - ago * MS_PER_DAY).toISOString().slice(0, DAY_CHARS), `${count}`]],
   );
 
-function named(name: string): KeyName {
-  if (isIdShaped(name)) return { id: name };
-  if (FINGERPRINT.test(name)) return { fingerprint: name };
-  const hint = isKeyShaped(name) ? '; a key belongs on stdin: keys show -' : '';
-  throw new UsageError(`expected an id of 32 hex digits, or a fingerprint of 12${hint}`);
-}
-
-async function presented(): Promise<KeyName> {
-  const key = (await text(process.stdin)).trim();
+async function presented({ stdin }: Io): Promise<KeyName> {
+  const key = (await text(stdin)).trim();
   if (!isKeyShaped(key)) throw new CommandError('stdin: expected an API key');
   return { keyHash: hashKey(sha256, key) };
 }

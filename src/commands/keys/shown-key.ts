@@ -6,8 +6,8 @@ import { type Quota, writtenLimit } from '../../lib/rate-limit.ts';
 import { systemClock } from '../../lib/runtime.ts';
 import type { Store } from '../../store/open.ts';
 import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
+import { cut, isoTime, localTime } from '../io.ts';
 import { orFail } from './database.ts';
-import { cut, isoTime, localTime } from './terminal.ts';
 
 /** What `keyObject` needs beside the record. */
 export interface KeyFacts {

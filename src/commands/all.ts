@@ -1,0 +1,21 @@
+// What `mcp-key-server` is called with, beside nothing.
+
+import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
+import { asksForHelp, type Command, chosen, mainOf } from './command.ts';
+
+const COMMANDS = {
+  token: async () => (await import('./token.ts')).token,
+  health: async () => (await import('./health.ts')).health,
+  keys: async () => (await import('./keys.ts')).keys,
+};
+
+const all: Pick<Command, 'run'> = {
+  async run([name = '--help', ...args], io) {
+    if (name === '--version' || name === '-v') return io.write(`${SERVER_VERSION}\n`);
+    if (!asksForHelp([name])) return (await chosen(name, COMMANDS, 'command')).run(args, io);
+    const names = Object.keys(COMMANDS).join(' | ');
+    return io.write(`usage: ${SERVER_NAME} [${names}] …\nWithout a command it serves.\n`);
+  },
+};
+
+export const main = mainOf(all, SERVER_NAME);

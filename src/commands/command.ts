@@ -1,0 +1,91 @@
+// A command: what it is called with, and what it does. One runner parses its arguments, prints its help, and turns what
+// it throws into a line and an exit code: 0 done, 1 failed, 2 wrong usage or not confirmed.
+
+import { excerptOf } from '../log/redact.ts';
+import { CommandError, createIo, type Io, type IoStreams, ReaderLeft, UsageError } from './io.ts';
+import { nearest, type Option, type Options, parsed, type ValuesOf } from './options.ts';
+
+interface Definition<O extends Options, A> {
+  /** As it is typed, without what runs it. */
+  readonly name: string;
+  readonly summary: string;
+  readonly options?: O;
+  /** What follows without a name. */
+  readonly argument?: Option<A>;
+  /** Throws a CommandError when it can't be done. */
+  run(given: { readonly options: ValuesOf<O>; readonly argument: A; readonly io: Io }): Promise<void> | void;
+}
+
+export interface Command {
+  readonly usage: string;
+  readonly summary: string;
+  run(args: readonly string[], io: Io): Promise<void>;
+}
+
+const NO_ARGUMENT: Option<undefined> = { value: '', isNeeded: false, most: 0, read: () => undefined };
+
+export function command<const O extends Options = Record<never, never>, A = undefined>(
+  definition: Definition<O, A>,
+): Command {
+  const { name, summary, options = {} as O, run } = definition;
+  const argument = definition.argument ?? (NO_ARGUMENT as Option<A>);
+  const usage = [name, ...shownArgument(argument), ...Object.entries(options).map(shown)].join(' ');
+  return {
+    usage,
+    summary,
+    async run(args, io) {
+      if (asksForHelp(args)) return io.write(`usage: ${usage}\n${summary}\n`);
+      try {
+        await run({ ...parsed(args, options, argument), io });
+      } catch (error) {
+        throw error instanceof UsageError ? new CommandError(`${error.message}\nusage: ${usage}`, 2) : error;
+      }
+    },
+  };
+}
+
+function shown([name, { value, isNeeded, most }]: [string, Option<unknown>]): string {
+  const text = value === null ? `--${name}` : `--${name} ${value}`;
+  return (isNeeded ? text : `[${text}]`) + (most > 1 ? '…' : '');
+}
+
+const shownArgument = ({ value, isNeeded, most }: Option<unknown>): readonly string[] =>
+  value ? [(isNeeded ? `<${value}>` : `[${value}]`) + (most > 1 ? '…' : '')] : [];
+
+export const asksForHelp = (args: readonly string[]): boolean => args.includes('--help') || args.includes('-h');
+
+/** Commands are loaded when they are called: each loads more than another needs. */
+export type Members<C> = Readonly<Record<string, () => Promise<C>>>;
+
+/** Throws a CommandError. `what`: `verb`, for the sentence about a name that is none. */
+export function chosen<C>(name: string, members: Members<C>, what: string): Promise<C> {
+  const load = Object.hasOwn(members, name) ? members[name] : undefined;
+  if (load !== undefined) return load();
+  const names = Object.keys(members);
+  const near = nearest(name, names);
+  const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
+  throw new CommandError(`there is no ${what} ${excerptOf(name)}; ${hint}`, 2);
+}
+
+/** Runs it to its end; returns the exit code. A bug is thrown. */
+export async function runCommand(
+  { run }: Pick<Command, 'run'>,
+  args: readonly string[],
+  { streams, as }: { readonly streams: IoStreams; readonly as: string },
+): Promise<number> {
+  try {
+    await run(args, createIo(streams));
+    return 0;
+  } catch (error) {
+    if (error instanceof ReaderLeft) return 0;
+    if (!(error instanceof CommandError)) throw error;
+    streams.stderr.write(`${as}: ${error.message}\n`);
+    return error.exitCode;
+  }
+}
+
+/** `runCommand` for the command of a file; tests give it other streams. */
+export const mainOf =
+  (command: Pick<Command, 'run'>, as: string) =>
+  (args: readonly string[], streams: IoStreams = process): Promise<number> =>
+    runCommand(command, args, { streams, as });

@@ -1,0 +1,122 @@
+// What commands say, ask and print, for people and for scripts; and the errors that end one.
+
+import { createInterface } from 'node:readline/promises';
+import type { Env } from '../config/env.ts';
+import { rfc3339 } from '../lib/duration.ts';
+import { withoutControls } from '../lib/text.ts';
+import { redact } from '../log/redact.ts';
+
+/** Ends the command with a line for the person, redacted. */
+export class CommandError extends Error {
+  override name = 'CommandError';
+  constructor(
+    message: string,
+    readonly exitCode: 1 | 2 = 1,
+  ) {
+    super(redact(message));
+  }
+}
+
+/** The same, with the usage of the command below the message. */
+export class UsageError extends CommandError {
+  constructor(message: string) {
+    super(message, 2);
+  }
+}
+
+/** Ends the command without a message: the reader of its output (`| head`) has enough. */
+export class ReaderLeft extends Error {
+  override name = 'ReaderLeft';
+}
+
+/** `process`, or what a test has in its place. */
+export interface IoStreams {
+  readonly env: Env;
+  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+  readonly stdout: NodeJS.WritableStream & { readonly fd?: number };
+  readonly stderr: NodeJS.WritableStream & { readonly isTTY?: boolean };
+}
+
+export interface Io extends IoStreams {
+  /** To stderr. */
+  say(line: string): void;
+  /** Asks on a terminal. Scripts need `yes`. */
+  confirm(question: string, yes: boolean): Promise<void>;
+  /** The progress of long work, on a terminal in one line. */
+  progressOf(total: number, what: string): (done: number) => void;
+  /** To stdout. */
+  write(text: string): Promise<void>;
+  writeJson(rows: readonly object[]): Promise<void>;
+  writeTable(rows: readonly (readonly string[])[]): Promise<void>;
+}
+
+export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
+  stdout.on('error', () => {}); // handled in `write`
+  const say = (line: string) => void stderr.write(`${redact(line)}\n`);
+  const write = (text: string) =>
+    new Promise<void>((resolve, reject) => {
+      stdout.write(text, (error?: Error | null) => (error ? reject(unwritten(error)) : resolve()));
+    });
+  return {
+    env,
+    stdin,
+    stdout,
+    stderr,
+    say,
+    write,
+    writeJson: (rows) => write(rows.map((row) => `${JSON.stringify(row)}\n`).join('')),
+    writeTable: (rows) => write(tableOf(rows)),
+    async confirm(question, yes) {
+      if (yes) return;
+      if (!stdin.isTTY) throw new CommandError(`${question} Confirm with --yes`, 2);
+      const asking = createInterface({ input: stdin, output: stderr });
+      const answer = await asking.question(`${question} [y/N] `).catch(() => ''); // Ctrl-C or Ctrl-D
+      asking.close();
+      if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('nothing was changed', 2);
+    },
+    progressOf: (total, what) => (done) => {
+      const text = `${done} of ${total} ${what}`;
+      if (stderr.isTTY) stderr.write(`\r${text}${done >= total ? '\n' : ''}`);
+      else say(text);
+    },
+  };
+}
+
+const unwritten = ({ code, message }: NodeJS.ErrnoException) =>
+  code === 'EPIPE' ? new ReaderLeft() : new CommandError(`stdout: ${message}`);
+
+/** Text of owners must not move the cursor. */
+const shownText = (text: string) => withoutControls(text).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, '');
+
+function tableOf(rows: readonly (readonly string[])[]): string {
+  const shown = rows.map((cells) => cells.map(shownText));
+  const widths = (shown[0] ?? []).map((_, column) =>
+    Math.max(...shown.map((cells) => Bun.stringWidth(cells[column] ?? ''))),
+  );
+  const padded = (cell: string, column: number) =>
+    cell + ' '.repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(cell)));
+  return shown.map((cells) => `${cells.map(padded).join('  ').trimEnd()}\n`).join('');
+}
+
+/** `text` in at most `columns` columns of a terminal. */
+export function cut(text: string, columns: number): string {
+  const shown = shownText(text);
+  if (Bun.stringWidth(shown) <= columns) return shown;
+  const kept = [...shown];
+  while (Bun.stringWidth(kept.join('')) >= columns) kept.pop();
+  return `${kept.join('')}…`;
+}
+
+export const keysCounted = (count: number): string => `${count} active ${count === 1 ? 'key' : 'keys'}`;
+
+export const isoTime = (ms: number | null): string | null => (ms === null ? null : rfc3339(ms));
+
+/** ISO 8601 in the machine's zone, without fractions; `-` for null. */
+export function localTime(ms: number | null): string {
+  if (ms === null) return '-';
+  const offsetMin = -new Date(rfc3339(ms)).getTimezoneOffset();
+  const local = rfc3339(ms + offsetMin * 60_000).slice(0, 19);
+  const [hours, minutes] = [Math.trunc(Math.abs(offsetMin) / 60), Math.abs(offsetMin) % 60];
+  const two = (part: number) => String(part).padStart(2, '0');
+  return offsetMin === 0 ? `${local}Z` : `${local}${offsetMin < 0 ? '-' : '+'}${two(hours)}:${two(minutes)}`;
+}

@@ -1,0 +1,170 @@
+// What a command is called with: options and arguments are declared once, for the parser, the types and the usage.
+
+import { parseArgs } from 'node:util';
+import { isIdShaped } from '../keys/key-format.ts';
+import { parseDuration } from '../lib/duration.ts';
+import { isWithinEdits } from '../lib/edit-distance.ts';
+import { parseLimit, parseQuota } from '../lib/rate-limit.ts';
+import { isStorable, reasonOf } from '../lib/text.ts';
+import { UsageError } from './io.ts';
+
+/** A kind of value. */
+export interface Kind<T> {
+  /** In the usage. */
+  readonly name: string;
+  /** For the sentence about another value. */
+  readonly expected: string;
+  /** Null: it is no such value. */
+  parse(text: string): T | null;
+}
+
+export const kind = <T>(name: string, expected: string, parse: Kind<T>['parse']): Kind<T> => ({
+  name,
+  expected,
+  parse,
+});
+
+export interface Option<T> {
+  /** The name of its value in the usage; null: a switch. */
+  readonly value: string | null;
+  readonly isNeeded: boolean;
+  readonly most: number;
+  /** `said` is what the person knows it by. Throws a UsageError. */
+  read(texts: readonly string[], said: string): T;
+}
+
+export type Options = Readonly<Record<string, Option<unknown>>>;
+export type ValuesOf<O extends Options> = { readonly [name in keyof O]: ReturnType<O[name]['read']> };
+
+const readEach = <T>({ expected, parse }: Kind<T>, texts: readonly string[], said: string): T[] =>
+  texts.map((text) => {
+    const value = parse(text);
+    if (value === null) throw new UsageError(`${said}expected ${expected}`);
+    return value;
+  });
+
+export const flag: Option<boolean> = { value: null, isNeeded: false, most: 1, read: (texts) => texts.length > 0 };
+
+export const optional = <T>(of: Kind<T>): Option<T | undefined> => ({
+  value: of.name,
+  isNeeded: false,
+  most: 1,
+  read: (texts, said) => readEach(of, texts, said)[0],
+});
+
+export const needed = <T>(of: Kind<T>): Option<T> => ({
+  value: of.name,
+  isNeeded: true,
+  most: 1,
+  read(texts, said) {
+    const [value] = readEach(of, texts, said);
+    if (value === undefined) throw new UsageError(`${said}expected ${of.expected}`);
+    return value;
+  },
+});
+
+/** None: an empty list. */
+export const many = <T>(of: Kind<T>): Option<readonly T[]> => ({
+  value: of.name,
+  isNeeded: false,
+  most: Number.POSITIVE_INFINITY,
+  read: (texts, said) => readEach(of, texts, said),
+});
+
+const text = (name: string, expected: string): Kind<string> => kind(name, expected, (given) => given || null);
+export const FILE = text('file', 'a file');
+export const NAME = text('NAME', 'a name');
+export const SCOPE = text('S', 'a scope');
+export const OWNER = kind('OWNER', 'an owner', (given) => (given !== '' && isStorable(given) ? given : null));
+export const ID = kind('id', 'an id of 32 hex digits', (given) => (isIdShaped(given) ? given : null));
+export const LIMIT = kind('100/1m', 'calls in a window of at most 366 days, like 100/1m', parseLimit);
+export const QUOTA = kind('5000/day', 'calls in a day or month, like 5000/day', parseQuota);
+export const SPAN_MS = kind('90d', 'a time like 12h or 90d', parseDuration);
+/** Days and other numbers that the schema of a key bounds. */
+export const NUMBER = kind('N', 'a number', Number);
+
+export const wholeNumber = (name: string, min: number, max: number): Kind<number> =>
+  kind(name, `a whole number, ${min} to ${max}`, (given) => {
+    const value = /^\d{1,16}$/.test(given) ? Number(given) : Number.NaN;
+    return value >= min && value <= max ? value : null;
+  });
+
+/** One word more, which means `undefined`. */
+export const orWord = <T>(of: Kind<T>, word: string): Kind<T | typeof NO_VALUE> =>
+  kind(`${of.name}|${word}`, `${of.expected}, or ${word}`, (given) => (given === word ? NO_VALUE : of.parse(given)));
+
+/** What the word of `orWord` says. */
+export const NO_VALUE = Symbol('no value');
+
+const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
+
+/** ISO 8601; without an offset in the machine's zone, also for a date alone, which JavaScript reads as UTC. */
+export const TIME_MS = kind('T', 'a time like 2026-01-31 or 2026-01-31T09:30:00Z', (given) => {
+  const [, date, time = 'T00:00'] = LOCAL_OR_NOT.exec(given) ?? [];
+  const ms = date === undefined || !isDay(date) ? Number.NaN : new Date(date + time).getTime();
+  return Number.isNaN(ms) ? null : ms;
+});
+
+/** Whether the day exists: JavaScript takes February 30 for March 2. */
+export function isDay(date: string): boolean {
+  const ms = Date.parse(`${date}T00:00:00Z`);
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date);
+}
+
+/** Which keys a verb is about. */
+export const FILTER = {
+  user: optional(OWNER),
+  scope: optional(SCOPE),
+  'created-after': optional(TIME_MS),
+  'unused-for': optional(SPAN_MS),
+} as const;
+
+/** Throws a UsageError. Arguments that are no options are all of one kind. */
+export function parsed<O extends Options, A>(args: readonly string[], options: O, argument: Option<A>) {
+  const { values, positionals } = split(args, options);
+  const read = (name: string, { most, read }: Option<unknown>) => {
+    const given = values[name] ?? [];
+    if (given.length > most) throw new UsageError(`--${name} is there twice`);
+    return [name, read(given, `--${name}: `)];
+  };
+  if (positionals.length > argument.most) throw new UsageError('too many arguments');
+  return {
+    options: Object.fromEntries(Object.entries(options).map(([name, option]) => read(name, option))) as ValuesOf<O>,
+    argument: argument.read(positionals, ''),
+  };
+}
+
+function split(args: readonly string[], options: Options) {
+  const config = Object.entries(options).map(
+    ([name, { value }]) => [name, { type: value === null ? 'boolean' : 'string', multiple: true }] as const,
+  );
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      options: Object.fromEntries(config),
+      allowPositionals: true,
+    });
+    return { values: values as Readonly<Record<string, readonly string[]>>, positionals };
+  } catch (error) {
+    throw new UsageError(saidOf(error, Object.keys(options)));
+  }
+}
+
+/** What is wrong. Of the arguments only the name of an option is repeated: a value may be a key. */
+function saidOf(error: unknown, options: readonly string[]): string {
+  const { code, message } = error as { readonly code?: string; readonly message: string };
+  const option = /'(--?[\w-]+)/.exec(message)?.[1] ?? '';
+  if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
+    const near = nearest(option.replace(/^-+/, ''), options);
+    return `there is no option ${option}${near === undefined ? '' : `; did you mean --${near}?`}`;
+  }
+  if (code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return reasonOf(error);
+  return /does not take/.test(message) ? `${option} takes no value` : `${option}: expected a value`;
+}
+
+/** Two slips turn a shorter word into too many others. */
+const SHORT_CHARS = 4;
+
+/** The word that `word` is probably a slip of. */
+export const nearest = (word: string, words: readonly string[]): string | undefined =>
+  words.find((other) => isWithinEdits(word, other, word.length < SHORT_CHARS ? 1 : 2));
