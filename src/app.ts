@@ -18,6 +18,7 @@ import { createUserJwts } from './jwt/index.ts';
 import { createFindSignIn } from './jwt/sign-in.ts';
 import { createOriginOf } from './keys/actor.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
+import { createFindCode } from './keys/unknown-keys.ts';
 import { createInFlight } from './lib/in-flight.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/runtime.ts';
 import type { Log } from './log/log.ts';
@@ -179,7 +180,8 @@ function serviceOn(
     createConnect({
       ...options,
       config: config.connect,
-      store: store.handingOut,
+      store: store.codes,
+      findCode: createFindCode(store.codes, keyDomain.lookupBudgets, log),
       readSecret: () => store.serverSecret('client_id'),
       databaseId: () => feed.position.databaseId,
       look: verifier.look,

@@ -1,10 +1,12 @@
-// Authorization codes: sealed (JWE, `dir`, A256GCM), so that any process can redeem one and nothing is stored until
-// then. A code holds the key; without the secret of its hour, which the store removes, it is worthless.
+// Authorization codes: 32 random bytes each. The store keeps what a code stands for under its SHA-256, encrypted with
+// a key that only the code gives: neither the database nor a code in somebody's log opens anything alone.
 
-import { endedHourAt, type HandingOutStore, hourAt } from '../keys/store.ts';
+import type { Caller } from '../keys/actor.ts';
+import type { CodeStore } from '../keys/store.ts';
+import type { FindCode } from '../keys/unknown-keys.ts';
 import { ok, type Result } from '../lib/result.ts';
-import type { Clock, RandomBytes } from '../lib/runtime.ts';
-import type { StoreResult, StoreUnavailable } from '../problem.ts';
+import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
+import type { Problem, StoreUnavailable } from '../problem.ts';
 
 export interface CodeContent {
   readonly key: string;
@@ -17,92 +19,79 @@ export interface CodeContent {
   readonly resource: string | null;
 }
 
-export interface OpenedCode extends CodeContent {
-  /** Unique. */
-  readonly number: string;
-}
+/** Taken: the id of the key that was handed out for it. */
+type Opened = { readonly content: CodeContent } | { readonly takenFor: string };
 
 export interface Codes {
-  seal(content: CodeContent): Promise<Result<string, StoreUnavailable>>;
+  /** `keyId`: whose turn it takes. */
+  seal(content: CodeContent, keyId: string): Promise<Result<string, StoreUnavailable>>;
   /** Null: no code of this database, or too old. */
-  open(code: string): Promise<Result<OpenedCode | null, StoreUnavailable>>;
+  open(code: string, caller: Caller): Promise<Result<Opened | null, Problem>>;
 }
 
 /** For the client's one request, even a slow one. */
 const CODE_TTL_MS = 60_000;
 
-/** Tolerance for the clocks of processes, at the beginning of an hour. */
-const CLOCKS_DIFFER_MS = 10_000;
+/** Clocks of processes may differ by a minute. One that is set back further must not prolong a code. */
+const CODE_LEFT_MS_MAX = 2 * CODE_TTL_MS;
 
-const NUMBER_BYTES = 16;
+const CODE_BYTES = 32;
+
+const CODE = /^[\w-]{43}$/;
+
+const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
 
 export interface CodesOptions {
-  readonly store: HandingOutStore;
-  /** Which database it is: another one has other secrets. */
-  readonly databaseId: () => string;
+  readonly store: CodeStore;
+  readonly findCode: FindCode;
   readonly clock: Clock;
   readonly random: RandomBytes;
+  readonly sha256: Sha256;
 }
 
-export function createCodes({ store, databaseId, clock, random }: CodesOptions): Codes {
-  let known = { databaseId: '', secrets: new Map<number, string>() };
+export const makeCode = (random: RandomBytes): string => random(CODE_BYTES).toBase64(ALPHABET);
 
-  /** From memory, else from `read`. */
-  async function secretOf<Hex extends string | null>(hour: number, read: (hour: number) => StoreResult<Hex>) {
-    const current = databaseId();
-    if (known.databaseId !== current) known = { databaseId: current, secrets: new Map() };
-    const { secrets } = known;
-    for (const old of secrets.keys()) if (old <= endedHourAt(clock.nowMs())) secrets.delete(old);
-    const kept = secrets.get(hour);
-    if (kept !== undefined) return ok(kept);
-    const secret = await read(hour);
-    if (secret.ok && secret.value !== null) secrets.set(hour, secret.value);
-    return secret;
-  }
+/** What the store knows a code by; null: it is none. */
+export const codeHash = (sha256: Sha256, code: string): string | null => (CODE.test(code) ? sha256(code, 'hex') : null);
 
+export function createCodes({ store, findCode, clock, random, sha256 }: CodesOptions): Codes {
   return {
-    async seal(content) {
-      const nowMs = clock.nowMs();
-      const hour = hourAt(nowMs);
-      const secret = await secretOf(hour, store.makeCodeSecret);
-      if (!secret.ok) return secret;
-      const sealed = { ...content, number: random(NUMBER_BYTES).toHex(), endsAtMs: nowMs + CODE_TTL_MS };
-      const { CompactEncrypt } = await import('jose/jwe/compact/encrypt');
-      const code = await new CompactEncrypt(new TextEncoder().encode(JSON.stringify(sealed)))
-        .setProtectedHeader({ alg: 'dir', enc: 'A256GCM', kid: String(hour) })
-        .encrypt(Uint8Array.fromHex(secret.value));
-      return ok(code);
+    async seal(content, keyId) {
+      const code = makeCode(random);
+      const sealed = await crypto.subtle.encrypt(
+        AES_GCM,
+        await keyOf(code),
+        new TextEncoder().encode(JSON.stringify(content)),
+      );
+      const put = await store.put(
+        sha256(code, 'hex'),
+        new Uint8Array(sealed).toBase64(),
+        clock.nowMs() + CODE_TTL_MS,
+        keyId,
+      );
+      return put.ok ? ok(code) : put;
     },
 
-    async open(code) {
-      const nowMs = clock.nowMs();
-      const hour = await hourOf(code);
-      const earliest = hourAt(nowMs - CODE_TTL_MS - CLOCKS_DIFFER_MS);
-      if (hour === null || hour < earliest || hour > hourAt(nowMs + CLOCKS_DIFFER_MS)) return ok(null);
-      const secret = await secretOf(hour, store.codeSecret);
-      if (!secret.ok) return secret;
-      if (secret.value === null) return ok(null);
-      const { compactDecrypt } = await import('jose/jwe/compact/decrypt');
-      try {
-        const options = { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] };
-        const { plaintext } = await compactDecrypt(code, Uint8Array.fromHex(secret.value), options);
-        // Sealed here, so of this shape.
-        const opened = JSON.parse(new TextDecoder().decode(plaintext)) as OpenedCode & { readonly endsAtMs: number };
-        return ok(nowMs < opened.endsAtMs ? opened : null);
-      } catch {
-        return ok(null); // only the code can be wrong
-      }
+    async open(code, caller) {
+      const hash = codeHash(sha256, code);
+      const found = hash === null ? ok(null) : await findCode(hash, caller);
+      if (!found.ok || found.value === null) return found.ok ? ok(null) : found;
+      const { content, endsAtMs, isTaken, keyId } = found.value;
+      if (isTaken) return ok({ takenFor: keyId ?? '' });
+      const leftMs = endsAtMs - clock.nowMs();
+      if (leftMs <= 0 || leftMs > CODE_LEFT_MS_MAX) return ok(null);
+      const text = await crypto.subtle.decrypt(AES_GCM, await keyOf(code), Uint8Array.fromBase64(content));
+      return ok({ content: JSON.parse(new TextDecoder().decode(text)) }); // sealed here, so of this shape
     },
   };
 }
 
-/** The hour in the header, which anybody may have written. */
-async function hourOf(code: string): Promise<number | null> {
-  const { decodeProtectedHeader } = await import('jose/decode/protected_header');
-  try {
-    const { kid } = decodeProtectedHeader(code);
-    return kid === undefined || !/^\d{1,9}$/.test(kid) ? null : Number(kid);
-  } catch {
-    return null;
-  }
+/** A code seals once, so the nonce may be the same for all (NIST SP 800-38D §8.2). */
+const AES_GCM = { name: 'AES-GCM', iv: new Uint8Array(12) };
+
+/** Another derivation than the hash, which anybody who has the database knows. */
+async function keyOf(code: string): Promise<CryptoKey> {
+  const base = await crypto.subtle.importKey('raw', new TextEncoder().encode(code), 'HKDF', false, ['deriveKey']);
+  const hkdf = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: new TextEncoder().encode('code') };
+  return crypto.subtle.deriveKey(hkdf, base, { name: 'AES-GCM', length: 256 }, false, ['encrypt', 'decrypt']);
 }

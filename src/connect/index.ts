@@ -8,7 +8,6 @@ import { hashKey } from '../keys/key-format.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { KeyIdentity, Verifier } from '../keys/verify.ts';
 import { err, ok, type Result } from '../lib/result.ts';
-import type { Sha256 } from '../lib/runtime.ts';
 import { joinScopes } from '../lib/scope.ts';
 import { createSignedText } from '../lib/signed-text.ts';
 import { LIMITS } from '../limits/index.ts';
@@ -35,9 +34,10 @@ export interface ConnectOptions extends CodesOptions {
   readonly publicUrl: () => string;
   /** Signs the ids of clients. */
   readonly readSecret: () => Promise<Result<string, StoreUnavailable>>;
+  /** Which database it is: another one has another secret. */
+  readonly databaseId: () => string;
   readonly look: Verifier['look'];
   readonly originOf: OriginOf;
-  readonly sha256: Sha256;
   readonly log: Log;
 }
 
@@ -54,7 +54,12 @@ export interface Connect {
   /** What the parameters of /authorize ask for. */
   decide(parameters: URLSearchParams): Promise<Result<Decision, StoreUnavailable>>;
   /** Where the person who pasted a good key is sent, with a code for it. */
-  grant(request: AuthorizationRequest, key: string): Promise<Result<string, StoreUnavailable>>;
+  grant(
+    request: AuthorizationRequest,
+    key: string,
+    identity: KeyIdentity,
+    caller: Caller,
+  ): Promise<Result<string, Problem>>;
   /** The token for a form sent to /token. */
   redeem(form: URLSearchParams, caller: Caller): Promise<Result<AccessToken, TokenError | Problem>>;
 }
@@ -84,6 +89,12 @@ export function createConnect(options: ConnectOptions): Connect {
     };
   }
 
+  /** Somebody else may have the code too. */
+  function refusedAgain(keyId: string, { requestId }: Caller): Result<never, TokenError> {
+    log.warnThrottled('code of a client refused', keyId, { requestId, keyId, reason: 'redeemed before' });
+    return err('invalid_grant');
+  }
+
   return {
     async register(metadata) {
       const registration = registrationOf(metadata, config);
@@ -97,9 +108,15 @@ export function createConnect(options: ConnectOptions): Connect {
       return redirectUris.ok ? ok(decide(parameters, redirectUris.value, config, publicUrl())) : redirectUris;
     },
 
-    async grant(request, key) {
+    async grant(request, key, { keyId, subject: userId }, { requestId }) {
+      const waitS = handOvers.take(keyId);
+      if (waitS > 0) {
+        log.warnThrottled('Rate limit exceeded', `connect ${keyId}`, { requestId, keyId, userId });
+        return err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
+      }
       const { clientId, redirectUri, challenge, resource } = request;
-      const code = await codes.seal({ key, client: sha256(clientId, 'base64url'), challenge, redirectUri, resource });
+      const client = sha256(clientId, 'base64url');
+      const code = await codes.seal({ key, client, challenge, redirectUri, resource }, keyId);
       return code.ok ? ok(locationOf(request, { code: code.value }, publicUrl())) : code;
     },
 
@@ -108,31 +125,24 @@ export function createConnect(options: ConnectOptions): Connect {
       if (!asked.ok) return asked;
       const client = await redirectsOf(asked.value.clientId);
       if (!client.ok || client.value === null) return client.ok ? err('invalid_client') : client;
-      const opened = await codes.open(asked.value.code);
+      const opened = await codes.open(asked.value.code, caller);
       if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
-      const code = opened.value;
-      const wrong = misfit(asked.value, code, publicUrl(), sha256);
+      if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);
+      const { content } = opened.value;
+      const wrong = misfit(asked.value, content, publicUrl(), sha256);
       if (wrong !== null) return err(wrong);
-      const { key, number, redirectUri, resource } = code;
+      const { key, redirectUri, resource } = content;
       const verified = await look(key, caller);
       if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
       const { keyId, subject: userId } = verified.value;
-      const { requestId } = caller;
-      const waitS = handOvers.take(userId);
-      if (waitS > 0) {
-        log.warnThrottled('Rate limit exceeded', `connect ${userId}`, { requestId, keyId, userId });
-        return err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
-      }
+      const host = hostOf(redirectUri);
+      const hash = sha256(asked.value.code, 'hex');
       const attempt = random(ATTEMPT_BYTES).toHex();
       const fingerprint = fingerprintOf(hashKey(sha256, key));
-      const host = hostOf(redirectUri);
-      const redeemed = await store.redeem({ number, attempt, keyId, fingerprint }, originOf('oauth', caller, host));
-      if (!redeemed.ok) return redeemed;
-      if (!redeemed.value) {
-        // Somebody else may have the code too.
-        log.warn('code of a client refused', { requestId, keyId, userId, host, reason: 'redeemed before' });
-        return err('invalid_grant');
-      }
+      const taken = await store.take({ hash, attempt, keyId, fingerprint }, originOf('oauth', caller, host));
+      if (!taken.ok) return taken;
+      if (!taken.value) return refusedAgain(keyId, caller);
+      const { requestId } = caller;
       log.info('API key handed to a client', { requestId, keyId, userId, host, resource: resource ?? publicUrl() });
       return ok(tokenOf(key, verified.value));
     },

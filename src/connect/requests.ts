@@ -5,7 +5,7 @@ import { type ConnectConfig, isAdmitted, isLoopbackRedirect, isSameRedirect } fr
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import { isObject, isStorable } from '../lib/text.ts';
-import type { OpenedCode } from './codes.ts';
+import type { CodeContent } from './codes.ts';
 
 /** The id of a client holds them, and travels in URLs, which proxies bound at 4 to 8 KiB. */
 const URIS_MAX = 10;
@@ -166,7 +166,7 @@ export function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, Toke
 const VERIFIER = /^[\w.~-]{43,128}$/;
 
 /** Null if the code was made for this client, verifier, redirect and resource. */
-export function misfit(asked: TokenRequest, code: OpenedCode, publicUrl: string, sha256: Sha256): TokenError | null {
+export function misfit(asked: TokenRequest, code: CodeContent, publicUrl: string, sha256: Sha256): TokenError | null {
   const { clientId, verifier, redirectUri, resource } = asked;
   if (sha256(clientId, 'base64url') !== code.client) return 'invalid_grant';
   if (!VERIFIER.test(verifier) || sha256(verifier, 'base64url') !== code.challenge) return 'invalid_grant';

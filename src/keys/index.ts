@@ -3,6 +3,7 @@
 import type { Quota } from '../lib/rate-limit.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
+import type { TokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import { createUsage, type Usage } from '../uses/usage.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
@@ -14,7 +15,7 @@ import { createListOwn, type ListOwn } from './listing.ts';
 import { createMinting, type Minting } from './minting.ts';
 import { createRevokeSecrets, type RevokeSecrets } from './revocation-by-secret.ts';
 import type { KeyStore } from './store.ts';
-import { createUnknownKeys } from './unknown-keys.ts';
+import { createLookupBudgets, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier, type Verifier } from './verify.ts';
 
 /** What an owner does with keys. Every change is logged. */
@@ -32,6 +33,8 @@ export interface KeyDomain {
   readonly revokeSecrets: RevokeSecrets;
   readonly usage: Usage;
   readonly events: KeyStore['events'];
+  /** What an address may read of keys and codes that aren't known here. */
+  readonly lookupBudgets: TokenBuckets;
   /** Stops polling and writes what is pending. The store stays open. */
   stop(): Promise<void>;
 }
@@ -57,7 +60,8 @@ export function createKeyDomain(options: {
   const usage = createUsage(options);
   const store = withCounts(options.store, usage);
   const feed = createFeed(options);
-  const unknownKeys = createUnknownKeys({ store, feed, clock, log });
+  const lookupBudgets = createLookupBudgets(clock);
+  const unknownKeys = createUnknownKeys({ store, feed, clock, log, budgets: lookupBudgets });
   const parts = {
     ...options,
     store,
@@ -80,6 +84,7 @@ export function createKeyDomain(options: {
     usage,
     admin: createAdminKeys({ ...parts, store: adminStore }),
     events: store.events,
+    lookupBudgets,
     revokeSecrets: createRevokeSecrets(parts),
     async stop() {
       feed.stop();

@@ -2,7 +2,6 @@
 // are handed to OAuth clients (connect/). src/store implements the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../lib/change-feed.ts';
-import { MS_PER_HOUR } from '../lib/duration.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
@@ -135,16 +134,19 @@ export interface KeyStore extends UsesStore {
   events(query: EventQuery): StoreResult<KeyEvent[]>;
 }
 
-/** Hours since the Unix epoch. A code is sealed with the secret of the hour in which it is made (connect/codes.ts). */
-export const hourAt = (ms: number): number => Math.floor(ms / MS_PER_HOUR);
+/** What a code stands for (connect/codes.ts). */
+export interface CodeRow {
+  readonly endsAtMs: number;
+  /** Empty once the code was taken. */
+  readonly content: string;
+  readonly isTaken: boolean;
+  /** What was handed out for it; null: nothing yet. */
+  readonly keyId: string | null;
+}
 
-/** The last hour whose secret no code needs any more: codes end a minute after their hour. */
-export const endedHourAt = (nowMs: number): number => hourAt(nowMs) - 2;
-
-/** A code for which a key is handed out. */
-export interface Redemption {
-  /** Of the code. */
-  readonly number: string;
+/** An active key that is handed out for a code. */
+export interface Taking {
+  readonly hash: string;
   /** Of this one try; no two have the same. */
   readonly attempt: string;
   readonly keyId: string;
@@ -152,11 +154,10 @@ export interface Redemption {
   readonly fingerprint: string;
 }
 
-export interface HandingOutStore {
-  /** Notes that an active key is handed out for a code, with an event. False: redeemed before, or no such key. */
-  redeem(redemption: Redemption, origin: Origin): StoreResult<boolean>;
-  /** The secret of an hour, 32 bytes as hex, the same for all processes; made unless there is one. */
-  makeCodeSecret(hour: number): StoreResult<string>;
-  /** Null: there is none. */
-  codeSecret(hour: number): StoreResult<string | null>;
+/** Codes, by their SHA-256. */
+export interface CodeStore {
+  put(hash: string, content: string, endsAtMs: number, whose: string): StoreResult<void>;
+  findAll(hashes: readonly string[], whose: string): StoreResult<(hash: string) => CodeRow | null>;
+  /** Takes the code, once, with an event. False: taken before, or no such key. */
+  take(taking: Taking, origin: Origin): StoreResult<boolean>;
 }

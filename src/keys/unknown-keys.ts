@@ -1,4 +1,4 @@
-// Reads keys that this process doesn't know, so that a flood of guesses costs little and keeps nobody else's key out.
+// Reads keys, and codes, that this process doesn't know, so that a flood of guesses costs little and keeps nobody else's out.
 // Each source, usually an address, has a token bucket of reads; good keys give theirs back. Beyond it, or beyond
 // ALONE_MAX reads at once, its keys are read together (a data loader): one statement at a time, with all that came
 // meanwhile. Callers wait for that, so a flood slows itself down. Only what finds no place in the next statement is
@@ -9,13 +9,13 @@ import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { sleep } from '../lib/timeout.ts';
 import { LIMITS } from '../limits/index.ts';
-import { createTokenBuckets } from '../limits/token-bucket.ts';
+import { createTokenBuckets, type TokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreResult } from '../problem.ts';
 import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { refusalAt } from './record.ts';
-import type { Found, KeyStore } from './store.ts';
+import type { CodeRow, CodeStore, Found, KeyStore } from './store.ts';
 
 /** Keys in one statement, and places in the next one. It holds up a local file's process for 2 ms. */
 const TOGETHER_MAX = 500;
@@ -26,69 +26,74 @@ const ALONE_MAX = 16;
 /** Keys of all sources that may wait, at some kilobytes each. */
 const WAITING_MAX = 10_000;
 
-export interface UnknownKeys {
-  find(keyHash: string, caller: Caller): Promise<Result<Found, Problem>>;
+export interface Lookups<T> {
+  find(hash: string, caller: Caller): Promise<Result<T, Problem>>;
   /** What the store has for all of these, or why one of them couldn't be looked up. */
-  findAll(keyHashes: readonly string[], caller: Caller): Promise<Result<readonly Found[], Problem>>;
+  findAll(hashes: readonly string[], caller: Caller): Promise<Result<readonly T[], Problem>>;
   /** Statements so far. */
   readonly reads: number;
 }
 
-export interface UnknownKeysOptions {
-  readonly store: Pick<KeyStore, 'findByHash' | 'findByHashes'>;
-  readonly feed: Pick<Feed, 'position' | 'queryTimeoutMs'>;
-  readonly clock: Clock;
+interface LookupsOptions<T> {
+  /** `whose`: the source, which takes turns with others. */
+  readonly readOne: (hash: string, whose: string) => Awaitable<Result<T, Problem>>;
+  /** All with one statement. */
+  readonly readAll: (hashes: readonly string[], whose: string) => StoreResult<(hash: string) => T>;
+  /** What gives back what its read took. */
+  readonly isGood: (found: T) => boolean;
+  /** Of LIMITS.unknownKeys, for all kinds of what is looked up together. */
+  readonly budgets: TokenBuckets;
   readonly log: Log;
 }
 
-interface Waiter {
-  readonly keyHash: string;
+interface Waiter<T> {
+  readonly hash: string;
   /** Null: there was no place. */
-  readonly resolve: (found: Result<Found, Problem> | null) => void;
+  readonly resolve: (found: Result<T, Problem> | null) => void;
   readonly reject: (bug: unknown) => void;
 }
 
-interface Source {
+interface Source<T> {
   /** The network whose bucket pays, or the key that asks about others. */
   readonly name: string;
   alone: number;
   /** Those who have a place in the next statement. */
-  next: Waiter[];
+  next: Waiter<T>[];
   /** How many wanted one. */
   seen: number;
   /** True while its statements follow each other. */
   serving: boolean;
 }
 
-export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOptions): UnknownKeys {
-  const budgets = createTokenBuckets(LIMITS.unknownKeys, clock);
-  const sources = new Map<string, Source>();
+function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
+  const { readOne, readAll, isGood, budgets, log } = options;
+  const sources = new Map<string, Source<T>>();
   let waiting = 0;
   let reads = 0;
 
-  function sourceOf(caller: Caller): Source {
+  function sourceOf(caller: Caller): Source<T> {
     const name = caller.lookupKeyId === undefined ? networkOf(caller.clientAddress()) : `key ${caller.lookupKeyId}`;
     const known = sources.get(name);
     if (known !== undefined) return known;
-    const source: Source = { name, alone: 0, next: [], seen: 0, serving: false };
+    const source: Source<T> = { name, alone: 0, next: [], seen: 0, serving: false };
     sources.set(name, source);
     return source;
   }
 
-  const isGood = ({ record }: Found) => record !== null && refusalAt(record, clock.nowMs()) === null;
+  const mayReadAlone = ({ name, alone }: Source<T>, keys: number) =>
+    alone < ALONE_MAX && budgets.take(name, keys) === 0;
 
-  const mayReadAlone = ({ name, alone }: Source, keys: number) => alone < ALONE_MAX && budgets.take(name, keys) === 0;
-
-  /** Runs a read that is paid for, and gives back what good keys cost. A failed read costs too: it is as much work. */
-  async function alone<T extends Found | readonly Found[]>(
-    source: Source,
-    read: () => Awaitable<Result<T, Problem>>,
-  ): Promise<Result<T, Problem>> {
+  /** Runs a read that is paid for, and gives back what good ones cost. A failed read costs too: it is as much work. */
+  async function alone<R>(
+    source: Source<T>,
+    read: () => Awaitable<Result<R, Problem>>,
+    good: (found: R) => number,
+  ): Promise<Result<R, Problem>> {
     source.alone += 1;
     reads += 1;
     try {
       const found = await read();
-      if (found.ok) budgets.give(source.name, [found.value].flat().filter(isGood).length);
+      if (found.ok) budgets.give(source.name, good(found.value));
       return found;
     } finally {
       source.alone -= 1;
@@ -97,16 +102,16 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
   }
 
   /** Null: it found no place, or lost the one it had to another. */
-  function together(source: Source, keyHash: string): Promise<Result<Found, Problem> | null> {
+  function together(source: Source<T>, hash: string): Promise<Result<T, Problem> | null> {
     return new Promise((resolve, reject) => {
-      place(source, { keyHash, resolve, reject });
+      place(source, { hash, resolve, reject });
       if (source.serving) return;
       source.serving = true;
       void serve(source); // reports what it throws to those who wait
     });
   }
 
-  function place(source: Source, waiter: Waiter): void {
+  function place(source: Source<T>, waiter: Waiter<T>): void {
     source.seen += 1;
     if (source.next.length < TOGETHER_MAX) {
       if (waiting < WAITING_MAX) {
@@ -121,7 +126,7 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
     loser.resolve(null);
   }
 
-  async function serve(source: Source): Promise<void> {
+  async function serve(source: Source<T>): Promise<void> {
     await Promise.resolve(); // for those who come before the next microtask
     while (source.next.length > 0) {
       const waiters = source.next;
@@ -133,12 +138,14 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
     if (source.alone === 0) sources.delete(source.name);
   }
 
-  async function readTogether(name: string, waiters: readonly Waiter[]): Promise<void> {
+  async function readTogether(name: string, waiters: readonly Waiter<T>[]): Promise<void> {
     reads += 1;
     try {
-      const hashes = waiters.map(({ keyHash }) => keyHash);
-      const found = await store.findByHashes(hashes, feed.queryTimeoutMs, name);
-      for (const { keyHash, resolve } of waiters) resolve(found.ok ? ok(found.value(keyHash)) : found);
+      const found = await readAll(
+        waiters.map(({ hash }) => hash),
+        name,
+      );
+      for (const { hash, resolve } of waiters) resolve(found.ok ? ok(found.value(hash)) : found);
     } catch (bug) {
       for (const { reject } of waiters) reject(bug);
     } finally {
@@ -146,27 +153,37 @@ export function createUnknownKeys({ store, feed, clock, log }: UnknownKeysOption
     }
   }
 
-  async function readAll(name: string, keyHashes: readonly string[]): StoreResult<readonly Found[]> {
-    const found = await store.findByHashes(keyHashes, feed.queryTimeoutMs, name);
-    return found.ok ? ok(keyHashes.map(found.value)) : found;
+  async function readEach(hashes: readonly string[], name: string): StoreResult<readonly T[]> {
+    const found = await readAll(hashes, name);
+    return found.ok ? ok(hashes.map(found.value)) : found;
   }
 
   return {
-    async find(keyHash, caller) {
+    async find(hash, caller) {
       const source = sourceOf(caller);
       const { name } = source;
       if (mayReadAlone(source, 1)) {
-        return alone(source, () => store.findByHash(keyHash, feed.position, feed.queryTimeoutMs, name));
+        return alone(
+          source,
+          () => readOne(hash, name),
+          (found) => Number(isGood(found)),
+        );
       }
-      return (await together(source, keyHash)) ?? refused(name, caller, log);
+      return (await together(source, hash)) ?? refused(name, caller, log);
     },
 
-    async findAll(keyHashes, caller) {
+    async findAll(hashes, caller) {
       const source = sourceOf(caller);
       const { name } = source;
-      if (mayReadAlone(source, keyHashes.length)) return alone(source, () => readAll(name, keyHashes));
-      const all: Found[] = [];
-      for (const found of await Promise.all(keyHashes.map((keyHash) => together(source, keyHash)))) {
+      if (mayReadAlone(source, hashes.length)) {
+        return alone(
+          source,
+          () => readEach(hashes, name),
+          (found) => found.filter(isGood).length,
+        );
+      }
+      const all: T[] = [];
+      for (const found of await Promise.all(hashes.map((hash) => together(source, hash)))) {
         if (found === null) return refused(name, caller, log);
         if (!found.ok) return found;
         all.push(found.value);
@@ -187,3 +204,46 @@ function refused(name: string, { requestId, lookupKeyId: keyId }: Caller, log: L
   });
   return err({ code: 'rate_limited', retryAfterS: 1 });
 }
+
+/** What those who ask for unknown keys or codes may read. */
+export const createLookupBudgets = (clock: Clock): TokenBuckets => createTokenBuckets(LIMITS.unknownKeys, clock);
+
+export interface UnknownKeysOptions {
+  readonly store: Pick<KeyStore, 'findByHash' | 'findByHashes'>;
+  readonly feed: Pick<Feed, 'position' | 'queryTimeoutMs'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly budgets?: TokenBuckets;
+}
+
+export type UnknownKeys = Lookups<Found>;
+
+export const createUnknownKeys = ({
+  store,
+  feed,
+  clock,
+  log,
+  budgets = createLookupBudgets(clock),
+}: UnknownKeysOptions): UnknownKeys =>
+  createLookups({
+    readOne: (hash, whose) => store.findByHash(hash, feed.position, feed.queryTimeoutMs, whose),
+    readAll: (hashes, whose) => store.findByHashes(hashes, feed.queryTimeoutMs, whose),
+    isGood: ({ record }) => record !== null && refusalAt(record, clock.nowMs()) === null,
+    budgets,
+    log,
+  });
+
+/** Reads what a code stands for; null: there is none. */
+export type FindCode = Lookups<CodeRow | null>['find'];
+
+export const createFindCode = ({ findAll }: CodeStore, budgets: TokenBuckets, log: Log): FindCode =>
+  createLookups<CodeRow | null>({
+    readOne: async (hash, whose) => {
+      const found = await findAll([hash], whose);
+      return found.ok ? ok(found.value(hash)) : found;
+    },
+    readAll: findAll,
+    isGood: (code) => code !== null && !code.isTaken,
+    budgets,
+    log,
+  }).find;

@@ -1,6 +1,7 @@
 // Texts that clients carry for the server, signed, not encrypted: any process accepts what another one gave out.
 
 import { ok, type Result } from './result.ts';
+import { singleFlights } from './single-flight.ts';
 
 export interface SignedTextOptions<E> {
   /** The secret that all processes on the database share. */
@@ -25,14 +26,18 @@ const SIGNED = /^([\w-]+)\.([0-9a-f]{64})$/;
 export function createSignedText<E>({ readSecret, databaseId, use }: SignedTextOptions<E>): SignedText<E> {
   let known: { readonly databaseId: string; readonly key: CryptoKey } | undefined;
 
+  const reads = singleFlights<Result<CryptoKey, E>>();
+
   async function signingKey(): Promise<Result<CryptoKey, E>> {
     const current = databaseId();
     if (known?.databaseId === current) return ok(known.key);
-    const secret = await readSecret();
-    if (!secret.ok) return secret;
-    const key = await deriveKey(secret.value, use);
-    known = { databaseId: current, key };
-    return ok(key);
+    return reads.run(current, async () => {
+      const secret = await readSecret();
+      if (!secret.ok) return secret;
+      const key = await deriveKey(secret.value, use);
+      known = { databaseId: current, key };
+      return ok(key);
+    });
   }
 
   return {

@@ -45,12 +45,12 @@ export const LIMITS = {
     whose: PERSON,
     beyond: RATE_LIMITED,
   },
-  /** Each leaves an event, as creations do. */
+  /** Each is a row for a minute, and leaves an event, as creations do. */
   handOvers: {
-    what: 'handing keys to clients',
-    burst: 1000,
+    what: 'handing a key to clients',
+    burst: 100,
     perS: 0.1,
-    whose: 'owner and process',
+    whose: 'key and process',
     beyond: RATE_LIMITED,
   },
   /** Each is a read; what changes something is bounded by what was created. */

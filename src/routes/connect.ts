@@ -129,7 +129,7 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
     const call = new Call(context.requestId, credentials, () => context.clientAddress());
     const verified = await guard(call);
     if (!verified.ok) return ask(request, verified.error);
-    const granted = await connect.grant(request, pasted);
+    const granted = await connect.grant(request, pasted, verified.value.auth, call);
     return granted.ok ? seeOther(granted.value) : ask(request, granted.error);
   }
 

@@ -8,13 +8,13 @@ import { expected } from '../config/expected.ts';
 import { type Database, type DbResult, mapped } from '../database/database.ts';
 import type { Replica } from '../database/replica/replica.ts';
 import type { AdminStore } from '../keys/admin.ts';
-import type { HandingOutStore, KeyStore } from '../keys/store.ts';
+import type { CodeStore, KeyStore } from '../keys/store.ts';
 import { makeOwn } from '../lib/private-files.ts';
 import { reasonOf } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
+import { createCodeStore } from './codes.ts';
 import { countsStore } from './counts.ts';
-import { createHandingOutStore } from './handing-out.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads } from './key-reads.ts';
 import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts';
@@ -47,7 +47,7 @@ type ServerSecret = 'request_state' | 'client_id';
 export interface Store extends KeyStore {
   readonly admin: AdminStore;
   /** For connect/. */
-  readonly handingOut: HandingOutStore;
+  readonly codes: CodeStore;
   readonly db: Database;
   readonly mode: 'embedded' | 'remote' | 'replica';
   readonly replicaState: Replica['state'] | undefined;
@@ -81,7 +81,7 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
   const db = writes.watch(unwatched);
   const reads = keyReads(db, replica);
   let pruning: Pruning | undefined;
-  const handingOut = createHandingOutStore(db, config.mode === 'embedded');
+  const codes = createCodeStore(db);
   async function closeAll(): Promise<void> {
     pruning?.stop();
     writes.stop();
@@ -93,7 +93,7 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
     ...countsStore(db),
     usesPerWrite,
     admin: createAdminStore(db),
-    handingOut,
+    codes,
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,
@@ -111,7 +111,7 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
         await closeAll();
         throw error;
       }
-      pruning = pruneRegularly(db, handingOut, options);
+      pruning = pruneRegularly(db, codes, options);
     },
     close: closeAll,
   };

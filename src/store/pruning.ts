@@ -1,4 +1,4 @@
-// When what is old is removed: the change feed, events, counts, and what codes have left.
+// When what is old is removed: the change feed, events, counts, and codes.
 
 import type { Database, DbResult } from '../database/database.ts';
 import { CHANGES_KEPT_MAX, prune } from '../database/feed.ts';
@@ -7,8 +7,8 @@ import type { FeedPage } from '../lib/change-feed.ts';
 import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
+import type { CodeUpkeep } from './codes.ts';
 import { pruneCounts } from './counts.ts';
-import type { HandingOutUpkeep } from './handing-out.ts';
 
 /** The first run is soon after start-up, off its critical path. */
 const PRUNE_FIRST_AFTER_MS = 2000;
@@ -39,14 +39,14 @@ export interface Pruning {
   stop(): void;
 }
 
-export function pruneRegularly(db: Database, handingOut: HandingOutUpkeep, options: PruningOptions): Pruning {
+export function pruneRegularly(db: Database, codes: CodeUpkeep, options: PruningOptions): Pruning {
   const { clock, log, eventDays, usageDays } = options;
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   let stopped = false;
   let againAtMs = Number.NEGATIVE_INFINITY;
 
   async function pruneAll(): DbResult<boolean> {
-    const forgotten = await handingOut.forgetRedeemed();
+    const forgotten = await codes.forgetEnded(clock.nowMs());
     if (!forgotten.ok) return forgotten;
     const counts = await pruneCounts(db, clock.nowMs(), usageDays);
     return counts.ok ? prune(db, eventDays * MS_PER_DAY) : counts;
@@ -69,20 +69,6 @@ export function pruneRegularly(db: Database, handingOut: HandingOutUpkeep, optio
     },
   );
 
-  const forgetting = repeat(
-    {
-      everyMs: () => MS_PER_HOUR - (clock.nowMs() % MS_PER_HOUR), // then one more is of no use
-      firstMs: PRUNE_FIRST_AFTER_MS,
-      clock,
-      log,
-      event: 'internal error',
-    },
-    async () => {
-      const forgotten = await handingOut.forgetCodeSecrets(clock.nowMs());
-      if (!forgotten.ok && !stopped) log.warn('old secret not removed', { reason: forgotten.error.reason });
-    },
-  );
-
   return {
     saw({ newestSeq, prunedSeq }) {
       if (newestSeq - prunedSeq > overdueAt && !stopped && clock.monotonicMs() > againAtMs) runs.hasten();
@@ -90,7 +76,6 @@ export function pruneRegularly(db: Database, handingOut: HandingOutUpkeep, optio
     stop() {
       stopped = true;
       runs.stop();
-      forgetting.stop();
     },
   };
 }

@@ -29,7 +29,6 @@ describe.each(PLACES)('%s, the other on %s', (mode, runtime) => {
     const { body: created } = await callServer(a, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
 
     const registered = await register(a);
-    // The first codes of this hour: both processes make its secret, and have the same one.
     const codes = await Promise.all([b, a].map(({ url }) => codeAt(url, PUBLIC_URL, registered, created.key)));
     const [code = '', ofA = ''] = codes;
     expect((await redeemAt(b.url, registered, ofA)).body.access_token).toBe(created.key);

@@ -42,6 +42,7 @@ export interface Registered {
   redeem(
     code: string,
     changed?: Record<string, string | null>,
+    headers?: Record<string, string>,
   ): Promise<{ status: number; body: Record<string, unknown> }>;
 }
 
@@ -76,7 +77,7 @@ export async function register(
       };
       return new URL(`${app.url}/authorize?${new URLSearchParams(changing(asked, changed))}`);
     },
-    async redeem(code, changed = {}) {
+    async redeem(code, changed = {}, headers = {}) {
       const asked = {
         grant_type: 'authorization_code',
         code,
@@ -85,7 +86,7 @@ export async function register(
         redirect_uri: redirectUri,
       };
       const body = new URLSearchParams(changing(asked, changed));
-      const redeemed = await fetch(`${app.url}/token`, { method: 'POST', body });
+      const redeemed = await fetch(`${app.url}/token`, { method: 'POST', body, headers });
       return { status: redeemed.status, body: (await redeemed.json()) as Record<string, unknown> };
     },
   };

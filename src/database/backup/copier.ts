@@ -55,13 +55,14 @@ function replicate(config: RemoteConfig, copy: string): void {
 function vacuumInto(path: string, file: string): void {
   makePrivate(file);
   onFile(path, ({ run }) => void run({ sql: 'VACUUM INTO ?', args: [file] }));
-  onFile(file, leaveOutCodeSecrets);
+  onFile(file, leaveOutCodes);
 }
 
-/** A secret is for an hour and opens codes that somebody may have logged: a backup is kept for longer. */
-function leaveOutCodeSecrets({ all, run }: NativeConnection): void {
-  if (all({ sql: "SELECT 1 FROM sqlite_master WHERE name = 'code_secrets'" }).length === 0) return; // an older version
+/** Codes end in minutes: none is good again when the backup is put back, and none is kept with it. */
+function leaveOutCodes({ all, run }: NativeConnection): void {
+  if (all({ sql: "SELECT 1 FROM sqlite_master WHERE name = 'codes'" }).length === 0) return; // an older version
   all({ sql: 'PRAGMA journal_mode = MEMORY' }); // no other file has them for a moment
   all({ sql: 'PRAGMA secure_delete = ON' });
+  run({ sql: 'DELETE FROM codes' });
   run({ sql: 'DELETE FROM code_secrets' });
 }

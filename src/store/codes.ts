@@ -1,0 +1,59 @@
+// CodeStore over a Database: what codes stand for (db/README.md). Each write may be repeated.
+
+import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
+import type { CodeRow, CodeStore } from '../keys/store.ts';
+import { MS_PER_HOUR } from '../lib/duration.ts';
+import { hasChanged } from './key-changes.ts';
+
+const PUT = 'INSERT INTO codes (hash, ends_at_ms, content) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING';
+
+const FIND_ALL = `SELECT hash, ends_at_ms, content, key_id, taken_by IS NOT NULL AS taken FROM codes
+WHERE hash IN (SELECT value FROM json_each(?1))`;
+
+const IS_OPEN = 'hash = ?1 AND taken_by IS NULL';
+
+const TAKE = `UPDATE codes SET taken_by = ?2, key_id = ?3, fingerprint = ?4, changed_by = ?5, content = ''
+WHERE ${IS_OPEN} AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1) RETURNING hash`;
+
+const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
+
+/** So long after its end a code is known to have ended, also to a server whose clock is behind. */
+const KEPT_MS = MS_PER_HOUR;
+
+/** Of the version before: its codes, and what they were sealed with, are of no use to anybody. */
+const LEFT_OVER: readonly Statement[] = [
+  { sql: "DELETE FROM redeemed_codes WHERE redeemed_at_ms < (unixepoch('subsec') - 3600) * 1000" },
+  { sql: 'DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2' },
+];
+
+export interface CodeUpkeep extends CodeStore {
+  forgetEnded(nowMs: number): DbResult<void>;
+}
+
+export const createCodeStore = (db: Database): CodeUpkeep => ({
+  put: (hash, content, endsAtMs, whose) =>
+    mapped(db.write({ sql: PUT, args: [hash, endsAtMs, content], whose }), () => undefined),
+
+  findAll: (hashes, whose) =>
+    mapped(db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], whose }), (rows) => {
+      const found = new Map(rows.map((row) => [String(row.hash), codeOf(row)]));
+      return (hash: string) => found.get(hash) ?? null;
+    }),
+
+  take: ({ hash, attempt, keyId, fingerprint }, origin) =>
+    hasChanged(
+      db,
+      { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], whose: keyId },
+      { sql: HAS_TAKEN, args: [hash, attempt], whose: keyId },
+    ),
+
+  forgetEnded: (nowMs) =>
+    db.writeAll([{ sql: 'DELETE FROM codes WHERE ends_at_ms < ?1', args: [nowMs - KEPT_MS] }, ...LEFT_OVER]),
+});
+
+const codeOf = (row: Row): CodeRow => ({
+  endsAtMs: Number(row.ends_at_ms),
+  content: String(row.content),
+  isTaken: row.taken === 1,
+  keyId: row.key_id as string | null,
+});
