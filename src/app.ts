@@ -11,9 +11,7 @@ import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch, type DispatchOptions } from './http/dispatch.ts';
 import type { Route } from './http/router.ts';
-import { createEventStreams } from './http/sending/event-stream.ts';
-import { createSendBudget } from './http/sending/send-budget.ts';
-import { createSendText } from './http/sending/send-text.ts';
+import { createStreams } from './http/stream.ts';
 import { createUserJwts } from './jwt/index.ts';
 import { createFindSignIn } from './jwt/sign-in.ts';
 import { createOriginOf } from './keys/actor.ts';
@@ -21,6 +19,8 @@ import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createFindCode } from './keys/unknown-keys.ts';
 import { createInFlight } from './lib/in-flight.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/runtime.ts';
+import { LIMITS } from './limits/index.ts';
+import { createPool } from './limits/pool.ts';
 import type { Log } from './log/log.ts';
 import { createRequestStates } from './mcp/asking.ts';
 import { createMethods } from './mcp/methods.ts';
@@ -160,7 +160,6 @@ function serviceOn(
   const inFlight = createInFlight();
   const leave = createLeave(keyDomain, log);
   const runTool = createToolRunner({ log, inFlight, leave, clock });
-  const sendBudget = createSendBudget(clock, log);
   const sessions = createSessions();
   metrics?.addGauges({
     feed,
@@ -197,8 +196,7 @@ function serviceOn(
     methods: createMethods({ tools, prompts, resources, requestStates }),
     runTool,
     leave,
-    sendText: createSendText(sendBudget),
-    streams: createEventStreams(clock, log, sendBudget),
+    streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     connect,
     pasteKey: verifier.paste,
     checkBearer: createBearerCheck(verifyUserJwt, verifier.look, log),
@@ -213,7 +211,7 @@ function serviceOn(
   });
   return {
     app: {
-      ...dispatchTo(routes, { inFlight, instance }, config, options),
+      ...dispatchTo(routes, { inFlight, instance, bodies: createPool(LIMITS.messages, ageClock) }, config, options),
       endStreams: sessions.drain,
       idle: inFlight.idle,
     },
@@ -233,7 +231,7 @@ function serviceOn(
 
 function dispatchTo(
   routes: readonly Route[],
-  parts: Pick<DispatchOptions, 'inFlight' | 'instance'>,
+  parts: Pick<DispatchOptions, 'inFlight' | 'instance' | 'bodies'>,
   { production, trustProxy, tls, accessLog, basePath, allowedHosts, allowedOrigins }: Config,
   { clock, log, publicUrl }: ServiceOptions,
 ): Dispatch {
@@ -245,7 +243,6 @@ function dispatchTo(
     routes,
     check,
     server: { production, trustProxy, ownTls: tls !== null, observe },
-    clock,
     log,
   });
 }

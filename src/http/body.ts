@@ -1,13 +1,9 @@
 // Reads a JSON or form body, checking its media type, size and syntax, in this order. The bytes of long bodies are
-// bounded for all clients together until their requests are over; a client that sends too slowly is cut off.
+// bounded for all clients together until their requests are over; who sends slowly makes room for others.
 
-import { networkOf } from '../lib/ip.ts';
 import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
-import { createTransfers } from '../limits/min-rate.ts';
-import { createShare, type Release } from '../limits/share.ts';
-import type { Log } from '../log/log.ts';
+import type { Pool } from '../limits/pool.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import type { RequestContext } from './context.ts';
 
@@ -52,47 +48,30 @@ export const formIn = (value: unknown): URLSearchParams =>
 
 /** A shorter body isn't counted: it is no larger than the head of its request may be. */
 const BYTES_COUNTED = 16 * 1024;
-/** Of a body of unknown length, this much is taken from the total at a time. */
-const BYTES_TAKEN = 64 * 1024;
 
 /** Reads a body, JSON unless another `kind` is given. */
 export type ReadBody = (kind: BodyKind | undefined, context: RequestContext) => Awaitable<Body>;
 
-export function createReadBody(clock: Clock, log: Log): ReadBody {
-  const messages = createShare(LIMITS.messages);
-  const transfers = createTransfers(clock, log);
-
-  function take(context: RequestContext, bytes: number): Release | null {
-    const network = networkOf(context.clientAddress());
-    let release = messages.take(network, bytes);
-    if (release === null) {
-      transfers.makeRoom();
-      release = messages.take(network, bytes);
-    }
-    if (release !== null) context.defer(release);
-    return release;
-  }
-
+export function createReadBody(pool: Pool): ReadBody {
   /**
-   * Counts while reading and stops at the limit: a length may be missing, or announced more than once, which Bun lets
-   * through. Without a length only the first byte shows that there is a body. A known length was taken before.
+   * A known length is counted before anything is read, the rest while reading: a length may be missing, or announced
+   * more than once, which Bun lets through. Without a length only the first byte shows that there is a body.
    */
-  async function readCounting(
+  async function readCounted(
     format: BodyFormat,
     context: RequestContext,
     isTaken: boolean,
-    bytesTakenBefore = BYTES_COUNTED,
-    releases: Release[] = [],
+    length: number,
   ): Promise<Body> {
-    const reader = (context.request.body as ReadableStream<Uint8Array>).getReader();
     let isCut = false;
-    const transfer = transfers.watch(() => {
+    const held = pool(() => {
       isCut = true; // what has arrived may be JSON by itself
-      for (const release of releases) release(); // others wait for the room
       void reader.cancel().catch(() => {});
     });
+    if (!held.hold(length)) return OVERLOADED_BODY;
+    context.defer(() => held.hold(0));
+    const reader = (context.request.body as ReadableStream<Uint8Array>).getReader();
     const decoder = new TextDecoder();
-    let bytesTaken = bytesTakenBefore;
     let bytes = 0;
     let text = '';
     try {
@@ -101,40 +80,33 @@ export function createReadBody(clock: Clock, log: Log): ReadBody {
         if (!isTaken && byteLength > 0) return err({ code: 'unsupported_media_type' });
         bytes += byteLength;
         if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
-        for (; bytes > bytesTaken; bytesTaken += BYTES_TAKEN) {
-          const release = take(context, BYTES_TAKEN);
-          if (release === null) return OVERLOADED_BODY;
-          releases.push(release);
-        }
-        transfer.moved(byteLength);
+        if (bytes > Math.max(length, BYTES_COUNTED) && !held.hold(bytes)) return OVERLOADED_BODY;
+        held.moved(byteLength);
         text += decoder.decode(read.value, { stream: true });
       }
       if (isCut) return INVALID_BODY;
+      held.keep();
       context.bodyBytes = bytes;
       text += decoder.decode();
       return ok(bytes === 0 ? undefined : format.parse(text));
     } catch {
       return INVALID_BODY;
-    } finally {
-      transfer.end();
     }
   }
 
   return (kind, context) => {
     const { request, headers } = context;
-    const bytes = Number(headers.get('content-length') ?? Number.NaN);
+    const length = Number(headers.get('content-length') ?? Number.NaN);
     // Without a length or chunks there is no body (RFC 9112 §6.3). `request.body` comes last: reading it is slow.
-    if (bytes === 0 || (Number.isNaN(bytes) && request.body === null)) return NO_BODY;
+    if (length === 0 || (Number.isNaN(length) && request.body === null)) return NO_BODY;
     const type = headers.get('content-type');
     const format = formatFor(kind, type);
     const isTaken = isOf(format, type);
-    if (Number.isNaN(bytes)) return readCounting(format, context, isTaken);
+    if (Number.isNaN(length)) return readCounted(format, context, isTaken, 0);
     if (!isTaken) return err({ code: 'unsupported_media_type' });
-    if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
-    context.bodyBytes = bytes;
-    if (bytes <= BYTES_COUNTED) return readWhole(format, request);
-    const release = take(context, bytes);
-    return release === null ? OVERLOADED_BODY : readCounting(format, context, isTaken, bytes, [release]);
+    if (length > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
+    context.bodyBytes = length;
+    return length <= BYTES_COUNTED ? readWhole(format, request) : readCounted(format, context, isTaken, length);
   };
 }
 

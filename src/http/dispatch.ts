@@ -3,7 +3,7 @@
 
 import type { InFlight } from '../lib/in-flight.ts';
 import { type Awaitable, isPromise } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
+import type { Pool } from '../limits/pool.ts';
 import type { Log, LogFields } from '../log/log.ts';
 import { excerptOf } from '../log/redact.ts';
 import type { Problem, ProblemCode } from '../problem.ts';
@@ -21,7 +21,8 @@ export interface DispatchOptions {
   readonly check: CheckRequest;
   readonly server: Omit<ServerFacts, 'newRequestId' | 'turn'>;
   readonly inFlight: InFlight;
-  readonly clock: Clock;
+  /** For bodies on their way, and of requests under way. */
+  readonly bodies: Pool;
   /** Identifies the process: every request id begins with it. */
   readonly instance: string;
   readonly log: Log;
@@ -38,7 +39,7 @@ export interface Dispatch {
 export function createDispatch(options: DispatchOptions): Dispatch {
   const { check, inFlight, instance, log } = options;
   const route = createRouter(options.routes);
-  const readBody = createReadBody(options.clock, log);
+  const readBody = createReadBody(options.bodies);
   const endOfTurn = createResponseBatcher();
   let draining = false;
   let paused: Promise<void> | null = null;

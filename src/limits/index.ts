@@ -26,6 +26,9 @@ const PERSON = 'person and process';
 
 const RATE_LIMITED = '429 `rate_limited`';
 const OVERLOADED = '503 `overloaded`';
+/** pool.ts */
+const STILLEST_CUT =
+  'clients that have moved less than 16 KiB in the last second are cut off, the stillest first, or it is 503 `overloaded`';
 
 export const LIMITS = {
   /** Far above any sensible input of a tool. */
@@ -85,9 +88,7 @@ export const LIMITS = {
     what: 'requests above 16 KiB, from before they are read until their calls are over, also when the client has hung up',
     unit: 'bytes',
     total: 64 * MIB,
-    each: 16 * MIB, // so four networks at least are needed before others are refused
-    whose: 'address (IPv4, or IPv6 /64)',
-    beyond: OVERLOADED,
+    beyond: STILLEST_CUT,
   },
   /** At about 10 KB a quiet stream, 10 MB in all: far below what a small machine has. */
   streams: {
@@ -101,14 +102,11 @@ export const LIMITS = {
   },
   /** Clients wait for responses, so they have few. */
   sessionCalls: { what: 'calls at once in one session of `/sse`', unit: 'calls', each: 256, beyond: OVERLOADED },
-  /** As sent. Each POST has its response at once, so nothing else bounds how many a client sends. */
-  sessionMessages: { what: 'the messages of those calls, together', unit: 'bytes', each: 4 * MIB, beyond: OVERLOADED },
   /** Eighteen of the largest lists over MCP, or thousands of events; twice as much takes the process above 256 MB. */
   unread: {
     what: 'responses above 64 Ki characters, and event streams, that clients do not read',
     unit: 'bytes',
     total: 16 * MIB,
-    beyond:
-      'clients that have read less than 32 KiB a second after 1 s, not 10 s, are cut off, or it is 503 `overloaded`',
+    beyond: STILLEST_CUT,
   },
 } as const satisfies Readonly<Record<string, Limit>>;

@@ -2,7 +2,7 @@
 // address and for each owner. A session belongs to the first valid credential that it sees.
 
 import type { Reader } from '../calls/call.ts';
-import type { EventStream } from '../http/sending/event-stream.ts';
+import type { EventStream } from '../http/stream.ts';
 import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { LIMITS } from '../limits/index.ts';
@@ -17,7 +17,6 @@ export interface Session {
   readonly stream: EventStream;
   /** The calls under way, by request id, each with its canceller. */
   readonly calls: Map<Id, AbortController>;
-  messageBytes: number;
   /** The client's IPv4 address or IPv6 /64. */
   readonly network: string;
   used: boolean;
@@ -42,8 +41,8 @@ export interface Sessions {
    * makes its owners. With an owner's credential that has ended only calls are accepted, whose responses say so.
    */
   find(id: string, callers: Subjects, isCall: boolean): Result<Session, Problem>;
-  /** Null: the session has too many calls under way, or too many bytes of their messages. */
-  beginCall(session: Session, id: Id, messageBytes: number): SessionCall | null;
+  /** Null: the session has too many calls under way. */
+  beginCall(session: Session, id: Id): SessionCall | null;
   /** Ends each session as soon as it has no calls under way, and opens no more. */
   drain(): void;
   readonly count: number;
@@ -94,7 +93,6 @@ export function createSessions(): Sessions {
         id,
         stream: openStream(() => sessions.delete(id)),
         calls: new Map(),
-        messageBytes: 0,
         network,
         used: false,
         reader: 'model',
@@ -120,15 +118,12 @@ export function createSessions(): Sessions {
       if (newer.length > 0) session.credentials = [...credentials, ...newer].slice(-CREDENTIALS_MAX);
       return ok(session);
     },
-    beginCall(session, id, messageBytes) {
+    beginCall(session, id) {
       const { calls, stream } = session;
       if (calls.size >= LIMITS.sessionCalls.each) return null;
-      if (session.messageBytes + messageBytes > LIMITS.sessionMessages.each) return null;
-      session.messageBytes += messageBytes;
       const canceller = new AbortController();
       calls.set(id, canceller);
       const end = () => {
-        session.messageBytes -= messageBytes;
         calls.delete(id);
         if (draining && calls.size === 0) stream.close();
       };

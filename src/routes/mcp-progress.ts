@@ -1,7 +1,7 @@
 // Progress of a tool call: filters what may be sent, and turns the response into an event stream for it.
 
 import type { RequestContext } from '../http/context.ts';
-import type { EventStream, EventStreams } from '../http/sending/event-stream.ts';
+import type { EventStream, Streams } from '../http/stream.ts';
 import { notificationText } from '../mcp/message.ts';
 import type { ProgressToken } from '../mcp/plan.ts';
 
@@ -23,7 +23,7 @@ export function progressReporter(token: ProgressToken, send: (message: string) =
 
 export type ProgressResponse = ReturnType<typeof progressResponse>;
 
-export function progressResponse(streams: EventStreams, context: RequestContext, token: ProgressToken) {
+export function progressResponse(streams: Pick<Streams, 'open'>, context: RequestContext, token: ProgressToken) {
   const { promise: opened, resolve } = Promise.withResolvers<Response>();
   const ended = new AbortController();
   let stream: EventStream | undefined;
@@ -32,7 +32,7 @@ export function progressResponse(streams: EventStreams, context: RequestContext,
       stream = streams.open(context, () => ended.abort());
       resolve(stream.response);
     }
-    stream.offer({ event: 'message', data });
+    stream.offer('message', data);
   });
   return {
     report: progress.report,
@@ -45,8 +45,8 @@ export function progressResponse(streams: EventStreams, context: RequestContext,
     finish(data: string, refusal: () => string): Response | undefined {
       progress.stop();
       if (stream === undefined) return undefined;
-      const isSent = stream.close({ event: 'message', data }) || stream.close({ event: 'message', data: refusal() });
-      if (!isSent) stream.cut();
+      if (stream.send('message', data) || stream.send('message', refusal())) stream.close();
+      else stream.cut();
       return stream.response;
     },
   };

@@ -4,8 +4,7 @@ import { accepts } from '../http/accept.ts';
 import type { RequestContext } from '../http/context.ts';
 import { createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
-import { EVENT_STREAM_HEADERS, eventText } from '../http/sending/event-stream.ts';
-import type { SendText } from '../http/sending/send-text.ts';
+import { EVENT_STREAM_HEADERS, eventText, type Streams } from '../http/stream.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import { OVERLOADED } from '../problem.ts';
 
@@ -19,14 +18,14 @@ export interface Reply {
   attempt(context: RequestContext, text: string, options?: ReplyOptions): Response | null;
 }
 
-export function createReply(sendText: SendText): Reply {
+export function createReply(streams: Streams): Reply {
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   function attempt(context: RequestContext, text: string, { status = 200, rateLimit }: ReplyOptions = {}) {
     if (status === 200 && !takesJson(context)) {
-      return sendText(context, eventText({ event: 'message', data: text }), { headers: EVENT_STREAM_HEADERS });
+      return streams.text(context, eventText('message', text), { headers: EVENT_STREAM_HEADERS });
     }
-    return sendText(context, text, { status, headers: responseHeaders(rateLimit) });
+    return streams.text(context, text, { status, headers: responseHeaders(rateLimit) });
   }
 
   const reply = (context: RequestContext, text: string, options?: ReplyOptions): Response =>

@@ -12,8 +12,7 @@ import { holdingOpen } from '../http/context.ts';
 import { carriesCredential } from '../http/credentials.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { BodyHandler } from '../http/router.ts';
-import type { EventStreams } from '../http/sending/event-stream.ts';
-import type { SendText } from '../http/sending/send-text.ts';
+import type { Streams } from '../http/stream.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import { classify, type IncomingRequest } from '../mcp/era.ts';
@@ -30,8 +29,7 @@ export interface McpRouteOptions {
   readonly methods: Methods;
   readonly runTool: RunTool;
   readonly leave: Leave;
-  readonly sendText: SendText;
-  readonly streams: EventStreams;
+  readonly streams: Streams;
   /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: () => SignIn | null;
   /** Null where clients can't sign in. */
@@ -42,8 +40,8 @@ export interface McpRouteOptions {
 }
 
 export function mcpRoute(options: McpRouteOptions): BodyHandler {
-  const { methods, runTool, sendText, streams, signIn, checkBearer, eager, log } = options;
-  const reply = createReply(sendText);
+  const { methods, runTool, streams, signIn, checkBearer, eager, log } = options;
+  const reply = createReply(streams);
   const runBatch = createRunBatch(options);
 
   function handleRequest(context: RequestContext, incoming: IncomingRequest): Awaitable<Response> {

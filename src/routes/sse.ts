@@ -14,7 +14,7 @@ import { type Credentials, carriesCredential, metaApiKey } from '../http/credent
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
-import { EVENT_STREAM_HEADERS, type EventStreams, type Sent } from '../http/sending/event-stream.ts';
+import { EVENT_STREAM_HEADERS, type Streams } from '../http/stream.ts';
 import { type Awaitable, chain, err } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import { legacyContext } from '../mcp/era.ts';
@@ -35,7 +35,7 @@ import type { Methods } from '../mcp/methods.ts';
 import { type CallPlan, readerOf } from '../mcp/plan.ts';
 import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
 import type { ResolveSubjects } from '../mcp/subjects.ts';
-import { type CallOfMessage, callResultText, deniedError, oauthChallenge, refusalMembers } from '../mcp/tool-result.ts';
+import { type CallOfMessage, callResultText, deniedError, oauthChallenge } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 import { progressReporter } from './mcp-progress.ts';
 import { accepted } from './mcp-reply.ts';
@@ -43,7 +43,7 @@ import { accepted } from './mcp-reply.ts';
 export interface SseRouteOptions {
   readonly methods: Methods;
   readonly runTool: RunTool;
-  readonly streams: EventStreams;
+  readonly streams: Streams;
   readonly sessions: Sessions;
   readonly resolveSubjects: ResolveSubjects;
   /** The path of PUBLIC_URL: empty or `/…`. */
@@ -60,10 +60,6 @@ const NO_SESSION_ID: Problem = {
   issues: [{ path: 'sessionId', message: 'Expected the session id that the stream began with' }],
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
-
-/** In place of a response larger than an event may be. Trying again wouldn't help. */
-const TOO_LARGE = 'The result is too large for this transport; use /mcp';
-const TOO_LARGE_ERROR: RpcError = { code: CODES.denied, message: TOO_LARGE, data: { code: OVERLOADED.code } };
 
 /** GET /sse where several processes share the port: a POST may reach another process than the one with the stream. */
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
@@ -84,7 +80,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const session = sessions.open((onEnd) => streams.open(context, onEnd), subjects, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
     // A path without an origin: clients require the origin they connected to.
-    session.stream.send({ event: 'endpoint', data: `${publicPath}/messages?sessionId=${session.id}` });
+    session.stream.send('endpoint', `${publicPath}/messages?sessionId=${session.id}`);
     return session.stream.response;
   }
 
@@ -116,7 +112,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     if (plan.kind === 'call') return takeCall(context, session, message, plan);
     const { id } = message;
     const text = plan.kind === 'result' ? resultText(id, plan.members) : errorText(id, plan.error);
-    send(session, text, (why) => errorText(id, why === 'too_large' ? TOO_LARGE_ERROR : deniedError(OVERLOADED)));
+    send(session, text, () => errorText(id, deniedError(OVERLOADED)));
     return accepted();
   }
 
@@ -129,16 +125,16 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     { id }: RequestMessage,
     plan: CallPlan,
   ): Awaitable<Response> {
-    const { requestId, bodyBytes } = context;
+    const { requestId } = context;
     const { operation } = plan;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
-    const taken = sessions.beginCall(session, id, bodyBytes);
+    const taken = sessions.beginCall(session, id);
     if (taken === null) return problemResponse(OVERLOADED, requestId);
     const { canceller, end } = taken;
     const progress =
       plan.progressToken === undefined
         ? undefined
-        : progressReporter(plan.progressToken, (data) => session.stream.offer({ event: 'message', data }));
+        : progressReporter(plan.progressToken, (data) => session.stream.offer('message', data));
     const { reader } = session;
     const call = callOf(context, plan.metaApiKey, { ...plan, reader, ...(progress && { progress: progress.report }) });
 
@@ -159,11 +155,9 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   }
 
   function sendResult(session: Session, made: CallOfMessage, result: ToolResult): void {
-    const { id, operation, call } = made;
+    const { call } = made;
     const textOf = (result: ToolResult) => callResultText(made, result);
-    const tooLarge = () =>
-      operation.kind === 'tool' ? resultText(id, refusalMembers(TOO_LARGE)) : errorText(id, TOO_LARGE_ERROR);
-    const refusal = (why: Sent) => (why === 'too_large' ? tooLarge() : textOf(err(OVERLOADED)));
+    const refusal = () => textOf(err(OVERLOADED));
     try {
       send(session, textOf(result), refusal);
     } catch (bug) {
@@ -174,10 +168,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   }
 
   /** Sends a response, or why there is none. A client that leaves even that unread is cut off. */
-  function send({ stream }: Session, data: string, refusal: (why: Sent) => string): void {
-    const sent = stream.send({ event: 'message', data });
-    if (sent === 'sent') return;
-    if (stream.send({ event: 'message', data: refusal(sent) }) !== 'sent') stream.cut();
+  function send({ stream }: Session, data: string, refusal: () => string): void {
+    if (!stream.send('message', data) && !stream.send('message', refusal())) stream.cut();
   }
 
   return { open, post };

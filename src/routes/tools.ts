@@ -13,7 +13,7 @@ import { metaApiKey } from '../http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
-import type { SendText } from '../http/sending/send-text.ts';
+import type { Streams } from '../http/stream.ts';
 import { type Awaitable, chain } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
 import { metaTrace } from '../lib/trace.ts';
@@ -22,7 +22,7 @@ import { OVERLOADED, type Problem } from '../problem.ts';
 
 export interface ToolRouteOptions {
   readonly runTool: RunTool;
-  readonly sendText: SendText;
+  readonly streams: Streams;
   /** Where users sign in; null: clients are never sent there. */
   readonly signIn: () => SignIn | null;
   readonly log: Log;
@@ -37,7 +37,7 @@ export function toolRoutes(prefix: string, tools: readonly Tool[], options: Tool
 }
 
 function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { runTool, sendText, signIn, log } = options;
+  const { runTool, streams, signIn, log } = options;
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
@@ -64,7 +64,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
 
   function respond(result: ToolResult, context: RequestContext, call: Call): Response {
     if (!result.ok) return refuse(context, result.error, call.rateLimit);
-    const sent = sendText(context, textOf(result.value), { headers: responseHeaders(call.rateLimit) });
+    const sent = streams.text(context, textOf(result.value), { headers: responseHeaders(call.rateLimit) });
     return sent ?? refuse(context, OVERLOADED, call.rateLimit);
   }
 

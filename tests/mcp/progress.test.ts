@@ -5,12 +5,11 @@ import * as v from 'valibot';
 import { defineTool } from '../../src/authoring/tool.ts';
 import { Call } from '../../src/calls/call.ts';
 import { runOperation } from '../../src/calls/run.ts';
-import { RequestContext } from '../../src/http/context.ts';
-import { createEventStreams } from '../../src/http/sending/event-stream.ts';
-import { createSendBudget } from '../../src/http/sending/send-budget.ts';
-import { createLog } from '../../src/log/log.ts';
+import type { RequestContext } from '../../src/http/context.ts';
+import { ok } from '../../src/lib/result.ts';
 import { progressResponse } from '../../src/routes/mcp-progress.ts';
 import { testClock } from '../support/clock.ts';
+import { openHttpSocket, postText } from '../support/http-socket.ts';
 import { ACCEPT, call, eventReader, fetchMcp, type HeaderMap, modern, post, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { createTestApp } from '../support/test-app.ts';
@@ -256,20 +255,31 @@ test('a tool that takes too long is stopped, and the agent reads why', async () 
   steered.finish();
 });
 
-test('a result for which the budget has no room is refused on its stream, in-band', async () => {
-  const clock = testClock();
-  const log = createLog({ level: 'error', clock, write: async () => {} });
-  const budget = createSendBudget(clock, log, 1_000_000);
-  const streams = createEventStreams(clock, log, budget);
-  const server = { production: false, trustProxy: 0, ownTls: false, newRequestId: () => 'r' };
-  const context = new RequestContext(server, NO_CONNECTION, new Request('http://localhost/mcp'), null);
-  const responses = [progressResponse(streams, context, 1), progressResponse(streams, context, 2)];
-  for (const response of responses) response.report(1);
-  const finished = responses.map((response) => response.finish(`"${'x'.repeat(700_000)}"`, () => '"refused"'));
-  expect(budget.heldBytes).toBeWithin(650_000, 700_000);
-  const read = finished.map(async (response) => (response ? (await eventsOf(response).rest()).at(-1)?.data : ''));
-  expect((await Promise.all(read)).map((data) => data?.length)).toEqual([700_002, '"refused"'.length]);
-  expect(budget.heldBytes).toBe(0);
+test('a result for which there is no room is refused on its stream, in-band', async () => {
+  const large = defineTool(anyone, {
+    ...facts('large'),
+    input: v.strictObject({}),
+    run(_input, { progress }) {
+      progress(1);
+      return ok({ content: [{ type: 'text', text: 'x'.repeat(4 * 1024 * 1024) }] });
+    },
+  });
+  await using app = await createTestApp({ tools: () => [large] });
+  const body = JSON.stringify(call('large', {}, TOKEN));
+  const asked = Array.from({ length: 8 }, async () => {
+    const { socket, readUntil } = await openHttpSocket(app.url);
+    socket.write(postText('/mcp', body, { Accept: ACCEPT }));
+    await readUntil((text) => text.includes('"progress":1'));
+    socket.pause();
+    return { socket, readUntil };
+  });
+  const texts = (await Promise.all(asked)).map(async ({ socket, readUntil }) => {
+    socket.resume();
+    return readUntil((text) => text.endsWith('\r\n0\r\n\r\n'));
+  });
+  const refused = (await Promise.all(texts)).filter((text) => text.includes('The server is at its limit; try again'));
+  expect(refused.length).toBeWithin(1, 6);
+  for (const text of refused) expect(text).toContain('"isError":true');
 });
 
 test('a client that never reads costs the progress it misses, and no memory', async () => {

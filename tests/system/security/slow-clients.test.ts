@@ -9,7 +9,7 @@ const HALVES = [
   'POST /tools/get_d',
   'POST /tools/get_data HTTP/1.1\r\nHost: localhost\r\nX-Slow: ',
   postText('/tools/get_data', '{', { 'Content-Length': '100000' }),
-  postText('/mcp', '{', { 'Content-Length': '1000000' }),
+  postText('/mcp', '{', { 'Content-Length': '1048576' }),
   'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{"je',
 ];
 const CLIENTS = 300;
