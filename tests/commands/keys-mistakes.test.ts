@@ -4,9 +4,9 @@
 import { beforeAll, describe, expect, test } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { clockFinding } from '../../src/commands/keys/doctor.ts';
 import { makeCertificate } from '../support/certificate.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand, keysInto, keysIntoNothing, keysProcess, keysTo, startKeys } from '../support/keys-command.ts';
 import { startProxy } from '../support/proxy.ts';
@@ -137,7 +137,7 @@ test.each(['9000000000000000', '-9000000000000000'])(
   async (ms) => {
     const made = await keys('create', '--user', 'typed', '--name', 'n');
     expect(made.code).toBe(0);
-    const shell = createClient({ url: env.DATABASE_URL });
+    const shell = openDatabase(env.DATABASE_URL);
     await shell.execute(`UPDATE api_keys SET expires_at_ms = ${ms} WHERE user_id = 'typed'`);
     shell.close();
     const year = ms.startsWith('-') ? '0000-01-01T' : '9999-12-31T';
@@ -215,7 +215,7 @@ test('backups to one path at once write to files of their own, and remove none o
   expect(done.map(({ code }) => code)).toContain(0);
   expect(readdirSync(target).sort()).toEqual(['b.db', 'b.db.part']);
   expect(readFileSync(ofAnother, 'utf8')).toBe('unfinished');
-  const copy = createClient({ url: `file:${file}` });
+  const copy = openDatabase(`file:${file}`);
   expect((await copy.execute('PRAGMA integrity_check')).rows[0]).toMatchObject({ integrity_check: 'ok' });
   copy.close();
 });

@@ -3,9 +3,9 @@
 import { expect, test } from 'bun:test';
 import { appendFileSync, copyFileSync, cpSync, existsSync, type PathLike, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { withBackup } from '../../src/database/backup/file.ts';
 import { callOver, userHeaders } from '../support/client.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand, keysProcess, startKeys } from '../support/keys-command.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -24,7 +24,7 @@ const create = (server: ServerProcess, owner = 'alice') =>
   call(server, 'create_api_key', { name: 'n', scopes: ['read'] }, owner);
 
 async function secretsOf(place: string) {
-  const client = createClient({ url: place.startsWith('http') ? place : `file:${place}` });
+  const client = openDatabase(place.startsWith('http') ? place : `file:${place}`);
   const { rows } = await client.execute('SELECT name, value FROM server_secrets ORDER BY name');
   client.close();
   return rows.map(({ name, value }) => [name, value]);

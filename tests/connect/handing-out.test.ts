@@ -3,10 +3,10 @@
 import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { backUp } from '../../src/database/backup/backup.ts';
 import { LIMITS } from '../../src/limits/index.ts';
 import { testClock } from '../support/clock.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { CALLBACK, codeFor, handOver, register, sentBack } from '../support/hand-over.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
@@ -273,7 +273,7 @@ describe('the trail', () => {
 
 describe('what the database keeps of a code', () => {
   const codesIn = async ({ folder }: TestApp) => {
-    const db = createClient({ url: `file:${join(folder, 'keys.db')}` });
+    const db = openDatabase(`file:${join(folder, 'keys.db')}`);
     const { rows } = await db.execute('SELECT * FROM codes');
     db.close();
     return rows;

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
+import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { bearer, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
 
@@ -23,7 +23,7 @@ const described = new Map(
 test('a new database has the tables and columns that are described, and every migration is recorded', async () => {
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
-  const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
   const { rows } = await db.execute(
     "SELECT m.name AS tbl, c.name AS col FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.rowid, c.cid",
   );
@@ -42,7 +42,7 @@ test('a new database has the tables and columns that are described, and every mi
 test('what triggers run also runs in the older SQLite of a shell', async () => {
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
-  const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
   const { rows } = await db.execute("SELECT sql FROM sqlite_master WHERE type IN ('trigger', 'table')");
   db.close();
   expect(rows.filter(({ sql }) => /subsec|octet_length/.test(String(sql)))).toEqual([]); // of 3.42 and 3.43
@@ -59,7 +59,7 @@ test.each([
 ])('%s database of the first version keeps its keys, and their last uses until they are used again', async (_, sql) => {
   const key = `sk_test_${'0'.repeat(64)}`;
   const folder = temporaryFolder();
-  const db = createClient({ url: `file:${join(folder, 'keys.db')}` });
+  const db = openDatabase(`file:${join(folder, 'keys.db')}`);
   await db.executeMultiple(`${readFileSync(join(DB, '0001_keys.sql'), 'utf8')}
 CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT;
 INSERT INTO schema_migrations VALUES (1, '0001_keys', 1);
@@ -94,7 +94,7 @@ test.each([
 ])('a database of ours in which somebody has run %s stops the start', async (sql) => {
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
-  const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
   await db.execute(sql);
   db.close();
   const again = createTestApp({ store: 'embedded', folder: app.folder });

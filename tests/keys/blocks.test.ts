@@ -2,7 +2,6 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { BY_COMMAND } from '../../src/commands/keys/database.ts';
 import { createCheckBlock } from '../../src/guards/blocks.ts';
 import type { Feed, FeedListener } from '../../src/keys/feed.ts';
@@ -11,6 +10,7 @@ import { err, ok, type Result } from '../../src/lib/result.ts';
 import { systemClock } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
 import { openStore } from '../../src/store/open.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
@@ -111,7 +111,7 @@ test('many owners are blocked in one transaction, also by hand', async () => {
   const keys = await Promise.all(Array.from({ length: 20 }, (_, index) => app.createKey(`many ${index}`)));
   const use = () => Promise.all(keys.map(({ key }) => app.useKey(key).then(({ status }) => status)));
   expect(new Set(await use())).toEqual(new Set([200]));
-  const client = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
   await client.execute(
     "INSERT INTO blocked_owners (owner) SELECT DISTINCT user_id FROM api_keys WHERE user_id LIKE 'many%'",
   );

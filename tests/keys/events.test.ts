@@ -3,9 +3,9 @@
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { Glob } from 'bun';
 import { prune } from '../../src/database/feed.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
@@ -19,7 +19,7 @@ const tool = async (app: TestApp, name: string, input: object, sub = 'alice') =>
 
 /** Keys that say who changed them: only a statement that changes nothing else could leave that. */
 async function atRest({ folder }: TestApp) {
-  const db = createClient({ url: `file:${join(folder, 'keys.db')}` });
+  const db = openDatabase(`file:${join(folder, 'keys.db')}`);
   const { rows } = await db.execute('SELECT id FROM api_keys WHERE changed_by IS NOT NULL OR deleting IS NOT NULL');
   db.close();
   return rows;
@@ -177,7 +177,7 @@ describe('pruning', () => {
   test('pruning removes events older than asked for, no younger one, and never the newest', async () => {
     const path = join(temporaryFolder(), 'keys.db');
     const opened = await openEmbedded(path);
-    const db = createClient({ url: `file:${path}` });
+    const db = openDatabase(`file:${path}`);
     const add = (count: number, ageMs: number) =>
       db.execute({
         sql: `INSERT INTO key_events (at_ms, owner, kind, how) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
@@ -204,7 +204,7 @@ describe('owners who are blocked', () => {
     await using app = await createTestApp({ store: 'embedded' });
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
-    const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+    const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
     const by = JSON.stringify({ how: 'command', actor: null, requestId: null, address: null });
     await db.execute({ sql: "INSERT INTO blocked_owners (owner, changed_by) VALUES ('alice', ?)", args: [by] });
     await db.execute({

@@ -3,7 +3,6 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { type Client, createClient } from '@libsql/client';
 import { prune } from '../../src/database/feed.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
@@ -12,6 +11,7 @@ import { err, ok } from '../../src/lib/result.ts';
 import { createLog } from '../../src/log/log.ts';
 import type { StoreResult } from '../../src/problem.ts';
 import { testClock } from '../support/clock.ts';
+import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
@@ -119,8 +119,8 @@ test.each(MISSED)(
     await app.call('revoke_api_key', { keyId: other.id }, await bearer(app, 'alice')); // seq 1
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
-    const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
-    await database.batch(['UPDATE api_keys SET active = 0', ...statements], 'write');
+    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    await database.batch(['UPDATE api_keys SET active = 0', ...statements]);
     database.close();
     app.clock.advance(1000);
     expect((await app.useKey(key)).status).toBe(401);
@@ -133,10 +133,10 @@ test.each([499, 500, 1200, 6000])(
     await using app = await createTestApp({ store: 'embedded' });
     const { key } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
-    const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
     const insert = `INSERT INTO changes (key_hash, changed_at_ms) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
 WHERE i < ${others}) SELECT 'other', unixepoch() * 1000 FROM n`;
-    await database.batch([insert, 'UPDATE api_keys SET active = 0'], 'write');
+    await database.batch([insert, 'UPDATE api_keys SET active = 0']);
     database.close();
     app.clock.advance(1000);
     expect((await app.useKey(key)).status).toBe(401);
@@ -173,7 +173,7 @@ describe('pruning', () => {
   async function pruned(prepare: (database: Client) => Promise<unknown>) {
     const path = join(temporaryFolder(), 'keys.db');
     const opened = await openEmbedded(path);
-    const database = createClient({ url: `file:${path}` });
+    const database = openDatabase(`file:${path}`);
     await prepare(database);
     expect(await prune(opened.db, EVENTS_KEPT_MS)).toEqual({ ok: true, value: true });
     expect(await prune(opened.db, EVENTS_KEPT_MS)).toEqual({ ok: true, value: false });
@@ -210,7 +210,7 @@ describe('pruning', () => {
 
   test('pruning runs two seconds after the start, and again half an hour later at the earliest', async () => {
     await using app = await createTestApp({ store: 'embedded' });
-    const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
     const kept = async () => (await changesIn(database)).kept;
     // In small steps, and a minute less: what goes by before the first pruning is seen brings the second one nearer.
     for (const [notAfterMs, stepMs] of [
@@ -230,7 +230,7 @@ describe('pruning', () => {
     await using app = await createTestApp({ store: 'embedded' });
     const { key, id } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
-    const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
     await addChanges(database, 1, DAY_MS + 1);
     app.clock.advance(2000);
     await waitFor(async () => (await changesIn(database)).kept === 0); // pruned after the start; the next time is in an hour

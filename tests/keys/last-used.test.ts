@@ -4,7 +4,7 @@
 import { expect, test } from 'bun:test';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
+import { openDatabase } from '../support/database-client.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
 test('an orderly stop writes what is pending', async () => {
@@ -22,7 +22,7 @@ test('a stop that cannot write what is pending closes the database all the same'
   const { key } = await app.createKey('alice');
   await app.useKey(key);
   const file = join(app.folder, 'keys.db');
-  const database = createClient({ url: `file:${file}` });
+  const database = openDatabase(`file:${file}`);
   await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
   database.close();
   expect(await app.close().catch(String)).toContain('a bug');

@@ -2,8 +2,8 @@
 // followed: its numbers are as high as before or higher, so they prove nothing. And what the feed can't notice.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { type Client, createClient } from '@libsql/client';
 import { LIMITS } from '../../src/limits/index.ts';
+import { type Client, openDatabase } from '../support/database-client.ts';
 import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.ts';
 import { bearer, CALLER, createTestApp } from '../support/test-app.ts';
 
@@ -17,7 +17,7 @@ const MINUTE_MS = 60_000;
 async function startApp(mode: StoreMode) {
   const store = await startStore(mode);
   const env = store.env();
-  const db = createClient({ url: env.DATABASE_URL ?? '' });
+  const db = openDatabase(env.DATABASE_URL ?? '');
   const app = await createTestApp({ store, env: { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) } });
   const alice = await bearer(app, 'alice');
   for (let change = 0; change < 2; change += 1) {
@@ -40,13 +40,10 @@ async function startApp(mode: StoreMode) {
 }
 
 const otherChanges = (db: Client, count: number) =>
-  db.batch(
-    Array.from({ length: count }, () => "INSERT INTO changes (key_hash, changed_at_ms) VALUES ('other', 0)"),
-    'write',
-  );
+  db.batch(Array.from({ length: count }, () => "INSERT INTO changes (key_hash, changed_at_ms) VALUES ('other', 0)"));
 
 const loseChanges = (db: Client) =>
-  db.batch(['DELETE FROM changes', "UPDATE sqlite_sequence SET seq = 0 WHERE name = 'changes'"], 'write');
+  db.batch(['DELETE FROM changes', "UPDATE sqlite_sequence SET seq = 0 WHERE name = 'changes'"]);
 
 describe.each(STORE_MODES)('%s', (mode) => {
   test.each([
@@ -69,7 +66,7 @@ describe.each(STORE_MODES)('%s', (mode) => {
     const { app, db, revoke, status } = started;
     const { verifier } = app.service.keyDomain;
     const { reads } = verifier;
-    await db.batch(['UPDATE feed SET pruned_seq = 2', 'DELETE FROM changes'], 'write');
+    await db.batch(['UPDATE feed SET pruned_seq = 2', 'DELETE FROM changes']);
     app.clock.advance(LAG_MAX_MS);
     expect([await status(), verifier.reads]).toEqual([200, reads]);
     await db.execute('UPDATE feed SET pruned_seq = 0');
@@ -84,7 +81,7 @@ describe.each(STORE_MODES)('%s', (mode) => {
 test('a key whose creation was lost, of which no change tells, is believed for five minutes at most', async () => {
   await using started = await startApp('embedded');
   const { app, db, status } = started;
-  await db.batch(['DELETE FROM api_keys', 'DELETE FROM changes WHERE seq > 2'], 'write');
+  await db.batch(['DELETE FROM api_keys', 'DELETE FROM changes WHERE seq > 2']);
   await db.execute("UPDATE sqlite_sequence SET seq = 2 WHERE name = 'changes'");
   app.clock.advance(4 * MINUTE_MS - 1);
   expect(await status()).toBe(200);

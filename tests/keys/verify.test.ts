@@ -2,7 +2,6 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { PresentedKey } from '../../src/keys/record.ts';
@@ -13,6 +12,7 @@ import type { FeedPage } from '../../src/lib/change-feed.ts';
 import { ok, type Result } from '../../src/lib/result.ts';
 import { createLog } from '../../src/log/log.ts';
 import { testClock } from '../support/clock.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { CALLER, createTestApp } from '../support/test-app.ts';
 
 test('a record that could not be read, because of a bug or a change by hand, is read again the next time', async () => {
@@ -23,10 +23,10 @@ test('a record that could not be read, because of a bug or a change by hand, is 
   const statusOf = async ({ key }: { key: string }) => (await app.useKey(key)).status;
   expect(await statusOf(seen)).toBe(200);
 
-  const database = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
-  await database.batch(['CREATE TABLE feed_backup AS SELECT * FROM feed', 'DELETE FROM feed'], 'write');
+  const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  await database.batch(['CREATE TABLE feed_backup AS SELECT * FROM feed', 'DELETE FROM feed']);
   expect(await statusOf(unseen)).toBe(500);
-  await database.batch(['INSERT INTO feed SELECT * FROM feed_backup', 'DROP TABLE feed_backup'], 'write');
+  await database.batch(['INSERT INTO feed SELECT * FROM feed_backup', 'DROP TABLE feed_backup']);
   database.close();
   expect(await statusOf(unseen)).toBe(200);
 });

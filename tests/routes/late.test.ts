@@ -3,10 +3,10 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import * as v from 'valibot';
 import { defineTool } from '../../src/authoring/tool.ts';
 import { ok } from '../../src/lib/result.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { call, eventReader, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
 import { actorFor, createTestApp, insertKey, listedKeys, type TestApp } from '../support/test-app.ts';
@@ -58,7 +58,7 @@ async function start(): Promise<Started> {
     key,
     during: () => {},
     async revoke() {
-      const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+      const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
       await db.execute('UPDATE api_keys SET active = 0');
       db.close();
     },

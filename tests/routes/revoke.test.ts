@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
+import { openDatabase } from '../support/database-client.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -142,7 +142,7 @@ describe('during a rotation', () => {
 test('a key of a blocked owner ends, and is not good again after the block', async () => {
   await using app = await createTestApp({ store: 'embedded' });
   const { key } = await app.createKey('alice');
-  const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
   await db.execute("INSERT INTO blocked_owners (owner) VALUES ('alice')");
   expect((await revoke(app, key)).status).toBe(200);
   await db.execute("DELETE FROM blocked_owners WHERE owner = 'alice'");

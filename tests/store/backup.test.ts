@@ -1,10 +1,10 @@
 // A backup put back into a remote database: all of it is there, and nothing of the way it went.
 
 import { expect, test } from 'bun:test';
-import { createClient } from '@libsql/client';
 import { withBackup } from '../../src/database/backup/file.ts';
 import { restore } from '../../src/database/backup/restore.ts';
 import { openStore } from '../../src/store/open.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 import { backupOf, OPTIONS } from './backups.ts';
@@ -14,7 +14,7 @@ test('rows sent ahead by an interrupted restore disturb nothing, and are gone af
   await using sqld = await startSqld();
   const config = { mode: 'remote', url: sqld.url, authToken: null, replicaFile: null } as const;
   await (await openStore(config, OPTIONS)).close();
-  const client = createClient({ url: sqld.url });
+  const client = openDatabase(sqld.url);
   await client.execute('CREATE TABLE _restoring_api_keys (row INTEGER PRIMARY KEY, id TEXT)');
   await client.execute("INSERT INTO _restoring_api_keys VALUES (1, 'left over')");
   const store = await openStore(config, OPTIONS);

@@ -1,10 +1,10 @@
 // A backup of a database with so many keys.
 
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { backUp } from '../../src/database/backup/backup.ts';
 import { systemClock } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 
@@ -15,7 +15,7 @@ export async function backupOf(keys: number): Promise<string> {
   const folder = temporaryFolder();
   const path = join(folder, 'keys.db');
   const { close } = await openEmbedded(path);
-  const client = createClient({ url: `file:${path}` });
+  const client = openDatabase(`file:${path}`);
   await client.execute(`INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${keys})
 SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i, lower(hex(randomblob(32))), '["read"]', 1, i FROM n`);

@@ -1,11 +1,11 @@
 // The run of pauses.alone.test.ts (seconds) and store.long.ts (minutes) in which last uses and counts are written.
 
 import { statSync } from 'node:fs';
-import { createClient } from '@libsql/client';
 import { INSTANCES } from '../../src/uses/store.ts';
 import { buildDatabase, shuffled } from '../bench/database.ts';
 import { ourEnv } from '../bench/ours.ts';
 import { useKey } from '../support/cluster.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { LOOP_MONITOR, longestPauseMs } from '../support/loop-pauses.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -29,7 +29,7 @@ export interface FlushRun {
 /** The longest pause of a real server's event loop in each of so many flushes, while all keys are used in a random order. */
 export async function flushPauses({ keys: count, flushes, days = 0 }: FlushRun): Promise<number[]> {
   const { path, keys } = await buildDatabase(count);
-  const reader = createClient({ url: `file:${path}` });
+  const reader = openDatabase(`file:${path}`);
   if (days > 0) {
     await reader.execute({ sql: FILL_DAYS, args: [days] });
     await reader.execute('PRAGMA wal_checkpoint(TRUNCATE)');

@@ -1,8 +1,8 @@
 // A server that is killed again and again while clients change keys: what was acknowledged, and what the trail says.
 
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { userHeaders } from '../support/client.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { diskFolder } from '../support/folder.ts';
 import { type Runtime, type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -92,7 +92,7 @@ export async function killRounds(rounds: number, runtime: Runtime = 'bun'): Prom
 }
 
 async function faultsIn(url: string, sent: ReadonlyMap<string, string>, acknowledged: ReadonlyMap<string, string>) {
-  const db = createClient({ url });
+  const db = openDatabase(url);
   const { rows: events } = await db.execute('SELECT request_id, kind FROM key_events');
   const { rows: half } =
     await db.execute(`SELECT id FROM api_keys k WHERE changed_by IS NOT NULL OR deleting IS NOT NULL

@@ -1,7 +1,7 @@
 // lastUsedAt from several servers on one database, and while it is away.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { createClient } from '@libsql/client';
+import { openDatabase } from '../support/database-client.ts';
 import { startSqld } from '../support/sqld.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
@@ -49,7 +49,7 @@ describe.each(STORE_MODES)('on a store that is %s', (mode) => {
     await app.useKey(key);
     await app.close(); // writes
     const laterMs = app.clock.nowMs() + 1;
-    const db = createClient({ url: store.env().DATABASE_URL ?? '' });
+    const db = openDatabase(store.env().DATABASE_URL ?? '');
     await db.execute({ sql: 'UPDATE api_keys SET last_used_at_ms = ?', args: [laterMs] });
     db.close();
     await using again = await createTestApp({ store });

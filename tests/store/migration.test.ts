@@ -2,10 +2,10 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import type { Client } from '@libsql/client';
 import { type Database, unwrap } from '../../src/database/database.ts';
 import { embeddedDatabase } from '../../src/database/embedded/database.ts';
 import { inspect, migrate } from '../../src/database/schema.ts';
+import type { Client } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { createByOld, MIGRATIONS, OLD_MIGRATIONS, oldDatabase } from '../support/old-database.ts';
 

@@ -1,10 +1,10 @@
 // What a server writes and removes by itself, while it serves: how long that holds up the event loop of a real one.
 
 import { expect, test } from 'bun:test';
-import { createClient } from '@libsql/client';
 import { buildDatabase } from '../bench/database.ts';
 import { median } from '../bench/measure.ts';
 import { ourEnv } from '../bench/ours.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { LOOP_MONITOR, longestPauseMs } from '../support/loop-pauses.ts';
 import { startServer } from '../support/server-process.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -38,7 +38,7 @@ const NOT_REMOVED = `SELECT (SELECT count(*) FROM key_events) AS events,
 /** The longest pause while what is old is removed, which a server begins by itself after a moment. */
 async function prunePauseMs(): Promise<number> {
   const { path } = await buildDatabase(OLD);
-  const client = createClient({ url: `file:${path}` });
+  const client = openDatabase(`file:${path}`);
   for (const sql of MAKE_OLD) await client.execute(sql);
   await client.execute('PRAGMA wal_checkpoint(TRUNCATE)'); // or the server's first commit would move all of it into the file
   Bun.spawnSync(['sync']); // or this would wait for what was written here

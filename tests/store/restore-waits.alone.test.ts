@@ -1,11 +1,11 @@
 // A backup put back into a remote database: for how long others wait to write.
 
 import { expect, test } from 'bun:test';
-import { createClient } from '@libsql/client';
 import { withBackup } from '../../src/database/backup/file.ts';
 import { restore } from '../../src/database/backup/restore.ts';
 import { openStore } from '../../src/store/open.ts';
 import { median } from '../bench/measure.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 import { backupOf, OPTIONS } from './backups.ts';
@@ -23,7 +23,7 @@ async function waitParts(file: string): Promise<number[]> {
   await using sqld = await startSqld();
   const config = { mode: 'remote', url: sqld.url, authToken: null, replicaFile: null } as const;
   const store = await openStore(config, OPTIONS);
-  const client = createClient({ url: sqld.url });
+  const client = openDatabase(sqld.url);
   const schemaOf = async () =>
     (await client.execute("SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite%' ORDER BY name"))
       .rows;

@@ -3,9 +3,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { type Client, createClient } from '@libsql/client';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import type { ApiKeyRecord, PresentedKey } from '../../src/keys/record.ts';
+import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
@@ -49,7 +49,7 @@ describe('a first use that is noted after', () => {
   test.each(Object.entries(BETWEEN))('%s changes nothing, and leaves no event', async (_, between) => {
     const path = join(temporaryFolder(), 'keys.db');
     const { store, close } = await openEmbedded(path);
-    const db = createClient({ url: `file:${path}` });
+    const db = openDatabase(`file:${path}`);
     const record: ApiKeyRecord = {
       id: 'id',
       userId: 'alice',
@@ -222,7 +222,7 @@ test('a primary that freezes at a rotation or a first use: 503, and nobody is lo
 
 test('a server of the version before goes on beside this one, and its changes are noticed', async () => {
   await using app = await createTestApp({ store: 'embedded' });
-  const db = createClient({ url: `file:${join(app.folder, 'keys.db')}` });
+  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
   // Its statements, as they were.
   const key = `sk_test_${'1'.repeat(64)}`;
   const id = '1'.repeat(32);

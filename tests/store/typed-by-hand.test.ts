@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
+import { openDatabase } from '../support/database-client.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
 const COLUMNS = 'id, user_id, name, key_hash, scopes, active, created_at_ms';
@@ -29,7 +29,7 @@ async function useAfter(statements: readonly string[]): Promise<number> {
   const { id, key } = await app.createKey('alice');
   await app.createKey('alice', { name: 'other' });
   expect((await app.useKey(key)).status).toBe(200);
-  const shell = createClient({ url: `file:${join(app.folder, 'keys.db')}`, concurrency: 1 });
+  const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
   for (const sql of statements) await shell.execute({ sql, args: sql.includes('?') ? [id] : [] });
   const { rows } = await shell.execute({ sql: 'SELECT 1 FROM api_keys WHERE id = ? AND active = 1', args: [id] });
   shell.close();
@@ -58,7 +58,7 @@ describe('a number beyond 2^53', () => {
   test.each(['row', ...NUMBERS])('%s is refused when it is typed', async (column) => {
     await using app = await createTestApp({ store: 'embedded' });
     const { id } = await app.createKey('alice');
-    const shell = createClient({ url: `file:${join(app.folder, 'keys.db')}`, concurrency: 1 });
+    const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
     const second = column === 'second_ends_at_ms' ? ", second_is = 'previous'" : '';
     for (const number of column === 'row' ? [BEYOND] : [BEYOND, `-${BEYOND}`]) {
       const typed = shell.execute({
@@ -73,7 +73,7 @@ describe('a number beyond 2^53', () => {
   test('one that was typed before there was a trigger is no 500 for list, admin pages, revoke and use', async () => {
     await using app = await createTestApp({ store: 'embedded', env: { ADMIN_CLAIM: 'sub=root' } });
     const { id, key } = await app.createKey('alice');
-    const shell = createClient({ url: `file:${join(app.folder, 'keys.db')}`, concurrency: 1 });
+    const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
     await shell.execute('DROP TRIGGER api_keys_updated_range');
     const typed = NUMBERS.filter((column) => column !== 'second_ends_at_ms').map((column) => `${column} = ${BEYOND}`);
     await shell.execute(`UPDATE api_keys SET ${typed.join(', ')}`);

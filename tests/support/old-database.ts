@@ -2,8 +2,8 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Client, createClient } from '@libsql/client';
 import { Glob } from 'bun';
+import { type Client, openDatabase } from './database-client.ts';
 import { ROOT } from './documents.ts';
 import { temporaryFolder } from './folder.ts';
 
@@ -22,7 +22,7 @@ export async function oldDatabase(
   migrations = OLD_MIGRATIONS,
   path = join(temporaryFolder(), 'keys.db'),
 ): Promise<{ path: string; old: Client }> {
-  const old = createClient({ url: `file:${path}`, timeout: 5000 });
+  const old = openDatabase(`file:${path}`);
   await old.execute('PRAGMA journal_mode = WAL');
   for (const { sql } of migrations) await old.executeMultiple(sql);
   await old.execute(

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { LIST_BYTES_MAX } from '../../src/keys/listing.ts';
 import { KEYS_PER_USER_MAX } from '../../src/keys/minting.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { labelled } from '../support/labels.ts';
 import { call, openSse, post, postModern } from '../support/mcp.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
@@ -98,7 +98,7 @@ describe('a list in pages', () => {
   test('a key that is larger than a page is a page, and scopes typed with spaces hide no key', async () => {
     await using app = await createTestApp({ store: 'embedded' });
     const [newest, large, spaced, oldest] = await makeKeys(app, 'alice', 4, ['read']);
-    const shell = createClient({ url: `file:${join(app.folder, 'keys.db')}`, concurrency: 1 });
+    const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
     const type = (id: string | undefined, scopes: string) =>
       shell.execute({ sql: 'UPDATE api_keys SET scopes = ? WHERE id = ?', args: [scopes, id ?? ''] });
     await type(large, JSON.stringify(['x'.repeat(LIST_BYTES_MAX)]));

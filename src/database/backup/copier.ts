@@ -7,7 +7,8 @@ import { expected } from '../../config/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { errorReason } from '../database.ts';
-import type { NativeConnection } from '../native.ts';
+import type { SqliteConnection } from '../embedded/sqlite.ts';
+import { openNative } from '../native.ts';
 import type { Copying } from './backup.ts';
 import { onFile } from './file.ts';
 
@@ -45,7 +46,9 @@ function copyAll({ config, file, folder }: Copying): void {
 
 function replicate(config: RemoteConfig, copy: string): void {
   try {
-    onFile(copy, ({ pull }) => pull(), { primary: config });
+    const replica = openNative(copy, { primary: config });
+    replica.pull();
+    replica.close();
   } catch (error) {
     const reason = errorReason(error).slice(0, REASON_CHARS_MAX);
     throw new Error(expected('DATABASE_URL', `a database that can be copied, as replicas do, but ${reason}`));
@@ -59,7 +62,7 @@ function vacuumInto(path: string, file: string): void {
 }
 
 /** Codes end in minutes: none is good again when the backup is put back, and none is kept with it. */
-function leaveOutCodes({ all, run }: NativeConnection): void {
+function leaveOutCodes({ all, run }: SqliteConnection): void {
   if (all({ sql: "SELECT 1 FROM sqlite_master WHERE name = 'codes'" }).length === 0) return; // an older version
   all({ sql: 'PRAGMA journal_mode = MEMORY' }); // no other file has them for a moment
   all({ sql: 'PRAGMA secure_delete = ON' });

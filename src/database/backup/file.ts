@@ -7,7 +7,7 @@ import { reasonOf } from '../../lib/text.ts';
 import { sleep } from '../../lib/timeout.ts';
 import { type Database, held, type Row, type Statement, UnusableDatabase, unwrap } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
-import { type NativeConnection, type NativeOptions, openNative } from '../native.ts';
+import { openSqlite, type SqliteConnection } from '../embedded/sqlite.ts';
 import { inspect, migrate } from '../schema.ts';
 
 /** Servers write meanwhile, each for milliseconds. */
@@ -106,7 +106,7 @@ const CUT: Statement = {
 
 /** The rows of a table in a file, in the order of its columns; page by page along its primary key. */
 export function* chunksOf(path: string, table: string, rows: number): Generator<readonly Row[]> {
-  const db = openNative(path);
+  const db = openSqlite(path, LOCK_WAIT_MS);
   try {
     const key = db.all({ sql: PRIMARY_KEY, args: [table] }).map(({ name }) => String(name));
     const after = `WHERE (${key}) > (${key.map(() => '?')})`;
@@ -126,12 +126,8 @@ export function* chunksOf(path: string, table: string, rows: number): Generator<
 
 const PRIMARY_KEY = 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk';
 
-export function onFile(
-  path: string,
-  use: (db: NativeConnection) => void,
-  options: NativeOptions = { lockWaitMs: LOCK_WAIT_MS },
-): void {
-  const db = openNative(path, options);
+export function onFile(path: string, use: (db: SqliteConnection) => void): void {
+  const db = openSqlite(path, LOCK_WAIT_MS);
   try {
     use(db);
   } finally {

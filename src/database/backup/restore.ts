@@ -65,7 +65,7 @@ WHERE EXISTS (SELECT 1 FROM ${source} b WHERE b.seq = key_events.seq
 AND (b.at_ms, b.owner, b.key_id, b.kind) IS NOT (key_events.at_ms, key_events.owner, key_events.key_id, key_events.kind))`;
 
 const restoreFile = (path: string, backup: string, { isNew }: RestoreOptions): void =>
-  onFile(path, ({ all, run, execute }) => {
+  onFile(path, ({ all, run }) => {
     run({ sql: 'ATTACH ? AS backup', args: [backup] });
     const statements = [
       ...REPLACED.flatMap((table) => replace(table, `backup.${table}`)),
@@ -73,9 +73,9 @@ const restoreFile = (path: string, backup: string, { isNew }: RestoreOptions): v
       restoredEvent('backup.key_events'),
       ...(isNew ? [takeSecrets(`backup.${SECRETS}`)] : []),
     ];
-    execute('BEGIN IMMEDIATE');
-    for (const { sql } of withoutTriggers(all({ sql: TRIGGERS }), statements)) execute(sql);
-    execute('COMMIT');
+    run({ sql: 'BEGIN IMMEDIATE' });
+    withoutTriggers(all({ sql: TRIGGERS }), statements).forEach(run);
+    run({ sql: 'COMMIT' });
   });
 
 /**

@@ -1,4 +1,4 @@
-// Opens a libSQL file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks.
+// Opens a SQLite file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks.
 
 import { expected } from '../../config/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
@@ -14,7 +14,7 @@ import {
 } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';
-import { type Place, placeOf } from './misplaced.ts';
+import { LOG_GONE, type Misplaced, placeOf } from './misplaced.ts';
 
 /**
  * Writing to the file blocks the event loop. While 10,000 keys are in use, the slowest call in a hundred takes 3 ms; with
@@ -39,28 +39,30 @@ const DAMAGED_TEXT =
 /** The database of the file, and what opens it: until then every statement fails. */
 export function embeddedStore(path: string) {
   const file = embeddedDatabase(path);
-  let place: Place | undefined;
+  let misplaced: () => Misplaced | null = () => NOT_OPEN;
   return {
-    db: gated(file, async (run) => (place === undefined ? NOT_OPEN : place.misplaced()) ?? run()),
+    db: gated(file, async (run) => misplaced() ?? run()),
     usesPerWrite: USES_PER_WRITE,
     replica: null,
     async open() {
-      place = await openFile(file, path);
+      await openFile(file, path);
+      misplaced = placeOf(path);
     },
-    close: async () => place?.close(file),
+    async close() {
+      if (misplaced() !== LOG_GONE) file.close(); // the last of all processes moves the log into the file
+    },
   };
 }
 
-const NOT_OPEN = err(unavailable('unreachable', 'the database is not open yet'));
+const NOT_OPEN: Misplaced = err(unavailable('unreachable', 'the database is not open yet'));
 
-async function openFile(db: Database, path: string): Promise<Place> {
+async function openFile(db: Database, path: string): Promise<void> {
   try {
     makePrivate(path);
     await inspect(db); // before WAL, which writes to the file
     await checkPages(db);
     unwrap(await db.read({ sql: 'PRAGMA journal_mode = WAL' })); // in a transaction SQLite would refuse it
     await migrate(db);
-    return await placeOf(path);
   } catch (error) {
     if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT); // not closed: its log stays as it is
     db.close();

@@ -3,7 +3,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { createClient } from '@libsql/client';
+import { openDatabase } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { PULL, startProxy } from '../../support/proxy.ts';
 import { runToExit, startServer } from '../../support/server-process.ts';
@@ -53,7 +53,7 @@ async function closedReplica(sqld: Sqld) {
 
 /** The primary loses its newest change, and another one follows. */
 async function loseChange(sqld: Sqld): Promise<void> {
-  const db = createClient({ url: sqld.url });
+  const db = openDatabase(sqld.url);
   await db.execute(
     'UPDATE changes SET key_hash = lower(hex(randomblob(32))) WHERE seq = (SELECT max(seq) FROM changes)',
   );

@@ -2,7 +2,7 @@
 // nothing acknowledged is lost and nothing half done.
 
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
+import { openDatabase } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { createModelUser, type ModelUser, seeded } from '../../support/model-user.ts';
 import { startServer } from '../../support/server-process.ts';
@@ -46,7 +46,7 @@ export async function crash(options: { rounds: number; users: number; seed: numb
 }
 
 async function expectWhole(file: string): Promise<void> {
-  const db = createClient({ url: `file:${file}` });
+  const db = openDatabase(`file:${file}`);
   const { rows } = await db.execute('PRAGMA integrity_check');
   db.close();
   if (rows.length !== 1 || rows[0]?.integrity_check !== 'ok') throw new Error(JSON.stringify(rows));

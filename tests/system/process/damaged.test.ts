@@ -4,8 +4,8 @@
 import { beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { openDatabase } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { runToExit, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -29,7 +29,7 @@ SELECT lower(hex(randomblob(16))), 'user ' || i % 100, 'n', lower(hex(randomblob
 /** The file after `statement`, with nothing left beside it. */
 async function written(folder: string, statement: string): Promise<Buffer> {
   const file = join(folder, 'data/keys.db');
-  const db = createClient({ url: `file:${file}` });
+  const db = openDatabase(`file:${file}`);
   await db.execute(statement);
   await db.execute('PRAGMA wal_checkpoint(TRUNCATE)');
   db.close();

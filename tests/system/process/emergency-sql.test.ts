@@ -3,8 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { openDatabase } from '../../support/database-client.ts';
 import { readDocument } from '../../support/documents.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
@@ -108,7 +108,7 @@ test('Bun runs them also where a trigger needs a newer SQLite than the machineâ€
   await using server = await startServer({ env });
   const { create, use } = await keysOn(server);
   const key = await create();
-  const db = createClient({ url: `file:${join(server.folder, 'data/keys.db')}` });
+  const db = openDatabase(`file:${join(server.folder, 'data/keys.db')}`);
   await db.execute(`CREATE TRIGGER newer AFTER UPDATE ON api_keys BEGIN SELECT unixepoch('subsec'); END`);
   db.close();
   expect(await paste(server.folder, ONE_KEY + WITH_BUN, { KEY: key })).toBe('1\n');

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { openDatabase } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -75,7 +75,7 @@ test(`kill -9, ${ROUNDS} rounds`, async () => {
   });
   expect(lost).toEqual([]);
   await server.stop();
-  const db = createClient({ url: `file:${join(folder, 'data/keys.db')}` });
+  const db = openDatabase(`file:${join(folder, 'data/keys.db')}`);
   const { rows } = await db.execute('PRAGMA integrity_check');
   db.close();
   expect(rows.map((row) => row.integrity_check)).toEqual(['ok']);

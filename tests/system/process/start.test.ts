@@ -16,9 +16,9 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { makeCertificate } from '../../support/certificate.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { openDatabase } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { runToExit, type ServerProcess, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -463,7 +463,7 @@ describe('a start that fails is one line and a non-zero exit', () => {
   test('a database of another program, untouched', async () => {
     const folder = temporaryFolder();
     const file = join(folder, 'keys.db');
-    const other = createClient({ url: `file:${file}` });
+    const other = openDatabase(`file:${file}`);
     await other.execute('CREATE TABLE songs (title TEXT)');
     await other.execute("INSERT INTO songs VALUES ('Yesterday')");
     other.close();
@@ -479,7 +479,7 @@ describe('a start that fails is one line and a non-zero exit', () => {
     const server = await startServer({ env: JWT });
     await server.stop();
     const file = join(server.folder, 'data/keys.db');
-    const db = createClient({ url: `file:${file}` });
+    const db = openDatabase(`file:${file}`);
     await db.execute("INSERT INTO schema_migrations VALUES (999, '0999_future', 0)");
     await db.execute('PRAGMA wal_checkpoint(TRUNCATE)'); // closing does so too, but only once the driver lets go
     db.close();

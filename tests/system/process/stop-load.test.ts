@@ -3,9 +3,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { listeningAt } from '../../bench/process.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { openDatabase } from '../../support/database-client.ts';
 import type { ParsedResponse } from '../../support/http-responses.ts';
 import { postText, sender } from '../../support/http-socket.ts';
 import { call, openSse } from '../../support/mcp.ts';
@@ -65,10 +65,10 @@ async function startInGroup(servers: AsyncDisposableStack): Promise<Running> {
 
 /** No other process can write to the server's database until it is released. */
 async function holdDatabase(folder: string): Promise<() => Promise<void>> {
-  const client = createClient({ url: `file:${join(folder, 'data/keys.db')}` });
-  const held = await client.transaction('write');
+  const client = openDatabase(`file:${join(folder, 'data/keys.db')}`);
+  await client.execute('BEGIN IMMEDIATE');
   return async () => {
-    await held.rollback();
+    await client.execute('ROLLBACK');
     client.close();
   };
 }

@@ -4,8 +4,8 @@ import { describe, expect, test } from 'bun:test';
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { openDatabase } from '../../support/database-client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../../support/http-socket.ts';
 import { type ServerProcess, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
@@ -176,7 +176,7 @@ test('a stop that meets a bug ends with 1, says what it was, and its log is whol
   const server = await startServer({ env: { ...JWT, LOG_LEVEL: 'debug' } });
   const alice = await userHeaders('alice');
   const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
-  const database = createClient({ url: `file:${join(server.folder, 'data/keys.db')}` });
+  const database = openDatabase(`file:${join(server.folder, 'data/keys.db')}`);
   await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
   database.close();
   await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key }); // before a stop it is written at some time or other

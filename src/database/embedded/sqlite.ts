@@ -1,0 +1,95 @@
+// A connection to an SQLite file through the runtime's own SQLite, `node:sqlite` in Bun and in Deno: statements are
+// prepared once, and an error bears SQLite's name for it. Every call blocks the thread.
+
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import type { Row, Statement, Written } from '../database.ts';
+
+/** Prepared statements kept. Only composed ones, such as operators' filters, could be more. */
+const STATEMENTS_MAX = 200;
+
+export interface SqliteConnection {
+  all(statement: Statement): readonly Row[];
+  run(statement: Statement): Written;
+  /** For a PRAGMA that SQLite carries out when it is prepared: prepared once, it would have no effect again. */
+  pragma(sql: string): void;
+  /** Undoes a transaction that is open, if there is one. */
+  rollback(): void;
+  close(): void;
+}
+
+/** Opens the file, and makes it if it isn't there. `lockWaitMs`: how long SQLite waits for another connection's lock. */
+export function openSqlite(path: string, lockWaitMs: number): SqliteConnection {
+  const db = named(() => new DatabaseSync(path, { timeout: lockWaitMs }), CANTOPEN);
+  const prepared = new Map<string, Prepared>();
+
+  function prepare(sql: string): Prepared {
+    const known = prepared.get(sql);
+    if (known !== undefined) return known;
+    const statement = db.prepare(sql);
+    const made = { statement, hasRows: statement.columns().length > 0 };
+    if (prepared.size < STATEMENTS_MAX) prepared.set(sql, made);
+    return made;
+  }
+
+  return {
+    all: ({ sql, args = [] }) => named(() => rowsOf(prepare(sql).statement, args)),
+    run: ({ sql, args = [] }) =>
+      named(() => {
+        const { statement, hasRows } = prepare(sql);
+        if (hasRows) return { rows: rowsOf(statement, args), changed: 0, repeated: false };
+        return { rows: [], changed: Number(statement.run(...inputsOf(args)).changes), repeated: false };
+      }),
+    pragma: (sql) => named(() => db.exec(sql)),
+    rollback: () => named(() => db.isTransaction && db.exec('ROLLBACK')),
+    close: () => db.close(),
+  };
+}
+
+interface Prepared {
+  readonly statement: StatementSync;
+  readonly hasRows: boolean;
+}
+
+type Args = NonNullable<Statement['args']>;
+
+// The module's types want views of bytes, where it takes buffers as well; no statement of ours has any.
+const inputsOf = (args: Args) => args as readonly SQLInputValue[];
+
+/** Throws a RangeError where a number can't hold an integer. */
+const rowsOf = (statement: StatementSync, args: Args) => statement.all(...inputsOf(args)) as Row[];
+
+/** SQLite's result codes (sqlite.org/rescode.html): of the environment or of a damaged file, not of a statement. */
+const OUTAGES: Readonly<Record<number, string>> = {
+  3: 'SQLITE_PERM',
+  5: 'SQLITE_BUSY',
+  6: 'SQLITE_LOCKED',
+  7: 'SQLITE_NOMEM',
+  8: 'SQLITE_READONLY',
+  10: 'SQLITE_IOERR',
+  11: 'SQLITE_CORRUPT',
+  13: 'SQLITE_FULL',
+  14: 'SQLITE_CANTOPEN',
+  15: 'SQLITE_PROTOCOL',
+  26: 'SQLITE_NOTADB',
+};
+const CANTOPEN = 14;
+
+/** Deno gives no number where it opens a file. */
+function named<T>(run: () => T, fallback?: number): T {
+  try {
+    return run();
+  } catch (error) {
+    const { errcode = fallback } = error as { readonly errcode?: number };
+    const name = OUTAGES[(errcode ?? 0) & 0xff];
+    throw name === undefined ? error : Object.assign(error as Error, { code: name });
+  }
+}
+
+/** SQLite's name of an outage, such as SQLITE_FULL; empty if the error is something else. */
+export function codeOf(error: unknown): string {
+  const { code } = error as { readonly code?: unknown };
+  return typeof code === 'string' && Object.values(OUTAGES).includes(code) ? code : '';
+}
+
+export const isBusy = (error: unknown): boolean => /BUSY|LOCKED|PROTOCOL/.test(codeOf(error));
+export const isDamaged = (error: unknown): boolean => /CORRUPT|NOTADB/.test(codeOf(error));
