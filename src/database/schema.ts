@@ -10,6 +10,7 @@ import migration0007 from '../../db/0007_connect.sql' with { type: 'text' };
 import migration0008 from '../../db/0008_limits_and_counts.sql' with { type: 'text' };
 import migration0009 from '../../db/0009_windows_replaced.sql' with { type: 'text' };
 import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
+import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
 import { sleep } from '../lib/timeout.ts';
 import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
 
@@ -25,6 +26,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0008_limits_and_counts', sql: migration0008 },
   { name: '0009_windows_replaced', sql: migration0009 },
   { name: '0010_codes', sql: migration0010 },
+  { name: '0011_exchanges', sql: migration0011 },
 ];
 
 /** A remote database may take this long to add a column. */
@@ -45,11 +47,11 @@ const SHAPE: Statement = {
   sql: `SELECT k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.created_at_ms, k.expires_at_ms,
 k.last_used_at_ms, k.second_hash, k.second_is, k.second_ends_at_ms, k.overlap_ms, k.rotations, k.changed_by, k.deleting,
 k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period, k.resource, n.row, n.window_s, n.number, n.instance, n.uses,
-u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq,
+x.instance, x.number, x.at_ms, u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq,
 e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret, e.backup_seq,
 b.owner, b.blocked_at_ms, b.changed_by, b.deleting, s.name, s.value, o.hash, o.ends_at_ms, o.content,
 o.user_code_hash, o.asked_from, o.decision, o.taken_by, o.key_id, o.fingerprint, o.changed_by
-FROM api_keys k, key_counts n, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s, codes o LIMIT 0`,
+FROM api_keys k, key_counts n, exchanges x, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s, codes o LIMIT 0`,
 };
 const TRIGGERS = [
   'api_keys_created',

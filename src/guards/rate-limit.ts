@@ -4,7 +4,7 @@
 import { beside, type LimitName, type RateLimit, type RateLimitState } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
-import { createWindows } from '../limits/windows.ts';
+import { createWindowCounter } from '../limits/windows.ts';
 import type { Problem } from '../problem.ts';
 import { type Guard, PASS } from './guard.ts';
 
@@ -29,11 +29,11 @@ export function rateLimitGuard<In>(options: RateLimitOptions<In>): Guard<In, Lim
   const { name, requests, windowMs, key, onRefused, clock } = options;
   if (requests === 0) return () => PASS;
   const limit: RateLimit = { requests, windowS: windowMs / 1000 };
-  const windows = createWindows(limit, clock);
+  const count = createWindowCounter(limit, clock);
   const named = name && { name };
   const decide: Guard<In, Limited> = (call) => {
     const bucket = key(call) ?? 'unknown';
-    const { isAdmitted, remaining, resetS } = windows.take(bucket);
+    const { isAdmitted, remaining, resetS } = count(bucket);
     const { rateLimit: before } = call as Limited;
     const rateLimit = beside(before, { ...named, limit, remaining, resetS });
     if (isAdmitted) return ok({ rateLimit });

@@ -5,7 +5,7 @@ const SORTED_MAX = 2000;
 
 /** Of each SORTED_MAX, oldest first: keys of one age are neighbours in the database, so a write touches few pages. */
 export function* slicesOf<Key>(
-  keys: MapIterator<Key>,
+  keys: IteratorObject<Key>,
   size: number,
   createdAtMs: (key: Key) => number,
 ): Generator<Key[]> {

@@ -3,11 +3,10 @@
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { nextTurn } from '../lib/timeout.ts';
+import { dayAt } from '../limits/windows.ts';
 import type { StoreUnavailable } from '../problem.ts';
-import { LATE_DAYS_MAX } from './exchange.ts';
-import type { DayUses, UsesStore } from './store.ts';
-import type { Counted } from './tally.ts';
-import { DAY_S, dayAt } from './windows.ts';
+import { type KeyUsage, usesIn } from './key-usage.ts';
+import type { UsesStore } from './store.ts';
 
 const DAYS_SHOWN = 30;
 /** Keys whose days are read by one statement: some 5,000 counts, in 2 ms. */
@@ -22,49 +21,43 @@ export interface Uses {
 export interface UsesOptions {
   readonly store: Pick<UsesStore, 'usesByDay'>;
   readonly clock: Clock;
-  readonly instance: number;
-  readonly known: (keyId: string) => Counted | undefined;
+  readonly known: (keyId: string) => KeyUsage | undefined;
 }
 
 /** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
 export async function usesOf(
   keyIds: readonly string[],
-  { store, clock, instance, known }: UsesOptions,
+  { store, clock, known }: UsesOptions,
 ): Promise<Result<ReadonlyMap<string, Uses>, StoreUnavailable>> {
   const today = dayAt(clock.nowMs());
   const uses = new Map<string, Uses>();
   for (let from = 0; from < keyIds.length; from += KEYS_READ_MAX) {
+    if (from > 0) await nextTurn();
     const slice = keyIds.slice(from, from + KEYS_READ_MAX);
-    // Taken before the read: what is written meanwhile is missing there.
-    const own = new Map(slice.map((id) => [id, lateUses(known(id), today)]));
-    const read = await store.usesByDay(slice, today - DAYS_SHOWN + 1, instance);
+    const read = await store.usesByDay(slice, today - DAYS_SHOWN + 1);
     if (!read.ok) return read;
     for (const id of slice) {
-      const shown = shownUses(read.value.get(id) ?? [], own.get(id) ?? new Map(), today);
+      const shown = shownUses(read.value.get(id), known(id), today);
       if (shown !== null) uses.set(id, shown);
     }
-    if (from + KEYS_READ_MAX < keyIds.length) await nextTurn();
   }
   return ok(uses);
 }
 
-/** Of the days whose uses may not be written yet. */
-const lateUses = (key: Counted | undefined, today: number): ReadonlyMap<number, number> =>
-  new Map(
-    key === undefined
-      ? []
-      : [...key.earlier, key.day]
-          .filter(({ windowS, number }) => windowS === DAY_S && number >= today - LATE_DAYS_MAX)
-          .map(({ number, own }) => [number, own]),
-  );
-
 /** Null: there were none in 30 days. */
-function shownUses(stored: readonly DayUses[], here: ReadonlyMap<number, number>, today: number): Uses | null {
-  const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => here.get(today - ago) ?? 0);
-  for (const [day, all, own] of stored) {
-    const ago = today - day;
-    if (ago >= 0) last30Days[ago] = all - own + Math.max(own, last30Days[ago] ?? 0);
+function shownUses(
+  stored: ReadonlyMap<number, number> | undefined,
+  key: KeyUsage | undefined,
+  today: number,
+): Uses | null {
+  const days = new Map(stored);
+  for (const usage of key?.days ?? []) {
+    const { first: day } = usage.window;
+    // What is being sent may be stored already; what was not sent is not.
+    const withStored = (days.get(day) ?? 0) + usage.pending - usage.sending;
+    days.set(day, Math.max(withStored, usesIn(usage)));
   }
+  const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);
   const oldest = last30Days.findLastIndex((count) => count > 0);
   return oldest === -1 ? null : { today: last30Days[0] ?? 0, last30Days: last30Days.slice(0, oldest + 1) };
 }

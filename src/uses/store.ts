@@ -2,65 +2,41 @@
 
 import type { StoreResult } from '../problem.ts';
 
-/** Processes are told apart by random numbers below this. */
-export const INSTANCES = 2 ** 36;
-
+/** When counts are asked for; `windowS`: the window of keys that have no limit of their own, 0: none. */
 export interface CountsAsOf {
-  /** The process whose counts are its own. */
-  readonly instance: number;
   readonly nowMs: number;
-  /** The window of keys that have no limit of their own; 0: none. */
   readonly windowS: number;
 }
 
-/** Uses by one process on a day, and all others together. */
-export interface Shares {
-  readonly own: number;
-  readonly others: number;
-}
-
+/** Uses by all processes: in the window of the limit in force, today, and this month with today. */
 export interface KeyCounts {
-  /** In the window of the limit in force. */
-  readonly window: Shares;
-  readonly day: Shares;
-  /** This month's, but for the day's. */
-  readonly before: number;
+  readonly window: number;
+  readonly day: number;
+  readonly month: number;
 }
 
 export type LastUse = readonly [keyId: string, usedAtMs: number];
 
-/** The uses of a key by a process on a day (UTC), in a window, which only grow. */
-export type Count = readonly [keyId: string, windowS: number, number: number, day: number, uses: number];
+/** `added` uses in window `first`; what is asked for is the sum of the windows up to `last`. */
+export type WindowUses = readonly [keyId: string, windowS: number, first: number, last: number, added: number];
 
-/** A window of a key, and the day of one's own uses; with the first day of the month, those of the days before too. */
-export type CountedWindow = readonly [
-  keyId: string,
-  windowS: number,
-  number: number,
-  day: number,
-  firstDay: number | null,
-];
+/** What a process exchanges at once. */
+export interface ExchangedUses {
+  /** The process, by a random text. */
+  readonly instance: string;
+  /** Grows with each exchange of the process. One that was carried out before adds nothing, however late it comes. */
+  readonly number: number;
+  readonly lastUses: readonly LastUse[];
+  readonly windows: readonly WindowUses[];
+}
 
-/** The uses of a key in a day: of all processes, and of the one that asks. */
-export type DayUses = readonly [day: number, uses: number, own: number];
-
-/** Counts only grow, so every write is harmless when repeated, also late. */
 export interface UsesStore {
-  /** Raises when keys were last used, never lowers it; a power cut may undo that. At most `usesPerWrite` keys. */
-  recordLastUses(uses: readonly LastUse[]): StoreResult<void>;
-  /** As `recordLastUses`, the counts of a process. */
-  recordCounts(instance: number, counts: readonly Count[]): StoreResult<void>;
-  /** What each of these windows has counted, in their order; null: the key is gone. `before` is 0 unless asked for. */
-  countsOf(
-    instance: number,
-    windows: readonly CountedWindow[],
-  ): StoreResult<readonly ((Shares & { readonly before: number }) | null)[]>;
-  /** The days from `firstDay` on in which these keys were used, by key. */
-  usesByDay(
-    keyIds: readonly string[],
-    firstDay: number,
-    instance: number,
-  ): StoreResult<ReadonlyMap<string, readonly DayUses[]>>;
-  /** The most uses that one write can take without holding up anything else for more than a few milliseconds. */
+  /** Raises when keys were last used, and adds uses, in one transaction; a power cut may undo that. */
+  addUses(uses: ExchangedUses): StoreResult<void>;
+  /** What each window has now, in their order; undefined: the key is gone. */
+  totalsOf(windows: readonly WindowUses[]): StoreResult<readonly (number | undefined)[]>;
+  /** The days from `firstDay` on in which these keys were used, by key, with the uses of each day. */
+  usesByDay(keyIds: readonly string[], firstDay: number): StoreResult<ReadonlyMap<string, ReadonlyMap<number, number>>>;
+  /** The most keys of one exchange, which holds up nothing else for more than a few milliseconds. */
   readonly usesPerWrite: number;
 }

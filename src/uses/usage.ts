@@ -6,18 +6,16 @@ import { createLruCache } from '../lib/lru-cache.ts';
 import type { Quota, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes } from '../lib/runtime.ts';
+import { createCalendar } from '../limits/windows.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { createExchange } from './exchange.ts';
+import { type InForce, KeyUsage, limitOf, usesIn } from './key-usage.ts';
 import { type Uses, usesOf } from './shown-uses.ts';
-import { type CountsAsOf, INSTANCES, type KeyCounts, type Shares, type UsesStore } from './store.ts';
-import { Counted, limitOf, type Times } from './tally.ts';
+import type { CountsAsOf, KeyCounts, UsesStore } from './store.ts';
 
 /** Keys whose counts are remembered, some 100 MB. Half are certain to stay: as many as keys/key-cache.ts holds. */
-const COUNTED_MAX = 270_000;
-
-const NO_SHARES: Shares = { own: 0, others: 0 };
-const NO_COUNTS: KeyCounts = { window: NO_SHARES, day: NO_SHARES, before: 0 };
+const KEYS_MAX = 270_000;
 
 interface CountedKey {
   readonly id: string;
@@ -74,37 +72,39 @@ export function createUsage(options: UsageOptions): Usage {
   const { store, clock, random, log, rateLimit, keyQuota } = options;
   const defaultLimit: RateLimit | null =
     rateLimit.requests === 0 ? null : limitOf(rateLimit.requests, rateLimit.windowMs / 1000);
-  const instance = Number.parseInt(random(5).toHex(), 16) % INSTANCES;
-  const keys = createLruCache<Counted>({ entries: COUNTED_MAX });
-  const exchange = createExchange({ store, instance, clock, log });
+  const calendar = createCalendar(clock);
+  const keys = createLruCache<KeyUsage>({ entries: KEYS_MAX });
+  const exchange = createExchange({ store, instance: random(8).toHex(), clock, log });
 
-  const times = (): Times => ({ nowMs: clock.nowMs(), monotonicMs: clock.monotonicMs() });
   const quotaOf = ({ quota }: Pick<CountedKey, 'quota'>) => quota ?? keyQuota;
+  const limitsOf = (key: CountedKey): InForce => ({
+    limit: key.rateLimit === null ? defaultLimit : limitOf(key.rateLimit.requests, key.rateLimit.windowS),
+    quota: quotaOf(key),
+  });
 
-  function add(id: string, createdAtMs: number, at: Times): Counted {
-    const key = exchange.waiting(id) ?? new Counted(id, createdAtMs, at);
+  function add(id: string, createdAtMs: number): KeyUsage {
+    const key = exchange.waiting(id) ?? new KeyUsage(id, createdAtMs, calendar);
     keys.set(id, key);
     return key;
   }
 
-  /** Takes over what was read; limits only if nothing newer is known. */
-  function learn({ record, position, counts }: Found, at: Times): void {
+  /** Takes over what was read as of `nowMs`; limits only if nothing newer is known. */
+  function learn({ record, position, counts }: Found, nowMs: number): void {
     if (record === null || counts === null) return;
-    const key = keys.get(record.id) ?? add(record.id, record.createdAtMs, at);
+    const key = keys.get(record.id) ?? add(record.id, record.createdAtMs);
     const { position: known } = key;
-    const isNewer = known === null || known.databaseId !== position.databaseId || position.seq >= known.seq;
-    if (isNewer) key.position = position;
-    const limit =
-      record.rateLimit === null ? defaultLimit : limitOf(record.rateLimit.requests, record.rateLimit.windowS);
-    const inForce = isNewer ? { limit, quota: quotaOf(record) } : { limit: key.limit, quota: key.quota };
-    const isSameWindow = inForce.limit?.windowS === limit?.windowS;
-    key.take(inForce, isSameWindow ? counts : { ...counts, window: NO_SHARES }, at);
+    const inForce = limitsOf(record);
+    if (known === null || known.databaseId !== position.databaseId || position.seq >= known.seq) {
+      key.position = position;
+      key.setLimits(inForce, calendar);
+    }
+    key.turn(calendar);
+    key.learn(counts, inForce.limit?.windowS, nowMs);
   }
 
   function beginRead(): Reading {
-    const at = times();
-    const asOf = { instance, nowMs: at.nowMs, windowS: defaultLimit?.windowS ?? 0 };
-    return { asOf, learn: (found) => learn(found, at) };
+    const nowMs = clock.nowMs();
+    return { asOf: { nowMs, windowS: defaultLimit?.windowS ?? 0 }, learn: (found) => learn(found, nowMs) };
   }
 
   function note({ id, createdAtMs }: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void {
@@ -116,23 +116,22 @@ export function createUsage(options: UsageOptions): Usage {
   function admit(keyId: string): Result<RateLimitState | undefined, Problem> {
     const nowMs = clock.nowMs();
     const key = keys.get(keyId) ?? forgotten(keyId);
-    if (key.isDue(nowMs)) key.turn(times());
+    if (key.isDue(nowMs)) key.turn(calendar);
     const { isOverQuota } = key;
     if (isOverQuota || key.isOverLimit) return err(refusal(key, isOverQuota, nowMs));
     key.count();
-    exchange.counted(key);
+    exchange.used(key);
     return ok(key.state(nowMs));
   }
 
   /** A key whose counts were evicted: the next read of its record brings them. */
-  function forgotten(keyId: string, createdAtMs = 0): Counted {
-    const at = times();
-    const key = add(keyId, createdAtMs, at);
-    key.take({ limit: defaultLimit, quota: keyQuota }, NO_COUNTS, at);
+  function forgotten(keyId: string, createdAtMs = 0): KeyUsage {
+    const key = add(keyId, createdAtMs);
+    key.setLimits({ limit: defaultLimit, quota: keyQuota }, calendar);
     return key;
   }
 
-  function refusal(key: Counted, isOverQuota: boolean, nowMs: number): Problem {
+  function refusal(key: KeyUsage, isOverQuota: boolean, nowMs: number): Problem {
     const rateLimit = key.state(nowMs);
     const over = isOverQuota ? (rateLimit?.and ?? rateLimit) : rateLimit;
     const retryAfterS = over?.resetS ?? 1;
@@ -154,10 +153,10 @@ export function createUsage(options: UsageOptions): Usage {
     usesToday(keyId) {
       const key = known(keyId);
       if (key === undefined) return 0;
-      if (key.isDue(clock.nowMs())) key.turn(times());
-      return key.day.own + key.day.others;
+      if (key.isDue(clock.nowMs())) key.turn(calendar);
+      return usesIn(key.day);
     },
-    usesOf: (keyIds) => usesOf(keyIds, { store, clock, instance, known }),
+    usesOf: (keyIds) => usesOf(keyIds, { store, clock, known }),
     flush: exchange.flush,
     stop: exchange.stop,
   };

@@ -8,6 +8,7 @@ import { hashKey, mintId, mintKey } from '../../src/keys/key-format.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import { createLruCache } from '../../src/lib/lru-cache.ts';
 import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
+import { DAY_S, dayAt } from '../../src/limits/windows.ts';
 import { createLog } from '../../src/log/log.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { startSqld } from '../support/sqld.ts';
@@ -113,17 +114,24 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
   const { databaseId, newestSeq, newestMark, changes } = page.value;
   const position = { databaseId, seq: newestSeq, mark: newestMark };
   const before = { ...position, seq: newestSeq - 1, mark: changes.at(-2)?.mark ?? null };
-  let usedAtMs = Date.now();
+  const usedAtMs = Date.now();
+  const day = dayAt(usedAtMs);
+  let number = 0;
   const useAll = () => {
-    usedAtMs += 1; // an older use is not written
-    return store.recordLastUses(records.map(({ id }): [string, number] => [id, usedAtMs]));
+    number += 1;
+    return store.addUses({
+      instance: 'edge',
+      number,
+      lastUses: records.map(({ id }) => [id, usedAtMs + number]), // an older use is not written
+      windows: records.map(({ id }) => [id, DAY_S, day, day, 1]),
+    });
   };
   await useAll(); // from the second use on a row is changed, not made
   const questions: Record<string, () => Promise<unknown>> = {
     'a poll that finds nothing new': () => store.changesAfter(position, ASK_MS),
     'a poll that finds one change': () => store.changesAfter(before, ASK_MS),
     'the first read of a key': async () => store.findByHash(records.at(-1)?.keyHash ?? '', position, ASK_MS),
-    [`the last uses of ${REMOTE_KEYS.toLocaleString('en')} keys, one write`]: useAll,
+    [`the uses of ${REMOTE_KEYS.toLocaleString('en')} keys, one write`]: useAll,
   };
   const rows: string[][] = [];
   for (const [name, question] of Object.entries(questions)) {

@@ -1,7 +1,6 @@
 // The run of pauses.alone.test.ts (seconds) and store.long.ts (minutes) in which last uses and counts are written.
 
 import { statSync } from 'node:fs';
-import { INSTANCES } from '../../src/uses/store.ts';
 import { buildDatabase, shuffled } from '../bench/database.ts';
 import { ourEnv } from '../bench/ours.ts';
 import { useKey } from '../support/cluster.ts';
@@ -12,12 +11,10 @@ import { waitFor } from '../support/wait-for.ts';
 
 const CALLERS = 32;
 
-/** Counts of days that are summed; the last four have those of four processes, and one more waits to be summed. */
+/** Counts of so many days before. */
 const FILL_DAYS = `INSERT INTO key_counts (row, window_s, number, instance, uses)
 WITH RECURSIVE days (ago) AS (SELECT 0 UNION ALL SELECT ago + 1 FROM days WHERE ago < ?1)
-SELECT row, 86400, today - ago, iif(p.value = 0, 0, (today - ago) * ${INSTANCES} + p.value), 1000
-FROM api_keys, (SELECT unixepoch() / 86400 AS today), days
-JOIN json_each('[0, 1, 2, 3, 4]') p ON (p.value = 0) = (ago > 4)`;
+SELECT row, 86400, unixepoch() / 86400 - ago, 0, 1000 FROM api_keys, days`;
 
 export interface FlushRun {
   readonly keys: number;

@@ -33,7 +33,7 @@ FROM api_keys, json_each('[10, ${DAYS_KEPT + 10}]') AS days, json_each('[1, 2]')
 /** Changes are removed last. */
 const ANY_LEFT = 'SELECT EXISTS (SELECT 1 FROM changes) AS is_left';
 const NOT_REMOVED = `SELECT (SELECT count(*) FROM key_events) AS events,
-(SELECT count(*) FROM key_counts WHERE instance <> 0) AS counts`;
+(SELECT count(*) FROM key_counts WHERE number < unixepoch() / 86400 - ${DAYS_KEPT}) AS counts`;
 
 /** The longest pause while what is old is removed, which a server begins by itself after a moment. */
 async function prunePauseMs(): Promise<number> {

@@ -31,7 +31,13 @@ async function counting(startMs: number, quota: Quota, count = 1) {
   /** How many of so many calls are admitted. */
   const calls = ({ usage }: CountingProcess, asked: number) =>
     Array.from({ length: asked }, () => usage.admit(record.id)).filter(({ ok }) => ok).length;
-  return { clock, processes, all: all as [CountingProcess, CountingProcess], calls };
+  /** Each process exchanges twice in EXCHANGED_MS: who did so at the same moment as another is told in the second. */
+  async function exchange(): Promise<void> {
+    await processes.pass(EXCHANGED_MS / 4);
+    for (const { usage } of all) usage.note(record, clock.nowMs());
+    await processes.pass((EXCHANGED_MS * 3) / 4);
+  }
+  return { clock, processes, all: all as [CountingProcess, CountingProcess], calls, exchange };
 }
 
 test.each([
@@ -41,14 +47,14 @@ test.each([
   ['February in a leap year', 'month', Date.UTC(2028, 2, 1)],
   ['February in another', 'month', Date.UTC(2026, 2, 1)],
 ] as const)('%s ends at its last millisecond, and a new quota begins, in each process', async (_, period, endMs) => {
-  const { processes, all, calls } = await counting(endMs - EXCHANGED_MS - 1, { requests: 10, period }, 2);
+  const { processes, all, calls, exchange } = await counting(endMs - EXCHANGED_MS - 1, { requests: 10, period }, 2);
   const [first, second] = all;
   expect([calls(first, 4), calls(second, 6)]).toEqual([4, 6]);
-  await processes.pass(EXCHANGED_MS);
+  await exchange();
   expect([calls(first, 20), calls(second, 20)]).toEqual([0, 0]);
   await processes.pass(1);
   expect([calls(first, 4), calls(second, 6)]).toEqual([4, 6]);
-  await processes.pass(EXCHANGED_MS);
+  await exchange();
   expect([calls(first, 20), calls(second, 20)]).toEqual([0, 0]);
 });
 
@@ -64,10 +70,10 @@ test('February 29 is a day of its month: the next one begins in March', async ()
 
 test('a machine that sleeps into the next period has its quota at once, and learns what others used meanwhile', async () => {
   const quota = { requests: 10, period: 'month' } as const;
-  const { clock, processes, all, calls } = await counting(Date.UTC(2026, 10, 29, 12), quota, 2);
+  const { clock, processes, all, calls, exchange } = await counting(Date.UTC(2026, 10, 29, 12), quota, 2);
   const [first, second] = all;
   expect([calls(first, 3), calls(second, 7)]).toEqual([3, 7]);
-  await processes.pass(EXCHANGED_MS);
+  await exchange();
   expect(calls(first, 9)).toBe(0);
   clock.sleep(3 * DAY_MS); // until December 2
   expect(calls(second, 8)).toBe(8);

@@ -235,7 +235,7 @@ test('two apps on a database learn of the uses of each other, and refuse togethe
   expect(await uses(first)).toBeGreaterThanOrEqual(6);
 });
 
-test('calls of a key with limit and quota read and write nothing; one statement writes all 3 s later, and one reads', async () => {
+test('calls of a key with limit and quota read and write nothing; a transaction writes all 3 s later, then comes a read', async () => {
   await using sqld = await startSqld();
   await using proxy = await startProxy(sqld.url);
   const clock = onMidnight();
@@ -245,9 +245,10 @@ test('calls of a key with limit and quota read and write nothing; one statement 
   const keys = await Promise.all([1, 2, 3].map(async () => (await app.createKey('alice', limits)).key));
   for (const key of keys) expect((await app.useKey(key)).status).toBe(200);
   /** Statements about keys: those that write counts, that read counts, that read a record, that write last uses. */
-  const sent = () => ['INTO key_counts', 'w.value', 'presented_hash', 'INTO key_uses'].map((text) => proxy.sent(text));
+  const sent = () =>
+    ['INTO key_counts', 'w.key AS at', 'presented_hash', 'INTO key_uses'].map((text) => proxy.sent(text));
   clock.advance(3000);
-  await waitFor(() => proxy.sent('w.value') === 1 && proxy.sent('INTO key_uses') === 1);
+  await waitFor(() => proxy.sent('w.key AS at') === 1 && proxy.sent('INTO key_uses') === 1);
   const before = sent();
   for (const key of keys) {
     for (let call = 0; call < 10; call += 1) expect((await app.useKey(key)).status).toBe(200);
@@ -255,7 +256,7 @@ test('calls of a key with limit and quota read and write nothing; one statement 
   }
   expect(sent()).toEqual(before);
   clock.advance(3000);
-  await waitFor(() => proxy.sent('w.value') > 1 && proxy.sent('INTO key_uses') > 1);
+  await waitFor(() => proxy.sent('w.key AS at') > 1 && proxy.sent('INTO key_uses') > 1);
   expect(sent()).toEqual([2, 2, keys.length, 2]);
   for (const key of keys) expect((await app.useKey(key)).status).toBe(200);
   await app.close(); // an orderly stop only writes

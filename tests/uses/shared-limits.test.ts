@@ -4,8 +4,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import fc from 'fast-check';
+import { dayAt, monthOf, windowAt } from '../../src/limits/windows.ts';
 import type { Store } from '../../src/store/open.ts';
-import { dayAt, monthOf, windowAt } from '../../src/uses/windows.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type CountingProcess, insertCounted, openStill, processesOn, type Way } from './shared-usage.ts';
@@ -31,7 +31,7 @@ afterAll(() => store.close());
 const PERIODS = {
   limit: (ms: number) => windowAt(ms, WINDOW_S),
   day: dayAt,
-  month: (ms: number) => monthOf(dayAt(ms)).firstDay,
+  month: (ms: number) => monthOf(dayAt(ms)).first,
 } as const;
 
 const way = fc.record({

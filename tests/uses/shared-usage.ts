@@ -75,7 +75,11 @@ export interface Processes {
   setWay(wayOf: () => Way): void;
 }
 
-export function processesOn(store: KeyStore, clock: TestClock, record: ApiKeyRecord): Processes {
+export function processesOn(
+  store: KeyStore,
+  clock: TestClock,
+  record: Pick<ApiKeyRecord, 'id' | 'keyHash'>,
+): Processes {
   let wayOf: () => Way = () => ({ delayMs: 0 });
   let underWay = 0;
   const log = createLog({ level: 'error', clock, write: async (text) => void process.stderr.write(text) });
@@ -108,8 +112,8 @@ export function processesOn(store: KeyStore, clock: TestClock, record: ApiKeyRec
         isAlive ? send(run) : new Promise<never>(() => {});
       const reached: KeyStore = {
         ...store,
-        recordCounts: (instance, counts) => mortal(() => store.recordCounts(instance, counts)),
-        countsOf: (instance, windows) => mortal(() => store.countsOf(instance, windows)),
+        addUses: (uses) => mortal(() => store.addUses(uses)),
+        totalsOf: (windows) => mortal(() => store.totalsOf(windows)),
       };
       const rateLimit = { requests: 0, windowMs: 1000 };
       const usage = createUsage({ store: reached, clock: own, random: systemRandom, log, rateLimit, keyQuota: null });

@@ -71,9 +71,6 @@ export const NARROW: KeyTable = {
   ],
 };
 
-/** The instance number of no server. */
-const NO_INSTANCE = -1;
-
 /** By id, without keys unused for 30 days. Uses that servers counted in the last seconds may be missing. */
 export const usesOf = async (
   store: Pick<Store, 'usesByDay'>,
@@ -82,7 +79,7 @@ export const usesOf = async (
   orFail(
     await usesOfIds(
       keys.map(({ id }) => id),
-      { store, clock: systemClock, instance: NO_INSTANCE, known: () => undefined },
+      { store, clock: systemClock, known: () => undefined },
     ),
   );
 

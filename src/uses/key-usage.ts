@@ -1,0 +1,198 @@
+// What one key has used: in its day, in its limit's window, and in its month if it has a quota of that. Of each there is
+// what all processes had when last told, and this one's uses since: together never more than there were, so nobody is
+// refused too early.
+
+import type { FeedPosition } from '../lib/change-feed.ts';
+import { memoize } from '../lib/memoize.ts';
+import type { Quota, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
+import { type Calendar, contains, DAY_S, lengthS, type Period, resetS, type Window } from '../limits/windows.ts';
+import type { KeyCounts } from './store.ts';
+
+/** Shorter windows are over before others could know of them: each process counts them for itself. */
+export const SHARED_WINDOW_S_MIN = 10;
+
+/** When a key has used this part of its limit since the last exchange, it is time for the next one. */
+const EXCHANGE_PART = 1 / 32;
+
+/** The uses of a key in a window. */
+export interface WindowUsage {
+  readonly window: Window;
+  /** Of all processes, as last told. */
+  total: number;
+  /** Of this process, not in `total`. */
+  pending: number;
+  /** Of those, what the exchange under way adds. */
+  sending: number;
+}
+
+export const usesIn = ({ total, pending }: WindowUsage): number => total + pending;
+
+const begin = (window: Window): WindowUsage => ({ window, total: 0, pending: 0, sending: 0 });
+
+/** The same, unless its window is over. */
+function moved(usage: WindowUsage, calendar: Calendar): WindowUsage {
+  const window = calendar(usage.window.period);
+  return window === usage.window ? usage : begin(window);
+}
+
+/** What was read may have the uses of an exchange under way already, and is passed over then. */
+function learn(usage: WindowUsage, total: number): void {
+  if (usage.sending === 0) usage.total = Math.max(usage.total, total);
+}
+
+const limitFrom = memoize((text: string): RateLimit => {
+  const [requests, windowS] = text.split('/').map(Number) as [number, number];
+  return { requests, windowS };
+});
+
+/** One object for equal limits, however many keys have them. */
+export const limitOf = (requests: number, windowS: number): RateLimit => limitFrom(`${requests}/${windowS}`);
+
+export interface InForce {
+  readonly limit: RateLimit | null;
+  readonly quota: Quota | null;
+}
+
+const NONE: readonly WindowUsage[] = [];
+
+export class KeyUsage {
+  /** When it was last found good, as far as this process knows; 0: never. A call that is refused later counts, too. */
+  usedAtMs = 0;
+  /** As far as the database is known to have it. */
+  usedAtWrittenMs = 0;
+  day: WindowUsage;
+  limit: RateLimit | null = null;
+  quota: Quota | null = null;
+  /** Of the limit; that of the day if it is as long. */
+  #window: WindowUsage | null = null;
+  /** Of the quota; that of the day if it is one of a day. */
+  #period: WindowUsage | null = null;
+  #quotaLimit: RateLimit | null = null;
+  /** Of days that are over, with uses that the database lacks. */
+  #late = NONE;
+  /** Since the last exchange. */
+  uses = 0;
+  /** With so many uses it is time for an exchange. */
+  usesMax = Infinity;
+  /** Where the change feed stood when its limits were read. */
+  position: FeedPosition | null = null;
+
+  constructor(
+    readonly id: string,
+    readonly createdAtMs: number,
+    calendar: Calendar,
+  ) {
+    this.day = begin(calendar(DAY_S));
+  }
+
+  setLimits({ limit, quota }: InForce, calendar: Calendar): void {
+    this.turn(calendar);
+    this.#window = limit === null ? null : this.#in(limit.windowS, this.#window, calendar);
+    this.#period = quota === null ? null : this.#in(quota.period === 'day' ? DAY_S : 'month', this.#period, calendar);
+    this.limit = limit;
+    this.quota = quota;
+    this.#setQuotaLimit();
+    const limitShared = limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? limit.requests : Infinity;
+    this.usesMax = Math.max(1, Math.min(limitShared, quota?.requests ?? Infinity) * EXCHANGE_PART);
+  }
+
+  /** What there is of a period, or a beginning. */
+  #in(period: Period, before: WindowUsage | null, calendar: Calendar): WindowUsage {
+    if (period === DAY_S) return this.day;
+    if (before?.window.period === period) return before;
+    const usage = begin(calendar(period));
+    if (period === 'month') {
+      for (const { window, pending, sending } of this.days) {
+        if (window.first >= usage.window.first) usage.pending += pending - sending; // no total has those
+      }
+    }
+    return usage;
+  }
+
+  /** Takes what the database had at `nowMs`; `windowS`: of the window that was read. */
+  learn(counts: KeyCounts, windowS: number | undefined, nowMs: number): void {
+    const read: readonly [usage: WindowUsage | null, total: number][] = [
+      [this.day, counts.day],
+      [this.#window?.window.windowS === windowS ? this.#window : null, counts.window],
+      [this.#period?.window.period === 'month' ? this.#period : null, counts.month],
+    ];
+    for (const [usage, total] of read) if (usage !== null && contains(usage.window, nowMs)) learn(usage, total);
+  }
+
+  /** Whether a day or window has ended, or the wall clock was set back. */
+  isDue(nowMs: number): boolean {
+    return !contains(this.day.window, nowMs) || (this.#window !== null && !contains(this.#window.window, nowMs));
+  }
+
+  /** Moves on to the windows that have begun. */
+  turn(calendar: Calendar): void {
+    const { day } = this;
+    this.day = moved(day, calendar);
+    if (this.day !== day && day.pending > 0) this.#late = [...this.#late, day];
+    if (this.#window !== null) this.#window = this.#window === day ? this.day : moved(this.#window, calendar);
+    if (this.#period !== null) this.#period = this.#period === day ? this.day : moved(this.#period, calendar);
+    if (this.day !== day) this.#setQuotaLimit();
+  }
+
+  /** Of the period: months are of different lengths. */
+  #setQuotaLimit(): void {
+    this.#quotaLimit =
+      this.quota !== null && this.#period !== null ? limitOf(this.quota.requests, lengthS(this.#period.window)) : null;
+  }
+
+  /** Those that all processes share. Of a month the database has the days. */
+  get shared(): readonly WindowUsage[] {
+    const own = [this.#window, this.#period].filter(
+      (usage) => usage !== null && usage !== this.day && usage.window.windowS >= SHARED_WINDOW_S_MIN,
+    );
+    return [...this.#late, this.day, ...(own as WindowUsage[])];
+  }
+
+  /** The days whose uses may not be in the database. */
+  get days(): readonly WindowUsage[] {
+    return this.#late.length === 0 ? [this.day] : [...this.#late, this.day];
+  }
+
+  /** Whether the database may lack anything of it. */
+  get isUnwritten(): boolean {
+    return this.usedAtMs > this.usedAtWrittenMs || this.shared.some(({ pending }) => pending > 0);
+  }
+
+  /** After an exchange: days that are over and written are forgotten. Nearly all keys have none, and share a list. */
+  forgetWritten(): void {
+    if (this.#late.length > 0) this.#late = this.#late.filter(({ pending }) => pending > 0);
+  }
+
+  get isOverLimit(): boolean {
+    return this.limit !== null && this.#window !== null && usesIn(this.#window) >= this.limit.requests;
+  }
+
+  get isOverQuota(): boolean {
+    return this.quota !== null && this.#period !== null && usesIn(this.#period) >= this.quota.requests;
+  }
+
+  count(): void {
+    const { day } = this;
+    day.pending += 1;
+    if (this.#window !== null && this.#window !== day) this.#window.pending += 1;
+    if (this.#period !== null && this.#period !== day) this.#period.pending += 1;
+    this.uses += 1;
+  }
+
+  /** Of its limit, or undefined; `and` of its quota. */
+  state(nowMs: number): RateLimitState | undefined {
+    const quota = this.#quotaState(nowMs);
+    const [limit, usage] = [this.limit, this.#window];
+    if (limit === null || usage === null) return quota;
+    const own = { limit, remaining: remainingOf(limit, usage), resetS: resetS(usage.window, nowMs) };
+    return quota === undefined ? own : { ...own, and: quota };
+  }
+
+  #quotaState(nowMs: number): RateLimitState | undefined {
+    const [limit, usage] = [this.#quotaLimit, this.#period];
+    if (limit === null || usage === null) return undefined;
+    return { name: 'quota', limit, remaining: remainingOf(limit, usage), resetS: resetS(usage.window, nowMs) };
+  }
+}
+
+const remainingOf = ({ requests }: RateLimit, usage: WindowUsage): number => Math.max(0, requests - usesIn(usage));
