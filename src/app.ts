@@ -1,7 +1,7 @@
 // The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests.
 
-import { createLeave } from './calls/leave.ts';
-import { createToolRunner } from './calls/run.ts';
+import { createRecheck } from './calls/recheck.ts';
+import { createRun } from './calls/run.ts';
 import { type Config, keysPageUrl } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { createConnect } from './connect/index.ts';
@@ -158,8 +158,8 @@ function serviceOn(
   });
 
   const inFlight = createInFlight();
-  const leave = createLeave(keyDomain, log);
-  const runTool = createToolRunner({ log, inFlight, leave, clock });
+  const recheck = createRecheck(keyDomain, log);
+  const { run, lastCalled } = createRun({ log, inFlight, recheck, clock });
   const sessions = createSessions();
   metrics?.addGauges({
     feed,
@@ -194,8 +194,8 @@ function serviceOn(
     guards: deps.guards,
     tools: [...tools.values()],
     methods: createMethods({ tools, prompts, resources, requestStates }),
-    runTool,
-    leave,
+    run,
+    recheck,
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     connect,
     pasteKey: verifier.paste,
@@ -217,7 +217,7 @@ function serviceOn(
     },
     storeMode: store.mode,
     own,
-    lastCalled: runTool.lastRun,
+    lastCalled,
     keyDomain,
     async close() {
       try {

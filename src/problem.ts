@@ -17,7 +17,8 @@ export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'bloc
 /**
  * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is for the
  * log alone. `sent`: a credential of the wrong kind, judged by its shape. `wanted`: the credential that is, in place
- * of a user token. `help`: for agents, beside the sentence.
+ * of a user token. `help`: for agents, beside the sentence. `byClient`: its
+ * client cancelled the call.
  */
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true }
@@ -70,7 +71,7 @@ export type Problem =
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
   | { readonly code: 'rate_limited'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
   | { readonly code: 'quota_exceeded'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
-  | { readonly code: 'tool_timeout' }
+  | { readonly code: 'tool_timeout'; readonly byClient?: true }
   | { readonly code: 'internal' }
   | { readonly code: 'store_unavailable'; readonly reason: string }
   | { readonly code: 'auth_unavailable'; readonly reason: string }

@@ -97,11 +97,6 @@ export class Call {
     this.#lifetime.abort(reason);
   }
 
-  /** Resolves when the response to the request may leave; undefined: now. */
-  turn(): Promise<void> | undefined {
-    return this.#request?.turn();
-  }
-
   /** The request is not over before the returned function is called. */
   extend(): () => void {
     return this.#request?.extend() ?? NOTHING;

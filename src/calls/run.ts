@@ -1,74 +1,39 @@
-// The one way to run a tool or a prompt, for REST and every MCP era: within its time, with bugs caught.
+// The one way to run a tool, a prompt or a completion, for REST and every MCP era: guard, input, its function, output;
+// within its time, with bugs caught, and with a key that is still good at the end.
 
+import { addTo } from '../guards/guard.ts';
+import type { UserIdentity } from '../guards/user-jwt.ts';
+import type { KeyIdentity } from '../keys/verify.ts';
 import type { InFlight } from '../lib/in-flight.ts';
-import { type Awaitable, chain, err, isPromise, type Result } from '../lib/result.ts';
+import { err, isPromise, ok } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
+import { bytesInMemory, isObject } from '../lib/text.ts';
+import { LIMITS } from '../limits/index.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
+import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
-import type { Leave } from './leave.ts';
-import type { Operation, Output } from './operation.ts';
+import { isProblem } from './failure.ts';
+import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
+import type { Recheck } from './recheck.ts';
 
 /** Its signal cancels a call: of a request, or an AbortController. Read only when the tool doesn't return at once. */
 export type AbortSource = Pick<Request, 'signal'>;
 
-/** Runs an operation within its time. `canceller` aborts it when its response is no longer awaited. */
-export function runOperation(
-  operation: Operation,
-  input: unknown,
-  call: Call,
-  clock: Clock,
-  canceller?: AbortSource,
-): Awaitable<ToolResult> {
-  const result = operation.invoke(input, call);
-  return isPromise(result) ? runWithTimeout(operation, call, result, clock, canceller?.signal) : result;
-}
-
-function runWithTimeout(
-  { timeoutMs }: Operation,
-  call: Call,
-  pending: Promise<ToolResult>,
-  clock: Clock,
-  cancelled: AbortSignal | undefined,
-): Promise<ToolResult> {
-  return new Promise((resolve, reject) => {
-    const cancel = () => call.abort(cancelled?.reason);
-    const giveUp = () => resolve(err({ code: 'tool_timeout' }));
-    const cancelTimeout = clock.after(timeoutMs, () => {
-      call.abort(new Error('tool timeout'));
-      giveUp();
-    });
-    if (cancelled?.aborted) cancel();
-    cancelled?.addEventListener('abort', cancel, { once: true });
-    // A throw after the abort is the tool's way of stopping, not a bug.
-    pending
-      .then(resolve, (bug) => (call.isAborted ? giveUp() : reject(bug)))
-      .finally(() => {
-        cancelTimeout();
-        cancelled?.removeEventListener('abort', cancel);
-      });
-  });
-}
-
-export type ToolResult = Result<Output, Problem>;
-
-export type Run = (operation: Operation, input: unknown, call: Call, canceller?: AbortSource) => Awaitable<ToolResult>;
-
-export interface RunTool extends Run {
-  /** For one of several calls whose results must pass `leave.together`. All others may leave at once. */
-  readonly oneOfMany: Run;
-}
-
-export interface ToolRunner extends RunTool {
-  /** The name of the tool or prompt that ran last. */
-  lastRun(): string | undefined;
-}
+/** Never rejects. `canceller` aborts the call when its response is no longer awaited. */
+export type Run = (operation: Operation, input: unknown, call: Call, canceller?: AbortSource) => Promise<ToolResult>;
 
 interface Options {
   readonly clock: Clock;
   readonly log: Log;
   readonly inFlight: InFlight;
-  readonly leave: Leave;
+  readonly recheck: Recheck;
+}
+
+export interface Runner {
+  readonly run: Run;
+  /** The name of the tool or prompt that ran last. */
+  lastCalled(): string | undefined;
 }
 
 /**
@@ -76,60 +41,160 @@ interface Options {
  * the rate limit like any other response. A call is in flight until it is done or out of time, even if its response was
  * sent before (202, or an event stream), and so is its request.
  */
-export function createToolRunner({ log, inFlight, leave, clock }: Options): ToolRunner {
-  let lastRun: string | undefined;
+export function createRun({ clock, log, inFlight, recheck }: Options): Runner {
+  let lastCalled: string | undefined;
 
-  function failed(error: unknown, operation: Operation, call: Call): ToolResult {
-    const { kind, name } = operation;
-    log.error('internal error', { requestId: call.requestId, traceId: call.traceId, [kind]: name, error });
-    return err({ code: 'internal' });
-  }
-
-  function over(result: ToolResult, { kind, name }: Operation, { requestId, traceId }: Call): ToolResult {
-    if (result.ok || result.error.code !== 'tool_failure') return result;
-    log.warn('tool failed', { requestId, traceId, [kind]: name, code: result.error.ownCode });
-    return result;
-  }
-
-  /** `tool_timeout` is also the result of a call that its client cancelled. */
-  function logStopped({ kind, name }: Operation, { requestId, traceId }: Call, canceller?: AbortSource): void {
+  function logRefusal(problem: Problem, { kind, name }: Operation, { requestId, traceId }: Call): void {
     const fields = { requestId, traceId, [kind]: name };
-    if (canceller?.signal.aborted) log.info('tool call cancelled', fields);
+    if (problem.code === 'tool_failure') log.warn('tool failed', { ...fields, code: problem.ownCode });
+    if (problem.code !== 'tool_timeout') return;
+    if (problem.byClient) log.info('tool call cancelled', fields);
     else log.warn('tool out of time', fields);
   }
 
-  async function finished(
-    pending: Promise<ToolResult>,
-    operation: Operation,
-    call: Call,
-    canceller?: AbortSource,
-  ): Promise<ToolResult> {
-    inFlight.enter();
-    const requestOver = call.extend();
-    try {
-      const result = await pending;
-      if (!result.ok && result.error.code === 'tool_timeout') logStopped(operation, call, canceller);
-      return over(result, operation, call);
-    } catch (error) {
-      return failed(error, operation, call);
-    } finally {
-      requestOver();
-      inFlight.leave();
-    }
+  function refusalOf(thrown: unknown, { kind, name }: Operation, call: Call, canceller?: AbortSource): Problem {
+    // A throw after the abort is the tool's way of stopping, not a bug.
+    if (call.isAborted) return { code: 'tool_timeout', ...(canceller?.signal.aborted && { byClient: true }) };
+    const { requestId, traceId } = call;
+    log.error('internal error', { requestId, traceId, [kind]: name, error: thrown });
+    return { code: 'internal' };
   }
 
-  const oneOfMany: Run = (operation, input, call, canceller) => {
-    lastRun = operation.name;
+  async function proved(result: ToolResult, call: Call): Promise<ToolResult> {
+    const problem = result.ok && (await recheck([call])).get(call);
+    return problem ? err(problem) : result;
+  }
+
+  const run: Run = async (operation, input, call, canceller) => {
+    const timeLimit = new TimeLimit(operation.timeoutMs, clock, call, canceller);
+    const over = call.extend();
+    lastCalled = operation.name;
+    inFlight.enter();
     try {
-      const result = runOperation(operation, input, call, clock, canceller);
-      return isPromise(result) ? finished(result, operation, call, canceller) : over(result, operation, call);
-    } catch (error) {
-      return failed(error, operation, call);
+      const result = await perform(operation, input, call, timeLimit);
+      if (!result.ok) logRefusal(result.error, operation, call);
+      return recheck.isFresh(call) ? result : await proved(result, call);
+    } catch (thrown) {
+      const problem = refusalOf(thrown, operation, call, canceller);
+      logRefusal(problem, operation, call);
+      return err(problem);
+    } finally {
+      timeLimit.end();
+      over();
+      inFlight.leave();
     }
   };
 
-  const run: Run = (operation, input, call, canceller) =>
-    chain(oneOfMany(operation, input, call, canceller), leave<Output>, call);
+  return { run, lastCalled: () => lastCalled };
+}
 
-  return Object.assign(run, { oneOfMany, lastRun: () => lastRun });
+/** Begins with the first promise that a call waits for: most calls wait for none, and a timer costs as much as they. */
+class TimeLimit {
+  #outOfTime: Promise<never> | undefined;
+  #end = () => {};
+
+  constructor(
+    readonly timeoutMs: number,
+    readonly clock: Clock,
+    readonly call: Call,
+    readonly canceller: AbortSource | undefined,
+  ) {}
+
+  /** Rejects when the time is over. A call that is cancelled is waited for, until then. */
+  race<T>(pending: Promise<T>): Promise<T> {
+    this.#outOfTime ??= new Promise((_, reject) => this.#begin(reject));
+    return Promise.race([pending, this.#outOfTime]);
+  }
+
+  #begin(reject: (reason: Error) => void): void {
+    const { call, clock, timeoutMs } = this;
+    const cancelTimer = clock.after(timeoutMs, () => {
+      const reason = new Error('tool timeout');
+      reject(reason); // first: a tool that returns when it is aborted is late
+      call.abort(reason);
+    });
+    const signal = this.canceller?.signal;
+    const cancel = () => call.abort(signal?.reason);
+    if (signal?.aborted) cancel();
+    signal?.addEventListener('abort', cancel, { once: true });
+    this.#end = () => {
+      cancelTimer();
+      signal?.removeEventListener('abort', cancel);
+    };
+  }
+
+  end(): void {
+    this.#end();
+  }
+}
+
+async function perform(operation: Operation, input: unknown, call: Call, timeLimit: TimeLimit): Promise<ToolResult> {
+  const { name, guard, parse, run, encode } = operation;
+  const guarding = guard(call);
+  const guarded = isPromise(guarding) ? await timeLimit.race(guarding) : guarding;
+  if (!guarded.ok) {
+    if (!isProblem(guarded.error)) throw new Error(`${name}: expected its guard to return ok(…) or err of a problem`);
+    call.rateLimit = ('rateLimit' in guarded.error && guarded.error.rateLimit) || call.rateLimit;
+    return guarded;
+  }
+  const parsed = parse(input);
+  if (!parsed.ok) return parsed;
+  const context = addTo(call, guarded.value);
+  const { asking } = call;
+  if (asking?.state !== undefined) {
+    const problem = await timeLimit.race(asking.resume(asking.state, subjectOf(operation, input, call)));
+    if (problem !== undefined) return err(problem);
+  }
+  const running = run(parsed.value, context);
+  const result = isPromise(running) ? await timeLimit.race(running) : running;
+  if (result?.ok) return ok(ofAllowedSize(name, encode(result.value, call)));
+  const error = result?.error;
+  if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
+  if (error.code === 'input_required') return suspend(operation, input, call, error);
+  if (isProblem(error)) return err(error);
+  throw new Error(`${name}: expected err(failure(…)) or err of a problem with all that it needs`);
+}
+
+async function suspend(
+  operation: Operation,
+  input: unknown,
+  call: Call,
+  { requests }: InputRequired,
+): Promise<ToolResult> {
+  if (!isObject(requests)) throw new Error(`${operation.name}: expected the error of ask as it is`);
+  if (call.asking === undefined) throw new Error(`${operation.name}: it asks, but nobody can be asked`);
+  const members = await call.asking.suspend(subjectOf(operation, input, call), requests);
+  return members.ok ? ok({ inputRequired: members.value }) : members;
+}
+
+/** The caller, the operation, and its input as sent: JSON can't tell all parsed values apart. */
+const subjectOf = ({ kind, name }: Operation, input: unknown, call: Call): string =>
+  JSON.stringify([kind, name, identityOf(call), sorted(input)]);
+
+/** Empty without a guard for keys or users. */
+function identityOf(context: Call): readonly unknown[] {
+  const { auth = {} } = context as { readonly auth?: Partial<KeyIdentity & UserIdentity> };
+  return [auth.keyId, auth.subject, auth.actor];
+}
+
+/** The same value with sorted fields: clients send them in any order. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.keys(value)
+      .sort()
+      .map((name) => [name, sorted(value[name])]),
+  );
+}
+
+/** Throws an Error for an output above the limit: a problem would invite to try again. */
+function ofAllowedSize(name: string, output: CompleteOutput): Output {
+  const texts = 'json' in output ? [output.json, output.widgetJson ?? ''] : [output.contentJson];
+  const { each: bytesMax } = LIMITS.output;
+  const chars = texts.reduce((sum, { length }) => sum + length, 0);
+  if (2 * chars <= bytesMax) return output; // an upper bound
+  const bytes = texts.reduce((sum, text) => sum + bytesInMemory(text), 0);
+  if (bytes > bytesMax) throw new Error(`${name}: expected an output of at most ${bytesMax} bytes, got ${bytes}`);
+  return output;
 }

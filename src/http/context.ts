@@ -22,8 +22,6 @@ export interface ServerFacts {
   readonly ownTls: boolean;
   readonly newRequestId: () => string;
   readonly observe?: ObserveRequest | undefined;
-  /** Resolves when the response to a request may leave; undefined, or without it: now. */
-  readonly turn?: (request: Request) => Promise<void> | undefined;
 }
 
 /** What a request asked for and who asked, for the access log. */
@@ -62,7 +60,6 @@ export class RequestContext {
   /** Its handling, and what extends it. */
   #partsUnderWay = 1;
   #deferred: (() => void)[] | undefined = undefined;
-  #hadTurn = false;
 
   constructor(
     server: ServerFacts,
@@ -123,13 +120,6 @@ export class RequestContext {
       ended = true;
       this.endPart();
     };
-  }
-
-  /** Resolves when the response may leave; undefined: now. Only the first call waits. */
-  turn(): Promise<void> | undefined {
-    if (this.#hadTurn) return undefined;
-    this.#hadTurn = true;
-    return this.#server.turn?.(this.request);
   }
 
   /** Ends a part of the request: dispatch.ts its handling, `extend` what extends it. */

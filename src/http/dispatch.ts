@@ -19,7 +19,7 @@ import { type BodyHandler, createRouter, pathOf, type Route } from './router.ts'
 export interface DispatchOptions {
   readonly routes: readonly Route[];
   readonly check: CheckRequest;
-  readonly server: Omit<ServerFacts, 'newRequestId' | 'turn'>;
+  readonly server: Omit<ServerFacts, 'newRequestId'>;
   readonly inFlight: InFlight;
   /** For bodies on their way, and of requests under way. */
   readonly bodies: Pool;
@@ -44,11 +44,11 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   let draining = false;
   let paused: Promise<void> | null = null;
   const untilResumed = () => paused ?? undefined;
-  const server: ServerFacts = { ...options.server, newRequestId: requestIds(instance), turn };
+  const server: ServerFacts = { ...options.server, newRequestId: requestIds(instance) };
 
   /**
-   * Responses wait here before the last decision about them. They are batched for POST alone: after another method a
-   * client may pipeline its next request (RFC 9112 §9.3.2).
+   * Resolves when a response may leave; undefined: now. They are batched for POST alone: after another method a client
+   * may pipeline its next request (RFC 9112 §9.3.2).
    */
   function turn({ method }: Request): Promise<void> | undefined {
     const turnEnd = method === 'POST' ? endOfTurn() : undefined;
@@ -110,7 +110,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (bug) {
       response = internalError(bug, context, found);
     }
-    await context.turn();
+    await turn(context.request);
     return finish(response, context, found, isReadable);
   }
 

@@ -12,33 +12,26 @@ const AT_ONCE_PER_TURN = 2;
 /** After a turn with more responses than this, more are expected, and none is sent at once. */
 const QUIET_TURN_MAX = 4;
 
-/** Each waiting response is released by the one before it, so that its last check runs just before it is written. */
 export function createResponseBatcher(): EndOfTurn {
   let sent = 0;
   let atOnce = AT_ONCE_PER_TURN;
-  let last: Promise<void> | undefined;
+  let turnEnd: Promise<void> | undefined;
   let release = () => {};
 
   function endTurn(): void {
     atOnce = sent > QUIET_TURN_MAX ? 0 : AT_ONCE_PER_TURN;
     sent = 0;
-    last = undefined;
+    turnEnd = undefined;
     release();
-  }
-
-  function turnEnd(): Promise<void> {
-    return new Promise((resolve) => {
-      release = resolve;
-    });
   }
 
   return () => {
     if (sent === 0) setImmediate(endTurn);
     sent += 1;
     if (sent <= atOnce) return undefined;
-    last = last === undefined ? turnEnd() : last.then(next);
-    return last;
+    turnEnd ??= new Promise((resolve) => {
+      release = resolve;
+    });
+    return turnEnd;
   };
 }
-
-const next = () => {};

@@ -1,8 +1,7 @@
 // The result of a call as JSON text, and what each problem becomes over MCP.
 
 import type { Call } from '../calls/call.ts';
-import type { Operation } from '../calls/operation.ts';
-import type { ToolResult } from '../calls/run.ts';
+import type { Operation, ToolResult } from '../calls/operation.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { type InputIssue, type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import { WIDGET_DATA } from './apps.ts';

@@ -69,7 +69,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
       ? options
       : {
           ...options,
-          runTool: metrics.runTool(transport, options.runTool),
+          run: metrics.run(transport, options.run),
           methods: metrics.methods(transport, options.methods),
         };
   const mcp = mcpRoute({

@@ -2,7 +2,7 @@
 // keys. The caller has a key with the scope `introspect`. Neither key's rate limit is counted.
 
 import { Call, callOf } from '../calls/call.ts';
-import type { Leave } from '../calls/leave.ts';
+import type { Recheck } from '../calls/recheck.ts';
 import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../guards/api-key.ts';
 import { type Guard, PASS, sequence } from '../guards/guard.ts';
 import { type Body, formIn } from '../http/body.ts';
@@ -22,7 +22,7 @@ import type { VerifyRouteOptions } from './verify.ts';
 export interface IntrospectRouteOptions {
   readonly verifyKey: VerifyKey;
   readonly guards: Pick<VerifyRouteOptions['guards'], 'scopes'>;
-  readonly leave: Leave;
+  readonly recheck: Recheck;
   readonly publicUrl: () => string;
   readonly log: Log;
 }
@@ -35,7 +35,7 @@ interface ClientCall {
 export function introspectRoute(
   options: IntrospectRouteOptions,
 ): Pick<Route, 'post' | 'takes' | 'takesSecrets' | 'refuse'> {
-  const { verifyKey, guards, leave, publicUrl, log } = options;
+  const { verifyKey, guards, recheck, publicUrl, log } = options;
   const keyGuard = apiKeyGuard(verifyKey, log);
   const callerGuard = sequence<Call & ClientCall, KeyAuth, object, object>(
     keyGuard,
@@ -62,7 +62,7 @@ export function introspectRoute(
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
     // The response tells the holder of one key that another is good: both must still be.
-    const ended = await leave.together([caller, asked]);
+    const ended = await recheck([caller, asked]);
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuse(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);

@@ -1,9 +1,9 @@
 // A batch of JSON-RPC messages (MCP 2025-03-26): its requests run one after the other, and all successes pass
-// calls/leave.ts together when the last is done.
+// calls/recheck.ts together when the last is done.
 
 import { callOf } from '../calls/call.ts';
-import type { Leave } from '../calls/leave.ts';
-import type { RunTool } from '../calls/run.ts';
+import type { Recheck } from '../calls/recheck.ts';
+import type { Run } from '../calls/run.ts';
 import { holdingOpen, type RequestContext } from '../http/context.ts';
 import { err } from '../lib/result.ts';
 import { legacyContext } from '../mcp/era.ts';
@@ -23,14 +23,14 @@ interface BatchResponse {
 
 export interface BatchOptions {
   readonly methods: Methods;
-  readonly runTool: RunTool;
-  readonly leave: Leave;
+  readonly run: Run;
+  readonly recheck: Recheck;
 }
 
 /** Resolves to a JSON array of the responses; null if the batch has no request. */
 export type RunBatch = (context: RequestContext, messages: readonly Message[]) => Promise<string | null>;
 
-export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBatch {
+export function createRunBatch({ methods, run, recheck }: BatchOptions): RunBatch {
   async function batchResponse(
     context: RequestContext,
     message: RequestMessage,
@@ -46,7 +46,7 @@ export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBa
       case 'call': {
         const { operation } = plan;
         const call = callOf(context, plan.metaApiKey, plan);
-        const result = full ? err(OVERLOADED) : await runTool.oneOfMany(operation, plan.input, call);
+        const result = full ? err(OVERLOADED) : await run(operation, plan.input, call);
         const made: CallOfMessage = { id, era: 'legacy', operation, call };
         const text = callResultText(made, result);
         return result.ok ? { id, text, success: made } : { id, text };
@@ -71,7 +71,7 @@ export function createRunBatch({ methods, runTool, leave }: BatchOptions): RunBa
   return async (context, messages) => {
     const responses = await holdingOpen(context, Number.POSITIVE_INFINITY, batchResponses(context, messages));
     if (responses.length === 0) return null;
-    const refused = await leave.together(responses.flatMap(({ success }) => success?.call ?? []));
+    const refused = await recheck(responses.flatMap(({ success }) => success?.call ?? []));
     const texts = responses.map(({ text, success }) => {
       const problem = success && refused.get(success.call);
       return success && problem ? callResultText(success, err(problem)) : text;

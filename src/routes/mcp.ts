@@ -1,8 +1,9 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request.
 
 import { callerOf, callOf } from '../calls/call.ts';
-import type { Leave } from '../calls/leave.ts';
-import type { RunTool, ToolResult } from '../calls/run.ts';
+import type { ToolResult } from '../calls/operation.ts';
+import type { Recheck } from '../calls/recheck.ts';
+import type { Run } from '../calls/run.ts';
 import type { CheckBearer } from '../guards/bearer.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
@@ -27,8 +28,8 @@ import { accepted, createReply, takesEvents } from './mcp-reply.ts';
 
 export interface McpRouteOptions {
   readonly methods: Methods;
-  readonly runTool: RunTool;
-  readonly leave: Leave;
+  readonly run: Run;
+  readonly recheck: Recheck;
   readonly streams: Streams;
   /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: () => SignIn | null;
@@ -40,7 +41,7 @@ export interface McpRouteOptions {
 }
 
 export function mcpRoute(options: McpRouteOptions): BodyHandler {
-  const { methods, runTool, streams, signIn, checkBearer, eager, log } = options;
+  const { methods, run, streams, signIn, checkBearer, eager, log } = options;
   const reply = createReply(streams);
   const runBatch = createRunBatch(options);
 
@@ -62,7 +63,7 @@ export function mcpRoute(options: McpRouteOptions): BodyHandler {
     const progress = token === undefined || !takesEvents(context) ? null : progressResponse(streams, context, token);
     const call = callOf(context, plan.metaApiKey, progress === null ? plan : { ...plan, progress: progress.report });
     // Closing the response's stream cancels the call only in the modern era.
-    const result = runTool(operation, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
+    const result = run(operation, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
     const response = chain(holdingOpen(context, operation.timeoutMs, result), respond, {
       context,
       id: request.id,

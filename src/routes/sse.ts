@@ -2,8 +2,8 @@
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
 import { callerOf, callOf } from '../calls/call.ts';
-import type { Operation } from '../calls/operation.ts';
-import type { RunTool, ToolResult } from '../calls/run.ts';
+import type { Operation, ToolResult } from '../calls/operation.ts';
+import type { Run } from '../calls/run.ts';
 import type { CheckBearer } from '../guards/bearer.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
@@ -42,7 +42,7 @@ import { accepted } from './mcp-reply.ts';
 
 export interface SseRouteOptions {
   readonly methods: Methods;
-  readonly runTool: RunTool;
+  readonly run: Run;
   readonly streams: Streams;
   readonly sessions: Sessions;
   readonly resolveSubjects: ResolveSubjects;
@@ -65,7 +65,7 @@ const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request wi
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
-  const { methods, runTool, streams, sessions, resolveSubjects, publicPath, signIn, checkBearer, log } = options;
+  const { methods, run, streams, sessions, resolveSubjects, publicPath, signIn, checkBearer, log } = options;
 
   async function open(context: RequestContext): Promise<Response> {
     const { request, requestId } = context;
@@ -138,7 +138,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const { reader } = session;
     const call = callOf(context, plan.metaApiKey, { ...plan, reader, ...(progress && { progress: progress.report }) });
 
-    const response = chain(runTool(operation, plan.input, call, canceller), (result) => {
+    const response = chain(run(operation, plan.input, call, canceller), (result) => {
       progress?.stop();
       const challenge = oauthChallenge(operation, result, signIn());
       // A cancelled request gets no response (basic/utilities/cancellation).

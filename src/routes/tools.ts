@@ -1,9 +1,9 @@
 // POST /tools/<name>: calls a tool over plain HTTP.
 
 import type { Tool } from '../authoring/tool.ts';
-import { type Call, callOf, withoutMeta } from '../calls/call.ts';
+import { callOf, withoutMeta } from '../calls/call.ts';
 import type { Output } from '../calls/operation.ts';
-import type { RunTool, ToolResult } from '../calls/run.ts';
+import type { Run } from '../calls/run.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
@@ -14,14 +14,13 @@ import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../http/headers.ts
 import { problemResponse } from '../http/problem-response.ts';
 import type { Route } from '../http/router.ts';
 import type { Streams } from '../http/stream.ts';
-import { type Awaitable, chain } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
 import { metaTrace } from '../lib/trace.ts';
 import type { Log } from '../log/log.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
 
 export interface ToolRouteOptions {
-  readonly runTool: RunTool;
+  readonly run: Run;
   readonly streams: Streams;
   /** Where users sign in; null: clients are never sent there. */
   readonly signIn: () => SignIn | null;
@@ -37,7 +36,7 @@ export function toolRoutes(prefix: string, tools: readonly Tool[], options: Tool
 }
 
 function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { runTool, streams, signIn, log } = options;
+  const { run, streams, signIn, log } = options;
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
@@ -50,7 +49,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     );
   }
 
-  function post(context: RequestContext, body: Body): Awaitable<Response> {
+  async function post(context: RequestContext, body: Body): Promise<Response> {
     if (!body.ok) return refuse(context, body.error);
     const { value: input = NO_INPUT } = body;
     if (!isObject(input)) return refuse(context, { code: 'invalid_json', notObject: true });
@@ -58,11 +57,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     const key = metaApiKey(meta);
     if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
     const call = callOf(context, key, { operation: tool, reader: 'program', trace: metaTrace(meta) });
-    const result = holdingOpen(context, tool.timeoutMs, runTool(tool, withoutMeta(input), call));
-    return chain(result, (ended) => respond(ended, context, call));
-  }
-
-  function respond(result: ToolResult, context: RequestContext, call: Call): Response {
+    const result = await holdingOpen(context, tool.timeoutMs, run(tool, withoutMeta(input), call));
     if (!result.ok) return refuse(context, result.error, call.rateLimit);
     const sent = streams.text(context, textOf(result.value), { headers: responseHeaders(call.rateLimit) });
     return sent ?? refuse(context, OVERLOADED, call.rateLimit);

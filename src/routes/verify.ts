@@ -2,7 +2,7 @@
 // request's key is good. Guarded like a tool; status and headers are the whole response.
 
 import { type Call, callOf } from '../calls/call.ts';
-import type { Leave } from '../calls/leave.ts';
+import type { Recheck } from '../calls/recheck.ts';
 import type { Config } from '../config/config.ts';
 import type { KeyAuth } from '../guards/api-key.ts';
 import { type Guard, sequence } from '../guards/guard.ts';
@@ -14,7 +14,6 @@ import { problemResponse } from '../http/problem-response.ts';
 import { queryOf, type Route } from '../http/router.ts';
 import { rfc3339 } from '../lib/duration.ts';
 import { memoize } from '../lib/memoize.ts';
-import { type Awaitable, chain, type Result } from '../lib/result.ts';
 import { isScope, joinScopes, splitScopes } from '../lib/scope.ts';
 import type { Log } from '../log/log.ts';
 import { redact } from '../log/redact.ts';
@@ -25,12 +24,12 @@ export interface VerifyRouteOptions {
     readonly apiKey: Guard<Call, KeyAuth>;
     readonly scopes: ReturnType<typeof scopesGuard>;
   };
-  readonly leave: Leave;
+  readonly recheck: Recheck;
   readonly config: Pick<Config, 'trustProxy'>;
   readonly log: Log;
 }
 
-export function verifyRoute({ guards, leave, config, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
+export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
   const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
   // A proxy demands the same scopes again and again, and parsing them is a third of the work.
   const guardFor = memoize((demand: string): Guard<Call, KeyAuth> => {
@@ -58,15 +57,13 @@ export function verifyRoute({ guards, leave, config, log }: VerifyRouteOptions):
     return response;
   }
 
-  function verify(context: RequestContext): Awaitable<Response> {
+  async function verify(context: RequestContext): Promise<Response> {
     warnOnce(context);
     const call = callOf(context, null, verification);
-    const guarded = guardFor(demandOf(context.request))(call);
-    return chain(chain(guarded, leave<KeyAuth>, call), (left) => respond(left, context, call));
-  }
-
-  function respond(guarded: Result<KeyAuth, Problem>, context: RequestContext, call: Call): Response {
+    const guarded = await guardFor(demandOf(context.request))(call);
     if (!guarded.ok) return refuse(context, guarded.error, call.rateLimit);
+    const ended = (await recheck([call])).get(call);
+    if (ended !== undefined) return refuse(context, ended, call.rateLimit);
     const headers = responseHeaders(call.rateLimit);
     identify(headers, guarded.value.auth);
     return new Response(null, { headers });

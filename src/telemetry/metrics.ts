@@ -1,8 +1,8 @@
 // What the server counts and times for its operators, by wrapping its parts; nothing without METRICS_TOKEN. No label
 // holds what a caller can make up. Names follow Prometheus, and OpenTelemetry's conventions for MCP servers.
 
-import type { Operation } from '../calls/operation.ts';
-import type { Run, RunTool, ToolResult } from '../calls/run.ts';
+import type { Operation, ToolResult } from '../calls/operation.ts';
+import type { Run } from '../calls/run.ts';
 import type { Guard } from '../guards/guard.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { KeyStore } from '../keys/store.ts';
@@ -32,7 +32,7 @@ const METHODS: Readonly<Record<Operation['kind'], string>> = {
 };
 
 export interface Metrics {
-  runTool(transport: Transport, runTool: RunTool): RunTool;
+  run(transport: Transport, run: Run): Run;
   methods(transport: Transport, methods: Methods): Methods;
   /** Counts refusals by their code. */
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
@@ -71,9 +71,11 @@ export function createMetrics(clock: Clock): Metrics {
   const secondsSince = (startedMs: number) => (clock.monotonicMs() - startedMs) / 1000;
 
   return {
-    runTool(transport, runTool) {
+    run(transport, run) {
       const successes = new Map<Operation, Histogram>(); // spares nearly all calls the look-up by labels
-      function observe(result: ToolResult, { operation, startedMs }: Started): ToolResult {
+      return async (operation, input, call, canceller) => {
+        const startedMs = clock.monotonicMs();
+        const result = await run(operation, input, call, canceller);
         const errorType = errorTypeOf(result);
         let durations = errorType === '' ? successes.get(operation) : undefined;
         if (durations === undefined) {
@@ -83,14 +85,7 @@ export function createMetrics(clock: Clock): Metrics {
         }
         durations.observe(secondsSince(startedMs));
         return result;
-      }
-      const observed =
-        (run: Run): Run =>
-        (operation, input, call, canceller) => {
-          const started = { operation, startedMs: clock.monotonicMs() };
-          return chain(run(operation, input, call, canceller), observe, started);
-        };
-      return Object.assign(observed(runTool), { oneOfMany: observed(runTool.oneOfMany) });
+      };
     },
 
     methods(transport, methods) {
@@ -154,14 +149,12 @@ export function createMetrics(clock: Clock): Metrics {
   }
 }
 
-interface Started {
-  readonly operation: Operation;
-  readonly startedMs: number;
-}
-
 /** OpenTelemetry's `error.type`: empty for a success, `tool_error` for a failure that a tool reports as content. */
 function errorTypeOf(result: ToolResult): string {
-  if (!result.ok) return result.error.code;
+  if (!result.ok) {
+    const { error } = result;
+    return error.code === 'tool_timeout' && error.byClient ? 'cancelled' : error.code;
+  }
   return 'contentJson' in result.value && result.value.isError ? 'tool_error' : '';
 }
 

@@ -2,11 +2,13 @@
 
 import { createService } from '../../src/app.ts';
 import { Call } from '../../src/calls/call.ts';
-import { runOperation } from '../../src/calls/run.ts';
+import { createRecheck } from '../../src/calls/recheck.ts';
+import { createRun } from '../../src/calls/run.ts';
 import { parseConfig } from '../../src/config/config.ts';
 import { readCredentials } from '../../src/http/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../../src/http/headers.ts';
 import { hashKey } from '../../src/keys/key-format.ts';
+import { createInFlight } from '../../src/lib/in-flight.ts';
 import { isPromise } from '../../src/lib/result.ts';
 import { systemClock, systemRandom } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';
@@ -53,7 +55,9 @@ const loads = { REST: restGetData(key), 'MCP 2025-11-25': mcp2025GetData(key), '
 const source = () => '127.0.0.1';
 const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: null }, source);
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
-const response = await runOperation(tool, {}, newCall(), clock);
+const recheck = createRecheck(service.keyDomain, log);
+const { run } = createRun({ clock, log, recheck, inFlight: createInFlight() });
+const response = await run(tool, {}, newCall());
 const call = newCall();
 const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 await guards.apiKey(call);
@@ -65,7 +69,7 @@ const STEPS: Record<string, () => unknown> = {
   'hash a key': () => hashKey(Bun.SHA256.hash, key),
   'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, call),
   'key guard with rate limit': () => guards.apiKey(newCall()),
-  'run a tool: guards, input, run, output': () => runOperation(tool, {}, newCall(), clock),
+  'run a tool: guards, input, run, output': () => run(tool, {}, newCall()),
   "encode a tool's result for MCP": () => toolResultMembers(response),
   'headers of a response': () => responseHeaders(call.rateLimit),
   'make a Response': () => new Response('{}', { headers: responseHeaders(call.rateLimit) }),

@@ -2,10 +2,11 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { percentEncode } from '../../src/routes/verify.ts';
-import { revokeElsewhere, runElsewhere } from '../support/elsewhere.ts';
+import { runElsewhere } from '../support/elsewhere.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { labelled } from '../support/labels.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
+import { type SlowStore, startSlowStore } from '../support/slow-store.ts';
 import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../support/test-app.ts';
 
 const IDENTITY = ['x-key-id', 'x-key-owner', 'x-key-name', 'x-key-scopes', 'x-key-expires'] as const;
@@ -326,25 +327,19 @@ describe('names and owners', () => {
 describe('a success that is late', () => {
   const LAG_MAX_MS = 60_000;
 
-  /** The response to a key that was found good, after which `then` happens and the machine sleeps. */
-  async function lateResponse(then: (folder: string) => void): Promise<TestResponse> {
+  /** The response to a key that is read for the first time, during which `then` happens and the machine sleeps. */
+  async function lateResponse(then: (slow: SlowStore) => unknown): Promise<TestResponse> {
+    await using slow = await startSlowStore();
     const env = { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
-    await using late = await createTestApp({ store: 'embedded', env });
-    const made = await late.createKey('alice');
-    const request = new Request(`${late.url}/verify`, { headers: { 'x-api-key': made.key } });
-    let asked = 0;
-    // Asked for when the decision is made, and not before: /verify takes every method.
-    Object.defineProperty(request, 'method', {
-      get() {
-        asked += 1;
-        then(late.folder);
-        late.clock.sleep(LAG_MAX_MS);
-        return 'GET';
-      },
-    });
-    const response = await readResponse(await late.service.app.fetch(request, NO_CONNECTION));
-    expect(asked).toBe(1);
-    return response;
+    await using late = await createTestApp({ store: slow.store, env });
+    const { key } = await late.createKey('alice');
+    const read = slow.delayReadOf(key);
+    const response = fetch(`${late.url}/verify`, { headers: { 'x-api-key': key } });
+    await read.made;
+    await then(slow);
+    late.clock.sleep(LAG_MAX_MS);
+    read.release();
+    return readResponse(await response);
   }
 
   test('a late success is sent if the key is still good', async () => {
@@ -352,7 +347,7 @@ describe('a success that is late', () => {
   });
 
   test('a late success becomes a refusal if the key was revoked elsewhere', async () => {
-    const response = await lateResponse((folder) => revokeElsewhere(folder, 'alice'));
+    const response = await lateResponse(({ revoke }) => revoke('alice'));
     expectRefused(response, 401, 'invalid_api_key');
   });
 });

@@ -2,10 +2,6 @@
 
 import { join } from 'node:path';
 
-/** Revokes all keys of an owner, in the database of an app whose keys are in a file. */
-export const revokeElsewhere = (folder: string, owner: string): void =>
-  runElsewhere(folder, 'UPDATE api_keys SET active = 0 WHERE user_id = ?', [owner]);
-
 /**
  * Runs a statement in the database of an app whose keys are in a file. In a process of its own, because two SQLite
  * libraries in one process break each other's locks.

@@ -20,6 +20,8 @@ export interface Proxy extends AsyncDisposable {
    * that.
    */
   holdUp(text: string): () => Promise<void>;
+  /** The next statement with this text gets its response when `release` is called; `made` resolves when it is there. */
+  delayResponseTo(text: string): { readonly made: Promise<void>; release(): void };
   /** From now on the connection of each statement with this text dies; with null, no longer. */
   refuse(text: string | null): void;
   /**
@@ -112,6 +114,19 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
     },
     loseResponseTo(text) {
       next = { text, act: loseResponse };
+    },
+    delayResponseTo(text) {
+      const made = Promise.withResolvers<void>();
+      let release = () => {};
+      next = {
+        text,
+        act(client, server) {
+          server.unpipe(client);
+          server.once('readable', made.resolve);
+          release = () => void server.pipe(client);
+        },
+      };
+      return { made: made.promise, release: () => release() };
     },
     holdUp(text) {
       const corked = Promise.withResolvers<Socket>();

@@ -3,10 +3,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { definePrompt } from '../../src/authoring/prompt.ts';
+import { defineTool } from '../../src/authoring/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { call, openSse, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { anyone, facts } from '../support/tools.ts';
 
 const TOKEN = 'a-token-for-scrapers';
 const METRICS = { METRICS_TOKEN: TOKEN };
@@ -112,6 +114,36 @@ test('the buckets are cumulative, and the last one has every observation', async
       'mcp_server_operation_duration_seconds_count{mcp_method_name="tools/call",gen_ai_tool_name="get_data",error_type="invalid_api_key",transport="rest"}',
     ) as number,
   );
+});
+
+test('a call that its client cancelled is counted apart from one that is out of time', async () => {
+  const running = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let calls = 0;
+  const tool = defineTool(anyone, {
+    ...facts('stops'),
+    input: v.strictObject({}),
+    timeoutMs: 1000,
+    run: (_input, { signal }) =>
+      new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason));
+        running[calls]?.resolve();
+        calls += 1;
+      }),
+  });
+  await using counted = await createTestApp({ env: METRICS, tools: () => [tool] });
+  const session = await openSse(counted);
+  await session.post({ ...call('stops'), id: 7 });
+  await running[0]?.promise;
+  await session.post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } });
+  await session.drop();
+  const late = post(counted, call('stops'));
+  await running[1]?.promise;
+  counted.clock.advance(1000);
+  expect((await late).body.result.isError).toBe(true);
+  const counts = [...(await scrape(counted))].filter(([name]) => /_duration_seconds_count\{mcp/.test(name));
+  const of = (ended: string, transport: string) =>
+    `mcp_server_operation_duration_seconds_count{mcp_method_name="tools/call",gen_ai_tool_name="stops",error_type="${ended}",transport="${transport}"}`;
+  expect(Object.fromEntries(counts)).toEqual({ [of('cancelled', 'sse')]: 1, [of('tool_timeout', 'http')]: 1 });
 });
 
 test('prompts are counted by their methods, without a name', async () => {

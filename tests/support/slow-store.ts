@@ -1,0 +1,34 @@
+// A remote store whose responses come as late as a test wants: a key is read, found good, and revoked before the server
+// learns what was read.
+
+import { createClient } from '@libsql/client';
+import { hashKey } from '../../src/keys/key-format.ts';
+import { startProxy } from './proxy.ts';
+import { startSqld } from './sqld.ts';
+import { storeOn, type TestStore } from './store-mode.ts';
+
+export interface SlowStore extends AsyncDisposable {
+  readonly store: TestStore;
+  /** The next read of this key: `made` resolves when the store has responded, which arrives after `release`. */
+  delayReadOf(key: string): { readonly made: Promise<void>; release(): void };
+  /** Revokes an owner's keys behind the server's back. */
+  revoke(owner: string): Promise<void>;
+}
+
+export async function startSlowStore(): Promise<SlowStore> {
+  const sqld = await startSqld();
+  const proxy = await startProxy(sqld.url);
+  return {
+    store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
+    delayReadOf: (key) => proxy.delayResponseTo(hashKey(Bun.SHA256.hash, key)),
+    async revoke(owner) {
+      const db = createClient({ url: sqld.url });
+      await db.execute({ sql: 'UPDATE api_keys SET active = 0 WHERE user_id = ?', args: [owner] });
+      db.close();
+    },
+    async [Symbol.asyncDispose]() {
+      await proxy[Symbol.asyncDispose]();
+      await sqld.stop();
+    },
+  };
+}
