@@ -105,7 +105,7 @@ test('the architecture has a row for every room', () => {
 });
 
 test('every threat names a test', () => {
-  const rows = readDocument('tests/system/security/README.md').table('Threats');
+  const rows = readDocument('tests/security/README.md').table('Threats');
   const threats = rows.filter(([threat = '']) => !/^\*\*.*\*\*$/.test(threat)); // but for the heads of groups
   expect(threats.length).toBeGreaterThan(40);
   expect(threats.filter(([, , shownBy = '']) => pathsIn(shownBy).length === 0)).toEqual([]);

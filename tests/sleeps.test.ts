@@ -9,36 +9,36 @@ import { Glob } from 'bun';
 const SLEEP_MS = 200;
 
 /** What `bun run test` doesn't run. */
-const NOT_TESTS = /\.long\.ts$|^bench\/|^fuzz\/settings\.ts$|^system\/security\/timing\.ts$/;
+const NOT_TESTS = /\.long\.ts$|^lab\/bench\/|^lab\/fuzz\/settings\.ts$|^lab\/timing\.ts$/;
 
 /** Sleeps that are that long, or whose length is computed, each with its reason. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   // Of real processes, a time has to pass.
   'store/revocation.test.ts: LAG_MAX_MS': 'a process is suspended for the bound',
-  'system/process/frozen.test.ts: lagMaxMs': 'a process is stopped for the bound',
-  'system/process/stop-load.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
-  'system/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
-  'system/limits/callers.ts: leftMs + 2000': 'near midnight, until a new day has begun: the counts of a day begin anew',
+  'process/frozen.test.ts: lagMaxMs': 'a process is stopped for the bound',
+  'process/stop-load.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
+  'lab/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
+  'support/callers.ts: leftMs + 2000': 'near midnight, until a new day has begun: the counts of a day begin anew',
   // The load lasts so long.
-  'system/load/overload.ts: FLOOD_MS': 'a flood',
-  'system/soak/soak.ts: (seconds / windows) * 1000': 'a window of the soak',
+  'lab/load/overload.ts: FLOOD_MS': 'a flood',
+  'lab/soak/soak.ts: (seconds / windows) * 1000': 'a window of the soak',
   // The pace of a load.
-  'system/load/attack.ts: aheadMs': 'an attacker does not go faster than so many a second',
-  'system/limits/callers.ts: pauseMs': 'callers pause',
-  'system/load/guesses.alone.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
-  'system/soak/soak.ts: pauseMs': 'callers pause',
-  'fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',
-  'fuzz/wire.ts: quietMs': 'a response that never comes is given up',
+  'lab/load/attack.ts: aheadMs': 'an attacker does not go faster than so many a second',
+  'support/callers.ts: pauseMs': 'callers pause',
+  'lab/load/guesses.alone.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
+  'lab/soak/soak.ts: pauseMs': 'callers pause',
+  'lab/fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',
+  'lab/fuzz/wire.ts: quietMs': 'a response that never comes is given up',
   // At a random or a different moment each time.
   'mcp/cross-talk.test.ts: Math.random() * 4': 'a tool responds',
-  'store/chaos-runs.ts: Math.random() * DOWN_MS_MAX': 'the primary comes back',
-  'store/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
-  'store/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
-  'support/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
+  'lab/kills/chaos-runs.ts: Math.random() * DOWN_MS_MAX': 'the primary comes back',
+  'lab/kills/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
+  'lab/kills/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
+  'lab/measured/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
   'support/proxy.ts: lateMs': 'a statement arrives once more, later',
-  'system/process/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',
-  'system/process/kill.test.ts: 50 + ((round * 37) % 150)': 'a process is killed',
+  'lab/kills/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',
+  'process/kill.test.ts: 50 + ((round * 37) % 150)': 'a process is killed',
 };
 
 const CALL = /(?<![.\w])(?:Bun\.sleep(?:Sync)?|(?<=await )sleep|(setTimeout))\(/g;

@@ -216,8 +216,8 @@ test('the table of the preview has every choice of its page, and no other', asyn
 });
 
 test('the sections of the benchmark are those that its document names', () => {
-  const [, named = ''] = /^Sections: ([^.]*)\./m.exec(readDocument('tests/bench/README.md').text) ?? [];
-  const files = readdirSync(join(ROOT, 'tests/bench/sections')).map((file) => file.replace(/\.ts$/, ''));
+  const [, named = ''] = /^Sections: ([^.]*)\./m.exec(readDocument('tests/lab/bench/README.md').text) ?? [];
+  const files = readdirSync(join(ROOT, 'tests/lab/bench/sections')).map((file) => file.replace(/\.ts$/, ''));
   expect([...(named.match(/[\w-]+/g) ?? [])].sort()).toEqual(files.sort());
 });
 

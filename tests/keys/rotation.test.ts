@@ -1,9 +1,9 @@
 // Rotation as programs live through it: under load, and with responses that get lost.
 
 import { describe, expect, test } from 'bun:test';
+import { rotateUnderLoad } from '../lab/load/rotation-load.ts';
 import { seeded } from '../support/model-user.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
-import { rotateUnderLoad } from './rotation-load.ts';
 
 const MINUTE_MS = 60_000;
 const TURNS = 200;

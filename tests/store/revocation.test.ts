@@ -1,10 +1,10 @@
 // REVOCATION_LAG_MAX_MS on real processes: revoked on one, refused on every other in time, whatever the store does.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { CLUSTERS, revocationRound } from '../lab/kills/revocation-rounds.ts';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startCluster, useKey } from '../support/cluster.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { CLUSTERS, revocationRound } from './revocation-rounds.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 

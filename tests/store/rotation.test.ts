@@ -5,6 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import type { ApiKeyRecord, PresentedKey } from '../../src/keys/record.ts';
+import { killRounds } from '../lab/kills/kill-rounds.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -12,7 +13,6 @@ import { startProxy } from '../support/proxy.ts';
 import { type Sqld, startSqld } from '../support/sqld.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { bearer, CALLER, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
-import { killRounds } from './kill-rounds.ts';
 
 const HOUR_MS = 3_600_000;
 const NOW_MS = 1_000_000;

@@ -10,7 +10,7 @@ const ROOT = join(import.meta.dir, '../..');
 
 export type Runtime = 'bun' | 'deno';
 
-/** `SERVER_RUNTIME=deno bun test tests/system/process` runs every test that starts a server against Deno. */
+/** `SERVER_RUNTIME=deno bun test tests/process` runs every test that starts a server against Deno. */
 export const USUAL_RUNTIME: Runtime = process.env.SERVER_RUNTIME === 'deno' ? 'deno' : 'bun';
 
 export interface ServerProcess extends AsyncDisposable {

@@ -7,7 +7,7 @@ import { createLog, type LogWrite } from '../../src/log/log.ts';
 import type { StoreResult } from '../../src/problem.ts';
 import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
 import { createUsage } from '../../src/uses/usage.ts';
-import { shuffled } from '../bench/database.ts';
+import { shuffled } from '../lab/bench/database.ts';
 import { testClock } from '../support/clock.ts';
 
 const keyOf = (id: string, createdAtMs = 0) => ({ id, createdAtMs });

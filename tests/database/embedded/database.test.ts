@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { copyFileSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDatabase } from '../../support/database-client.ts';
-import { temporaryFolder } from '../../support/folder.ts';
+import { diskFolder } from '../../support/folder.ts';
 import { openFiles } from '../../support/open-files.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -16,7 +16,7 @@ const ROWS = 60;
 
 /** Has three processes write one file at once, and counts what they were told is written and what is. */
 async function threeWriters(): Promise<{ acknowledged: number; missing: number }> {
-  const file = join(temporaryFolder(), 'rows.db');
+  const file = join(diskFolder(), 'rows.db');
   const client = openDatabase(`file:${file}`);
   await client.batch(['CREATE TABLE written (id TEXT PRIMARY KEY)']);
   await client.execute('PRAGMA journal_mode = WAL');
@@ -45,7 +45,7 @@ test('three processes that write one file lose nothing that was acknowledged', a
 }, 60_000);
 
 test.each(['C#', 'what?', '100%', 'a b'])('a path may hold "%s", also at its end', async (name) => {
-  const folder = join(temporaryFolder(), name);
+  const folder = join(diskFolder(), name);
   const file = join(folder, name);
   await using app = await createTestApp({ env: { DATABASE_URL: `file:${encodeURIComponent(file)}` } });
   const { key } = await app.createKey('alice');

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type Database, type Statement, unwrap } from '../../../src/database/database.ts';
 import { embeddedDatabase } from '../../../src/database/embedded/database.ts';
 import { openSqlite } from '../../../src/database/embedded/sqlite.ts';
-import { temporaryFolder } from '../../support/folder.ts';
+import { diskFolder } from '../../support/folder.ts';
 import { openFiles } from '../../support/open-files.ts';
 
 const REFUSED = -1;
@@ -14,7 +14,7 @@ const add = (value: number): Statement => ({ sql: 'INSERT INTO entries VALUES (?
 const VALUES: Statement = { sql: 'SELECT value FROM entries ORDER BY value' };
 
 async function newDatabase(): Promise<{ db: Database; path: string }> {
-  const path = join(temporaryFolder(), 'entries.db');
+  const path = join(diskFolder(), 'entries.db');
   const db = embeddedDatabase(path);
   unwrap(await db.read({ sql: 'PRAGMA journal_mode = WAL' }));
   unwrap(await db.write({ sql: 'CREATE TABLE entries (value INTEGER PRIMARY KEY CHECK (value >= 0))' }));

@@ -1,0 +1,268 @@
+// What others may do to the page /keys: through its address, as its issuer, around its window, and with bad timing.
+
+import { expect, test } from 'bun:test';
+import type { Page, Route } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { lenientIssuer } from '../../support/lenient-issuer.ts';
+import type { TestApp } from '../../support/test-app.ts';
+import { appForBrowser, withKeysPage } from './keys-page.ts';
+
+const link = async (app: TestApp, sub: string, claims = {}) => ({ at: `#token=${await app.token(sub, claims)}` });
+const follow = async (page: Page, app: TestApp, sub: string, claims = {}) =>
+  page.evaluate((hash) => location.assign(hash), (await link(app, sub, claims)).at);
+const ADMIN = { ADMIN_CLAIM: 'roles=keys-admin' };
+const isAdmin = { roles: 'keys-admin' };
+
+/** Holds the responses to requests for `tool`; each is sent when it is called for. */
+async function held(page: Page, tool: string): Promise<(() => Promise<void>)[]> {
+  const routes: (() => Promise<void>)[] = [];
+  await page.route(`**/tools/${tool}`, async (route: Route) => {
+    const response = await route.fetch(); // what was true when it was asked
+    routes.push(() => route.fulfill({ response }));
+  });
+  return routes;
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await Bun.sleep(10);
+}
+
+describeInBrowser('what comes with the address', (browser) => {
+  const SCRIPT = '<img src=x onerror=alert(1)><script>alert(2)</script>';
+  test.each([
+    ['a fragment', `#token=${encodeURIComponent(SCRIPT)}`, 'This is not a token.'],
+    ['a token that is no JWT', '#token=abc.def.ghi', 'Invalid or expired user token'],
+    ['an error nobody asked for', `?error=x&error_description=${encodeURIComponent(SCRIPT)}`, 'does not belong to'],
+    ['a code nobody asked for', '?code=stolen&state=x', 'does not belong to'],
+  ])('%s is never markup, asks nothing of the issuer, and leaves the address', async (_, at, said) => {
+    await using issuer = await lenientIssuer({}, Date.now);
+    await using app = await appForBrowser({
+      env: { JWT_ISSUER: issuer.url, JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' },
+    });
+    await withKeysPage(browser(), app, { at, issuer: issuer.url }, async ({ page, requests }) => {
+      await page.getByRole('alert').getByText(said).waitFor();
+      expect(page.url()).toBe(`${app.url}/keys`);
+      expect(await page.locator('img').count()).toBe(0);
+      expect(requests.filter((request) => request.includes(issuer.url))).toEqual([]);
+    });
+  });
+});
+
+describeInBrowser('an issuer that sends nonsense', (browser) => {
+  test.each<[string, object, RegExp]>([
+    ['a token over two lines', { access_token: 'a\r\nX-Evil: 1' }, /^This is not a token\.$/],
+    ['a token that is none', { access_token: { toString: 'x' } }, /gave no token/],
+    [
+      'markup as an error',
+      { error: '<img src=x onerror=alert(1)>' },
+      /gave no token: <img src=x onerror=alert\(1\)>\.$/,
+    ],
+  ])('%s: it is said, and nobody is signed in', async (_, refusal, said) => {
+    await using issuer = await lenientIssuer({ refusal }, Date.now);
+    await using app = await appForBrowser({
+      env: { JWT_ISSUER: issuer.url, JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' },
+    });
+    await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
+      await page.getByRole('button', { name: /^Sign in with/ }).click();
+      await page.getByRole('alert').getByText(said).waitFor();
+      expect(await page.locator('#keys').isVisible()).toBe(false);
+    });
+  });
+});
+
+describeInBrowser('other windows', (browser) => {
+  test('can neither frame the page, nor reach it when they open it', async () => {
+    await using app = await appForBrowser();
+    const token = await app.token('alice');
+    await using other = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      fetch: () =>
+        new Response(
+          `<iframe src="${app.url}/keys#token=${token}"></iframe>
+<button onclick="opened = window.open('${app.url}/keys#token=${token}')">open</button>`,
+          { headers: { 'content-type': 'text/html' } },
+        ),
+    });
+    const context = await browser().newContext();
+    try {
+      const page = await context.newPage();
+      await page.goto(`http://127.0.0.1:${other.port}/`);
+      expect(await page.frames()[1]?.locator('#sign-in').count()).toBe(0);
+      const popup = context.waitForEvent('page');
+      await page.getByRole('button').click();
+      const opened = await popup;
+      await opened.getByText('Signed in as alice').waitFor();
+      expect(await opened.evaluate(() => opener)).toBeNull();
+      expect(await page.evaluate('opened.closed')).toBe(true); // all it learns
+    } finally {
+      await context.close();
+    }
+  });
+
+  test('are not listened to, frames of the page included that speak for another', async () => {
+    await using app = await appForBrowser();
+    const { key, id } = await app.createKey('alice', { name: 'of alice' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, list, requests }) => {
+      await list.getByText('1 key', { exact: true }).waitFor();
+      const call = {
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name: 'delete_api_key', arguments: { keyId: id } },
+      };
+      await page.evaluate((call) => postMessage(call, '*'), call);
+      const result = {
+        jsonrpc: '2.0',
+        method: 'ui/notifications/tool-result',
+        params: { structuredContent: { keys: [] } },
+      };
+      await list.locator('body').evaluate((_, result) => postMessage(result, '*'), result);
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await list.getByText('1 key', { exact: true }).waitFor();
+      expect(requests.filter((request) => request.includes('delete'))).toEqual([]);
+      expect((await app.call('whoami', {}, { 'x-api-key': key })).status).toBe(200);
+    });
+  });
+});
+
+describeInBrowser('bad timing', (browser) => {
+  test('two clicks create one key', async () => {
+    await using app = await appForBrowser();
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, created, list }) => {
+      await page.getByLabel('Name').fill('clicked twice');
+      await page.getByRole('button', { name: 'Create key' }).dblclick();
+      await created.getByRole('heading', { name: 'clicked twice' }).waitFor();
+      await list.getByText('1 key', { exact: true }).waitFor();
+    });
+  });
+
+  test('a key that comes when the token has expired meanwhile is shown', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'another' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, created }) => {
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await page.getByLabel('Name').fill('in time');
+      const responses = await held(page, 'create_api_key');
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await until(() => responses.length === 1);
+      app.clock.advance(2 * 3_600_000);
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByRole('alert').getByText('Sign in again').waitFor();
+      await responses[0]?.();
+      await created.getByRole('heading', { name: 'in time' }).waitFor();
+    });
+  });
+
+  test('a key that is revoked while the list is on its way is shown as revoked', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'of alice' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, list }) => {
+      await list.getByRole('button', { name: 'Revoke of alice' }).click();
+      const lists = await held(page, 'list_api_keys');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await until(() => lists.length === 1);
+      await list.getByRole('group', { name: 'Revoke of alice?' }).getByRole('button', { name: 'Revoke' }).click();
+      await until(() => lists.length === 2); // asked again
+      await list.getByRole('button', { name: 'Delete of alice' }).and(list.locator(':focus')).waitFor();
+      for (const send of lists) await send();
+      await page.getByRole('button', { name: 'Refresh', exact: true }).waitFor();
+      expect(await list.locator('.state').textContent()).toBe('Revoked');
+      expect(await list.locator(':focus').getAttribute('aria-label')).toBe('Delete of alice');
+    });
+  });
+
+  test('a new key stays where it is shown when the list can not be refreshed', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'of alice' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, list }) => {
+      await list.getByRole('button', { name: 'Rotate of alice' }).click();
+      await list.getByRole('group', { name: 'Rotate of alice?' }).getByRole('button', { name: 'Rotate' }).click();
+      const box = list.getByRole('group', { name: 'New key of of alice' });
+      await box.getByRole('button', { name: 'Show key' }).click();
+      const detail = 'The key store is out of reach; try again';
+      await page.route('**/tools/list_api_keys', (route) => route.fulfill({ status: 503, json: { detail } }));
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByRole('status').getByText(`The list could not be refreshed. ${detail}`).waitFor();
+      expect(await box.locator('code').textContent()).toMatch(/^sk_test_/);
+      await page.unroute('**/tools/list_api_keys');
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByText('could not be refreshed').waitFor({ state: 'hidden' });
+      expect(await box.locator('code').textContent()).toMatch(/^sk_test_/);
+    });
+  });
+
+  test('a list that comes late is not shown as that of another view', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    await app.createKey('alice', { name: 'of alice' });
+    await app.createKey('carol', { name: 'of carol' });
+    await withKeysPage(browser(), app, await link(app, 'carol', isAdmin), async ({ page, list }) => {
+      await list.getByText('1 key', { exact: true }).waitFor();
+      const lists = await held(page, 'admin_list_keys');
+      await page.getByRole('button', { name: 'All keys' }).click();
+      await until(() => lists.length === 1);
+      await page.getByRole('button', { name: 'Your keys' }).click();
+      await list.getByRole('button', { name: 'Delete of carol' }).waitFor();
+      await lists[0]?.();
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByRole('button', { name: 'Refresh', exact: true }).waitFor();
+      expect(await list.locator('.name').allTextContents()).toEqual(['of carol']);
+    });
+  });
+
+  test('a link of somebody else in the middle of it all leaves nothing of the one before', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    await app.createKey('alice', { name: 'of alice' });
+    await withKeysPage(browser(), app, await link(app, 'carol', isAdmin), async ({ page, list }) => {
+      await page.getByRole('button', { name: 'All keys' }).click();
+      await page.getByLabel('Owner, exactly').fill('alice');
+      await page.keyboard.press('Enter');
+      await list.getByRole('heading', { name: 'Keys of alice' }).waitFor();
+      await page.getByRole('button', { name: 'Revoke all of alice' }).click();
+      await follow(page, app, 'bob');
+      await page.getByText('Signed in as bob').waitFor();
+      await list.getByText('No API keys yet').waitFor();
+      for (const id of ['#views', '#search', '#ask']) expect(await page.locator(id).isVisible()).toBe(false);
+      expect(await page.locator('#owner-wanted').inputValue()).toBe('');
+    });
+  });
+
+  test('who is no admin any more after signing in again sees their own keys', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    await app.createKey('alice', { name: 'of alice' });
+    await withKeysPage(browser(), app, await link(app, 'carol', isAdmin), async ({ page, list }) => {
+      await page.getByRole('button', { name: 'All keys' }).click();
+      await list.getByText('of alice').first().waitFor();
+      app.clock.advance(2 * 3_600_000);
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByRole('alert').getByText('Sign in again').waitFor();
+      await follow(page, app, 'carol');
+      await list.getByText('No API keys yet').waitFor();
+      expect(await page.locator('#search').isVisible()).toBe(false);
+    });
+  });
+
+  test('away and back, or reloaded, the page has no key and nobody is signed in', async () => {
+    await using app = await appForBrowser();
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, created }) => {
+      const show = async () => {
+        await page.getByLabel('Name').fill('shown');
+        await page.getByRole('button', { name: 'Create key' }).click();
+        await created.getByRole('button', { name: 'Show key' }).click();
+      };
+      await show();
+      await page.goto('about:blank');
+      await page.goBack();
+      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      expect(page.frames().length).toBe(1);
+      await follow(page, app, 'alice');
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await show();
+      // What a browser does that keeps the page, to come back to.
+      await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
+      expect(await page.locator('iframe').count()).toBe(0);
+      await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })));
+      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    });
+  });
+});

@@ -1,0 +1,109 @@
+// The page /keys in a browser, with a watch on everything that it must never do or leave behind.
+
+import { expect } from 'bun:test';
+import type { Browser, BrowserContext, BrowserContextOptions, FrameLocator, Page } from 'playwright-core';
+import { testClock } from '../../support/clock.ts';
+import { createTestApp, type TestApp, type TestAppOptions } from '../../support/test-app.ts';
+
+/** For one step in a browser, on a machine that may be busy. */
+export const STEP_MS_MAX = 15_000;
+
+/** An app whose clock begins with the machine's time, which the browser has. */
+export function appForBrowser(options: TestAppOptions = {}): Promise<TestApp> {
+  return createTestApp({ clock: testClock(Date.now()), ...options });
+}
+
+export interface OpenPage {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** What a person sees of the widgets. */
+  readonly list: FrameLocator;
+  readonly created: FrameLocator;
+  /** The requests that were sent, as method and URL. */
+  readonly requests: readonly string[];
+}
+
+export interface OpenOptions extends BrowserContextOptions {
+  /** What stands behind the page's address. */
+  readonly at?: string;
+  /** Where people sign in: what happens there is not watched. */
+  readonly issuer?: string;
+  /** Whether the browser itself may complain on the console. */
+  readonly quiet?: boolean;
+}
+
+/**
+ * Runs `use` on the page of `app`; fails if a script got in, an error was logged, the content policy was violated, a
+ * request went anywhere but to the page and the tools, or anything is left in the browser's storages.
+ */
+export async function withKeysPage(
+  browser: Browser,
+  app: Pick<TestApp, 'url'>,
+  { at = '', issuer, quiet = false, ...options }: OpenOptions,
+  use: (open: OpenPage) => Promise<void>,
+): Promise<void> {
+  const context = await browser.newContext({ viewport: { width: 1100, height: 1000 }, ...options });
+  context.setDefaultTimeout(STEP_MS_MAX);
+  const { origin } = new URL(app.url);
+  try {
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin });
+    const page = await context.newPage();
+    const requests: string[] = [];
+    const misdeeds = watch(page, requests, app.url, issuer);
+    await page.goto(`${app.url}/keys${at}`);
+    await use({
+      page,
+      context,
+      list: page.frameLocator('iframe[name=listed]'),
+      created: page.frameLocator('iframe[name=created]'),
+      requests,
+    });
+    expect(misdeeds.filter((misdeed) => !quiet || !misdeed.startsWith('on the console'))).toEqual([]);
+    expect(await leftBehind(page)).toEqual({ local: 0, session: 0, cookies: '', databases: 0, caches: 0 });
+    expect(await context.cookies(origin)).toEqual([]);
+  } finally {
+    await context.close();
+  }
+}
+
+/** Everything that happens in the page or its frames and must not. */
+function watch(page: Page, requests: string[], url: string, issuer: string | undefined): string[] {
+  const misdeeds: string[] = [];
+  const isAway = () => issuer !== undefined && page.url().startsWith(issuer);
+  const mayAsk = [`${url}/keys`, `${url}/tools/`, ...(issuer === undefined ? [] : [`${issuer}/`])];
+  page.on('dialog', (dialog) => {
+    misdeeds.push(`a dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('console', (message) => {
+    // Chromium itself logs each refusal of a request.
+    if (isAway() || (message.type() === 'error' && /status of [45]\d\d/.test(message.text()))) return;
+    if (message.type() === 'error' || message.type() === 'warning') misdeeds.push(`on the console: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => misdeeds.push(`an exception: ${error.message}`));
+  page.on('popup', () => misdeeds.push('a new window'));
+  page.on('request', (request) => {
+    const asked = request.url();
+    if (isAway() || request.redirectedFrom() !== null || /^(data|about):/.test(asked)) return;
+    requests.push(`${request.method()} ${asked}`);
+    if (!mayAsk.some((start) => asked.startsWith(start))) misdeeds.push(`a request: ${asked}`);
+    if (request.headers().referer) misdeeds.push(`a referrer: ${asked}`);
+  });
+  return misdeeds;
+}
+
+const leftBehind = (page: Page) =>
+  page.evaluate(async () => ({
+    local: localStorage.length,
+    session: sessionStorage.length,
+    cookies: document.cookie,
+    databases: (await indexedDB.databases()).length,
+    caches: (await caches.keys()).length,
+  }));
+
+/** All addresses of the session's history. */
+export async function historyOf(page: Page): Promise<string[]> {
+  const session = await page.context().newCDPSession(page);
+  const { entries } = await session.send('Page.getNavigationHistory');
+  return entries.map(({ url }) => url);
+}

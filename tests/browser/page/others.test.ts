@@ -1,0 +1,73 @@
+// The second view of the page /keys, for admins: the keys of all owners, page by page, and how they are ended.
+
+import { expect, test } from 'bun:test';
+import { describeInBrowser } from '../../support/browser.ts';
+import { appForBrowser, withKeysPage } from './keys-page.ts';
+
+const env = { ADMIN_CLAIM: 'roles=keys-admin' };
+
+describeInBrowser('the keys of all owners', (browser) => {
+  test.each([
+    ['a list', ['staff', 'keys-admin']],
+    ['text', 'staff keys-admin'],
+  ])('are there for a token with the claim in %s', async (_, roles) => {
+    await using app = await appForBrowser({ env });
+    await app.createKey('alice', { name: 'of alice' });
+    await withKeysPage(browser(), app, { at: `#token=${await app.token('carol', { roles })}` }, async (open) => {
+      await open.page.getByRole('button', { name: 'All keys' }).click();
+      await open.list.getByText('of alice').first().waitFor();
+    });
+  });
+
+  test.each([
+    ['without the claim', env, {}],
+    ['with another value', env, { roles: ['admin', 'keys-admin2'] }],
+    ['where there are no admins', {}, { roles: 'keys-admin' }],
+  ])('are not offered %s', async (_, env, claims) => {
+    await using app = await appForBrowser({ env });
+    await withKeysPage(browser(), app, { at: `#token=${await app.token('bob', claims)}` }, async ({ page }) => {
+      await page.getByText('Signed in as bob').waitFor();
+      expect(await page.getByRole('button', { name: 'All keys' }).isVisible()).toBe(false);
+    });
+  });
+
+  test('come in pages, can be searched by owner, and revoked one by one or all of an owner', async () => {
+    await using app = await appForBrowser({ env });
+    const named = (index: number) => ({ name: `key ${index}` });
+    for (let index = 0; index < 105; index++) await app.createKey('alice', named(index));
+    const { key: ofBob } = await app.createKey('bob', { name: 'of bob' });
+    const { key: last } = await app.createKey('alice', { name: 'the last' });
+    const { key: another } = await app.createKey('alice', { name: 'another' });
+    const statusOf = async (key: string) => (await app.call('whoami', {}, { 'x-api-key': key })).status;
+    const token = await app.token('carol', { roles: 'keys-admin' });
+    await withKeysPage(browser(), app, { at: `#token=${token}` }, async ({ page, list }) => {
+      await page.getByRole('button', { name: 'All keys' }).click();
+      await list.getByText('The newest 100 keys').waitFor();
+      await list.getByRole('button', { name: 'Show more' }).click();
+      await list.getByText('108 keys', { exact: true }).waitFor();
+      expect(await list.getByRole('button', { name: 'Show more' }).count()).toBe(0);
+
+      const owner = page.getByLabel('Owner, exactly');
+      await owner.fill('ali');
+      await page.keyboard.press('Enter');
+      await list.getByRole('heading', { name: 'No API keys' }).waitFor();
+      await owner.fill('alice');
+      await page.keyboard.press('Enter');
+      await list.getByRole('button', { name: 'Revoke the last' }).click();
+      const question = list.getByRole('group', { name: 'Revoke the last?' });
+      await question.getByRole('button', { name: 'Revoke' }).click();
+      await list.getByText('API key revoked').waitFor();
+      expect([await statusOf(last), await statusOf(another), await statusOf(ofBob)]).toEqual([401, 200, 200]);
+      expect(await list.getByRole('button', { name: /^(Rotate|Delete)/ }).count()).toBe(0);
+
+      await page.getByRole('button', { name: 'Revoke all of alice' }).click();
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      expect(await page.getByRole('button', { name: 'Revoke all', exact: true }).isVisible()).toBe(false);
+      expect(await statusOf(another)).toBe(200);
+      await page.getByRole('button', { name: 'Revoke all of alice' }).click();
+      await page.getByRole('button', { name: 'Revoke all', exact: true }).click();
+      await page.getByRole('status').getByText('106 keys revoked.').waitFor();
+      expect([await statusOf(another), await statusOf(ofBob)]).toEqual([401, 200]);
+    });
+  });
+});

@@ -1,0 +1,127 @@
+// The page /keys: its document, the ways in that need no issuer, and what one does there.
+
+import { expect, test } from 'bun:test';
+import { createHash } from 'node:crypto';
+import { describeInBrowser } from '../../support/browser.ts';
+import { startServer } from '../../support/server-process.ts';
+import { createTestApp } from '../../support/test-app.ts';
+import { isInMemory } from '../widgets/heap.ts';
+import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
+
+test('the page runs the scripts and styles it has, by hash, and reaches its own origin alone', async () => {
+  await using app = await createTestApp();
+  const response = await fetch(`${app.url}/keys`);
+  const header = (name: string) => response.headers.get(name);
+  expect(response.status).toBe(200);
+  expect(header('content-type')).toBe('text/html; charset=utf-8');
+  expect(header('cache-control')).toBe('no-store');
+  expect(header('referrer-policy')).toBe('no-referrer');
+  expect(header('cross-origin-opener-policy')).toBe('same-origin');
+  expect(header('x-frame-options')).toBe('DENY');
+  expect(header('set-cookie')).toBeNull();
+  const policy = header('content-security-policy') ?? '';
+  const directives = new Map(policy.split('; ').map((directive) => directive.split(/ (.*)/) as [string, string]));
+  expect(directives.get('default-src')).toBe("'none'");
+  for (const name of ['frame-ancestors', 'base-uri', 'form-action']) expect(directives.get(name)).toBe("'none'");
+  expect(directives.get('connect-src')).toBe("'self'");
+  expect(policy).not.toMatch(/unsafe|\*|https?:|frame-src/);
+  const html = await response.text();
+  const [, script = ''] = /<script type="module">(.*?)<\/script>\n<\/body>/s.exec(html) ?? [];
+  expect(directives.get('script-src')).toContain(createHash('sha256').update(script).digest('base64'));
+  for (const [, frame = ''] of html.matchAll(/<iframe ([^>]*?) srcdoc=/g)) {
+    expect(frame).toContain('sandbox="allow-scripts"');
+  }
+});
+
+test('the page stands below the base path, and not at all with KEYS_PAGE=0', async () => {
+  await using below = await createTestApp({ env: { BASE_PATH: '/api' } });
+  expect((await fetch(`${below.url}/keys`)).status).toBe(200);
+  await using without = await createTestApp({ env: { KEYS_PAGE: '0' } });
+  expect((await fetch(`${without.url}/keys`)).status).toBe(404);
+});
+
+test('the page has the same policy on Deno', async () => {
+  await using app = await createTestApp();
+  await using deno = await startServer({ runtime: 'deno' });
+  const policyAt = async (url: string) => (await fetch(`${url}/keys`)).headers.get('content-security-policy');
+  expect(await policyAt(deno.url)).toBe((await policyAt(app.url)) ?? '');
+});
+
+test('the script of the page stays below 300 lines', async () => {
+  const script = await Bun.file(`${import.meta.dir}/../../../src/page/page.js`).text();
+  expect(script.split('\n').length).toBeLessThan(300);
+});
+
+test('a scope that is markup stays text', async () => {
+  await using app = await createTestApp({ env: { KEY_SCOPES: '</script><script>alert(1)</script> &amp; read' } });
+  const html = await (await fetch(`${app.url}/keys`)).text();
+  expect(html).not.toContain('<script>alert');
+});
+
+describeInBrowser('the page /keys', (browser) => {
+  test.each(['', '/api'])(
+    'takes a token from a link below "%s", and leaves it in no address, history or storage',
+    async (base) => {
+      await using app = await appForBrowser({ env: { BASE_PATH: base } });
+      const token = await app.token('alice');
+      await withKeysPage(browser(), app, { at: `#token=${token}` }, async ({ page, requests }) => {
+        await page.getByText('Signed in as alice').waitFor();
+        expect(page.url()).toBe(`${app.url}/keys`);
+        expect((await historyOf(page)).join(' ')).not.toContain('token');
+        expect(requests).toEqual([`GET ${app.url}/keys`, `POST ${app.url}/tools/list_api_keys`]);
+        expect(await page.content()).not.toContain(token);
+        await page.getByRole('button', { name: 'Sign out' }).click();
+        await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+        // The browser's own record of how the page was loaded has gone with the page.
+        expect(await page.evaluate(() => JSON.stringify(performance.getEntries()))).not.toContain(token);
+        expect((await historyOf(page)).join(' ')).not.toContain('token');
+      });
+      expect(await app.logText()).not.toContain(token);
+    },
+  );
+
+  test('takes a token from a link that is opened in its tab', async () => {
+    await using app = await appForBrowser();
+    const token = await app.token('bob');
+    await withKeysPage(browser(), app, {}, async ({ page }) => {
+      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      await page.evaluate((hash) => location.assign(hash), `#token=${token}`);
+      await page.getByText('Signed in as bob').waitFor();
+      expect((await historyOf(page)).join(' ')).not.toContain('token');
+    });
+  });
+
+  test('creates a key for somebody who pasted a token, and the key works until it is revoked there', async () => {
+    await using app = await appForBrowser();
+    const token = await app.token('alice');
+    await withKeysPage(browser(), app, {}, async ({ page, created, list, context }) => {
+      await page.getByLabel('Or paste a user token').fill(token);
+      await page.keyboard.press('Enter');
+      await page.getByLabel('Name').fill('billing export');
+      await page.getByLabel('Scopes').fill('  read  write ');
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await created.getByRole('button', { name: 'Copy', exact: true }).click();
+      await created.getByText('Copied. Paste it where it is kept safe.').waitFor();
+      const key = await page.evaluate(() => navigator.clipboard.readText());
+      const whoami = () => app.call('whoami', {}, { 'x-api-key': key });
+      expect((await whoami()).body).toMatchObject({
+        name: 'billing export',
+        owner: 'alice',
+        scopes: ['read', 'write'],
+      });
+      const memory = await context.newCDPSession(page);
+      const random = key.slice(-32);
+      expect(await isInMemory(memory, random)).toBe(true); // the look finds what is there
+      await page.getByRole('button', { name: 'I have saved it' }).click();
+      await list.getByRole('button', { name: 'Revoke billing export' }).waitFor();
+      expect(await page.content()).not.toContain(key);
+      expect(await isInMemory(memory, random)).toBe(false);
+      expect(page.frames().length).toBe(2); // the page and the list: the frame with the key is gone
+      await list.getByRole('button', { name: 'Revoke billing export' }).click();
+      const question = list.getByRole('group', { name: 'Revoke billing export?' });
+      await question.getByRole('button', { name: 'Revoke' }).click();
+      await list.getByText('API key revoked successfully').waitFor();
+      expect((await whoami()).status).toBe(401);
+    });
+  });
+});

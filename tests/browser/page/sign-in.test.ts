@@ -1,0 +1,193 @@
+// Signing in at an issuer from the page /keys: at a certified one, and at one that a test makes wrong.
+
+import { expect, test } from 'bun:test';
+import type { Page } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { createIssuer } from '../../support/issuer.ts';
+import { type Answers, lenientIssuer } from '../../support/lenient-issuer.ts';
+import { createOpenidProvider } from '../../support/openid-provider.ts';
+import type { TestApp } from '../../support/test-app.ts';
+import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
+
+const CLIENT = { JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' };
+const appOf = ({ url }: { readonly url: string }, env = {}) =>
+  appForBrowser({ env: { JWT_ISSUER: url, ...CLIENT, ...env } });
+
+const begin = (page: Page) => page.getByRole('button', { name: /^Sign in with (127\.0\.0\.1|localhost):/ }).click();
+
+describeInBrowser('with a certified issuer', (browser) => {
+  test('a person signs in, and neither code nor token is left in any address', async () => {
+    await using issuer = await createOpenidProvider();
+    await using app = await appOf(issuer);
+    await issuer.begin('keys-page', `${app.url}/keys`);
+    await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page, requests }) => {
+      await begin(page);
+      await page.getByPlaceholder('Enter any login').fill('alice');
+      await page.getByPlaceholder('and password').fill('any');
+      await page.getByRole('button', { name: 'Sign-in' }).click();
+      await page.getByRole('button', { name: 'Continue' }).click();
+      await page.getByText('Signed in as alice').waitFor();
+      expect(page.url()).toBe(`${app.url}/keys`);
+      expect((await historyOf(page)).join(' ')).not.toMatch(/code=|state=|token/);
+      const [opened, left, ...later] = requests;
+      expect(opened).toBe(`GET ${app.url}/keys`);
+      const asked = new URL(left?.slice('GET '.length) ?? '');
+      expect(asked.origin + asked.pathname).toBe(`${issuer.url}/auth`);
+      expect(Object.fromEntries(asked.searchParams)).toEqual({
+        response_type: 'code',
+        client_id: 'keys-page',
+        redirect_uri: `${app.url}/keys`,
+        scope: 'openid',
+        resource: app.url,
+        state: expect.stringMatching(/^[\w-]{43}$/),
+        code_challenge: expect.stringMatching(/^[\w-]{43}$/),
+        code_challenge_method: 'S256',
+      });
+      expect(later).toEqual([`POST ${issuer.url}/token`, `POST ${app.url}/tools/list_api_keys`]);
+    });
+  });
+
+  test('whom the issuer does not let in reads why', async () => {
+    await using issuer = await createOpenidProvider();
+    await using app = await appOf(issuer);
+    await issuer.begin('keys-page', `${app.url}/keys`);
+    await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
+      await begin(page);
+      await page.getByRole('link', { name: /Cancel/ }).click();
+      await page.getByText(/did not sign you in: .*aborted/).waitFor();
+      await page.getByRole('button', { name: /^Sign in with/ }).waitFor();
+    });
+  });
+});
+
+describeInBrowser('with an issuer that is wrong', (browser) => {
+  const REDEEMED = ['POST /token'];
+  const NOTHING_SENT: readonly string[] = [];
+  test.each<[string, Answers, RegExp, readonly string[]]>([
+    [
+      'a state of another sign-in',
+      { back: (back) => back.set('state', 'another') },
+      /does not belong to/,
+      NOTHING_SENT,
+    ],
+    ['no state', { back: (back) => back.delete('state') }, /does not belong to/, NOTHING_SENT],
+    ["another issuer's name", { back: (back) => back.set('iss', 'https://evil.example') }, /did not come from/, []],
+    ['no name, though it sends one', { back: (back) => back.delete('iss') }, /did not come from/, NOTHING_SENT],
+    [
+      'an error',
+      {
+        back(back) {
+          back.delete('code');
+          back.set('error', 'access_denied');
+        },
+      },
+      /did not sign you in: access_denied\./,
+      NOTHING_SENT,
+    ],
+    ['a refusal of the code', { refusal: { error: 'invalid_grant' } }, /gave no token: invalid_grant\./, REDEEMED],
+    ['a token endpoint without CORS', { withoutCors: true }, /does not let this page ask/, REDEEMED],
+    [
+      'a token for another audience',
+      { claims: { aud: 'https://other.example' } },
+      /^Invalid or expired user token$/,
+      [...REDEEMED, 'POST /tools/list_api_keys'],
+    ],
+  ])('%s: nobody is signed in, the page says why and offers it again', async (_, answers, said, sent) => {
+    let nowMs = Date.now;
+    await using issuer = await lenientIssuer(answers, () => nowMs());
+    await using app = await appOf(issuer);
+    nowMs = app.clock.nowMs;
+    const isRefusedByBrowser = answers.withoutCors === true;
+    await withKeysPage(
+      browser(),
+      app,
+      { issuer: issuer.url, quiet: isRefusedByBrowser },
+      async ({ page, requests }) => {
+        await begin(page);
+        await page.getByRole('alert').getByText(said).waitFor();
+        await page.getByRole('button', { name: /^Sign in with/ }).waitFor();
+        expect(page.url()).toBe(`${app.url}/keys`);
+        expect(await page.locator('#keys').isVisible()).toBe(false);
+        const { origin } = new URL(issuer.url);
+        const posts = requests.filter((request) => request.startsWith('POST'));
+        expect(posts.map((request) => request.replace(app.url, '').replace(origin, ''))).toEqual([...sent]);
+      },
+    );
+  });
+
+  test('an issuer that never names itself is believed without it', async () => {
+    await using issuer = await lenientIssuer({ sendsIss: false, back: (back) => back.delete('iss') }, Date.now);
+    await using app = await appOf(issuer);
+    await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
+      await begin(page);
+      await page.getByText('Signed in as alice').waitFor();
+    });
+  });
+
+  test('one that is out of reach: the page is there and says so', async () => {
+    const issuer = await createIssuer();
+    await using app = await appOf(issuer);
+    await issuer[Symbol.asyncDispose]();
+    await withKeysPage(browser(), app, {}, async ({ page }) => {
+      await page.getByText(`${new URL(issuer.url).host}, where you sign in, can’t be reached.`).waitFor();
+      await page.getByLabel('Or paste a user token').waitFor();
+      expect(await page.getByRole('button', { name: /^Sign in with/ }).count()).toBe(0);
+    });
+    const events = (await app.log()).map(({ event }) => event);
+    expect(events).toContain('issuer out of reach');
+  });
+});
+
+describeInBrowser('a browser that keeps nothing for the page', (browser) => {
+  test('lets a person in with a token, and says why the issuer has to wait', async () => {
+    await using issuer = await lenientIssuer({}, Date.now);
+    await using app = await appOf(issuer);
+    const context = await browser().newContext();
+    try {
+      const page = await context.newPage();
+      await page.addInitScript(() =>
+        Object.defineProperty(window, 'sessionStorage', {
+          get() {
+            throw new DOMException('Access is denied for this document.', 'SecurityError');
+          },
+        }),
+      );
+      await page.goto(`${app.url}/keys`);
+      await begin(page);
+      await page.getByRole('alert').getByText('it needs HTTPS, and sessionStorage').waitFor();
+      const exp = Math.floor(app.clock.nowMs() / 1000) + 60;
+      await page.getByLabel('Or paste a user token').fill(await issuer.token({ sub: 'bob', aud: app.url, exp }));
+      await page.keyboard.press('Enter');
+      await page.getByText('Signed in as bob').waitFor();
+    } finally {
+      await context.close();
+    }
+  });
+});
+
+describeInBrowser('a token that expires while somebody types', (browser) => {
+  test('is said so, and what was typed is there after signing in again', async () => {
+    let app: TestApp | undefined;
+    await using issuer = await lenientIssuer({}, () => app?.clock.nowMs() ?? Date.now());
+    await using opened = await appOf(issuer);
+    app = opened;
+    await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page, created }) => {
+      await begin(page);
+      await page.getByLabel('Name').fill('typed <b>before</b>');
+      await page.getByLabel('Scopes').fill('read:orders');
+      await page.getByLabel('Expires').selectOption('in 7 days');
+      opened.clock.advance(2 * 3_600_000);
+      await page.getByRole('button', { name: 'Create key' }).click();
+      const said = page.getByRole('alert').getByText('Sign in again: what you have typed is kept.');
+      await said.waitFor();
+      expect(await page.getByLabel('Name').inputValue()).toBe('typed <b>before</b>');
+      await begin(page);
+      await page.getByText('Signed in as alice').waitFor();
+      expect(await page.getByLabel('Name').inputValue()).toBe('typed <b>before</b>');
+      expect(await page.getByLabel('Expires').inputValue()).toBe('7');
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await created.getByRole('heading', { name: 'typed <b>before</b>' }).waitFor();
+      await created.getByText('read:orders').waitFor();
+    });
+  });
+});

@@ -1,0 +1,235 @@
+// Everything that the page /keys can show, for the pictures of it and for those who judge it.
+
+import type { Page } from 'playwright-core';
+import type { Env } from '../../../src/config/env.ts';
+import { testClock } from '../../support/clock.ts';
+import { createIssuer } from '../../support/issuer.ts';
+import { lenientIssuer } from '../../support/lenient-issuer.ts';
+import { createTestApp, type TestApp } from '../../support/test-app.ts';
+
+const DAY_MS = 86_400_000;
+/** How often a key was used on each of two days. Older uses may not be written yet when the clock moves on by days. */
+const CALLS_OF_DAYS = [6, 9];
+const ISSUER = { JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page' };
+const ADMIN = { ADMIN_CLAIM: 'roles=keys-admin' };
+
+export interface State {
+  readonly name: string;
+  readonly env?: () => Promise<Env>;
+  /** Who comes with a link, and with what claims; nobody unless given. */
+  readonly who?: readonly [sub: string, claims?: Record<string, unknown>];
+  readonly hasKeys?: true;
+  /** Brings the page from its first sight to the state. */
+  readonly act?: (page: Page, app: TestApp) => Promise<unknown>;
+  /** In place of the app's own address. */
+  readonly host?: string;
+  /** What is there once the state is reached. */
+  readonly shows: (page: Page) => Promise<unknown>;
+}
+
+const list = (page: Page) => page.frameLocator('iframe[name=listed]');
+const created = (page: Page) => page.frameLocator('iframe[name=created]');
+const text = (said: string | RegExp) => (page: Page) => page.getByText(said).waitFor();
+
+async function fillIn(page: Page) {
+  await page.getByRole('button', { name: 'Create a key' }).click();
+  await page.getByLabel('Name').fill('billing export');
+  await page.getByLabel('Scopes').fill('read:orders read:products');
+}
+
+async function create(page: Page) {
+  await fillIn(page);
+  await page.getByRole('button', { name: 'Create key' }).click();
+}
+
+export const STATES: readonly State[] = [
+  { name: 'sign-in', shows: text('Or paste a user token') },
+  {
+    name: 'sign-in-issuer',
+    env: async () => ({ ...ISSUER, JWT_ISSUER: (await lenientIssuer({}, Date.now)).url }),
+    shows: (page) => page.getByRole('button', { name: /^Sign in with/ }).waitFor(),
+  },
+  {
+    name: 'issuer-away',
+    async env() {
+      await using issuer = await createIssuer();
+      return { ...ISSUER, JWT_ISSUER: issuer.url };
+    },
+    shows: text(/can’t be reached/),
+  },
+  {
+    name: 'refused',
+    async act(page) {
+      await page.getByLabel('Or paste a user token').fill('eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl');
+      await page.keyboard.press('Enter');
+    },
+    shows: text('Invalid or expired user token'),
+  },
+  {
+    name: 'loading',
+    async act(page, app) {
+      await page.route('**/tools/list_api_keys', () => {}); // never answered
+      await page.getByLabel('Or paste a user token').fill(await app.token('alice'));
+      await page.keyboard.press('Enter');
+    },
+    shows: text('Signing in…'),
+  },
+  {
+    name: 'empty',
+    who: ['alice'],
+    shows: (page) => list(page).getByText('No API keys yet').waitFor(),
+  },
+  {
+    name: 'keys',
+    who: ['alice'],
+    hasKeys: true,
+    shows: (page) => list(page).getByText('5 keys').waitFor(),
+  },
+  {
+    name: 'asked',
+    who: ['alice'],
+    hasKeys: true,
+    act: (page) => list(page).getByRole('button', { name: 'Delete nightly backup' }).click(),
+    shows: (page) => list(page).getByRole('group', { name: 'Delete nightly backup?' }).waitFor(),
+  },
+  {
+    name: 'rotated',
+    who: ['alice'],
+    hasKeys: true,
+    async act(page) {
+      await list(page).getByRole('button', { name: 'Rotate CI pipeline' }).click();
+      const question = list(page).getByRole('group', { name: 'Rotate CI pipeline?' });
+      await question.getByRole('button', { name: 'Rotate' }).click();
+    },
+    shows: (page) => list(page).getByRole('group', { name: 'New key of CI pipeline' }).waitFor(),
+  },
+  {
+    name: 'store-away',
+    async act(page, app) {
+      const problem = { status: 503, code: 'store_unavailable', detail: 'The key store is out of reach; try again' };
+      await page.route('**/tools/list_api_keys', (route) => route.fulfill({ status: 503, json: problem }));
+      await page.getByLabel('Or paste a user token').fill(await app.token('alice'));
+      await page.keyboard.press('Enter');
+    },
+    shows: (page) => list(page).getByText('The key store is out of reach').waitFor(),
+  },
+  {
+    name: 'form',
+    who: ['alice'],
+    hasKeys: true,
+    env: async () => ({ KEY_SCOPES: 'read write read:orders write:orders admin', KEY_MAX_DAYS: '180' }),
+    act: (page) => page.getByRole('button', { name: 'Create a key' }).click(),
+    shows: (page) => page.getByRole('heading', { name: 'New key' }).waitFor(),
+  },
+  {
+    name: 'form-limits',
+    who: ['alice'],
+    hasKeys: true,
+    async act(page) {
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await page.getByText('Limits', { exact: true }).click();
+      await page.getByLabel('Quota', { exact: true }).fill('5000');
+    },
+    shows: (page) => page.getByLabel('Rate limit', { exact: true }).waitFor(),
+  },
+  {
+    name: 'not-created',
+    who: ['alice'],
+    hasKeys: true,
+    async act(page) {
+      await fillIn(page);
+      await page.getByLabel('Name').fill(' ');
+      await page.getByRole('button', { name: 'Create key' }).click();
+    },
+    shows: text(/Expected a name that is not blank/),
+  },
+  {
+    name: 'created',
+    who: ['alice'],
+    hasKeys: true,
+    act: create,
+    shows: (page) => created(page).getByText('Or paste it with ready-made settings around it.').waitFor(),
+  },
+  {
+    name: 'expired',
+    who: ['alice'],
+    hasKeys: true,
+    async act(page, app) {
+      await fillIn(page);
+      app.clock.advance(2 * 3_600_000);
+      await page.getByRole('button', { name: 'Create key' }).click();
+    },
+    shows: text(/what you have typed is kept/),
+  },
+  {
+    name: 'all-keys',
+    env: async () => ADMIN,
+    who: ['carol', { roles: 'keys-admin', org_id: 'operations' }],
+    hasKeys: true,
+    async act(page) {
+      await page.getByRole('button', { name: 'All keys' }).click();
+      await page.getByLabel('Owner, exactly').fill('alice');
+      await page.keyboard.press('Enter');
+      await page.getByRole('button', { name: 'Revoke all of alice' }).click();
+    },
+    shows: (page) => list(page).getByText('5 keys').waitFor(),
+  },
+  {
+    name: 'elsewhere',
+    host: 'localhost',
+    who: ['alice'],
+    shows: text(/has its page at another address/),
+  },
+  {
+    name: 'without-https',
+    env: async () => ({ NODE_ENV: 'production' }),
+    who: ['alice'],
+    shows: text(/This page needs HTTPS/),
+  },
+];
+
+/** An app for the state, with keys of every kind if it has some. */
+export async function appIn({ env, hasKeys }: State): Promise<TestApp> {
+  const app = await createTestApp({ clock: testClock(Date.now() - 120 * DAY_MS), env: (await env?.()) ?? {} });
+  const make = (name: string, days: number | undefined, more: object = {}) =>
+    app.createKey('alice', { name, scopes: ['read'], ...(days !== undefined && { expiresInDays: days }), ...more });
+  if (hasKeys) {
+    const headers = async () => ({ authorization: `Bearer ${await app.token('alice')}` });
+    const old = await make('old laptop', undefined);
+    await make('partner integration', 90);
+    app.clock.advance(60 * DAY_MS);
+    const nightly = await make('nightly backup', 64);
+    const ci = await make('CI pipeline', 180, {
+      rateLimit: { requests: 15, window: '1m' },
+      quota: { requests: 5000, period: 'day' },
+    });
+    app.clock.advance(57 * DAY_MS);
+    for (const calls of CALLS_OF_DAYS) {
+      for (let call = 0; call < calls; call += 1) await app.call('whoami', {}, { 'x-api-key': ci.key });
+      app.clock.advance(DAY_MS);
+    }
+    await app.call('whoami', {}, { 'x-api-key': nightly.key });
+    await app.call('revoke_api_key', { keyId: old.id }, await headers());
+    app.clock.advance(DAY_MS - 7_200_000);
+    await make('status page', undefined);
+    for (let call = 0; call < 4; call += 1) await app.call('whoami', {}, { 'x-api-key': ci.key });
+    app.clock.advance(7_200_000);
+  } else app.clock.advance(120 * DAY_MS);
+  return app;
+}
+
+/** Opens the page in the state. */
+export async function openIn(state: State, page: Page, app: TestApp): Promise<void> {
+  const url = state.host === undefined ? app.url : app.url.replace('127.0.0.1', state.host);
+  const at = state.who === undefined ? '' : `#token=${await app.token(...state.who)}`;
+  await page.goto(`${url}/keys${at}`);
+  await state.act?.(page, app);
+  await state.shows(page);
+  const frames = page.frames();
+  await page.mouse.move(0, 0);
+  await Promise.all(
+    frames.map((frame) =>
+      frame.evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished))),
+    ),
+  );
+}

@@ -1,0 +1,281 @@
+// What one does on the page /keys, from a new key to its end: with the settings that it shows, in two tabs, with the
+// keyboard alone, and with names that mislead.
+
+import { expect, test } from 'bun:test';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { Page } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { run } from '../../support/command.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import type { TestApp } from '../../support/test-app.ts';
+import { appForBrowser, historyOf, type OpenPage, withKeysPage } from './keys-page.ts';
+
+const link = async (app: TestApp, sub: string, claims = {}) => ({ at: `#token=${await app.token(sub, claims)}` });
+
+async function create(page: Page, name: string, scopes = 'read') {
+  const opener = page.getByRole('button', { name: 'Create a key' });
+  await opener.waitFor(); // once it is there, so is the form, if the page opens it by itself
+  if (!(await page.getByLabel('Name').isVisible())) await opener.click();
+  await page.getByLabel('Name').fill(name);
+  await page.getByLabel('Scopes').fill(scopes);
+  await page.getByRole('button', { name: 'Create key' }).click();
+}
+
+/** What a button of the new key puts on the clipboard. */
+async function copied({ page, created }: OpenPage, name: string): Promise<string> {
+  await page.evaluate(() => navigator.clipboard.writeText(''));
+  const button = await created.getByRole('button', { name, exact: true }).elementHandle(); // its name changes with a copy
+  await button?.click();
+  await button?.waitForSelector('text=Copied'); // in this button: another may still say so
+  return page.evaluate(() => navigator.clipboard.readText());
+}
+
+const statusOf = async (app: TestApp, key: string) => (await app.call('get_data', {}, { 'x-api-key': key })).status;
+
+describeInBrowser('a new key', (browser) => {
+  test('works with each of the settings that are shown around it, until it is rotated and revoked', async () => {
+    await using app = await appForBrowser();
+    await withKeysPage(browser(), app, await link(app, 'alice'), async (open) => {
+      const { page, created, list } = open;
+      await create(page, 'billing export');
+      const key = await copied(open, 'Copy');
+
+      const settings = JSON.parse(await copied(open, 'Copy for MCP clients'));
+      const { type, url, headers } = settings.mcpServers.keys;
+      expect(type).toBe('http');
+      const client = new Client({ name: 'test', version: '1.0.0' });
+      const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+      await client.connect(transport as unknown as Transport); // its types allow undefined where ours don't
+      const { structuredContent } = await client.callTool({ name: 'whoami', arguments: {} });
+      expect(structuredContent).toMatchObject({ name: 'billing export', owner: 'alice' });
+      await client.close();
+
+      await created.getByText('Claude Code').click();
+      const command = await copied(open, 'Copy for Claude Code');
+      const words = await run(['sh'], {
+        cwd: temporaryFolder(),
+        stdin: `claude() { printf '%s\\n' "$@"; }\n${command}\n`,
+      });
+      expect(words.stdout.trim().split('\n')).toEqual([
+        ...['mcp', 'add', '--transport', 'http', 'keys', `${app.url}/mcp`],
+        ...['--header', `X-API-Key: ${key}`],
+      ]);
+
+      if (Bun.which('curl') !== null) {
+        await created.getByText('curl, to try it').click();
+        const { stdout } = await run(['sh'], {
+          cwd: temporaryFolder(),
+          stdin: await copied(open, 'Copy for curl, to try it'),
+        });
+        expect(JSON.parse(stdout)).toMatchObject({ name: 'billing export', owner: 'alice' });
+      }
+
+      await page.getByRole('button', { name: 'I have saved it' }).click();
+      await list.getByRole('button', { name: 'Rotate billing export' }).click();
+      await list.getByLabel('It leaked: end it now').check();
+      await list.getByRole('group', { name: 'Rotate billing export?' }).getByRole('button', { name: 'Rotate' }).click();
+      const box = list.getByRole('group', { name: 'New key of billing export' });
+      await box.getByRole('button', { name: 'Show key' }).click();
+      const rotated = (await box.locator('code').textContent()) ?? '';
+      expect([await statusOf(app, key), await statusOf(app, rotated)]).toEqual([401, 200]);
+      await box.getByRole('button', { name: 'I have saved it' }).click();
+      await list.getByRole('button', { name: 'Revoke billing export' }).click();
+      await list.getByRole('group', { name: 'Revoke billing export?' }).getByRole('button', { name: 'Revoke' }).click();
+      await list.getByText('API key revoked successfully').waitFor();
+      expect(await statusOf(app, rotated)).toBe(401);
+    });
+    expect(await app.logText()).not.toContain('sk_test_');
+  });
+
+  test('gets what the form asks for: chosen scopes, an expiry, a limit and a quota, which the list shows', async () => {
+    await using app = await appForBrowser({ env: { KEY_SCOPES: 'read write admin', KEY_MAX_DAYS: '60' } });
+    const name = '\u{1f511}'.repeat(150); // 150 characters, of 200
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, created, list }) => {
+      await page.getByLabel('Name').fill(name);
+      await page.getByLabel('write').check();
+      expect(await page.getByLabel('Expires').locator('option').allTextContents()).toEqual([
+        'in 7 days',
+        'in 30 days',
+        'in 60 days',
+      ]);
+      await page.getByLabel('Expires').selectOption('in 7 days');
+      await page.getByText('Limits', { exact: true }).click();
+      await page.getByLabel('Rate limit', { exact: true }).fill('0');
+      await page.getByLabel('Quota', { exact: true }).fill('500');
+      await page.getByText('Limits', { exact: true }).click(); // closed again
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await page.getByLabel('Rate limit', { exact: true }).fill('10'); // it is shown what is wrong
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await created.getByRole('heading', { name }).waitFor();
+      await list.getByText('Limit 10 a minute').waitFor();
+      await list.getByText('Quota 500 a day').waitFor();
+    });
+    const headers = { authorization: `Bearer ${await app.token('alice')}` };
+    const { body } = await app.call('list_api_keys', {}, headers);
+    const days = (body.keys[0].expiresAt - app.clock.nowMs()) / 86_400_000;
+    expect(Math.round(days)).toBe(7);
+    expect(body.keys).toMatchObject([
+      { name, scopes: ['write'], rateLimit: { requests: 10, window: '1m' }, quota: { requests: 500, period: 'day' } },
+    ]);
+  });
+});
+
+describeInBrowser('names that mislead', (browser) => {
+  test('stay text, each isolated from the text around it', async () => {
+    await using app = await appForBrowser();
+    const name = '<img src=x onerror="alert(1)"> \u202efdp';
+    const sub = '\u2067\u202e<script>alert(2)</script>';
+    await app.createKey(sub, { name });
+    await withKeysPage(browser(), app, await link(app, sub), async ({ page, list, created }) => {
+      await list.getByText('1 key', { exact: true }).waitFor();
+      expect(await page.locator('#user bdi').textContent()).toBe(sub);
+      expect(await list.locator('.name bdi').textContent()).toBe(name);
+      await create(page, name, '<script>');
+      await created.getByText('<script>').waitFor();
+      expect(await created.locator('#name bdi').textContent()).toBe(name);
+      expect(await page.locator('img, script:not([type])').count()).toBe(0);
+    });
+  });
+
+  test.each([
+    ['of 255 letters', 'W'.repeat(255)],
+    ['that turns the text around, never closed', '\u202e\u2067alice'],
+  ])('%s stand in their own place, at 320 px too', async (_, owner) => {
+    await using app = await appForBrowser({ env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+    await app.createKey(owner, { name: owner.slice(0, 200) });
+    const narrow = { viewport: { width: 320, height: 900 } };
+    const admin = await link(app, owner, { roles: 'keys-admin' });
+    await withKeysPage(browser(), app, { ...narrow, ...admin }, async ({ page, list }) => {
+      await page.getByRole('button', { name: 'All keys' }).click();
+      await page.getByLabel('Owner, exactly').fill(owner);
+      await page.keyboard.press('Enter');
+      await list.getByRole('heading', { name: `Keys of ${owner}` }).waitFor();
+      await page.getByRole('button', { name: `Revoke all of ${owner}` }).click();
+      for (const frame of page.frames()) {
+        expect(await frame.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
+        // Each of the names is isolated.
+        const found = await frame
+          .getByText(owner.slice(0, 200))
+          .evaluateAll((all) => all.map(({ tagName }) => tagName));
+        expect([...new Set(found)]).toEqual(['BDI']);
+      }
+      expect(await list.locator('#title > span > bdi').textContent()).toBe(owner);
+    });
+  });
+});
+
+describeInBrowser('two tabs', (browser) => {
+  test('have sign-ins of their own, and one sees what the other did when it is refreshed', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'shared' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, list, context }) => {
+      const other = await context.newPage();
+      await other.goto(`${app.url}/keys`);
+      await other.getByRole('heading', { name: 'Sign in' }).waitFor(); // the first tab's token is its own
+      await other.evaluate((hash) => location.assign(hash), `#token=${await app.token('alice')}`);
+      const otherList = other.frameLocator('iframe[name=listed]');
+      await otherList.getByRole('button', { name: 'Delete shared' }).click();
+      await otherList.getByRole('group', { name: 'Delete shared?' }).getByRole('button', { name: 'Delete' }).click();
+      await otherList.getByText('No API keys yet').waitFor();
+      await list.getByText('1 key', { exact: true }).waitFor();
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await list.getByText('No API keys yet').waitFor();
+      await other.close();
+    });
+  });
+
+  test('a link for another person takes nothing over from the one before', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'of alice' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, list }) => {
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      await page.getByLabel('Name').fill('typed by alice');
+      await page.evaluate((hash) => location.assign(hash), `#token=${await app.token('bob')}`);
+      await page.getByText('Signed in as bob').waitFor();
+      await list.getByText('No API keys yet').waitFor();
+      expect(await page.getByLabel('Name').inputValue()).toBe('');
+    });
+  });
+});
+
+describeInBrowser('where no credential may be sent', (browser) => {
+  const PRODUCTION = { NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example' };
+  test.each([
+    ['at another address than PUBLIC_URL', 'localhost', {}, 'has its page at another address', null],
+    ['over plain HTTP in production', '127.0.0.1', PRODUCTION, 'This page needs HTTPS', 'https://keys.example/keys'],
+  ])('%s the page says where to go, drops the token of the link, and sends nothing', async (_, host, env, said, to) => {
+    await using app = await appForBrowser({ env });
+    const there = { url: app.url.replace('127.0.0.1', host) };
+    const at = await link(app, 'alice');
+    await withKeysPage(browser(), there, at, async ({ page, requests }) => {
+      await page.getByText(said).waitFor();
+      expect(await page.getByRole('link').getAttribute('href')).toBe(to ?? `${app.url}/keys`);
+      expect(await page.getByRole('button').count()).toBe(0);
+      await page.evaluate((hash) => location.assign(hash), at.at); // in the open tab, too
+      await page.waitForFunction(() => location.hash === '');
+      expect(page.url()).toBe(`${there.url}/keys`);
+      expect((await historyOf(page)).join(' ')).not.toContain('token');
+      expect(requests).toEqual([`GET ${there.url}/keys`]);
+    });
+  });
+
+  test('the page does not send people to where HTTPS is missing, too', async () => {
+    await using app = await appForBrowser({ env: { NODE_ENV: 'production' } });
+    await withKeysPage(browser(), app, {}, async ({ page }) => {
+      await page.getByText('Ask whoever runs this server for its address.').waitFor();
+      expect(await page.getByRole('link').count()).toBe(0);
+    });
+  });
+});
+
+describeInBrowser('with the keyboard alone', (browser) => {
+  /** What has the focus, in the page or in a frame; fails if nothing has. */
+  async function focused(page: Page): Promise<string> {
+    for (const frame of page.frames()) {
+      const label = await frame.evaluate(() => {
+        const { activeElement: element } = document;
+        if (element === null || element === document.body || element.tagName === 'IFRAME') return null;
+        return element.ariaLabel ?? (element.textContent?.trim() || element.id);
+      });
+      if (label !== null && (await frame.evaluate(() => document.hasFocus()))) return label;
+    }
+    throw new Error('nothing has the focus');
+  }
+
+  test('a key is created and deleted, and the focus is never lost', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'another' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, created, list }) => {
+      const until = async (name: string) => {
+        for (let tabs = 0; tabs < 40; tabs++) {
+          if ((await focused(page)) === name) return;
+          await page.keyboard.press('Tab');
+        }
+        throw new Error(`${name} was not reached`);
+      };
+      await list.getByText('1 key', { exact: true }).waitFor();
+      expect(await focused(page)).toBe('Create a key');
+      await page.keyboard.press('Enter');
+      expect(await focused(page)).toBe('name');
+      await page.keyboard.type('made by hand');
+      await page.keyboard.press('Enter');
+      await created.getByRole('heading', { name: 'made by hand' }).waitFor();
+      expect(await focused(page)).toBe('New key');
+      await until('Show key');
+      await page.keyboard.press('Enter');
+      await created.getByRole('button', { name: 'Hide key' }).waitFor();
+      await until('I have saved it');
+      await page.keyboard.press('Enter');
+      expect(await focused(page)).toBe('Create a key');
+      await until('Delete made by hand');
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('Shift+Tab');
+      expect(await focused(page)).toBe('Delete');
+      await page.keyboard.press('Enter');
+      await list.getByText('1 key', { exact: true }).waitFor();
+      expect(await focused(page)).toBe('Delete another');
+    });
+  });
+});

@@ -1,0 +1,141 @@
+// axe-core's findings on the widgets and on the page around them, light and dark, in each thing they can show.
+
+import { expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import type { AxeResults } from 'axe-core';
+import type { Frame } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { type Preview, withPreview } from './preview-page.ts';
+
+declare const axe: { run(options: object): Promise<AxeResults> };
+const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+type Theme = 'light' | 'dark';
+
+/** Serious and critical findings in one window. What is light is looked at first; dark, only the colours differ. */
+async function findings(frame: Frame, theme: Theme): Promise<string[]> {
+  if (theme === 'light') await frame.evaluate(AXE);
+  const { violations, passes } = await frame.evaluate(
+    (rules) => axe.run({ iframes: false, resultTypes: ['violations', 'passes'], ...rules }),
+    theme === 'dark' ? { runOnly: ['color-contrast'] } : {},
+  );
+  expect(passes.length).toBeGreaterThan(theme === 'dark' ? 0 : 5); // axe did look
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+}
+
+const AS_IT_IS = async () => {};
+const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<void>])[] = [
+  ['a few keys', 'data=few', AS_IT_IS],
+  ['nothing', 'data=empty', async () => {}],
+  ['hostile names', 'data=hostile', async () => {}],
+  ['an error', 'data=error', async () => {}],
+  ['an encrypted key, narrow', 'data=encrypted&width=320', async () => {}],
+  ['a rotated key, narrow', 'data=rotated&width=320', async () => {}],
+  ['a list without actions, narrow', 'calls=off&width=320', async () => {}],
+  [
+    'the key and a question',
+    'data=few',
+    async ({ created, list }) => {
+      await created.getByRole('button', { name: 'Show key' }).click();
+      await list.getByRole('button', { name: 'Delete CI pipeline' }).click();
+    },
+  ],
+  ['a new key in the list, details and a question', 'data=few', rotate],
+  ['the same, narrow', 'data=few&width=320', rotate],
+  [
+    'a failure, narrow',
+    'data=few&calls=fail&width=320',
+    async ({ list }) => {
+      await list.getByRole('button', { name: 'Revoke CI pipeline' }).click();
+      await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
+      await list.getByRole('alert').waitFor();
+    },
+  ],
+];
+
+/** Rotates one key, and asks about another. */
+async function rotate({ list }: Preview) {
+  await list.getByRole('button', { name: 'Rotate CI pipeline' }).click();
+  await list.getByRole('group', { name: 'Rotate CI pipeline?' }).getByRole('button', { name: 'Rotate' }).click();
+  await list.getByRole('button', { name: 'Show key' }).click();
+  await list.getByText('nightly backup', { exact: true }).click();
+  await list.getByRole('button', { name: 'Rotate nightly backup' }).click();
+  await list.getByRole('radio').first().waitFor();
+}
+
+describeInBrowser('axe-core finds nothing serious', (browser) => {
+  const preview = withPreview(browser);
+
+  for (const [what, query, act] of SHOWN) {
+    test(`in ${what}, light and dark`, async () => {
+      await preview(`theme=light&${query}`, async (shown) => {
+        // Colours at once: in rows that are scrolled away they would begin to fade when axe looks at them.
+        await shown.page.emulateMedia({ reducedMotion: 'reduce' });
+        for (const widget of [shown.created, shown.list]) {
+          await widget.locator('#message').waitFor({ state: query.includes('error') ? 'visible' : 'hidden' });
+        }
+        await act(shown);
+        const created = await shown.frame('api-key-created');
+        const list = await shown.frame('api-keys-list');
+        for (const theme of ['light', 'dark'] as const) {
+          await shown.page.getByRole('link', { name: theme }).click();
+          for (const frame of [created, list]) {
+            await frame.locator(`[data-theme=${theme}]`).waitFor({ state: 'attached' });
+            expect(await findings(frame, theme)).toEqual([]);
+          }
+          if (act === AS_IT_IS) expect(await findings(shown.page.mainFrame(), theme)).toEqual([]);
+        }
+      });
+    });
+  }
+});
+
+describeInBrowser("in colours of a person's own", (browser) => {
+  const preview = withPreview(browser);
+
+  test('with forced colours the chosen state filter still stands out', async () => {
+    await preview('widget=api-keys-list', async ({ page, list }) => {
+      await page.emulateMedia({ forcedColors: 'active' });
+      const background = (name: string) =>
+        list.getByRole('button', { name }).evaluate((button) => getComputedStyle(button).backgroundColor);
+      expect(await background('All 6')).not.toBe(await background('Active 3'));
+    });
+  });
+});
+
+describeInBrowser('a screen reader', (browser) => {
+  const preview = withPreview(browser);
+
+  test('a screen reader is told once what to do with a new key', async () => {
+    await preview('widget=api-key-created', async ({ created }) => {
+      await created.getByRole('button', { name: 'Show key' }).waitFor();
+      const spoken = await created.locator('body').ariaSnapshot();
+      expect(spoken.match(/store it where/g)).toEqual(['store it where']);
+    });
+  });
+
+  test('a screen reader is told how many keys a search finds', async () => {
+    await preview('widget=api-keys-list&data=1000', async ({ list }) => {
+      await list.getByRole('searchbox').fill('ADMIN:users');
+      await list.getByRole('status').getByText('200 of 1,000 keys').waitFor();
+    });
+  });
+
+  test('a screen reader is told what is at stake with the first button of a question', async () => {
+    await preview('widget=api-keys-list', async ({ page, list, frame }) => {
+      await list.getByRole('button', { name: 'Delete old laptop' }).click();
+      const session = await page.context().newCDPSession(await frame('api-keys-list'));
+      const { nodes } = await session.send('Accessibility.getFullAXTree');
+      const focused = nodes.find(
+        ({ role, properties }) =>
+          role?.value === 'button' && properties?.some(({ name, value }) => name === 'focused' && value.value === true),
+      );
+      expect([focused?.name?.value, focused?.description?.value]).toEqual([
+        'Cancel',
+        'Delete old laptop? It stops working and leaves the list. This cannot be undone.',
+      ]);
+    });
+  });
+});

@@ -1,0 +1,302 @@
+// The widget that lists keys, in a real browser.
+
+import { expect, test } from 'bun:test';
+import type { FrameLocator } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { INITIALIZED, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
+import { stopClock, type WithPreview, withPreview } from './preview-page.ts';
+
+const RESPONDED_MS = 1000; // far above what the host of the preview takes for a call
+
+const button = (widget: FrameLocator, name: string) => widget.getByRole('button', { name, exact: true });
+/** Names of the rows a person sees, in order. */
+const names = (widget: FrameLocator) => widget.locator('tbody tr:visible .name').allTextContents();
+const stateOf = (widget: FrameLocator, name: string) =>
+  widget
+    .locator('tbody tr', { has: widget.getByText(name, { exact: true }) })
+    .locator('.state')
+    .textContent();
+
+describeInBrowser('the widget api-keys-list', (browser) => {
+  const open = withPreview(browser);
+  const preview: WithPreview = (query, use) => open(`widget=api-keys-list&${query}`, use);
+
+  test('shows each key with its state in words and with an icon, and times in words with the exact one on hover', async () => {
+    await preview('', async ({ list }) => {
+      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      const states = await list.locator('tbody .state').allTextContents();
+      expect(states).toEqual(['Active', 'Active', 'Expires soon', 'Active', 'Expired', 'Revoked']);
+      const icons = await list
+        .locator('tbody .state use')
+        .evaluateAll((all) => all.map((use) => use.getAttribute('href')));
+      expect(new Set(icons).size).toBe(4);
+      const times = list.getByRole('row', { name: /CI pipeline/ }).locator('time');
+      expect(await times.allTextContents()).toEqual(['24 days ago', 'in 11 months', '3 minutes ago']);
+      expect(await times.first().getAttribute('title')).toMatch(/20\d\d.*\d:\d\d:\d\d/);
+      expect(
+        await list
+          .getByRole('row', { name: /billing export/ })
+          .locator('.when')
+          .allTextContents(),
+      ).toEqual(['14 minutes ago', 'in 30 days', 'Never']);
+    });
+  });
+
+  test('shows id and fingerprint of a key, and finds it by them', async () => {
+    await preview('', async ({ list }) => {
+      await list.getByText('CI pipeline', { exact: true }).click();
+      const ci = list.getByRole('row', { name: /CI pipeline/ });
+      await ci.getByText('Fingerprint', { exact: true }).waitFor();
+      expect(await ci.locator('dd').allTextContents()).toEqual(['0001'.repeat(8), '000100010001']);
+      await list.getByText('partner integration', { exact: true }).click();
+      const partner = list.getByRole('row', { name: /partner integration/ });
+      await partner.getByText('Fingerprint, old key', { exact: true }).waitFor();
+      expect(await partner.locator('dt, dd').allTextContents()).toEqual([
+        ...['Id', '0003'.repeat(8)],
+        ...['Fingerprint, old key', 'b1ec05a3b1ec'],
+        ...['Fingerprint, new key', '000300030003'],
+      ]);
+    });
+    await preview('data=1000', async ({ list }) => {
+      await list.getByRole('searchbox').fill('03E503E503E5');
+      await list.getByText('1 of 1,000 keys').waitFor();
+    });
+  });
+
+  test('says how to make the first key when there is none', async () => {
+    await preview('data=empty', async ({ list }) => {
+      await list.getByRole('heading', { name: 'No API keys yet' }).waitFor();
+      await list.getByText('Create an API key named').waitFor();
+    });
+  });
+
+  test('sorts by each column, both ways, and says which', async () => {
+    await preview('', async ({ list }) => {
+      const by = async (column: string) => {
+        await button(list, column).click();
+        const header = list.getByRole('columnheader', { name: column });
+        return [await header.getAttribute('aria-sort'), (await names(list))[0], (await names(list)).at(-1)];
+      };
+      expect(await by('Name')).toEqual(['ascending', 'billing export', 'partner integration']);
+      expect(await by('Name')).toEqual(['descending', 'partner integration', 'billing export']);
+      expect(await by('Expires')).toEqual(['ascending', 'old laptop', 'leaked in a screenshot']);
+      expect(await by('Last used')).toEqual(['descending', 'CI pipeline', 'billing export']);
+      expect(await by('State')).toEqual(['ascending', 'billing export', 'leaked in a screenshot']);
+      expect(await by('Created')).toEqual(['descending', 'billing export', 'leaked in a screenshot']);
+      expect(await list.locator('[aria-sort]').count()).toBe(1);
+    });
+  });
+
+  test('filters by state and by text in name, scope or id', async () => {
+    await preview('data=1000', async ({ list }) => {
+      const search = list.getByRole('searchbox');
+      await search.fill('CI 2');
+      await list.getByText(/^\d+ of 1,000 keys$/).waitFor();
+      expect(new Set((await names(list)).map((name) => name.slice(0, 4)))).toEqual(new Set(['CI 2']));
+      await search.fill('ADMIN:users');
+      await list.getByText('200 of 1,000 keys').waitFor();
+      await button(list, 'Revoked 166').click();
+      expect(new Set(await list.locator('tbody tr:visible .state').allTextContents())).toEqual(new Set(['Revoked']));
+      await search.fill('nothing like this');
+      await list.getByText('No key matches.').waitFor();
+    });
+  });
+
+  test('revokes after a question in the row, and shows it there', async () => {
+    await preview('', async ({ page, list }) => {
+      await button(list, 'Revoke CI pipeline').click();
+      const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
+      await question.getByText('Programs that use it are refused at once.').waitFor();
+      await question.getByRole('button', { name: 'Revoke' }).click();
+      await list.getByText('API key revoked successfully').waitFor();
+      expect(await stateOf(list, 'CI pipeline')).toBe('Revoked');
+      expect(await button(list, 'Revoke CI pipeline').count()).toBe(0);
+      await button(list, 'Revoked 2').waitFor();
+      await page.getByText('tools/call #2').click();
+      await page.getByText('"name": "revoke_api_key"').waitFor();
+    });
+  });
+
+  test('keeps the focus in sight when the filter hides what was revoked, and deletes to the next row shown', async () => {
+    await preview('', async ({ page, list, frame }) => {
+      const focused = async () =>
+        (await frame('api-keys-list')).evaluate(
+          () => document.activeElement?.ariaLabel ?? document.activeElement?.textContent,
+        );
+      await button(list, 'Active 3').click();
+      await button(list, 'Delete billing export').click();
+      await list.getByRole('group', { name: 'Delete billing export?' }).getByRole('button', { name: 'Delete' }).click();
+      await list.getByText('2 of 5 keys').waitFor();
+      expect(await focused()).toBe('Delete CI pipeline');
+      await button(list, 'Revoke CI pipeline').click();
+      const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
+      const revoke = await question.getByRole('button', { name: 'Revoke' }).elementHandle();
+      const remove = await button(list, 'Delete CI pipeline').elementHandle();
+      // Before the response can come: the question stays.
+      await stopClock(page);
+      await revoke?.evaluate((first, second) => {
+        for (const node of [first, second] as HTMLElement[]) {
+          node.focus();
+          node.click();
+        }
+      }, remove);
+      await page.getByText('tools/call #3').waitFor();
+      await question.waitFor();
+      await page.clock.runFor(RESPONDED_MS);
+      await list.getByText('1 of 5 keys').waitFor();
+      expect(await focused()).toBe('API keys');
+    });
+  });
+
+  test('deletes after a question in the row, which then leaves the list', async () => {
+    await preview('', async ({ list }) => {
+      await button(list, 'Delete old laptop').click();
+      const question = list.getByRole('group', { name: 'Delete old laptop?' });
+      await question.getByText('This cannot be undone.').waitFor();
+      await question.getByRole('button', { name: 'Delete' }).click();
+      await list.getByText('API key deleted permanently').waitFor();
+      await list.getByText('5 keys', { exact: true }).waitFor();
+      expect(await names(list)).not.toContain('old laptop');
+      expect(await button(list, 'Expired 1').count()).toBe(0);
+    });
+  });
+
+  test('shows a failure in the row it belongs to, and lets try again or leave it', async () => {
+    await preview('calls=fail', async ({ page, list }) => {
+      await button(list, 'Delete CI pipeline').click();
+      const question = list.getByRole('group', { name: 'Delete CI pipeline?' });
+      await question.getByRole('button', { name: 'Delete' }).click();
+      await question.getByRole('alert').getByText('The key store is out of reach; try again').waitFor();
+      await stopClock(page); // the response waits until it has been seen to be awaited
+      await question.getByRole('button', { name: 'Try again' }).click();
+      await question.getByRole('button', { name: 'Deleting…' }).waitFor();
+      await page.getByText('tools/call #3').waitFor();
+      await page.clock.runFor(RESPONDED_MS);
+      await question.getByRole('button', { name: 'Cancel' }).click();
+      expect(await stateOf(list, 'CI pipeline')).toBe('Active');
+      expect(await question.count()).toBe(0);
+    });
+  });
+
+  test('offers none of them if the host does not let widgets call tools', async () => {
+    await preview('calls=off', async ({ list }) => {
+      await list.getByText('CI pipeline', { exact: true }).waitFor();
+      expect(await list.getByRole('button', { name: /^(Rotate|Revoke|Delete) / }).count()).toBe(0);
+    });
+  });
+
+  test('gives up on a host that never responds to a call, in a sentence', async () => {
+    await preview('calls=silent', async ({ page, list }) => {
+      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      await stopClock(page);
+      await button(list, 'Revoke CI pipeline').click();
+      await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
+      await page.getByText('tools/call #2').waitFor();
+      await page.clock.fastForward('03:00');
+      await list.getByRole('alert').getByText('No answer came.').waitFor();
+    });
+  });
+
+  test('revokes with the keyboard alone: escape leaves, focus is seen and never lost', async () => {
+    await preview('', async ({ page, list, frame }) => {
+      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      const inside = await frame('api-keys-list');
+      const focused = () =>
+        inside.evaluate(() => {
+          const at = document.activeElement as HTMLElement;
+          return [at.ariaLabel ?? at.textContent, getComputedStyle(at).outlineStyle];
+        });
+      const tabTo = async (label: string) => {
+        for (let presses = 0; presses < 60; presses += 1) {
+          await page.keyboard.press('Tab');
+          if ((await focused())[0] === label) return;
+        }
+        throw new Error(`no way to ${label}`);
+      };
+      await page.locator('nav a').last().focus();
+      await tabTo('Revoke CI pipeline');
+      await page.keyboard.press('Enter');
+      expect(await focused()).toEqual(['Cancel', 'solid']);
+      await page.keyboard.press('Escape');
+      expect(await focused()).toEqual(['Revoke CI pipeline', 'solid']);
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('Shift+Tab');
+      expect(await focused()).toEqual(['Revoke', 'solid']);
+      await page.keyboard.press('Enter');
+      await list.getByText('API key revoked successfully').waitFor();
+      expect(await focused()).toEqual(['Delete CI pipeline', 'solid']);
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('Shift+Tab');
+      await page.keyboard.press('Enter');
+      await list.getByText('5 keys', { exact: true }).waitFor();
+      expect(await focused()).toEqual(['Delete nightly backup', 'solid']);
+    });
+  });
+
+  const tools = { ...INITIALIZED, hostCapabilities: { serverTools: {} } };
+  const older = { keys: listOf('older').keys.map((key) => ({ ...key, id: 'older' })) };
+
+  test('shows the next page of a long list when asked, or why there is none, and then no button', async () => {
+    await withBareHost(browser(), 'api-keys-list', async (host) => {
+      const { frame, initialize, post, heard } = host;
+      const more = frame.getByRole('button', { name: 'Show more' });
+      await initialize(tools);
+      await post(toolResult({ ...listOf('newest', 'newer'), nextCursor: '17-3' }));
+      await more.click();
+      const text = 'Rate limit exceeded; try again later';
+      await post(await responseTo(host, { isError: true, content: [{ type: 'text', text }] }));
+      await frame.getByText(text).waitFor();
+      await more.click();
+      await post(await responseTo(host, { content: [], structuredContent: older }));
+      await frame.getByText('3 keys', { exact: true }).waitFor();
+      expect(await more.count()).toBe(0);
+      const calls = (await heard()).filter(({ method }) => method === 'tools/call');
+      expect(calls.map(({ params }) => params)).toEqual(
+        Array(2).fill({ name: 'list_api_keys', arguments: { cursor: '17-3' } }),
+      );
+    });
+  });
+
+  test('shows the uses of today, thirty bars with the oldest on the left, quota and limit; what makes no sense is left out', async () => {
+    const keyWith = (name: string, more: object) => listOf(name).keys.map((key) => ({ ...key, id: name, ...more }));
+    const keys = [
+      ...keyWith('used', {
+        uses: { today: 1200, last30Days: [1200, 0, 600] },
+        quota: { requests: 5000, period: 'day' },
+        rateLimit: { requests: 100, window: '15m' },
+      }),
+      ...keyWith('unused', {}),
+      ...keyWith('odd', { uses: { today: 1, last30Days: Array(31).fill(1) }, quota: { requests: -1, period: 'day' } }),
+    ];
+    await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
+      await initialize();
+      await post(toolResult({ keys }));
+      await frame.getByText('1,200 today').waitFor();
+      const uses = frame.locator('.uses');
+      expect(await uses.locator('span').allTextContents()).toEqual([
+        '1,200 today',
+        'Quota 5,000 a day',
+        'Limit 100 in 15 minutes',
+      ]);
+      const chart = uses.getByRole('img', { name: '1,800 calls in 30 days' });
+      const heights = await chart
+        .locator('rect')
+        .evaluateAll((bars) =>
+          bars
+            .sort((a, b) => Number(a.getAttribute('x')) - Number(b.getAttribute('x')))
+            .map((bar) => Number(bar.getAttribute('height'))),
+        );
+      expect(heights).toEqual([...Array(27).fill(1), 8, 1, 16]);
+      expect(await uses.count()).toBe(1); // of the others nothing is known
+    });
+  });
+
+  test('offers no next page where the host does not let widgets call tools', async () => {
+    await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
+      await initialize();
+      await post(toolResult({ ...listOf('newest'), nextCursor: '17-3' }));
+      await frame.getByText('newest', { exact: true }).waitFor();
+      expect(await frame.getByRole('button', { name: 'Show more' }).count()).toBe(0);
+    });
+  });
+});

@@ -1,0 +1,214 @@
+// Both widgets in the official host library, against the real server: what is revoked here is really revoked.
+
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import type { FrameLocator, Page } from 'playwright-core';
+import { BROWSER_TEST_MS, describeInBrowser } from '../../support/browser.ts';
+import { testClock } from '../../support/clock.ts';
+import { createTestApp, type TestApp } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import type { Hosted, HostOptions } from './app-bridge-host.ts';
+import { STEP_MS_MAX } from './preview-page.ts';
+
+declare const show: (options: HostOptions) => Promise<void>;
+declare const hosted: Hosted;
+
+async function bundledHost(): Promise<string> {
+  const built = await Bun.build({ entrypoints: [join(import.meta.dir, 'app-bridge-host.ts')], target: 'browser' });
+  const [script] = built.outputs;
+  if (script === undefined) throw new Error(built.logs.join('\n'));
+  return script.text();
+}
+
+describeInBrowser('a widget in the official host', (browser) => {
+  let app: TestApp;
+  let page: Page;
+  let widget: FrameLocator;
+  let hostPage: Bun.Server<undefined>;
+  let misdeeds: string[];
+
+  beforeAll(async () => {
+    app = await createTestApp({ clock: testClock(Date.now()) });
+    const script = await bundledHost();
+    hostPage = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: ({ url }) =>
+        url.endsWith('/host.js')
+          ? new Response(script, { headers: { 'content-type': 'text/javascript' } })
+          : new Response('<!doctype html><link rel="icon" href="data:,"><script src="host.js"></script>', {
+              headers: { 'content-type': 'text/html' },
+            }),
+    });
+  }, BROWSER_TEST_MS);
+  afterAll(async () => {
+    await hostPage.stop(true);
+    await app.close();
+  });
+
+  async function open(options: Omit<HostOptions, 'mcpUrl' | 'token'>, sub: string, server = app) {
+    page = await browser().newPage();
+    page.setDefaultTimeout(STEP_MS_MAX);
+    misdeeds = [];
+    page.on('pageerror', (error) => misdeeds.push(error.message));
+    page.on('console', (message) => {
+      const { url } = message.location();
+      // The client asks with GET for a stream of its own; the 405 that refuses it is on the console, too.
+      if (message.type() === 'error' && url !== `${app.url}/mcp`) misdeeds.push(message.text());
+    });
+    await page.goto(hostPage.url.href);
+    const all = { ...options, mcpUrl: `${server.url}/mcp`, token: await server.token(sub) };
+    await page.evaluate((given) => show(given), all);
+    widget = page.frameLocator('iframe');
+  }
+
+  test('api-keys-list revokes and deletes real keys through tools/call', async () => {
+    const { id, key } = await app.createKey('alice', { name: 'leaked' });
+    await app.createKey('alice', { name: 'good' });
+    await open({ tool: 'list_api_keys', args: {} }, 'alice');
+    await widget.getByRole('button', { name: 'Revoke leaked' }).click();
+    await widget.getByRole('group', { name: 'Revoke leaked?' }).getByRole('button', { name: 'Revoke' }).click();
+    await widget.getByText('API key revoked successfully').waitFor();
+    expect((await app.useKey(key)).status).toBe(401);
+    const alice = { authorization: `Bearer ${await app.token('alice')}` };
+    const listed = async () => (await app.call('list_api_keys', {}, alice)).body.keys;
+    expect((await listed()).find((found: { id: string }) => found.id === id).active).toBe(false);
+    for (const name of ['leaked', 'good']) {
+      await widget.getByRole('button', { name: `Delete ${name}` }).click();
+      await widget
+        .getByRole('group', { name: `Delete ${name}?` })
+        .getByRole('button', { name: 'Delete' })
+        .click();
+      await widget.getByRole('button', { name: `Delete ${name}` }).waitFor({ state: 'detached' });
+    }
+    await widget.getByText('No API keys yet').waitFor();
+    expect(await listed()).toEqual([]);
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  const newKey = async (name: string) => {
+    const box = widget.getByRole('group', { name: `New key of ${name}` });
+    await box.getByRole('button', { name: 'Show key' }).click();
+    const key = (await box.locator('code').textContent()) ?? '';
+    await box.getByRole('button', { name: 'I have saved it' }).click();
+    return key;
+  };
+  const rotate = async (name: string, kind: string) => {
+    await widget.getByRole('button', { name: `Rotate ${name}` }).click();
+    const question = widget.getByRole('group', { name: `Rotate ${name}?` });
+    await question.getByRole('radio', { name: kind }).check();
+    await question.getByRole('button', { name: 'Rotate' }).click();
+    return question;
+  };
+
+  test('api-keys-list rotates a real key: the old one goes on, or ends at once', async () => {
+    const { key: first } = await app.createKey('fay', { name: 'mine' });
+    await open({ tool: 'list_api_keys', args: {} }, 'fay');
+    const statuses = (...keys: string[]) => Promise.all(keys.map(async (key) => (await app.useKey(key)).status));
+    await rotate('mine', 'Replace it without interruption');
+    const second = await newKey('mine');
+    await widget.getByText('Rotation under way').waitFor();
+    expect(await statuses(first, second)).toEqual([200, 200]); // now the first runs out
+    const question = await rotate('mine', 'Replace it without interruption');
+    await question.getByRole('alert').getByText('The old key of the rotation before still works, until').waitFor();
+    await question.getByRole('radio', { name: 'It leaked: end it now' }).check();
+    await question.getByRole('button', { name: 'Try again' }).click();
+    const third = await newKey('mine');
+    expect(await statuses(first, second, third)).toEqual([401, 401, 200]);
+    expect(await widget.locator('html').evaluate((root) => root.outerHTML)).not.toContain(third.slice(8));
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-keys-list says what the rotation of a key revoked meanwhile is refused for', async () => {
+    const { id } = await app.createKey('gus', { name: 'gone' });
+    await open({ tool: 'list_api_keys', args: {} }, 'gus');
+    await widget.getByRole('button', { name: 'Rotate gone' }).waitFor();
+    await app.call('revoke_api_key', { keyId: id }, { authorization: `Bearer ${await app.token('gus')}` });
+    const question = await rotate('gone', 'Replace it without interruption');
+    await question.getByRole('alert').getByText('The key is revoked or has expired; create a new one').waitFor();
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-keys-list shows a new key with KEY_REVEAL=widget too, which no log has', async () => {
+    await using server = await createTestApp({ clock: testClock(Date.now()), env: { KEY_REVEAL: 'widget' } });
+    await server.createKey('hal', { name: 'unseen' });
+    await open({ tool: 'list_api_keys', args: {}, declaresWidgets: true }, 'hal', server);
+    await rotate('unseen', 'Replace it without interruption');
+    const key = await newKey('unseen');
+    expect((await server.useKey(key)).status).toBe(200);
+    expect(await server.logText()).not.toContain(key.slice(8));
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-key-created shows a real rotation, and what becomes of the old key', async () => {
+    const { id, key: old } = await app.createKey('ida', { name: 'worn' });
+    await open({ tool: 'rotate_api_key', args: { keyId: id, overlapHours: 1 } }, 'ida');
+    await widget.getByText('API key rotated', { exact: true }).waitFor();
+    await widget.getByText('It works on, and ends 1 hour after the new one is first used.').waitFor();
+    await widget.getByRole('button', { name: 'Show key' }).click();
+    const key = (await widget.locator('#key-text').textContent()) ?? '';
+    for (const accepted of [key, old]) expect((await app.useKey(accepted)).status).toBe(200);
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-keys-list shows the failure when the user token has expired meanwhile', async () => {
+    await app.createKey('bob', { name: 'mine' });
+    await open({ tool: 'list_api_keys', args: {} }, 'bob');
+    await widget.getByRole('button', { name: 'Revoke mine' }).waitFor();
+    app.clock.advance(2 * 3_600_000);
+    await widget.getByRole('button', { name: 'Revoke mine' }).click();
+    await widget.getByRole('group', { name: 'Revoke mine?' }).getByRole('button', { name: 'Revoke' }).click();
+    await widget.getByRole('alert').getByText('The user token has expired').waitFor();
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('api-key-created shows a real key, follows the theme, and forgets the key on teardown', async () => {
+    const args = { name: 'fresh', scopes: ['read'], expiresInDays: 30 };
+    await open({ tool: 'create_api_key', args }, 'carol');
+    await widget.getByRole('button', { name: 'Show key' }).click();
+    const key = (await widget.locator('#key-text').textContent()) ?? '';
+    expect((await app.useKey(key)).body.owner).toBe('carol');
+    await page.evaluate(() => hosted.setTheme('dark'));
+    await widget.locator('[data-theme=dark] #made').waitFor();
+    const toldPx = async () => (await page.evaluate(() => hosted.sizes)).at(-1)?.height;
+    const shownPx = () => widget.locator('html').evaluate((root) => root.scrollHeight);
+    await waitFor(async () => (await toldPx()) === (await shownPx())); // the host is told after it has been laid out
+    expect(await page.evaluate(() => hosted.teardown())).toEqual({});
+    await widget.getByText('This widget is closed.').waitFor();
+    expect(await widget.locator('html').evaluate((root) => root.outerHTML)).not.toContain(key.slice(8));
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('with KEY_REVEAL=widget the person sees a key of which neither model nor log has eight digits in a row', async () => {
+    await using server = await createTestApp({ clock: testClock(Date.now()), env: { KEY_REVEAL: 'widget' } });
+    const args = { name: 'unseen', scopes: ['read'] };
+    await open({ tool: 'create_api_key', args, declaresWidgets: true }, 'dave', server);
+    await widget.getByRole('button', { name: 'Show key' }).click();
+    const key = (await widget.locator('#key-text').textContent()) ?? '';
+    expect((await server.useKey(key)).body.owner).toBe('dave');
+    const forModel = await page.evaluate(() => hosted.forModel);
+    expect(forModel).toContain('The widget shows the key to the user');
+    const seen = forModel + (await server.logText());
+    for (let at = 8; at + 8 <= key.length; at += 1) expect(seen).not.toContain(key.slice(at, at + 8));
+    await widget.getByText('Save this key now - it will not be shown again').waitFor();
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+
+  test('with encryptTo the widget shows for whom the key is encrypted', async () => {
+    const x = 'hSDwCYkwp1R0i33ctD73Wg2_Og0mOBr066SpjqqbTmo'; // Alice's of RFC 7748 §6.1
+    const args = { name: 'sealed', scopes: [], encryptTo: { kty: 'OKP', crv: 'X25519', x } };
+    await open({ tool: 'create_api_key', args }, 'erin');
+    await widget.getByText('API key created, encrypted for the X25519 key hSDwCYkw…').waitFor();
+    expect(await widget.locator('#key-text').textContent()).toMatch(/^eyJ[\w-]+\.\.[\w-]+\.[\w-]+\.[\w-]+$/);
+    expect(misdeeds).toEqual([]);
+    await page.close();
+  });
+});

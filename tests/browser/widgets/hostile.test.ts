@@ -1,0 +1,143 @@
+// Text that anyone may choose, narrow hosts, themes: what is shown stays text, and stays in its place.
+
+import { expect, test } from 'bun:test';
+import type { Frame } from 'playwright-core';
+import { sampleOf } from '../../../src/widgets/samples.ts';
+import { describeInBrowser } from '../../support/browser.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { withPreview } from './preview-page.ts';
+
+const hostileKeys = (
+  sampleOf('api-keys-list', 'hostile').result.structuredContent as {
+    keys: { name: string; scopes: string[] }[];
+  }
+).keys;
+
+/** Elements that stick out of the window, or out of the line they stand in. */
+const overflowing = (frame: Frame) =>
+  frame.evaluate(() =>
+    Array.from(document.body.querySelectorAll('*'))
+      .filter((element) => !element.closest('svg, .sr') && element.getBoundingClientRect().right > innerWidth + 0.5)
+      .map((element) => element.outerHTML.slice(0, 120)),
+  );
+
+describeInBrowser('both widgets', (browser) => {
+  const preview = withPreview(browser);
+
+  test('show hostile names and scopes as the text they are, and run none of it', async () => {
+    await preview('data=hostile', async ({ created, list, frame }) => {
+      await list.getByText('13 keys', { exact: true }).waitFor();
+      const shown = await list.locator('.name bdi').allTextContents();
+      expect(shown).toEqual(hostileKeys.map(({ name }) => name));
+      await list.locator('tbody tr').first().getByRole('button', { name: '97 more' }).click();
+      expect(await list.locator('tbody tr').first().locator('.scopes li').allTextContents()).toEqual(
+        hostileKeys[0]?.scopes ?? [],
+      );
+      expect(await created.locator('#name bdi').textContent()).toContain(
+        '</template></script><script>alert(1)</script>',
+      );
+      for (const widget of ['api-key-created', 'api-keys-list'] as const) {
+        const made = await (await frame(widget)).evaluate(
+          () => document.querySelectorAll('script, img, a, iframe').length,
+        );
+        expect(made).toBe(1); // the widget's own script
+      }
+    });
+  });
+
+  test('say when a name is blank or hides characters, and nothing of an honest one', async () => {
+    await preview('data=hostile&widget=api-keys-list', async ({ list }) => {
+      await list.getByText('13 keys', { exact: true }).waitFor();
+      const said = await list
+        .locator('.name')
+        .evaluateAll((all) => all.map((name) => name.querySelector('.odd')?.textContent));
+      const hidden = '(has hidden characters)';
+      expect(said.filter(Boolean)).toEqual([hidden, hidden, '(blank name)', hidden]);
+      expect(said.indexOf('(blank name)')).toBe(6);
+    });
+  });
+
+  for (const [width, data] of [
+    [320, 'few'],
+    [320, 'empty'],
+    [320, 'hostile'],
+    [480, 'hostile'],
+    [720, 'hostile'],
+  ] as const) {
+    test(`fit into ${width} px with data=${data}`, async () => {
+      await preview(`data=${data}&width=${width}`, async ({ created, list, frame }) => {
+        await created.getByRole('button', { name: 'Show key' }).click();
+        await list.locator('#message').waitFor({ state: 'hidden' });
+        if (data !== 'empty') {
+          const row = list.locator('tbody tr').first();
+          await row.locator('summary').click();
+          await row.getByRole('button', { name: /^Rotate / }).click();
+          await row.getByRole('group').getByRole('button', { name: 'Rotate' }).click();
+          await row.getByRole('button', { name: 'Show key' }).click();
+          await row.getByRole('button', { name: /^Delete / }).click();
+        }
+        for (const widget of ['api-key-created', 'api-keys-list'] as const) {
+          const inside = await frame(widget);
+          expect(await inside.evaluate(() => innerWidth)).toBe(width);
+          expect(await overflowing(inside)).toEqual([]);
+        }
+      });
+    });
+  }
+
+  test('follow the theme of the host while they are open, and its colours and fonts', async () => {
+    await preview('theme=light', async ({ page, created, list }) => {
+      await created.getByRole('button', { name: 'Show key' }).waitFor();
+      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      const look = () =>
+        Promise.all(
+          [created, list].map((widget) =>
+            widget.locator('body').evaluate((body) => {
+              const { backgroundColor, color, fontFamily } = getComputedStyle(body);
+              return [backgroundColor, color, fontFamily.split(',')[0]];
+            }),
+          ),
+        );
+      const light = ['rgb(255, 255, 255)', 'rgb(29, 28, 26)', '-apple-system'];
+      expect(await look()).toEqual([light, light]);
+      await page.getByRole('link', { name: 'dark' }).click();
+      for (const widget of [created, list]) await widget.locator('[data-theme=dark] body').waitFor();
+      const dark = ['rgb(31, 31, 33)', 'rgb(243, 242, 239)', '-apple-system'];
+      expect(await look()).toEqual([dark, dark]);
+      expect(new URL(page.url()).searchParams.get('theme')).toBe('dark');
+      await page.getByRole('link', { name: 'sepia' }).click();
+      for (const widget of [created, list]) await widget.locator('[data-theme=light] body').waitFor();
+      const sepia = ['rgb(251, 243, 228)', 'rgb(59, 42, 26)', 'Georgia'];
+      expect(await look()).toEqual([sepia, sepia]);
+      await page.getByRole('link', { name: 'light' }).click();
+      for (const widget of [created, list]) await widget.locator('html:not([style*=Georgia])').waitFor();
+      expect(await look()).toEqual([light, light]);
+    });
+  });
+
+  test('the preview and its widgets follow the system, unless a theme is chosen', async () => {
+    await preview('data=few', async ({ page, created, list }) => {
+      const shows = async (theme: string) => {
+        await page.locator(`html[data-theme=${theme}]`).waitFor({ state: 'attached' });
+        for (const widget of [created, list])
+          await widget.locator(`[data-theme=${theme}]`).waitFor({ state: 'attached' });
+      };
+      await shows('light');
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await shows('dark');
+      await page.getByRole('link', { name: 'light' }).click();
+      await shows('light');
+      await page.getByRole('link', { name: 'system' }).click();
+      await shows('dark');
+    });
+  });
+
+  test('tell the host how tall they are, and grow no taller than a screen', async () => {
+    await preview('data=1000', async ({ page, list }) => {
+      await list.getByText('1,000 keys', { exact: true }).waitFor();
+      const height = () => page.locator('iframe[name=api-keys-list]').evaluate((frame) => frame.clientHeight);
+      await waitFor(async () => (await height()) === 640); // the host is told when the list has been laid out
+      expect(await list.locator('html').evaluate((root) => root.scrollHeight - root.clientHeight)).toBe(0);
+    });
+  });
+});

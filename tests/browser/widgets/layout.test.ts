@@ -1,0 +1,206 @@
+// What must not overlap, jump, break or be cut off, in fonts and sizes the widgets don't choose.
+
+import { expect, test } from 'bun:test';
+import type { Frame } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
+import { stopClock, withPreview } from './preview-page.ts';
+
+const DAY_MS = 86_400_000;
+/** Wider than most. */
+const DEJAVU = "* { font-family: 'DejaVu Sans' !important }";
+// What a person may set for all text (WCAG 2.2, 1.4.12).
+const SPACED = '* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }';
+
+async function resize({ page, frame }: BareHost, widthPx: number) {
+  await page.evaluate((width) => {
+    const element = document.querySelector('iframe');
+    if (element) element.style.cssText = `width: ${width}px; height: 500px; border: 0`;
+  }, widthPx);
+  await frame.waitForFunction((width) => innerWidth === width, widthPx);
+}
+
+/** Pairs of texts in a row that overlap, and buttons whose word is broken. */
+const faults = (frame: Frame) =>
+  frame.evaluate(() => {
+    const boxes = (row: Element) =>
+      Array.from(row.querySelectorAll('.name, .state, .when, .rotation, dd, button')).flatMap((element) => {
+        const range = document.createRange();
+        range.selectNodeContents(element);
+        const { bottom } = element.getBoundingClientRect(); // a name shows its first lines only
+        const texts = Array.from(range.getClientRects()).filter((box) => box.top < bottom);
+        const rects = element.matches('.state') ? element.getClientRects() : texts;
+        return Array.from(rects, (box) => ({ box, element }));
+      });
+    const onEachOther = Array.from(document.querySelectorAll('tbody tr')).flatMap((row) =>
+      boxes(row).flatMap(({ box: a, element }, index, all) =>
+        all
+          .slice(index + 1)
+          .filter(({ element: other }) => !element.contains(other) && !other.contains(element))
+          .filter(({ box: b }) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+          .map(({ element: other }) => `${element.textContent} on ${other.textContent}`),
+      ),
+    );
+    const broken = Array.from(document.querySelectorAll('button'))
+      .filter((button) => !button.textContent?.includes(' ') && button.checkVisibility())
+      .filter((button) => {
+        const range = document.createRange();
+        range.selectNodeContents(button);
+        return new Set(Array.from(range.getClientRects(), ({ top }) => top)).size > 1;
+      })
+      .map((button) => `broken: ${button.textContent}`);
+    return [...onEachOther, ...broken];
+  });
+
+describeInBrowser('the widget api-keys-list', (browser) => {
+  const withList = (shown: object, use: (host: BareHost) => Promise<void>) =>
+    withBareHost(browser(), 'api-keys-list', async (host) => {
+      await host.initialize({
+        hostCapabilities: { serverTools: {} },
+        hostContext: { containerDimensions: { width: 800, maxHeight: 500 } },
+      });
+      await host.post(toolResult(shown));
+      await host.frame.locator('main').waitFor();
+      await use(host);
+      expect(host.misdeeds).toEqual([]);
+    });
+  const many = listOf(...Array.from({ length: 30 }, (_, index) => `key ${index}`));
+
+  test('is no taller than the host lets it be', async () => {
+    await withList(many, async (host) => {
+      await resize(host, 800);
+      expect(await host.frame.locator('html').evaluate((root) => root.getBoundingClientRect().height)).toBe(500);
+      expect(await host.frame.locator('.scroll').evaluate((scroll) => scroll.scrollHeight)).toBeGreaterThan(500);
+    });
+  });
+
+  test('keeps a focused button out from under the head of the table', async () => {
+    await withList(many, async (host) => {
+      const { page, frame } = host;
+      await resize(host, 800);
+      await frame.getByRole('button', { name: 'Delete key 20' }).focus();
+      // The row before is under the head, as after scrolling with the wheel.
+      await frame.evaluate(() => {
+        const above = document.querySelector('[aria-label="Delete key 19"]') as HTMLElement;
+        const scroller = document.querySelector('.scroll') as HTMLElement;
+        scroller.scrollTop += above.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
+      });
+      for (const _ of ['Revoke', 'Rotate', 'details', 'Delete']) await page.keyboard.press('Shift+Tab');
+      expect(await frame.evaluate(() => document.activeElement?.ariaLabel)).toBe('Delete key 19');
+      const hiddenPx = await frame.evaluate(() => {
+        const head = document.querySelector('thead')?.getBoundingClientRect().bottom ?? Number.NaN;
+        return head - (document.activeElement?.getBoundingClientRect().top ?? Number.NaN);
+      });
+      expect(hiddenPx).toBeLessThanOrEqual(0);
+    });
+  });
+
+  const rotation = { state: 'overlapping', previousUntil: Date.now() + DAY_MS, otherFingerprint: 'c0ffee5a3b1e' };
+  const soon = { active: true, createdAt: Date.now() - 330 * DAY_MS, expiresAt: Date.now() + 3 * DAY_MS, rotation };
+  const long = listOf('W'.repeat(60), 'partner integration with a name that goes on and on').keys;
+
+  for (const [widthPx, css, what] of [
+    [320, '', 'in a narrow host'],
+    [800, '', 'in a wide host'],
+    [800, SPACED, 'in text that is spaced out'],
+    [800, '* { font-size: 26px !important }', 'in text of twice the size'],
+    [480, '* { font-size: 26px !important }', 'in text of twice the size, narrow'],
+  ] as const) {
+    test(`lays no text on another and breaks no word of a button ${what}`, async () => {
+      await withList({ keys: long.map((key) => ({ ...key, ...soon })) }, async (host) => {
+        await resize(host, widthPx);
+        if (css !== '') await host.frame.addStyleTag({ content: css });
+        for (const name of await host.frame.locator('summary').all()) await name.click();
+        await host.frame.locator('dd').first().waitFor();
+        expect(await faults(host.frame)).toEqual([]);
+      });
+    });
+  }
+
+  const MINUTE_MS = 60_000;
+  const [first, second] = listOf('one', 'two').keys;
+  const times = {
+    keys: [
+      { ...first, createdAt: Date.now() - 59.2 * MINUTE_MS, lastUsedAt: Date.now() - 14.2 * MINUTE_MS },
+      { ...second, expiresAt: Date.now() + 58 * MINUTE_MS, active: false },
+    ],
+  };
+  for (const widthPx of [320, 480, 781, 840]) {
+    for (const [css, font] of [
+      ['', 'the usual font'],
+      [DEJAVU, 'a wide font'],
+    ] as const) {
+      test(`breaks no time, and lines the times up, at ${widthPx} px in ${font}`, async () => {
+        await withList(times, async (host) => {
+          await resize(host, widthPx);
+          if (css !== '') await host.frame.addStyleTag({ content: css });
+          expect(await faults(host.frame)).toEqual([]);
+          const found = await host.frame.evaluate(() => ({
+            lines: Array.from(document.querySelectorAll('time'), (time) => time.getClientRects().length),
+            lefts: Array.from(document.querySelectorAll('tr'), (row) =>
+              Array.from(row.children)
+                .slice(2, 5)
+                .map((cell) => cell.getBoundingClientRect().left),
+            ).filter(([left]) => left !== 0), // cards have no head
+            isTooWide: document.documentElement.scrollWidth > innerWidth,
+          }));
+          expect(found.lines).toEqual([1, 1, 1, 1]);
+          expect(new Set(found.lefts.map((lefts) => JSON.stringify(lefts))).size).toBe(1);
+          expect(found.isTooWide).toBe(false);
+        });
+      });
+    }
+  }
+
+  test('has buttons in its rows that look like buttons before they are hovered', async () => {
+    await withList(listOf('one'), async ({ frame }) => {
+      const looks = await frame.locator('.buttons button').evaluateAll((buttons) =>
+        buttons.map((button) => {
+          const { borderTopStyle, borderTopWidth, borderTopColor } = getComputedStyle(button);
+          return { borderTopStyle, borderTopWidth, isSeen: !/^rgba\(.*, 0\)$/.test(borderTopColor) };
+        }),
+      );
+      expect(looks).toEqual(Array(3).fill({ borderTopStyle: 'solid', borderTopWidth: '1px', isSeen: true }));
+    });
+  });
+});
+
+describeInBrowser('the widget api-key-created', (browser) => {
+  const preview = withPreview(browser);
+
+  for (const [width, font, what] of [
+    ['320', 'sans-serif', 'the usual font'],
+    ['480', 'sans-serif', 'the usual font'],
+    ['720', 'sans-serif', 'the usual font'],
+    ['320', 'DejaVu Sans', 'a wide font'],
+    ['480', 'DejaVu Sans', 'a wide font'],
+  ] as const) {
+    test(`moves nothing when a key is copied, at ${width} px in ${what}`, async () => {
+      await preview(`widget=api-key-created&width=${width}`, async ({ page, created, frame }) => {
+        await (await frame('api-key-created')).evaluate(
+          (name) => document.documentElement.style.setProperty('--font-sans', name),
+          font,
+        );
+        const places = () =>
+          created
+            .locator('main')
+            .evaluate((main) =>
+              Array.from(main.querySelectorAll('code, button, dl, .warning'), (element) =>
+                JSON.stringify(element.getBoundingClientRect()),
+              ),
+            );
+        await created.getByRole('button', { name: 'Show key' }).waitFor();
+        await created
+          .locator('#made')
+          .evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
+        await stopClock(page); // what says that it was copied goes after a while
+        const before = await places();
+        for (const button of ['#copy', '#copy-header']) {
+          await created.locator(button).click();
+          await created.locator(button).getByText('Copied').waitFor();
+          expect(await places()).toEqual(before);
+        }
+      });
+    });
+  }
+});

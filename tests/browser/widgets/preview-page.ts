@@ -1,0 +1,84 @@
+// The preview page in a browser, with a trap for everything a widget must never do.
+
+import { afterAll, beforeAll, expect } from 'bun:test';
+import type { Browser, Frame, FrameLocator, Page } from 'playwright-core';
+import { testClock } from '../../support/clock.ts';
+import { createTestApp, type TestApp } from '../../support/test-app.ts';
+
+/** One step of a test; far above what a widget takes. */
+export const STEP_MS_MAX = 15_000;
+
+export interface Preview {
+  readonly page: Page;
+  /** What a person sees of the widgets. */
+  readonly created: FrameLocator;
+  readonly list: FrameLocator;
+  /** The window of a widget, to evaluate in. */
+  frame(widget: 'api-key-created' | 'api-keys-list'): Promise<Frame>;
+}
+
+/** From now on the page's time moves by `page.clock.runFor` alone: what is looked for can't be over before the look. */
+export async function stopClock({ clock }: Page): Promise<void> {
+  const nowMs = Date.now();
+  await clock.install({ time: nowMs - 60_000 }); // the clock goes until it is paused, and can't be paused in its past
+  await clock.pauseAt(nowMs);
+}
+
+/**
+ * Runs `use` on the preview page of `query`; fails if a script got in, anything was fetched, or an error was logged.
+ */
+export type WithPreview = (query: string, use: (preview: Preview) => Promise<void>) => Promise<void>;
+
+export function withPreview(browser: () => Browser): WithPreview {
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await createTestApp({ clock: testClock(Date.now()) }); // the browser has the machine's time, too
+  });
+  afterAll(() => app.close());
+
+  return async (query, use) => {
+    const url = `${app.url}/widgets/preview?${query}`;
+    const context = await browser().newContext({ viewport: { width: 1440, height: 900 } });
+    context.setDefaultTimeout(STEP_MS_MAX);
+    try {
+      await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: new URL(url).origin });
+      const page = await context.newPage();
+      const misdeeds = watch(page, url);
+      await page.goto(url);
+      await use({
+        page,
+        created: page.frameLocator('iframe[name=api-key-created]'),
+        list: page.frameLocator('iframe[name=api-keys-list]'),
+        frame: async (widget) => {
+          const frame = await (await page.waitForSelector(`iframe[name=${widget}]`)).contentFrame();
+          if (frame === null) throw new Error(`${widget} has no window`);
+          return frame;
+        },
+      });
+      expect(misdeeds).toEqual([]);
+    } finally {
+      await context.close();
+    }
+  };
+}
+
+/** Everything that happens in the page or its frames and must not. */
+export function watch(page: Page, ...allowedUrls: string[]): string[] {
+  const misdeeds: string[] = [];
+  page.on('dialog', (dialog) => {
+    misdeeds.push(`a dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') misdeeds.push(`on the console: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => misdeeds.push(`an exception: ${error.message}`));
+  page.on('popup', () => misdeeds.push('a new window'));
+  page.on('request', (request) => {
+    const url = request.url();
+    if (!allowedUrls.includes(url) && !url.startsWith('data:') && !url.startsWith('about:')) {
+      misdeeds.push(`a request: ${url}`);
+    }
+  });
+  return misdeeds;
+}

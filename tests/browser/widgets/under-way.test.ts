@@ -1,0 +1,143 @@
+// The list while a response is awaited, and when it comes: whatever the person or the host does in between.
+
+import { expect, test } from 'bun:test';
+import type { Browser, Frame } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
+
+const GONE_MS = 1000; // far above what a deleted row takes to leave
+const SUCCESS = { content: [], structuredContent: { success: true, message: 'Done as asked' } };
+const FAILURE = { isError: true, content: [{ type: 'text', text: 'Out of reach' }] };
+
+/** Presses the button of a key, and then the one that confirms the question it opens. */
+async function confirm(frame: Frame, verb: 'Revoke' | 'Delete', name: string) {
+  await frame.getByRole('button', { name: `${verb} ${name}`, exact: true }).click();
+  await frame
+    .getByRole('group', { name: `${verb} ${name}?` })
+    .getByRole('button', { name: verb })
+    .click();
+}
+
+const focused = (frame: Frame) =>
+  frame.evaluate(() => document.activeElement?.ariaLabel ?? document.activeElement?.textContent);
+
+describeInBrowser('the widget api-keys-list', (browser) => {
+  const withList = (names: readonly string[], use: (host: BareHost) => Promise<void>, on: Browser = browser()) =>
+    withBareHost(
+      on,
+      'api-keys-list',
+      async (host) => {
+        await host.initialize({ hostCapabilities: { serverTools: {} } });
+        await host.post(toolResult(listOf(...names)));
+        await host.frame.locator('main').waitFor();
+        await use(host);
+        expect(host.misdeeds).toEqual([]);
+      },
+      true,
+    );
+
+  test('leaves the focus where the person has gone while the response was awaited', async () => {
+    await withList(['slow', 'other', 'third'], async (host) => {
+      const { page, frame, post } = host;
+      await confirm(frame, 'Revoke', 'slow');
+      await frame.getByRole('button', { name: 'Revoke other' }).click();
+      expect(await focused(frame)).toBe('Cancel');
+      await post(await responseTo(host, SUCCESS));
+      await frame.getByText('Done as asked').waitFor();
+      expect(await focused(frame)).toBe('Cancel');
+      await confirm(frame, 'Delete', 'slow');
+      await frame.getByRole('button', { name: 'Active 2' }).focus();
+      await post(await responseTo(host, SUCCESS));
+      await frame.locator('.leaving').waitFor({ state: 'attached' });
+      await page.clock.runFor(GONE_MS);
+      expect(await focused(frame)).toBe('Active 2');
+    });
+  });
+
+  test('keeps the focus on the chosen state when its count changes', async () => {
+    await withList(['slow', 'other'], async (host) => {
+      const { frame, post } = host;
+      await confirm(frame, 'Revoke', 'slow');
+      await frame.getByRole('button', { name: 'Active 2' }).focus();
+      await post(await responseTo(host, SUCCESS));
+      await frame.getByRole('button', { name: 'Active 1' }).waitFor();
+      expect(await focused(frame)).toBe('Active 1');
+    });
+  });
+
+  test('an action asked in an older list shows its result in a newer one', async () => {
+    await withList(['one', 'two'], async (host) => {
+      const { page, frame, post } = host;
+      await confirm(frame, 'Revoke', 'one');
+      await post(toolResult(listOf('one', 'two')), await responseTo(host, SUCCESS));
+      await frame.getByRole('button', { name: 'Revoked 1' }).waitFor();
+      await confirm(frame, 'Delete', 'two');
+      await post(toolResult(listOf('one', 'two')), await responseTo(host, SUCCESS));
+      await frame.locator('.leaving').waitFor({ state: 'attached' });
+      await page.clock.runFor(GONE_MS);
+      expect(await frame.locator('.name').allTextContents()).toEqual(['one']);
+    });
+  });
+
+  test('keeps the search in sight while a newer, shorter list is searched by it', async () => {
+    await withList([...'12345678'], async ({ frame, post }) => {
+      await frame.getByRole('searchbox').fill('8');
+      await post(toolResult(listOf('1', '2')));
+      await frame.getByText('No key matches.').waitFor();
+      await frame.getByRole('searchbox').fill('');
+      await frame.getByText('2 keys', { exact: true }).waitFor();
+    });
+  });
+
+  test('moves the focus to what it says once the last key is deleted', async () => {
+    await withList(['last'], async (host) => {
+      const { page, frame, post } = host;
+      await confirm(frame, 'Delete', 'last');
+      await post(await responseTo(host, SUCCESS));
+      await frame.locator('.leaving').waitFor({ state: 'attached' });
+      await page.clock.runFor(GONE_MS);
+      await frame.getByRole('heading', { name: 'No API keys yet' }).waitFor();
+      expect(await focused(frame)).toBe('No API keys yet');
+    });
+  });
+
+  test('a widget closed while a deleted row fades out stays closed', async () => {
+    await withList(['last'], async (host) => {
+      const { page, frame, post } = host;
+      await confirm(frame, 'Delete', 'last');
+      await post(await responseTo(host, SUCCESS), { jsonrpc: '2.0', id: 'close', method: 'ui/resource-teardown' });
+      await frame.getByText('This widget is closed.').waitFor();
+      await page.clock.runFor(GONE_MS);
+      expect(await frame.getByText('This widget is closed.').isVisible()).toBe(true);
+      expect(await frame.getByText('No API keys yet').isVisible()).toBe(false);
+    });
+  });
+
+  test('keeps a row in sight while its response is awaited, whatever is searched, without an older success', async () => {
+    await withList([...'12345678'], async (host) => {
+      const { frame, post } = host;
+      await confirm(frame, 'Revoke', '1');
+      await post(await responseTo(host, SUCCESS));
+      await frame.getByText('Done as asked').waitFor();
+      await confirm(frame, 'Revoke', '2');
+      await frame.getByRole('searchbox').fill('8');
+      await post(await responseTo(host, FAILURE));
+      await frame.getByRole('alert').getByText('Out of reach').waitFor();
+      expect(await frame.getByText('Done as asked').count()).toBe(0);
+    });
+  });
+
+  test('shows no old failure while it tries again', async () => {
+    await withList(['one'], async (host) => {
+      const { frame, post } = host;
+      await confirm(frame, 'Revoke', 'one');
+      await post(await responseTo(host, FAILURE));
+      await frame.getByRole('alert').getByText('Out of reach').waitFor();
+      await frame.getByRole('button', { name: 'Try again' }).click();
+      await frame.getByRole('button', { name: 'Revoking…' }).waitFor();
+      expect(await frame.getByRole('group', { name: 'Revoke one?' }).getByRole('paragraph').textContent()).toBe(
+        'Revoke one? Programs that use it are refused at once.',
+      );
+    });
+  });
+});

@@ -1,0 +1,72 @@
+// Databases to measure on, filled in bulk.
+
+import { join } from 'node:path';
+import { createClient } from '@libsql/client/sqlite3';
+import { SignJWT } from 'jose';
+import { hashKey, mintId, mintKey } from '../../../src/keys/key-format.ts';
+import { systemRandom } from '../../../src/lib/runtime.ts';
+import { openEmbedded } from '../../support/embedded.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { BENCH_SECRET } from './ours.ts';
+
+/** Keys per user: as many as the listing case lists. */
+export const KEYS_PER_USER = 10;
+
+// One per millisecond, as if they had been made one after the other.
+const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT value ->> 0, value ->> 1, 'bench key', value ->> 2, ?3, 1, ?2 + key FROM json_each(?1)`;
+
+const INSERTED_AT_ONCE = 100_000;
+
+// Records whose keys nobody has.
+const FILL = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+SELECT lower(hex(randomblob(16))), 'other-' || (i / ${KEYS_PER_USER}), 'bench key', lower(hex(randomblob(32))), '["read"]', 1, ?2
+FROM n`;
+
+export interface BenchDatabase {
+  readonly path: string;
+  /** Plain keys that work; the first KEYS_PER_USER are those of `userName(0)`. */
+  readonly keys: readonly string[];
+}
+
+export const userName = (index: number) => `user-${index}`;
+
+/** A database with `inUse` keys to send, which have `scopes`, and `others` nobody sends. */
+export async function buildDatabase(inUse: number, others = 0, scopes = '["read"]'): Promise<BenchDatabase> {
+  const path = join(temporaryFolder(), 'keys.db');
+  const opened = await openEmbedded(path); // makes the schema
+  await opened.close();
+  const keys = Array.from({ length: inUse }, () => mintKey('sk', false, systemRandom));
+  const records = keys.map((key, index) => [
+    mintId(systemRandom),
+    userName(Math.floor(index / KEYS_PER_USER)),
+    hashKey(Bun.SHA256.hash, key),
+  ]);
+  const client = createClient({ url: `file:${path}`, concurrency: 1 });
+  await client.execute('PRAGMA synchronous = OFF');
+  await client.execute('PRAGMA cache_size = -262144'); // KiB: the indices of a million random hashes
+  if (others > 0) await client.execute({ sql: FILL, args: [others, Date.now()] });
+  for (let from = 0; from < inUse; from += INSERTED_AT_ONCE) {
+    const some = JSON.stringify(records.slice(from, from + INSERTED_AT_ONCE));
+    await client.execute({ sql: INSERT, args: [some, Date.now() - inUse + from, scopes] });
+  }
+  await client.execute('PRAGMA wal_checkpoint(TRUNCATE)');
+  client.close();
+  return { path, keys };
+}
+
+/** A user's token, good for a day. */
+export const userToken = (userId: string): Promise<string> =>
+  new SignJWT()
+    .setProtectedHeader({ alg: 'HS256' })
+    .setSubject(userId)
+    .setExpirationTime('24h')
+    .sign(new TextEncoder().encode(BENCH_SECRET));
+
+/** Callers don't use keys in the order in which they were made: their rows lie all over the file. */
+export const shuffled = <T>(values: readonly T[]): T[] =>
+  values
+    .map((value) => ({ value, at: Math.random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ value }) => value);

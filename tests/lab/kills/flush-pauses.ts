@@ -1,0 +1,65 @@
+// The run of pauses.alone.test.ts (seconds) and store.long.ts (minutes) in which last uses and counts are written.
+
+import { statSync } from 'node:fs';
+import { useKey } from '../../support/cluster.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { LOOP_MONITOR, longestPauseMs } from '../../support/loop-pauses.ts';
+import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { buildDatabase, shuffled } from '../bench/database.ts';
+import { ourEnv } from '../bench/ours.ts';
+
+const CALLERS = 32;
+
+/** Counts of so many days before. */
+const FILL_DAYS = `INSERT INTO key_counts (row, window_s, number, instance, uses)
+WITH RECURSIVE days (ago) AS (SELECT 0 UNION ALL SELECT ago + 1 FROM days WHERE ago < ?1)
+SELECT row, 86400, unixepoch() / 86400 - ago, 0, 1000 FROM api_keys, days`;
+
+export interface FlushRun {
+  readonly keys: number;
+  readonly flushes: number;
+  /** For so many days before, each key was used daily. */
+  readonly days?: number;
+}
+
+/** The longest pause of a real server's event loop in each of so many flushes, while all keys are used in a random order. */
+export async function flushPauses({ keys: count, flushes, days = 0 }: FlushRun): Promise<number[]> {
+  const { path, keys } = await buildDatabase(count);
+  const reader = openDatabase(`file:${path}`);
+  if (days > 0) {
+    await reader.execute({ sql: FILL_DAYS, args: [days] });
+    await reader.execute('PRAGMA wal_checkpoint(TRUNCATE)');
+    console.log(`${count} keys, used for ${days} days: ${Math.round(statSync(path).size / 1e6)} MB`);
+  }
+  await using server = await startServer({ env: { ...ourEnv(path), LOG_LEVEL: 'warn' }, preload: [LOOP_MONITOR] });
+
+  async function allWritten(sinceMs: number): Promise<void> {
+    const sql = 'SELECT count(*) AS written FROM key_uses WHERE last_used_at_ms >= ?';
+    await waitFor(async () => (await reader.execute({ sql, args: [sinceMs] })).rows[0]?.written === count);
+  }
+
+  const longestMs: number[] = [];
+  for (let flush = 0; flush <= flushes; flush += 1) {
+    Bun.spawnSync(['sync']); // or this would wait for what others have left to write
+    const startedAtMs = Date.now();
+    await useAll(server, shuffled(keys));
+    await allWritten(startedAtMs);
+    const pauseMs = await longestPauseMs(server);
+    if (flush > 0) longestMs.push(pauseMs); // the first one is compiled meanwhile
+  }
+  reader.close();
+  return longestMs;
+}
+
+async function useAll(server: ServerProcess, keys: readonly string[]): Promise<void> {
+  const left = keys.values();
+  await Promise.all(
+    Array.from({ length: CALLERS }, async () => {
+      for (const key of left) {
+        const status = await useKey(server, key);
+        if (status !== 200) throw new Error(`a use responded ${status}`);
+      }
+    }),
+  );
+}

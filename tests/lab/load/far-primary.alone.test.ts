@@ -1,0 +1,132 @@
+// What floods leave to others when the primary is far away, beside the same on a file: a stranger who guesses keys, and a
+// user who changes keys as fast as he can. `SERVER_RUNTIME=deno` runs them there.
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { callOver, userHeaders } from '../../support/client.ts';
+import { postText } from '../../support/http-socket.ts';
+import { startProxy } from '../../support/proxy.ts';
+import { startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
+import { startSqld } from '../../support/sqld.ts';
+import { storeEnvOn } from '../../support/store-mode.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { median } from '../bench/measure.ts';
+import { attack, guess } from './attack.ts';
+
+setDefaultTimeout(120_000);
+
+const HONEST_MS_MAX = 2000;
+const KNOWN_MS_MAX = 50; // at the median
+const PER_S_MAX = 16_000;
+/** As a proxy in front says it: the attacker is one address, and honest callers are others. */
+const ATTACKER = { 'X-Forwarded-For': '192.0.2.1' };
+const HONEST = { 'X-Forwarded-For': '198.51.100.1' };
+
+interface Place {
+  readonly name: string;
+  /** Null: a file. */
+  readonly delayMs: number | null;
+  readonly mode: 'remote' | 'replica';
+}
+
+const PLACES: readonly Place[] = [
+  { name: 'a file', delayMs: null, mode: 'remote' },
+  { name: 'a primary 20 ms away', delayMs: 20, mode: 'remote' },
+  { name: 'a primary 100 ms away', delayMs: 100, mode: 'remote' },
+  ...(USUAL_RUNTIME === 'bun' ? [{ name: 'a replica 100 ms away', delayMs: 100, mode: 'replica' } as const] : []),
+];
+
+/** A server with a store there. */
+async function startThere({ delayMs, mode }: Place) {
+  const stack = new AsyncDisposableStack();
+  let store: Record<string, string> = {};
+  if (delayMs !== null) {
+    const sqld = stack.use(await startSqld());
+    const proxy = stack.use(await startProxy(sqld.url, { delayMs }));
+    store = storeEnvOn({ ...sqld.env, DATABASE_URL: proxy.url }, mode);
+  }
+  const env = { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', LOG_LEVEL: 'warn', RATE_LIMIT_REQUESTS: '0', ...store };
+  const server = stack.use(await startServer({ env }));
+  // The tables are made over the same distance.
+  await waitFor(async () => (await fetch(`${server.url}/mcp/health`)).status === 200);
+  return {
+    url: server.url,
+    log: server.stdout,
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
+}
+
+/** A call of an honest caller: its status, and how long it took. */
+async function timed(url: string, tool: string, input: unknown, headers: Record<string, string>) {
+  const startedMs = performance.now();
+  const { status, body } = await callOver(url, tool, input, { ...HONEST, ...headers });
+  return { tool, status, ms: performance.now() - startedMs, body };
+}
+
+const slowest = (calls: readonly { ms: number }[]) => Math.max(...calls.map(({ ms }) => ms));
+
+describe.each([...PLACES])('with $name', (place) => {
+  test.each([
+    ['single calls', false],
+    ['MCP batches', true],
+  ])('beside guesses in %s known keys keep their pace, and unseen ones are served', async (_, inBatches) => {
+    await using server = await startThere(place);
+    const { url } = server;
+    const alice = await userHeaders('alice');
+    const keys: string[] = [];
+    for (let n = 0; n < 9; n += 1) {
+      keys.push((await timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice)).body.key);
+    }
+    const [known = '', ...unseen] = keys;
+    await timed(url, 'get_data', {}, { 'x-api-key': known });
+    const options = { connections: 600, perSMax: PER_S_MAX, inBatches, headers: ATTACKER };
+    const attacker = await guess(url, options);
+    await waitFor(() => attacker.answered > 1500);
+    const served = unseen.map((key) => timed(url, 'get_data', {}, { 'x-api-key': key }));
+    const uses: Awaited<ReturnType<typeof timed>>[] = [];
+    for (const untilMs = performance.now() + 3000; performance.now() < untilMs; ) {
+      uses.push(await timed(url, 'get_data', {}, { 'x-api-key': known }));
+    }
+    const first = await Promise.all(served);
+    attacker.end();
+    expect(new Set(uses.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(median(uses.map(({ ms }) => ms))).toBeLessThan(KNOWN_MS_MAX);
+    expect(first.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    expect(slowest(first)).toBeLessThan(HONEST_MS_MAX);
+  });
+
+  test.each(['revoke_api_key', 'rotate_api_key', 'create_api_key', 'delete_api_key'])(
+    'beside one user’s %s without end, others list, create, revoke, and first use what they rotated',
+    async (tool) => {
+      await using server = await startThere(place);
+      const { url } = server;
+      const [mallory, bob] = [await userHeaders('mallory'), await userHeaders('bob')];
+      const make = async () => (await timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, bob)).body;
+      const [leaked, rotated] = [await make(), await make()];
+      const next = (await timed(url, 'rotate_api_key', { keyId: rotated.id, overlapHours: 1 }, bob)).body;
+      let count = 0;
+      const attacker = await attack(
+        url,
+        { connections: 400, perSMax: PER_S_MAX },
+        {
+          next() {
+            count += 1;
+            const keyId = count.toString(16).padStart(32, '0');
+            const input = tool === 'create_api_key' ? { name: 'n', scopes: [] } : { keyId };
+            return postText(`/tools/${tool}`, JSON.stringify(input), { ...mallory, ...ATTACKER });
+          },
+        },
+      );
+      await waitFor(() => attacker.answered > 100);
+      const calls = await Promise.all([
+        timed(url, 'list_api_keys', {}, bob),
+        timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, bob),
+        timed(url, 'revoke_api_key', { keyId: leaked.id }, bob),
+        timed(url, 'get_data', {}, { 'x-api-key': next.key }),
+      ]);
+      attacker.end();
+      expect(calls.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+      expect(slowest(calls)).toBeLessThan(HONEST_MS_MAX);
+    },
+  );
+});

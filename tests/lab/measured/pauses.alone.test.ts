@@ -1,0 +1,58 @@
+// What a server writes and removes by itself, while it serves: how long that holds up the event loop of a real one.
+
+import { expect, test } from 'bun:test';
+import { openDatabase } from '../../support/database-client.ts';
+import { LOOP_MONITOR, longestPauseMs } from '../../support/loop-pauses.ts';
+import { startServer } from '../../support/server-process.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { buildDatabase } from '../bench/database.ts';
+import { median } from '../bench/measure.ts';
+import { ourEnv } from '../bench/ours.ts';
+import { flushPauses } from '../kills/flush-pauses.ts';
+
+const PAUSE_MS_MAX = 10;
+/** The median counts: a flush, or a pruning, does its work every time, the machine disturbs only some. */
+const TIMES = 3;
+
+test('while 10,000 keys are used and their last uses written no pause of the event loop exceeds 10 ms', async () => {
+  expect(median(await flushPauses({ keys: 10_000, flushes: TIMES }))).toBeLessThanOrEqual(PAUSE_MS_MAX);
+}, 120_000);
+
+const OLD = 10_000;
+const DAYS_KEPT = 31;
+
+/** For each key an old event, an old change, and counts of two processes for a day that is over, and one that is too old. */
+const MAKE_OLD = [
+  'UPDATE key_events SET at_ms = 1 WHERE seq < (SELECT max(seq) FROM key_events)',
+  'INSERT INTO changes (key_hash, changed_at_ms) SELECT key_hash, 1 FROM api_keys',
+  `INSERT INTO key_counts (row, window_s, number, instance, uses)
+SELECT row, 86400, unixepoch() / 86400 - days.value, instance.value, 1
+FROM api_keys, json_each('[10, ${DAYS_KEPT + 10}]') AS days, json_each('[1, 2]') AS instance`,
+];
+
+/** Changes are removed last. */
+const ANY_LEFT = 'SELECT EXISTS (SELECT 1 FROM changes) AS is_left';
+const NOT_REMOVED = `SELECT (SELECT count(*) FROM key_events) AS events,
+(SELECT count(*) FROM key_counts WHERE number < unixepoch() / 86400 - ${DAYS_KEPT}) AS counts`;
+
+/** The longest pause while what is old is removed, which a server begins by itself after a moment. */
+async function prunePauseMs(): Promise<number> {
+  const { path } = await buildDatabase(OLD);
+  const client = openDatabase(`file:${path}`);
+  for (const sql of MAKE_OLD) await client.execute(sql);
+  await client.execute('PRAGMA wal_checkpoint(TRUNCATE)'); // or the server's first commit would move all of it into the file
+  Bun.spawnSync(['sync']); // or this would wait for what was written here
+  await using server = await startServer({ env: { ...ourEnv(path), LOG_LEVEL: 'warn' }, preload: [LOOP_MONITOR] });
+  await longestPauseMs(server); // of the start
+  await waitFor(async () => (await client.execute(ANY_LEFT)).rows[0]?.is_left === 0);
+  const pauseMs = await longestPauseMs(server);
+  expect((await client.execute(NOT_REMOVED)).rows[0]).toMatchObject({ events: 1, counts: 0 }); // the newest event stays
+  client.close();
+  return pauseMs;
+}
+
+test(`while ${OLD} events, changes and days of counts are removed no pause of the event loop exceeds 10 ms`, async () => {
+  const pausesMs: number[] = [];
+  for (let time = 0; time < TIMES; time += 1) pausesMs.push(await prunePauseMs());
+  expect(median(pausesMs)).toBeLessThanOrEqual(PAUSE_MS_MAX);
+}, 120_000);

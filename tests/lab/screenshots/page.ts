@@ -1,0 +1,38 @@
+// `bun run screenshots`: makes the pictures of the page /keys anew, in each of its states, light and dark.
+
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { appIn, openIn, STATES } from '../../browser/page/states.ts';
+import { chromiumPath, launchBrowser } from '../../support/browser.ts';
+
+const FOLDER = join(import.meta.dir, 'page');
+/** The column and its margins; on a phone. */
+const WIDTH = 928;
+const NARROW = 320;
+const IN_NARROW = ['keys', 'form-limits'];
+/** What a picture shows at most: they stand in the repository. */
+const HEIGHT_MAX = 700;
+
+if (chromiumPath === null) throw new Error('no Chromium on this machine');
+mkdirSync(FOLDER, { recursive: true });
+const browser = await launchBrowser(chromiumPath);
+for (const state of STATES) {
+  for (const [width, suffix] of [
+    [WIDTH, ''],
+    ...(IN_NARROW.includes(state.name) ? [[NARROW, '-narrow'] as const] : []),
+  ] as const) {
+    await using app = await appIn(state);
+    const page = await browser.newPage({ viewport: { width, height: 700 }, reducedMotion: 'reduce' });
+    await openIn(state, page, app);
+    await page.evaluate(() => (document.activeElement as HTMLElement).blur());
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      const height = await page.evaluate(() => document.body.getBoundingClientRect().height);
+      await page.setViewportSize({ width, height: Math.min(Math.ceil(height), HEIGHT_MAX) });
+      await page.screenshot({ path: join(FOLDER, `${state.name}${suffix}-${colorScheme}.png`) });
+    }
+    await page.close();
+  }
+}
+await browser.close();
+process.exit(0); // the issuers of the states still listen

@@ -1,0 +1,233 @@
+// The server on Deno: the same program behind another runtime's HTTP, signals and files.
+
+import { describe, expect, test } from 'bun:test';
+import { symlinkSync, writeFileSync } from 'node:fs';
+import { connect as connectHttp2 } from 'node:http2';
+import { join } from 'node:path';
+import * as v2 from '@modelcontextprotocol/client';
+import PACKAGE from '../../package.json';
+import { makeCertificate } from '../support/certificate.ts';
+import { userHeaders } from '../support/client.ts';
+import { run } from '../support/command.ts';
+import { diskFolder } from '../support/folder.ts';
+import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
+import { commandOf, runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
+import { startSqld } from '../support/sqld.ts';
+import { readResponse, TEST_SECRET } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/** Permissions that a remote database makes unnecessary. */
+const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write', '--allow-ffi', '--allow-sys'];
+const MIB = 1024 * 1024;
+const ROOT = join(import.meta.dir, '../..');
+
+const start = (env: Record<string, string> = {}) =>
+  startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET, ...env } });
+
+const alice = () => userHeaders('alice');
+
+async function call(server: ServerProcess, tool: string, body: BodyInit, headers: Record<string, string> = {}) {
+  const init = { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body };
+  return readResponse(await fetch(`${server.url}/tools/${tool}`, init));
+}
+
+test('a key lives on Deno as it does on Bun, and outlives the process', async () => {
+  await using server = await start();
+  const created = await call(server, 'create_api_key', '{"name":"on Deno","scopes":["read"]}', await alice());
+  expect(created.status).toBe(200);
+  const { id, key } = created.body;
+  const used = await call(server, 'get_data', '', { 'x-api-key': key });
+  expect(used.body).toMatchObject({ owner: 'alice', key: { id, name: 'on Deno', scopes: ['read'] } });
+  expect(used.headers.get('ratelimit')).toStartWith('"key";r=999;');
+  expect(await server.stop()).toBe(0);
+
+  await using again = await startServer({ runtime: 'deno', env: { JWT_SECRET: TEST_SECRET }, folder: server.folder });
+  const listed = await call(again, 'list_api_keys', '{}', await alice());
+  expect(listed.body.keys).toMatchObject([{ id, active: true, lastUsedAt: expect.any(Number) }]);
+  expect((await call(again, 'revoke_api_key', JSON.stringify({ keyId: id }), await alice())).status).toBe(200);
+  expect((await call(again, 'get_data', '{}', { 'x-api-key': key })).body.code).toBe('invalid_api_key');
+  expect((await call(again, 'delete_api_key', JSON.stringify({ keyId: id }), await alice())).status).toBe(200);
+  expect((await call(again, 'list_api_keys', '{}', await alice())).body).toEqual({ keys: [] });
+  expect(again.stdout()).not.toContain(key);
+});
+
+test('its environment can be asked for symbols too', async () => {
+  const root = join(import.meta.dir, '../..');
+  const server = join(root, 'src/main.deno.ts');
+  const folder = diskFolder();
+  for (const name of ['node_modules', 'package.json']) symlinkSync(join(root, name), join(folder, name));
+  const script = join(folder, 'ask.ts');
+  const text = `import { runtime } from '${server}';
+console.log(String(runtime.env), runtime.env.PORT, runtime.env.TOOL_A);`;
+  writeFileSync(script, text);
+  const command = commandOf('deno').map((word) => (word === server ? script : word));
+  const { stdout } = await run(command, { cwd: folder, env: { PORT: '1', TOOL_A: 'a' } });
+  expect(stdout).toBe('[object Object] 1 a\n');
+});
+
+test('other services ask about keys on Deno as on Bun', async () => {
+  await using server = await start();
+  const input = '{"name":"service","scopes":["introspect"]}';
+  const { id, key } = (await call(server, 'create_api_key', input, await alice())).body;
+  for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST', 'PURGE']) {
+    const { status, headers } = await fetch(`${server.url}/verify?scope=introspect`, {
+      method,
+      headers: { 'x-api-key': key, origin: 'https://app.example' },
+      ...(method === 'POST' && { body: 'not read' }),
+    });
+    expect({ method, status, id: headers.get('x-key-id'), expires: headers.get('x-key-expires') }).toEqual({
+      method,
+      status: 200,
+      id,
+      expires: '',
+    });
+    expect(headers.has('access-control-allow-origin')).toBe(false);
+  }
+  expect((await fetch(`${server.url}/verify`)).headers.get('x-key-owner')).toBe('');
+  const introspected = await fetch(`${server.url}/introspect`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${btoa(`${id}:${key}`)}` },
+    body: new URLSearchParams({ token: key }),
+  });
+  expect(await introspected.json()).toMatchObject({ active: true, sub: 'alice', client_id: id });
+});
+
+test('bad input gets on Deno what it gets on Bun', async () => {
+  await using server = await start();
+  const code = async (body: BodyInit, headers?: Record<string, string>) =>
+    (await call(server, 'create_api_key', body, { ...(await alice()), ...headers })).body.code;
+  expect(await code('{"name":')).toBe('invalid_json');
+  expect(await code('[]')).toBe('invalid_json');
+  expect(await code('{"name":"x","scopes":[],"extra":1}')).toBe('invalid_input');
+  expect(await code('{}', { 'content-type': 'text/plain' })).toBe('unsupported_media_type');
+  expect(await code(JSON.stringify({ name: 'x'.repeat(MIB) }))).toBe('payload_too_large');
+  const unmeasured = new Blob(['"', 'x'.repeat(MIB), '"']).stream();
+  expect(await code(unmeasured)).toBe('payload_too_large');
+  expect(await code('{}', { host: 'evil.example' })).toBe('host_denied');
+  expect(await code('{}', { origin: 'https://evil.example' })).toBe('origin_denied');
+  expect(await code('{}', { authorization: 'Bearer x' })).toBe('invalid_token');
+  expect((await fetch(`${server.url}/nowhere`)).status).toBe(404);
+  expect((await fetch(`${server.url}/tools/get_data`)).headers.get('allow')).toBe('POST');
+  const head = await fetch(`${server.url}/mcp/health`, { method: 'HEAD' });
+  expect([head.status, await head.text()]).toEqual([200, '']);
+});
+
+describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
+  test('a request over HTTP/1.1 without Host, or with an empty or a second one, is refused', async () => {
+    await using server = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET } });
+    const statusOf = async (head: string) => {
+      const connection = await openHttpSocket(server.url);
+      connection.socket.write(`${head}\r\n`);
+      const received = await connection.readUntil((text) => text.includes('\r\n\r\n'));
+      connection.socket.destroy();
+      return Number(/^HTTP\/1\.[01] (\d{3})/.exec(received)?.[1]); // Deno answers HTTP/1.0 with its own version
+    };
+    for (const target of ['/', '/openapi.json', '/nope', '/widgets/preview?x=1']) {
+      expect(await statusOf(`GET ${target} HTTP/1.1\r\n`)).toBe(400);
+      expect(await statusOf(`GET ${target} HTTP/1.1\r\nHost:\r\n`)).toBe(403);
+      expect([400, 403]).toContain(await statusOf(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n`));
+    }
+    expect(await statusOf('POST /tools/get_data HTTP/1.1\r\nContent-Length: 0\r\n')).toBe(400);
+    expect(await statusOf('GET / HTTP/1.1\r\nHost: localhost\r\n')).toBe(200);
+    expect(await statusOf('GET / HTTP/1.0\r\nHost: localhost\r\n')).toBe(200);
+    // Old probes. Deno doesn't tell HTTP/1.0 from 1.1, so there only health responds to them.
+    expect(await statusOf('GET /mcp/health HTTP/1.0\r\n')).toBe(200);
+    expect(await statusOf('GET / HTTP/1.0\r\n')).toBe(runtime === 'bun' ? 200 : 400);
+  });
+});
+
+test('on SIGTERM a request under way is finished, then the process ends with 0', async () => {
+  await using server = await start();
+  const body = '{"name":"last","scopes":["read"]}';
+  const connection = await openHttpSocket(server.url);
+  const request = postText('/tools/create_api_key', body, { ...(await alice()), Expect: '100-continue' });
+  connection.socket.write(request.slice(0, -body.length));
+  await connection.readUntil((received) => received.startsWith('HTTP/1.1 100')); // now the server waits for its body
+  const exit = server.stop();
+  await waitFor(async () => (await fetch(server.url)).status === 503); // now nobody else is served
+  connection.socket.write(body);
+  const response = await connection.readUntil(isWhole);
+  expect(response).toContain('HTTP/1.1 200');
+  expect(response.toLowerCase()).toContain('connection: close');
+  expect(await exit).toBe(0);
+  expect(server.stdout()).toContain('"event":"stopped"');
+});
+
+test('bun run start:deno ends in Deno itself: its launcher would be killed, and leave the server behind', async () => {
+  const script = PACKAGE.scripts['start:deno'].split(' 1>&2 && ')[1] ?? '';
+  const PATH = `${join(ROOT, 'node_modules/.bin')}:${process.env.PATH}`;
+  await using server = await startServer({
+    command: ['sh', '-c', `cd '${ROOT}' && ${script}`],
+    env: { PATH, JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${diskFolder()}/keys.db` },
+  });
+  expect(await server.stop()).toBe(0);
+  await expect(fetch(server.url)).rejects.toThrow();
+});
+
+test('a bad configuration stops the start with the variable’s name', async () => {
+  const { code, stderr } = await runToExit({ runtime: 'deno', env: { PORT: '80a' } });
+  expect(code).toBe(1);
+  expect(stderr).toContain('PORT: expected 0-65535, got "80a"');
+});
+
+test('the server serves TLS itself on Deno', async () => {
+  const { certFile, keyFile, cert } = makeCertificate();
+  await using server = await start({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile, NODE_ENV: 'production' });
+  expect(server.url).toStartWith('https://');
+  const response = await fetch(`${server.url}/tools/list_api_keys`, {
+    method: 'POST',
+    headers: await alice(),
+    tls: { ca: cert },
+  });
+  expect(await response.json()).toEqual({ keys: [] });
+  expect(response.headers.get('strict-transport-security')).toBe('max-age=31536000');
+});
+
+test('over HTTP/2, which has no Host, the name that the client gives counts', async () => {
+  const { certFile, keyFile, cert } = makeCertificate();
+  await using server = await start({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile });
+  const client = connectHttp2(`https://localhost:${new URL(server.url).port}`, { ca: cert });
+  const statusFor = (authority: string | undefined) =>
+    new Promise((resolve, reject) => {
+      const asked = client.request({ ':path': '/', ...(authority !== undefined && { ':authority': authority }) });
+      asked.on('response', (headers) => resolve(headers[':status']));
+      asked.on('error', reject);
+      asked.resume();
+    });
+  expect(await statusFor(undefined)).toBe(200);
+  expect(await statusFor('evil.example')).toBe(403);
+  client.destroy();
+});
+
+test('with a remote database and a secret, permission for the network and the variables is enough', async () => {
+  await using sqld = await startSqld();
+  await using server = await startServer({
+    runtime: 'deno',
+    env: { JWT_SECRET: TEST_SECRET, ...sqld.env },
+    without: LOCAL_PERMISSIONS,
+  });
+  const created = await call(server, 'create_api_key', '{"name":"remote","scopes":["read"]}', await alice());
+  expect(created.status).toBe(200);
+  const used = await call(server, 'get_data', '{}', { 'x-api-key': created.body.key });
+  expect(used.body.owner).toBe('alice');
+  expect(await server.stop()).toBe(0);
+});
+
+test('MCP clients work on both transports, and an open stream does not hold up the end', async () => {
+  await using server = await start();
+  const requestInit = { headers: await alice() };
+  const http = new v2.Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+  await http.connect(new v2.StreamableHTTPClientTransport(new URL(`${server.url}/mcp`), { requestInit }));
+  const created = await http.callTool({ name: 'create_api_key', arguments: { name: 'by MCP', scopes: [] } });
+  expect(created.structuredContent).toMatchObject({ name: 'by MCP' });
+  await http.close();
+  const sse = new v2.Client({ name: 'test', version: '1' });
+  await sse.connect(new v2.SSEClientTransport(new URL(`${server.url}/sse`), { requestInit }));
+  const listed = await sse.callTool({ name: 'list_api_keys', arguments: {} });
+  expect(listed.structuredContent).toMatchObject({ keys: [{ name: 'by MCP' }] });
+  const startedAtMs = performance.now();
+  expect(await server.stop()).toBe(0);
+  expect(performance.now() - startedAtMs).toBeLessThan(10_000); // which is what it would be
+  await sse.close();
+  expect(server.stderr()).not.toContain('rror');
+});

@@ -1,0 +1,234 @@
+// A disk that is full or read-only: 503 for what must be written, everything else goes on, and no restart is needed.
+
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../support/client.ts';
+import { keysCommand } from '../support/keys-command.ts';
+import { createModelUser, seeded } from '../support/model-user.ts';
+import { openFiles } from '../support/open-files.ts';
+import { runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
+import { canMount, type SmallDisk, smallDisk } from '../support/small-disk.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { transportOf } from '../support/transports.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const mountable = canMount();
+if (!mountable) console.warn('disk.test.ts is skipped: mounting a tmpfs takes root');
+
+const FAILED_WRITES = 1000;
+/** Failed connections are closed by the garbage collector, so some stand open at any time. */
+const OPEN_FILES_MAX = 900;
+
+const METRICS_TOKEN = 'a-token-for-scrapers';
+
+const envOn = (disk: SmallDisk) => ({
+  METRICS_TOKEN,
+  JWT_SECRET: TEST_SECRET,
+  RATE_LIMIT_REQUESTS: '0',
+  DATABASE_URL: `file:${join(disk.folder, 'keys.db')}`,
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: what a server says
+const healthOf = async ({ url }: ServerProcess): Promise<any> => (await fetch(`${url}/mcp/health`)).json();
+
+async function writableMetricOf({ url }: ServerProcess): Promise<string | undefined> {
+  const headers = { authorization: `Bearer ${METRICS_TOKEN}` };
+  return /^mcp_keys_store_writable (\d)$/m.exec(await (await fetch(`${url}/metrics`, { headers })).text())?.[1];
+}
+
+/** What alice sees of a server: statuses alone. */
+async function clientOf({ url }: ServerProcess) {
+  const headers = await userHeaders('alice');
+  const call = (tool: string, input: object) => callOver(url, tool, input, headers);
+  return {
+    call,
+    create: () => call('create_api_key', { name: 'n'.repeat(200), scopes: ['read'] }),
+    use: async (key: string) => (await callOver(url, 'get_data', {}, { 'x-api-key': key })).status,
+    list: async () => (await call('list_api_keys', {})).body.keys.map(({ id }: { id: string }) => id).sort(),
+  };
+}
+
+const USERS = 8;
+const FULL_ROUNDS = 5;
+
+/** A connection that was opened on the read-only disk is replaced once it has failed; until then a write may be 503. */
+async function heals(call: () => Promise<number>): Promise<void> {
+  let status = await call();
+  while (status === 503) status = await call();
+  expect(status).toBe(200);
+}
+
+describe.skipIf(!mountable)('a disk', () => {
+  test('on a full disk writes are 503 with Retry-After, reads and known keys work, and writes recover with the disk', async () => {
+    using disk = smallDisk();
+    await using server = await startServer({ env: envOn(disk) });
+    const alice = await clientOf(server);
+    const kept = [(await alice.create()).body, (await alice.create()).body];
+    disk.fill();
+    let refused = await alice.create();
+    while (refused.status === 200) {
+      kept.push(refused.body); // what the log still had room for
+      refused = await alice.create();
+    }
+    const [first, second] = kept;
+    for (const response of [
+      refused,
+      await alice.create(),
+      await alice.call('revoke_api_key', { keyId: first.id }),
+      await alice.call('delete_api_key', { keyId: first.id }),
+    ]) {
+      expect(response.status).toBe(503);
+      expect(response.body.code).toBe('store_unavailable');
+      expect(response.headers.get('retry-after')).toBe('1');
+    }
+    expect(await alice.use(first.key)).toBe(200);
+    expect(await alice.list()).toEqual(kept.map(({ id }) => id).sort());
+    expect(await healthOf(server)).toMatchObject({ status: 'ok', store: { ok: true, writable: false } });
+    expect(await writableMetricOf(server)).toBe('0');
+    const { code, stdout } = await keysCommand({ ...envOn(disk), PUBLIC_URL: server.url }, ['doctor']);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^bad +server +.*no space/m) });
+
+    disk.free();
+    await waitFor(async () => (await healthOf(server)).store.writable); // nobody writes, but the server tries
+    expect(await writableMetricOf(server)).toBe('1');
+    expect((await alice.call('revoke_api_key', { keyId: first.id })).status).toBe(200);
+    expect(await alice.use(first.key)).toBe(401);
+    kept.push((await alice.create()).body);
+    expect((await alice.call('delete_api_key', { keyId: second.id })).status).toBe(200);
+    await server.kill();
+
+    await using again = await startServer({ env: envOn(disk) });
+    expect(await (await clientOf(again)).list()).toEqual(
+      kept
+        .filter((key) => key !== second)
+        .map(({ id }) => id)
+        .sort(),
+    );
+  });
+
+  test('full and free again and again while users work: each response is right or 503, and what was answered stays', async () => {
+    using disk = smallDisk();
+    await using server = await startServer({ env: envOn(disk) });
+    const users = await Promise.all(
+      Array.from({ length: USERS }, (_, index) =>
+        createModelUser(`user ${index}`, transportOf(index, server.url), seeded(index)),
+      ),
+    );
+    let over = false;
+    let done = 0;
+    let refused = 0;
+    const work = users.map(async (user) => {
+      while (!over) {
+        if (await user.step()) done += 1;
+        else refused += 1;
+      }
+    });
+    const more = (count: () => number, by: number) => {
+      const before = count();
+      return waitFor(() => count() >= before + by);
+    };
+    for (let round = 0; round < FULL_ROUNDS; round += 1) {
+      await more(() => done, 10 * USERS);
+      disk.fill();
+      await more(() => refused, 2 * USERS);
+      disk.free();
+    }
+    over = true;
+    await Promise.all(work);
+    await server.kill();
+    await using again = await startServer({ env: envOn(disk) });
+    await Promise.all(users.map((user, index) => user.moveTo(transportOf(index, again.url), 'crash')));
+  });
+
+  test('a disk that gets full in the middle of a group: what was answered is there, what was refused is not', async () => {
+    using disk = smallDisk();
+    const kept: string[] = [];
+    let refused = 0;
+    {
+      await using server = await startServer({ env: envOn(disk) });
+      const alice = await clientOf(server);
+      kept.push((await alice.create()).body.id);
+      disk.fill(); // what is left of the last page of the log takes some more
+      while (refused === 0) {
+        for (const { status, body } of await Promise.all(Array.from({ length: 20 }, alice.create))) {
+          expect([200, 503]).toContain(status);
+          if (status === 200) kept.push(body.id);
+          else refused += 1;
+        }
+      }
+      expect(await alice.list()).toEqual(kept.toSorted());
+      disk.free();
+      kept.push((await alice.create()).body.id);
+      await server.kill();
+    }
+    await using again = await startServer({ env: envOn(disk) });
+    expect(await (await clientOf(again)).list()).toEqual(kept.toSorted());
+  });
+
+  test(`full: ${FAILED_WRITES} failed writes leave no heap of open files`, async () => {
+    using disk = smallDisk();
+    await using server = await startServer({ env: envOn(disk) });
+    const alice = await clientOf(server);
+    disk.fill();
+    for (let count = 0; count < FAILED_WRITES; count += 1) expect((await alice.create()).status).toBe(503);
+    expect(openFiles(server.pid).filter((file) => file.startsWith(disk.folder)).length).toBeLessThan(OPEN_FILES_MAX);
+    disk.free();
+    expect((await alice.create()).status).toBe(200);
+  });
+
+  test('on a read-only disk writes are 503, reads work, and writes recover with the disk', async () => {
+    using disk = smallDisk();
+    await using server = await startServer({ env: envOn(disk) });
+    const alice = await clientOf(server);
+    const { id, key } = (await alice.create()).body;
+    disk.fill();
+    while ((await alice.create()).status === 200); // after a failure the file is opened anew
+    disk.coverReadOnly();
+    for (const response of [await alice.create(), await alice.call('revoke_api_key', { keyId: id })]) {
+      expect(response.status).toBe(503);
+      expect(response.headers.get('retry-after')).toBe('1');
+    }
+    expect(await alice.list()).toContain(id);
+    expect(await alice.use(key)).toBe(200);
+
+    disk.uncover();
+    disk.free();
+    await heals(async () => (await alice.call('revoke_api_key', { keyId: id })).status);
+    expect(await alice.use(key)).toBe(401);
+    expect((await alice.create()).status).toBe(200);
+  });
+
+  test('with the disk gone every use of the database is 503, never 500, and recovers with the disk', async () => {
+    using disk = smallDisk();
+    await using server = await startServer({ env: envOn(disk) });
+    const alice = await clientOf(server);
+    const { id } = (await alice.create()).body;
+    disk.fill();
+    while ((await alice.create()).status === 200); // after a failure the file is opened anew
+    disk.coverEmpty();
+    const responses = [await alice.create(), await alice.call('list_api_keys', {}), await alice.call('get_data', {})];
+    expect(responses.map(({ status }) => status)).toEqual([503, 503, 401]);
+    // Health is content with a poll that is younger than the polls' interval.
+    while ((await fetch(`${server.url}/mcp/health`)).status !== 503) await Bun.sleep(10);
+    disk.uncover();
+    disk.free();
+    await heals(async () => (await alice.call('revoke_api_key', { keyId: id })).status);
+    expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
+  });
+
+  test('a start on an empty read-only disk is refused in one line', async () => {
+    using disk = smallDisk();
+    disk.coverReadOnly();
+    const { code, stderr } = await runToExit({ env: envOn(disk) });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^mcp-key-server: DATABASE_URL: expected a file that can be opened and written, but .*\n$/);
+  });
+
+  test('a start that makes a database on a full disk is refused in one line', async () => {
+    using disk = smallDisk();
+    disk.fill();
+    const { code, stderr } = await runToExit({ env: envOn(disk) });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^mcp-key-server: DATABASE_URL: expected a file that can be opened and written, but .*\n$/);
+  });
+});

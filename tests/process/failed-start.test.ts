@@ -1,0 +1,71 @@
+// A start that fails for anything but the database leaves the database to the version before, which can be started again.
+
+import { describe, expect, test } from 'bun:test';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { diskFolder } from '../support/folder.ts';
+import { MIGRATIONS, oldDatabase } from '../support/old-database.ts';
+import { type Runtime, runToExit, startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const TOOL = `import { defineTool, ok, sequence, v } from 'mcp-key-server';
+export default (deps) => {
+  const { url } = deps.settings({ url: ['TOOL_URL', v.string()] });
+  return [];
+};
+`;
+
+/** A server of the version before can be started on it. */
+const BEFORE = MIGRATIONS.slice(0, -1);
+
+describe.each(['bun', 'deno'] as const)('on %s', (runtime: Runtime) => {
+  async function failsOn(env: Record<string, string>, tool?: string) {
+    const folder = diskFolder();
+    mkdirSync(join(folder, 'data'));
+    const { old } = await oldDatabase(BEFORE, join(folder, 'data/keys.db'));
+    if (tool !== undefined) {
+      mkdirSync(join(folder, 'tools'));
+      writeFileSync(join(folder, 'tools/own.ts'), tool);
+    }
+    const { code, stderr } = await runToExit({ env: { JWT_SECRET: TEST_SECRET, ...env }, folder, runtime });
+    const { rows } = await old.execute('SELECT count(*) AS applied FROM schema_migrations');
+    old.close();
+    return { code, stderr, applied: Number(rows[0]?.applied) };
+  }
+
+  test.each([
+    ['a tool whose setting is missing', {}, TOOL],
+    ['a tool file that is none', {}, 'export default 5;'],
+    ['a variable that is wrong', { RATE_LIMIT_WINDOW: 'x' }, undefined],
+    ['a certificate that is not there', { TLS_CERT_FILE: 'none.pem', TLS_KEY_FILE: 'none.key' }, undefined],
+  ] as [string, Record<string, string>, string | undefined][])(
+    '%s: the database is as it was',
+    async (_, env, tool) => {
+      expect(await failsOn(env, tool)).toMatchObject({ code: 1, applied: BEFORE.length });
+    },
+  );
+
+  test('a port that is in use: the database is as it was', async () => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', () => resolve()));
+    const { port } = taken.address() as { port: number };
+    expect(await failsOn({ PORT: String(port) })).toEqual({
+      code: 1,
+      applied: BEFORE.length,
+      stderr: expect.stringContaining('is in use'),
+    });
+    taken.close();
+  });
+
+  test('a start that succeeds has migrated, and a request that comes first is answered', async () => {
+    const folder = diskFolder();
+    mkdirSync(join(folder, 'data'));
+    const { old } = await oldDatabase(BEFORE, join(folder, 'data/keys.db'));
+    await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET }, folder, runtime });
+    expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
+    const { rows } = await old.execute('SELECT count(*) AS applied FROM schema_migrations');
+    expect(Number(rows[0]?.applied)).toBe(MIGRATIONS.length);
+    old.close();
+  });
+});

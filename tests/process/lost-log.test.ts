@@ -1,0 +1,147 @@
+// The write-ahead log (-wal, -shm) removed or replaced beside running servers: nothing more is acknowledged, no revocation
+// goes unseen, the file stays whole, and the servers' log says what happened.
+
+import { Database } from 'bun:sqlite';
+import { describe, expect, test } from 'bun:test';
+import { copyFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' };
+const BOUND_MS = 1000;
+const REASON = '(-wal, -shm) was removed or replaced; start the server anew. What it held may be lost';
+
+const fileOf = ({ folder }: { folder: string }) => join(folder, 'data/keys.db');
+
+function removeLog(file: string): void {
+  rmSync(`${file}-wal`);
+  rmSync(`${file}-shm`);
+}
+
+/** Alice on one of the servers. */
+async function aliceOn({ url }: ServerProcess) {
+  const headers = await userHeaders('alice');
+  const call = (tool: string, input: object) => callOver(url, tool, input, headers);
+  return {
+    create: () => call('create_api_key', { name: 'n', scopes: ['read'] }),
+    revoke: async (keyId: string) => (await call('revoke_api_key', { keyId })).status,
+    use: async (key: string) => (await callOver(url, 'get_data', {}, { 'x-api-key': key })).status,
+    listed: async (): Promise<string[]> =>
+      (await call('list_api_keys', {})).body.keys.map(({ id }: { id: string }) => id).sort(),
+  };
+}
+
+/** Asks with a key until it is refused, and says how long after `sinceMs` the last success was asked for. */
+async function lastSuccessMs(use: () => Promise<number>, sinceMs: number): Promise<number> {
+  let lastMs = 0;
+  while (lastMs < 2 * BOUND_MS) {
+    const askedMs = performance.now();
+    const status = await use();
+    if (status !== 200) {
+      expect(status).toBe(503);
+      break;
+    }
+    lastMs = askedMs - sinceMs;
+    await Bun.sleep(2);
+  }
+  return lastMs;
+}
+
+/** A database that has keys in the file itself, not only in its log. */
+async function usedFolder(): Promise<string> {
+  const folder = temporaryFolder();
+  await using server = await startServer({ env, folder });
+  expect((await (await aliceOn(server)).create()).status).toBe(200);
+  expect(await server.stop()).toBe(0);
+  return folder;
+}
+
+describe('removed', () => {
+  test('both servers refuse and say why, also when they stop, and the next start has what was in the file', async () => {
+    const folder = await usedFolder();
+    await using first = await startServer({ env, folder });
+    await using second = await startServer({ env, folder });
+    const [alice, there] = [await aliceOn(first), await aliceOn(second)];
+    const before = await alice.listed();
+    const { key } = (await alice.create()).body;
+    expect(await alice.use(key)).toBe(200);
+    removeLog(fileOf(first));
+    const removedMs = performance.now();
+    expect((await alice.create()).body).toMatchObject({ status: 503, code: 'store_unavailable' });
+    expect(await lastSuccessMs(() => alice.use(key), removedMs)).toBeLessThan(BOUND_MS);
+    for (const server of [first, second]) expect((await fetch(`${server.url}/mcp/health`)).status).toBe(503);
+    expect((await there.create()).status).toBe(503);
+    for (const server of [first, second]) {
+      expect(await server.stop()).toBe(0);
+      expect(server.stdout()).toContain(REASON);
+    }
+    await using again = await startServer({ env, folder });
+    expect(await (await aliceOn(again)).listed()).toEqual(before);
+  });
+
+  test('when the log is removed, work of another process before that is noticed stays, and its revocations are not missed', async () => {
+    const folder = await usedFolder();
+    await using frozen = await startServer({ env, folder });
+    const alice = await aliceOn(frozen);
+    const { id, key } = (await alice.create()).body; // in the log only
+    expect(await alice.use(key)).toBe(200);
+    frozen.signal('SIGSTOP');
+    removeLog(fileOf(frozen));
+    await using other = await startServer({ env, folder });
+    const there = await aliceOn(other);
+    const made = await there.listed();
+    expect(made).not.toContain(id);
+    for (let count = 0; count < 200; count += 1) made.push((await there.create()).body.id);
+    frozen.signal('SIGCONT');
+    expect(await lastSuccessMs(() => alice.use(key), performance.now())).toBeLessThan(BOUND_MS);
+    expect((await alice.create()).status).toBe(503);
+    expect(await frozen.stop()).toBe(0);
+    expect(frozen.stdout()).toContain(REASON);
+    made.push((await there.create()).body.id);
+    expect(await there.listed()).toEqual(made.sort());
+    expect(await other.stop()).toBe(0);
+    using file = new Database(fileOf(frozen), { readonly: true });
+    expect(file.query('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
+    expect(file.query('SELECT id FROM api_keys ORDER BY id').values().flat()).toEqual(made);
+  }, 60_000);
+});
+
+describe('one of its files', () => {
+  const changes: readonly (readonly [what: string, change: (file: string) => void, kept: boolean])[] = [
+    ['-wal replaced by a copy', (file) => replaceByCopy(`${file}-wal`), true],
+    ['-shm replaced by a copy', (file) => replaceByCopy(`${file}-shm`), true],
+    ['-shm removed', (file) => rmSync(`${file}-shm`), true],
+    ['-wal removed', (file) => rmSync(`${file}-wal`), false],
+  ];
+  test.each(changes)('%s: no statement runs, and the next start has what is there', async (_, change, kept) => {
+    const folder = await usedFolder();
+    await using server = await startServer({ env, folder });
+    const alice = await aliceOn(server);
+    const { id } = (await alice.create()).body;
+    change(fileOf(server));
+    expect((await alice.create()).status).toBe(503);
+    expect(await server.stop()).toBe(0);
+    await using again = await startServer({ env, folder });
+    const back = await aliceOn(again);
+    expect((await back.listed()).includes(id)).toBe(kept);
+    expect((await back.create()).status).toBe(200);
+  });
+});
+
+function replaceByCopy(file: string): void {
+  copyFileSync(file, `${file}-copy`);
+  renameSync(`${file}-copy`, file);
+}
+
+test('moved away and back: no statement runs until a restart, for somebody may have made another meanwhile', async () => {
+  await using server = await startServer({ env });
+  const alice = await aliceOn(server);
+  const wal = `${fileOf(server)}-wal`;
+  renameSync(wal, `${wal}-away`);
+  expect((await alice.create()).status).toBe(503);
+  renameSync(`${wal}-away`, wal);
+  expect((await alice.create()).status).toBe(503);
+});

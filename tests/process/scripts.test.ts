@@ -1,0 +1,210 @@
+// The scripts of package.json: what they let in from the environment.
+
+import { describe, expect, test } from 'bun:test';
+import { cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import PACKAGE from '../../package.json';
+import { run as runCommand } from '../support/command.ts';
+import { readDocument } from '../support/documents.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { productionEnv, productionFolder } from '../support/production.ts';
+import { startServer, USUAL_RUNTIME } from '../support/server-process.ts';
+import { copyOfSource } from '../support/source.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+const ROOT = join(import.meta.dir, '../..');
+const scripts: Readonly<Record<string, string>> = PACKAGE.scripts;
+
+test.each([
+  ['test', ['probe.test.ts']],
+  ['test:measured', ['probe.alone.test.ts']],
+  ['test:long', ['probe.long.ts']],
+])(
+  'bun run %s runs its own form of the tests, and ignores the environment, but for PATH, HOME and CI, and .env',
+  async (name, own) => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'tests'));
+    for (const file of ['tests/clean-env', 'tests/run.ts']) cpSync(join(ROOT, file), join(folder, file));
+    for (const file of ['.env', '.env.test', '.env.local'])
+      writeFileSync(join(folder, file), 'PORT=80a\nFROM_FILE=1\n');
+    for (const file of ['probe.test.ts', 'probe.alone.test.ts', 'probe.long.ts']) {
+      writeFileSync(
+        join(folder, 'tests', file),
+        `import { test } from 'bun:test';\ntest('probe', () => console.log('ENV', JSON.stringify(['${file}', process.env])));\n`,
+      );
+    }
+    const testing = scripts[name]?.split(' && ').at(-1);
+    const child = Bun.spawn(['sh', '-c', testing ?? ''], {
+      cwd: folder,
+      env: {
+        PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
+        HOME: folder,
+        PORT: '80a',
+        FROM_CALLER: '1',
+        HTTP_PROXY: 'http://192.0.2.1',
+        NODE_ENV: 'production',
+      },
+      stdout: 'pipe',
+      stderr: 'pipe',
+    });
+    const [code, stdout] = await Promise.all([child.exited, new Response(child.stdout).text()]);
+    expect(code).toBe(0);
+    const seen: [string, Record<string, string>][] = stdout
+      .split('\n')
+      .filter((line) => line.startsWith('ENV '))
+      .map((line) => JSON.parse(line.slice(4)));
+    expect(seen.map(([file]) => file).sort()).toEqual(own);
+    for (const [, env] of seen) {
+      // CI decides whether a missing browser fails; the runner numbers its workers.
+      const { PATH: _path, CI: _ci, BUN_TEST_WORKER_ID: _bun, JEST_WORKER_ID: _jest, ...rest } = env;
+      expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test', RUST_LOG: 'off' });
+    }
+  },
+);
+
+describe('bun run test', () => {
+  const [FAILS, TOO_LONG] = ["throw new Error('why it failed')", 'x'.repeat(121)];
+  const probe = (name: string, body = '') =>
+    `import { test } from 'bun:test';\ntest(${JSON.stringify(name)}, () => {${body}});\n`;
+
+  async function runTests(files: Readonly<Record<string, string>>, args: readonly string[] = []) {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'tests'));
+    cpSync(join(ROOT, 'tests/run.ts'), join(folder, 'tests/run.ts'));
+    for (const [file, source] of Object.entries(files)) writeFileSync(join(folder, 'tests', file), source);
+    const { code, stdout, stderr } = await runCommand([process.execPath, 'tests/run.ts', ...args], {
+      cwd: folder,
+      env: { PATH: process.env.PATH ?? '' },
+    });
+    return { code, total: stdout.split('\n').at(-2), shown: stderr };
+  }
+
+  const FILES = { 'probe.test.ts': probe('beside'), 'probe.alone.test.ts': probe('alone', FAILS) };
+  const PASSED = '1 passed, 0 failed, 0 skipped';
+  const FAILED = '0 passed, 1 failed, 0 skipped';
+
+  test('leaves out what measures, which --measured runs alone', async () => {
+    expect(await runTests(FILES)).toMatchObject({ code: 0, total: PASSED });
+    expect(await runTests(FILES, ['--measured'])).toMatchObject({ code: 1, total: FAILED });
+  });
+
+  test('runs what its arguments choose', async () => {
+    expect(await runTests(FILES, ['./tests/probe.test.ts'])).toMatchObject({ code: 0, total: PASSED });
+    expect(await runTests(FILES, ['tests/probe.alone.test.ts'])).toMatchObject({ code: 1, total: FAILED });
+    expect(await runTests(FILES, ['tests/nothing.test.ts'])).toMatchObject({ code: 1 });
+  });
+
+  test('shows of two files what failed alone, at the end once more with how to run it again, and one total', async () => {
+    const { code, total, shown } = await runTests({
+      'a.test.ts': probe('it passes') + probe("it's (one) of $two", FAILS).replace(/^import.*\n/, ''),
+      'b.test.ts': probe('it passes too'),
+    });
+    expect([code, total]).toEqual([1, '2 passed, 1 failed, 0 skipped']);
+    expect(shown).not.toMatch(/^\(pass\)/m);
+    const atTheEnd = shown.slice(shown.indexOf('== tests/a.test.ts'));
+    expect(atTheEnd).toMatch(/^== .*\n\(fail\) it's \(one\) of \$two\nError: why it failed\n/);
+    const again = /^once more: (bun test .*)$/m.exec(shown)?.[1];
+    expect(again).toBe("bun test ./tests/a.test.ts -t 'it.s \\(one\\) of \\$two'");
+  });
+
+  test('a file that cannot be loaded, and a name of more than 120 characters, are failures', async () => {
+    const broken = await runTests({ 'a.test.ts': 'const;', 'b.test.ts': probe('it passes') });
+    expect([broken.code, broken.total]).toEqual([1, '1 passed, 1 failed, 0 skipped']);
+    expect(broken.shown).toContain('once more: bun test ./tests/a.test.ts');
+    const long = await runTests({ 'a.test.ts': probe(TOO_LONG), 'b.test.ts': probe(TOO_LONG.slice(1)) });
+    expect([long.code, long.total]).toEqual([1, '2 passed, 1 failed, 0 skipped']);
+    expect(long.shown).toContain('its name has more than 120 characters');
+  });
+});
+
+test('start installs what the lock names for run time, and nothing that only development or a peer asks for', () => {
+  const [, install, serve] = (scripts.start ?? '').split(' && ');
+  expect(install?.split(' ')).toEqual(
+    expect.arrayContaining(['install', '--production', '--omit=peer', '--frozen-lockfile', '1>&2']),
+  );
+  expect(serve).toBe('RUST_LOG=off exec bun src/main.ts'); // the server is what gets the signals
+});
+
+describe('the version of Bun', () => {
+  /** The repository as it is checked out, with a package.json of its own; nothing is installed. */
+  function checkout(packageManager: string): string {
+    const folder = productionFolder();
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ ...PACKAGE, packageManager }));
+    return folder;
+  }
+
+  const run = (folder: string, script: string) =>
+    runCommand([process.execPath, 'run', '--silent', script], { cwd: folder, env: productionEnv(folder) });
+
+  test.each(['start', 'start:deno', 'test'])(
+    'one that is too old ends `%s` before anything is installed, and says which is needed',
+    async (script) => {
+      const folder = checkout('bun@1.100.0');
+      const { code, stdout, stderr } = await run(folder, script);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      expect(stderr).toContain(`mcp-key-server: expected Bun 1.100.0 or newer, but this is ${Bun.version}.`);
+      expect(stderr).toContain(`npx -y bun@1.100.0 run ${script}\n`);
+      expect(stderr).toContain('bash -s bun-v1.100.0\n');
+      expect(existsSync(join(folder, 'node_modules'))).toBe(false);
+    },
+  );
+
+  test.each([`bun@${Bun.version}`, 'bun@1.0.30', 'bun@0.99.0'])('this one passes where %s is needed', (needed) => {
+    const { exitCode, stderr } = Bun.spawnSync([process.execPath, 'src/commands/bun-version.js'], {
+      cwd: checkout(needed),
+    });
+    expect({ exitCode, said: stderr.toString() }).toEqual({ exitCode: 0, said: '' });
+  });
+
+  test('is the one that the README names', () => {
+    expect(readDocument('README.md').text).toContain(`npx -y ${PACKAGE.packageManager} run start`);
+    expect(`bun@${PACKAGE.engines.bun}`).toBe(PACKAGE.packageManager.replace('@', '@>='));
+  });
+});
+
+// Deno reads the file that --env-file names.
+test.skipIf(USUAL_RUNTIME === 'deno')(
+  'the server reads .env in its folder, which the real environment overrules',
+  async () => {
+    const folder = temporaryFolder();
+    writeFileSync(
+      join(folder, '.env'),
+      `JWT_SECRET="${TEST_SECRET}"\nPUBLIC_URL=https://from.file\nLOG_LEVEL=nonsense\n`,
+    );
+    await using server = await startServer({ folder, env: { LOG_LEVEL: 'warn' } });
+    expect(server.stderr()).toContain('https://from.file/mcp');
+  },
+);
+
+test.each(['start', 'start:deno', 'test'])('npm run %s without Bun on the PATH says what to type', async (name) => {
+  const folder = productionFolder();
+  const PATH = temporaryFolder();
+  for (const program of ['sh', 'sed']) symlinkSync(Bun.which(program) ?? '', join(PATH, program));
+  const { code, stdout, stderr } = await runCommand(['/bin/sh', '-c', scripts[name] ?? ''], {
+    cwd: folder,
+    env: { PATH, npm_lifecycle_event: name },
+  });
+  const said = `mcp-key-server: Bun is not on the PATH; with Node.js: npx -y ${PACKAGE.packageManager} run ${name}\n`;
+  expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: said });
+});
+
+describe('bun run build', () => {
+  const build = (cwd: string) =>
+    runCommand([process.execPath, 'src/commands/build.ts'], { cwd, env: productionEnv(cwd) });
+
+  test('where start alone has installed packages, it says what to run first', async () => {
+    const stderr = 'mcp-key-server: expected the development packages; first run: bun install\n';
+    expect(await build(productionFolder())).toEqual({ code: 1, stdout: '', stderr });
+  });
+
+  test('it leaves the executable alone, and nothing else of an earlier build', async () => {
+    const root = copyOfSource();
+    mkdirSync(join(root, 'dist/types'), { recursive: true });
+    for (const file of ['mcp-key-server', 'old.js', 'types/old.d.ts']) writeFileSync(join(root, 'dist', file), 'old');
+    expect((await build(root)).code).toBe(0);
+    const left = ['mcp-key-server', 'old.js', 'types/old.d.ts', 'cli.js'].map((file) =>
+      existsSync(join(root, 'dist', file)),
+    );
+    expect(left).toEqual([true, false, false, true]);
+  });
+});

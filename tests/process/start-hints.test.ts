@@ -1,0 +1,100 @@
+// What a start says that helps the person who started it: a command that works as printed, and what will soon be wrong.
+
+import { describe, expect, test } from 'bun:test';
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeCertificate } from '../support/certificate.ts';
+import { callOver } from '../support/client.ts';
+import { output } from '../support/command.ts';
+import { diskFolder, fill } from '../support/folder.ts';
+import { createIssuer, JWKS_PATH } from '../support/issuer.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const ROOT = join(import.meta.dir, '../..');
+const DAY_MS = 86_400_000;
+
+const linesOf = (server: ServerProcess) =>
+  server
+    .stdout()
+    .split('\n')
+    .filter((line) => line.endsWith('}'))
+    .map((line) => JSON.parse(line));
+
+async function logged(server: ServerProcess, event: string): Promise<Record<string, unknown>> {
+  const find = () => linesOf(server).find((line) => line.event === event);
+  await waitFor(() => find() !== undefined);
+  return find();
+}
+
+const hintOf = (server: ServerProcess) => /sign in \(mint a token\) +(.*)\n/.exec(server.stderr())?.[1] ?? '';
+
+describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
+  test.each([
+    ['nothing configured', {}],
+    ['a database elsewhere', { DATABASE_URL: 'file:./deep/er/my.db' }],
+    ['a database in a folder whose name a shell would take apart', { DATABASE_URL: "file:./it's $HOME/my.db" }],
+    ['an issuer and an audience of its own', { JWT_ISSUER: 'me & you', JWT_AUDIENCE: 'keys' }],
+  ])('the command of the banner works as printed, with %s', async (_what, env: Record<string, string>) => {
+    const folder = diskFolder();
+    const given = { ...env, ...(env.JWT_ISSUER && { JWT_SECRET: TEST_SECRET }) };
+    await using server = await startServer({ runtime, folder, env: given });
+    const own = join(diskFolder(), 'bin'); // a folder of the PATH
+    mkdirSync(own);
+    symlinkSync(process.execPath, join(own, 'bun'));
+    // Typed where the server was started: there `bun run token` is this script.
+    const typed = hintOf(server).replace(/(npx -y bun@[\d.]+|bun) run token/, `bun ${ROOT}/src/commands/token.ts`);
+    const token = await output(['sh', '-c', typed], {
+      cwd: folder,
+      env: { PATH: `${own}:${process.env.PATH}`, ...(env.JWT_ISSUER && { JWT_SECRET: TEST_SECRET }) },
+    });
+    const headers = { authorization: `Bearer ${token.trim()}` };
+    expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
+    const says = server.stderr().includes('where JWT_SECRET is set as it is here');
+    expect(says).toBe(env.JWT_ISSUER !== undefined);
+  });
+
+  test('what comes from which file of the folder is in the banner and the first line; or that there is none', async () => {
+    const tool = (name: string) => `import { defineTool, ok, v } from 'mcp-key-server';
+export default () => defineTool(() => ok({}), { name: '${name}', title: 'T', description: 'D.', input: v.strictObject({}),
+  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+  run: () => ok({ content: [] }) });\n`;
+    const folder = fill(diskFolder(), { 'tools/b.ts': tool('second'), 'tools/a.ts': tool('first') });
+    await using server = await startServer({ runtime, folder });
+    expect(await logged(server, 'started')).toMatchObject({
+      tools: { 'tools/a.ts': ['first'], 'tools/b.ts': ['second'] },
+    });
+    expect(server.stderr()).toMatch(/own +first \(tools\/a\.ts\)\n.*own +second \(tools\/b\.ts\)\n/);
+    await using without = await startServer({ runtime });
+    expect(await logged(without, 'started')).toMatchObject({ tools: {} });
+    expect(without.stderr()).toMatch(/tools of your own +none: \.\/tools does not exist\n/);
+    await using empty = await startServer({ runtime, folder: fill(diskFolder(), { 'tools/_part.ts': '' }) });
+    expect(empty.stderr()).toMatch(/tools of your own +none: \.\/tools has none\n/);
+  });
+
+  test.each([
+    ['has expired', -1, 'certificate has expired'],
+    ['ends within 14 days', 13, 'certificate ends soon'],
+  ])('a certificate that %s is a warning at the start', async (_what, days, event) => {
+    const end = new Date(Date.now() + days * DAY_MS);
+    const { certFile, keyFile } = makeCertificate(end);
+    const env = { JWT_SECRET: TEST_SECRET, TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
+    await using server = await startServer({ runtime, env });
+    const line = await logged(server, event);
+    expect(line).toMatchObject({ level: 'warn', end: `${end.toISOString().slice(0, -5)}.000Z` });
+  });
+
+  test('a key set out of reach is a warning at the start; one that is there, and a good certificate, are not', async () => {
+    const env = { JWT_JWKS_URL: 'http://127.0.0.1:1/keys' };
+    await using away = await startServer({ runtime, env });
+    expect(await logged(away, 'key set out of reach')).toMatchObject({ level: 'warn' });
+    await using issuer = await createIssuer();
+    const { certFile, keyFile } = makeCertificate(new Date(Date.now() + 15 * DAY_MS));
+    const good = { JWT_JWKS_URL: issuer.jwksUrl, TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
+    const server = await startServer({ runtime, env: good });
+    await waitFor(() => issuer.hits(JWKS_PATH) > 0);
+    expect(await server.stop()).toBe(0);
+    expect(linesOf(server).filter(({ level }) => level !== 'info')).toEqual([]);
+  });
+});

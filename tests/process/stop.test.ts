@@ -1,0 +1,258 @@
+// Stopping: SIGTERM, SIGINT and (without own TLS) SIGHUP, as a supervisor, a terminal and a package runner send them.
+
+import { describe, expect, test } from 'bun:test';
+import { copyFileSync, mkdirSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { callOver, userHeaders } from '../support/client.ts';
+import { openDatabase } from '../support/database-client.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
+import { type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const JWT = { JWT_SECRET: TEST_SECRET };
+/** On Deno the listener goes last, and closing is left to the client: see src/server/README.md. */
+const onDeno = USUAL_RUNTIME === 'deno';
+/** What a stuck request gets: a stop that waits for one takes longer, one that doesn't far less, on a busy machine too. */
+const STOP_MS_MAX = 10_000;
+/** A client that asks within this time after the signal gets a response: half of the notice (src/server.ts). */
+const NOTICED_MS = 150;
+const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
+const events = (server: ServerProcess) =>
+  server
+    .stdout()
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as { event: string; signal?: string });
+
+describe.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s', (signal) => {
+  test('an idle server ends with 0, soon, and says so', async () => {
+    await using server = await startServer({ env: JWT });
+    const startedMs = performance.now();
+    server.signal(signal);
+    expect(await server.exited).toBe(0);
+    expect(performance.now() - startedMs).toBeLessThan(STOP_MS_MAX);
+    expect(events(server)).toMatchObject([{ event: 'started' }, { event: 'stopping', signal }, { event: 'stopped' }]);
+  });
+
+  test('idle keep-alive connections do not hold it up', async () => {
+    await using server = await startServer({ env: JWT });
+    const connections = await Promise.all(Array.from({ length: 5 }, () => openHttpSocket(server.url)));
+    for (const connection of connections) {
+      connection.socket.write(GET);
+      await connection.readUntil(isWhole);
+    }
+    const startedMs = performance.now();
+    server.signal(signal);
+    expect(await server.exited).toBe(0);
+    expect(performance.now() - startedMs).toBeLessThan(STOP_MS_MAX);
+  });
+});
+
+test.skipIf(onDeno)(
+  'for a moment responses say Connection: close and new connections are taken; then none are',
+  async () => {
+    await using server = await startServer({ env: JWT });
+    const keptAlive = await openHttpSocket(server.url);
+    const ask = async (responses: number) => {
+      keptAlive.socket.write(GET);
+      const all = await keptAlive.readUntil(
+        (text) => text.split('HTTP/1.1 200').length === responses + 1 && isWhole(text),
+      );
+      return all.slice(all.lastIndexOf('HTTP/1.1'));
+    };
+    expect(await ask(1)).not.toMatch(/^connection: close/im);
+    server.signal('SIGTERM');
+    let responses = 1;
+    let last = '';
+    while (!/^connection: close/im.test(last)) {
+      responses += 1;
+      last = await ask(responses); // rejects if the connection went without being told
+    }
+    await keptAlive.closed;
+    expect((await fetch(server.url)).headers.get('connection')).toBe('close');
+    await server.exited;
+    await expect(fetch(server.url)).rejects.toThrow();
+  },
+);
+
+test.skipIf(onDeno)('a request whose handling began gets its response, after the listener has gone', async () => {
+  await using server = await startServer({ env: JWT });
+  const slow = await openHttpSocket(server.url);
+  const body = '{"name":"slow","scopes":["read"]}';
+  const { authorization } = await userHeaders('alice');
+  const request = postText('/tools/create_api_key', body, { Authorization: authorization });
+  slow.socket.write(request.slice(0, -10)); // the body's last bytes are to come
+  await Bun.sleep(100);
+  server.signal('SIGTERM');
+  await waitFor(async () => !(await canConnect(server.url)));
+  slow.socket.write(request.slice(-10));
+  const response = await slow.readUntil(isWhole);
+  expect(response).toStartWith('HTTP/1.1 200');
+  expect(response).toMatch(/^connection: close/im);
+  expect(await server.exited).toBe(0);
+
+  await using again = await startServer({ env: JWT, folder: server.folder });
+  const { body: listed } = await callOver(again.url, 'list_api_keys', {}, { authorization });
+  expect(listed.keys).toMatchObject([{ name: 'slow' }]);
+});
+
+test('a stop does not wait for half-sent requests', async () => {
+  await using server = await startServer({ env: JWT });
+  const half = await openHttpSocket(server.url);
+  half.socket.write('GET / HT');
+  await Bun.sleep(50);
+  const startedMs = performance.now();
+  server.signal('SIGTERM');
+  expect(await server.exited).toBe(0);
+  expect(performance.now() - startedMs).toBeLessThan(STOP_MS_MAX);
+});
+
+test('a request that never ends is given up after 10 s', async () => {
+  await using server = await startServer({ env: JWT });
+  const stuck = await openHttpSocket(server.url);
+  stuck.socket.write(postText('/tools/get_data', '{', { 'Content-Length': '100' }));
+  await Bun.sleep(100);
+  const startedMs = performance.now();
+  server.signal('SIGTERM');
+  expect(await server.exited).toBe(0);
+  const tookMs = performance.now() - startedMs;
+  expect(tookMs).toBeGreaterThan(9_000);
+}, 60_000);
+
+test('clients on keep-alive connections lose no request while it stops', async () => {
+  await using server = await startServer({ env: { ...JWT, RATE_LIMIT_REQUESTS: '0' } });
+  const { body } = await callOver(
+    server.url,
+    'create_api_key',
+    { name: 'n', scopes: ['read'] },
+    await userHeaders('a'),
+  );
+  let answered = 0;
+  let signalledMs = Number.POSITIVE_INFINITY;
+  const wrong: number[] = [];
+  const client = async () => {
+    for (;;) {
+      const askedMs = performance.now();
+      try {
+        const response = await fetch(`${server.url}/tools/get_data`, {
+          method: 'POST',
+          headers: { 'x-api-key': body.key },
+        });
+        await response.text();
+        if (response.status === 200) answered += 1;
+        else wrong.push(response.status);
+        // A client that is told to close goes elsewhere; here there is no elsewhere, so it is done.
+        if (response.headers.get('connection') === 'close') return 'told';
+      } catch {
+        return askedMs - signalledMs > NOTICED_MS ? 'late' : 'lost';
+      }
+    }
+  };
+  const clients = Array.from({ length: 16 }, client);
+  await waitFor(() => answered > 100);
+  signalledMs = performance.now();
+  server.signal('SIGTERM');
+  expect(await Promise.all(clients)).not.toContain('lost');
+  expect(wrong).toEqual([]);
+  expect(await server.exited).toBe(0);
+});
+
+test('a stop writes last uses of a moment ago', async () => {
+  const server = await startServer({ env: JWT });
+  const alice = await userHeaders('alice');
+  const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
+  await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
+  const before = (await callOver(server.url, 'list_api_keys', {}, alice)).body.keys;
+  expect(before[0].lastUsedAt).toBeNumber();
+  expect(await server.stop()).toBe(0);
+  await using again = await startServer({ env: JWT, folder: server.folder });
+  expect((await callOver(again.url, 'list_api_keys', {}, alice)).body.keys).toEqual(before);
+});
+
+test('a stop that meets a bug ends with 1, says what it was, and its log is whole', async () => {
+  const server = await startServer({ env: { ...JWT, LOG_LEVEL: 'debug' } });
+  const alice = await userHeaders('alice');
+  const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
+  const database = openDatabase(`file:${join(server.folder, 'data/keys.db')}`);
+  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
+  database.close();
+  await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key }); // before a stop it is written at some time or other
+  expect(await server.stop()).toBe(1);
+  expect(server.stderr()).toContain('a bug');
+  expect(events(server).at(-1)).toMatchObject({ event: 'stopping' });
+});
+
+test('the database file is whole without the files beside it', async () => {
+  const server = await startServer({ env: JWT });
+  const alice = await userHeaders('alice');
+  await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, alice);
+  expect(await server.stop()).toBe(0);
+  const copy = temporaryFolder();
+  mkdirSync(join(copy, 'data'));
+  copyFileSync(join(server.folder, 'data/keys.db'), join(copy, 'data/keys.db'));
+  await using again = await startServer({ env: JWT, folder: copy });
+  expect((await callOver(again.url, 'list_api_keys', {}, alice)).body.keys).toMatchObject([{ name: 'n' }]);
+});
+
+describe('a second signal', () => {
+  async function stuckServer() {
+    const server = await startServer({ env: JWT });
+    const stuck = await openHttpSocket(server.url);
+    stuck.socket.write(postText('/tools/get_data', '{', { 'Content-Length': '2' }));
+    await Bun.sleep(100);
+    return { server, stuck };
+  }
+
+  test('within a second changes nothing: a Ctrl-C may arrive twice', async () => {
+    const { server, stuck } = await stuckServer();
+    await using _server = server;
+    server.signal('SIGINT');
+    server.signal('SIGTERM'); // of two that are alike before it looks, the system makes one
+    await waitFor(async () => !(await takesRequests(server.url))); // it has gone on with its stop
+    stuck.socket.write('}');
+    expect(await stuck.readUntil(isWhole)).toStartWith('HTTP/1.1 401');
+    expect(await server.exited).toBe(0);
+  });
+
+  test('a second or more after the first ends it at once', async () => {
+    const { server, stuck } = await stuckServer();
+    await using _server = server;
+    const startedMs = performance.now();
+    server.signal('SIGINT');
+    await waitFor(() => server.stdout().includes('"stopping"'));
+    const stoppingMs = performance.now() - startedMs;
+    let hasExited = false;
+    const exited = server.exited.finally(() => {
+      hasExited = true;
+    });
+    await waitFor(() => {
+      if (!hasExited) server.signal('SIGINT');
+      return hasExited;
+    });
+    const tookMs = performance.now() - startedMs;
+    expect(await exited).not.toBe(0);
+    expect(tookMs).toBeGreaterThan(1000);
+    expect(tookMs - stoppingMs).toBeLessThan(STOP_MS_MAX);
+    await stuck.closed;
+  });
+});
+
+/** False once new connections are refused, or requests on them (Deno). */
+const takesRequests = (url: string): Promise<boolean> =>
+  fetch(url).then(
+    ({ status }) => status === 200,
+    () => false,
+  );
+
+function canConnect(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve) => {
+    const socket = connect(Number(port), hostname);
+    socket.once('connect', () => resolve(true));
+    socket.once('error', () => resolve(false));
+    socket.once('close', () => socket.destroy());
+  });
+}

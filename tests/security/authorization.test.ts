@@ -1,0 +1,337 @@
+// Every tool, with every kind of credential, over every transport and protocol revision: one expected outcome each,
+// worked out here from the README alone, and compared with what the server responds in every way there is to ask.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { SignJWT } from 'jose';
+import { problemText, publicPart, type ServerCode } from '../../src/problem.ts';
+import { type HeaderMap, META, MODERN, openSse } from '../support/mcp.ts';
+import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+
+/** A code; with the kind of credential that the sentence names instead, if it names one. */
+type Outcome =
+  | ServerCode
+  | 'ok'
+  | 'missing_token: a key'
+  | 'missing_token: without Bearer'
+  | 'missing_api_key: without Bearer'
+  | 'invalid_token: a key'
+  | 'invalid_token: expired'
+  | 'invalid_api_key: a token';
+
+const codeOf = (outcome: Outcome) => outcome.split(':')[0] as ServerCode | 'ok';
+
+function sentenceOf(outcome: Outcome): string {
+  if (outcome.endsWith(': a key')) return 'This tool needs a user token; an API key was sent';
+  if (outcome.endsWith(': a token')) return 'This tool needs an API key; a user token was sent';
+  const code = codeOf(outcome) as 'missing_api_key' | 'missing_token';
+  if (outcome.endsWith(': expired')) return publicPart({ code: 'invalid_token', reason: '', expired: true }).detail;
+  if (outcome.endsWith(': without Bearer')) return publicPart({ code, lacksScheme: true }).detail;
+  return problemText(code).detail;
+}
+
+/** What a request carries: headers, and `_meta.api_key`. */
+interface Carried {
+  readonly headers?: HeaderMap;
+  readonly meta?: string;
+}
+
+let app: TestApp;
+const carried = new Map<string, Carried>();
+
+beforeAll(async () => {
+  app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+  const jwt = await app.token('alice');
+  const expiredJwt = await app.token('alice', { exp: Math.floor(app.clock.nowMs() / 1000) - 60 });
+  const foreignJwt = await new SignJWT({ sub: 'alice', exp: 9_999_999_999 })
+    .setProtectedHeader({ alg: 'HS256' })
+    .sign(new TextEncoder().encode(`${TEST_SECRET} of somebody else`));
+  const { key } = await app.createKey('alice');
+  const scopeless = (await app.createKey('alice', { scopes: ['write', 'READ', 'read:orders'] })).key;
+  const revoked = await app.createKey('alice');
+  await app.call('revoke_api_key', { keyId: revoked.id }, { authorization: `Bearer ${jwt}` });
+  const deleted = await app.createKey('alice');
+  await app.call('delete_api_key', { keyId: deleted.id }, { authorization: `Bearer ${jwt}` });
+  const expired = (await app.createKey('alice', { expiresInDays: 1e-6 })).key;
+  app.clock.advance(1000);
+  const otherPrefix = key.replace('sk_test_', 'sk_live_');
+  const never = `sk_test_${'0'.repeat(64)}`;
+
+  const bearer = (text: string) => ({ authorization: `Bearer ${text}` });
+  const x = (text: string) => ({ 'x-api-key': text });
+  const all: Readonly<Record<string, Carried>> = {
+    nothing: {},
+    'a user token': { headers: bearer(jwt) },
+    'an expired user token': { headers: bearer(expiredJwt) },
+    'a user token of another secret': { headers: bearer(foreignJwt) },
+    'a user token in X-API-Key': { headers: x(jwt) },
+    'a user token in _meta': { meta: jwt },
+    'a user token without Bearer': { headers: { authorization: jwt } },
+    'another scheme': { headers: { authorization: 'Basic YWxpY2U6cGFzc3dvcmQ=' } },
+    'a key in X-API-Key': { headers: x(key) },
+    'a key in Authorization': { headers: bearer(key) },
+    'a key in _meta': { meta: key },
+    'a key without the scope': { headers: x(scopeless) },
+    'a revoked key': { headers: x(revoked.key) },
+    'a revoked key in _meta': { meta: revoked.key },
+    'a deleted key': { headers: x(deleted.key) },
+    'an expired key': { headers: bearer(expired) },
+    'a key with the other prefix': { headers: x(otherPrefix) },
+    'a key never issued': { headers: x(never) },
+    'a user token and a key': { headers: { ...bearer(jwt), ...x(key) } },
+    'a user token and a key in _meta': { headers: bearer(jwt), meta: key },
+    'a bad user token and a key': { headers: { ...bearer(expiredJwt), ...x(key) } },
+    'a user token and a bad key': { headers: { ...bearer(jwt), ...x(revoked.key) } },
+    'a bad key before a good one': { headers: { ...x(never), ...bearer(key) }, meta: key },
+    'a good key before bad ones': { headers: { ...x(key), ...bearer(never) }, meta: never },
+    'a good key in Authorization before a bad one in _meta': { headers: bearer(key), meta: never },
+    'an empty X-API-Key before a key': { headers: { ...x(''), ...bearer(key) } },
+  };
+  for (const [name, value] of Object.entries(all)) carried.set(name, value);
+});
+afterAll(() => app.close());
+
+/** [management tools, get_data] for each credential. whoami is get_data without a scope. */
+const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
+  nothing: ['missing_token', 'missing_api_key'],
+  'a user token': ['ok', 'invalid_api_key: a token'],
+  'an expired user token': ['invalid_token: expired', 'invalid_api_key: a token'],
+  'a user token of another secret': ['invalid_token', 'invalid_api_key: a token'],
+  'a user token in X-API-Key': ['missing_token', 'invalid_api_key: a token'],
+  'a user token in _meta': ['missing_token', 'invalid_api_key: a token'],
+  'a user token without Bearer': ['missing_token: without Bearer', 'missing_api_key: without Bearer'],
+  'another scheme': ['missing_token', 'missing_api_key'],
+  'a key in X-API-Key': ['missing_token: a key', 'ok'],
+  'a key in Authorization': ['invalid_token: a key', 'ok'],
+  'a key in _meta': ['missing_token: a key', 'ok'],
+  'a key without the scope': ['missing_token: a key', 'insufficient_scope'],
+  'a revoked key': ['missing_token: a key', 'invalid_api_key'],
+  'a revoked key in _meta': ['missing_token: a key', 'invalid_api_key'],
+  'a deleted key': ['missing_token: a key', 'invalid_api_key'],
+  'an expired key': ['invalid_token: a key', 'invalid_api_key'],
+  // Not found, because it is a different text; that a prefix alone decides nothing is tested in guards/api-key.test.ts.
+  'a key with the other prefix': ['missing_token: a key', 'invalid_api_key'],
+  'a key never issued': ['missing_token: a key', 'invalid_api_key'],
+  'a user token and a key': ['ok', 'ok'],
+  'a user token and a key in _meta': ['ok', 'invalid_api_key: a token'],
+  'a bad user token and a key': ['invalid_token: expired', 'ok'],
+  'a user token and a bad key': ['ok', 'invalid_api_key'],
+  'a bad key before a good one': ['invalid_token: a key', 'invalid_api_key'],
+  'a good key before bad ones': ['invalid_token: a key', 'ok'],
+  'a good key in Authorization before a bad one in _meta': ['invalid_token: a key', 'ok'],
+  'an empty X-API-Key before a key': ['invalid_token: a key', 'ok'],
+};
+
+/** Input that each tool accepts, and that changes nothing that other calls need. */
+const INPUTS: Readonly<Record<string, Record<string, unknown>>> = {
+  create_api_key: { name: 'made by the matrix', scopes: [] },
+  list_api_keys: {},
+  rotate_api_key: { keyId: 'f'.repeat(32) }, // there is none
+  revoke_api_key: { keyId: 'f'.repeat(32) },
+  delete_api_key: { keyId: 'f'.repeat(32) },
+  get_data: {},
+  whoami: {},
+};
+
+function expected(tool: string, managing: Outcome, reading: Outcome): Outcome {
+  if (tool === 'rotate_api_key') return managing === 'ok' ? 'key_not_found' : managing;
+  if (tool === 'get_data') return reading;
+  if (tool === 'whoami') return reading === 'insufficient_scope' ? 'ok' : reading;
+  return managing;
+}
+
+interface Asked {
+  readonly ok: boolean;
+  /** Over REST alone. */
+  readonly code?: ServerCode;
+  /** All that the tool says, without what differs from call to call. */
+  readonly said: string;
+}
+type Ask = (tool: string, input: Record<string, unknown>, carried: Carried) => Promise<Asked>;
+
+interface ToolMessage {
+  readonly result: { readonly isError?: boolean; readonly content: readonly [{ readonly text: string }] };
+}
+
+const readMessage = ({ result: { content, isError } }: ToolMessage): Asked => ({
+  ok: isError !== true,
+  said: content[0].text,
+});
+
+const askRest: Ask = async (tool, input, { headers = {}, meta }) => {
+  const body = meta === undefined ? input : { ...input, _meta: { api_key: meta } };
+  const { status, headers: sent, body: said } = await app.call(tool, body, headers);
+  if (status === 200) return { ok: true, said: JSON.stringify(said) };
+  expect(status).toBe(problemText(said.code).status);
+  if (status !== 404) expect(sent.get('www-authenticate')).toStartWith('Bearer ');
+  return { ok: false, code: said.code, said: said.detail };
+};
+
+const callMessage = (tool: string, args: object, meta: string | undefined, where: 'params' | 'arguments') => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: {
+    name: tool,
+    arguments: meta !== undefined && where === 'arguments' ? { ...args, _meta: { api_key: meta } } : args,
+    ...(meta !== undefined && where === 'params' && { _meta: { api_key: meta } }),
+  },
+});
+
+async function postMcp(body: unknown, headers: HeaderMap): Promise<unknown> {
+  const response = await fetch(`${app.url}/mcp`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+  expect(response.status).toBe(200);
+  const text = await response.text();
+  return JSON.parse(
+    response.headers.get('content-type') === 'text/event-stream' ? (/^data: (.*)$/m.exec(text)?.[1] ?? '') : text,
+  );
+}
+
+const askLegacy =
+  (version: string | null, where: 'params' | 'arguments', accept = 'application/json, text/event-stream'): Ask =>
+  async (tool, input, { headers = {}, meta }) => {
+    const all = { accept, ...(version !== null && { 'mcp-protocol-version': version }), ...headers };
+    return readMessage((await postMcp(callMessage(tool, input, meta, where), all)) as ToolMessage);
+  };
+
+const askInBatch: Ask = async (tool, input, { headers = {}, meta }) => {
+  const batch = [{ jsonrpc: '2.0', id: 'before', method: 'ping' }, callMessage(tool, input, meta, 'params')];
+  const [, response] = (await postMcp(batch, { 'mcp-protocol-version': '2025-03-26', ...headers })) as ToolMessage[];
+  if (response === undefined) throw new Error('no response in the batch');
+  return readMessage(response);
+};
+
+const askModern =
+  (where: 'params' | 'arguments'): Ask =>
+  async (tool, input, { headers = {}, meta }) => {
+    const message = callMessage(tool, input, meta, where);
+    const body = { ...message, params: { ...message.params, _meta: { ...META, ...message.params._meta } } };
+    const mirrored = { 'mcp-protocol-version': MODERN, 'mcp-method': 'tools/call', 'mcp-name': tool };
+    return readMessage((await postMcp(body, { ...mirrored, ...headers })) as ToolMessage);
+  };
+
+/** On a stream of its own each time: a stream belongs to the first user it sees. */
+const askSse: Ask = async (tool, input, { headers = {}, meta }) => {
+  const stream = await openSse(app);
+  const { status } = await stream.post(callMessage(tool, input, meta, 'params'), headers);
+  expect(status).toBe(202);
+  const response = readMessage(await stream.nextMessage());
+  await stream.drop();
+  return response;
+};
+
+const TRANSPORTS: Readonly<Record<string, Ask>> = {
+  'POST /tools': askRest,
+  '/mcp without a version': askLegacy(null, 'params'),
+  '/mcp 2024-11-05': askLegacy('2024-11-05', 'arguments'),
+  '/mcp 2025-03-26': askLegacy('2025-03-26', 'params'),
+  '/mcp 2025-06-18': askLegacy('2025-06-18', 'arguments'),
+  '/mcp 2025-11-25': askLegacy('2025-11-25', 'params'),
+  '/mcp, answered as an event stream': askLegacy('2025-11-25', 'params', 'text/event-stream'),
+  '/mcp, in a batch': askInBatch,
+  '/mcp 2026-07-28': askModern('params'),
+  '/mcp 2026-07-28, key in the arguments': askModern('arguments'),
+  '/sse': askSse,
+};
+
+describe.each(Object.entries(TRANSPORTS))('over %s', (_transport, ask) => {
+  test.each(Object.entries(EXPECTED))('with %s', async (name, [managing, reading]) => {
+    const credential = carried.get(name);
+    if (credential === undefined) throw new Error(`no credential is called ${name}`);
+    for (const [tool, input] of Object.entries(INPUTS)) {
+      app.clock.advance(50); // each list needs its token
+      const asked = await ask(tool, input, credential);
+      const outcome = expected(tool, managing, reading);
+      const { code = codeOf(outcome), said } = asked;
+      if (outcome === 'ok') expect({ tool, ...asked }).toMatchObject({ tool, ok: true });
+      else expect({ tool, code, said }).toEqual({ tool, code: codeOf(outcome), said: sentenceOf(outcome) });
+    }
+  });
+
+  test('a foreign id, whatever the state of its key, gets the response of one that never existed', async () => {
+    const mallory = { headers: { authorization: `Bearer ${await app.token('mallory')}` } };
+    const own = await app.createKey('victim');
+    const revoked = await app.createKey('victim');
+    const gone = await app.createKey('victim');
+    const victim = { authorization: `Bearer ${await app.token('victim')}` };
+    await app.call('revoke_api_key', { keyId: revoked.id }, victim);
+    await app.call('delete_api_key', { keyId: gone.id }, victim);
+    for (const tool of ['rotate_api_key', 'revoke_api_key', 'delete_api_key']) {
+      const missing = await ask(tool, { keyId: '0'.repeat(32) }, mallory);
+      for (const keyId of [own.id, revoked.id, gone.id, own.id.toUpperCase(), own.key, `${own.id}\0`, '']) {
+        expect({ keyId, ...(await ask(tool, { keyId }, mallory)) }).toEqual({ keyId, ...missing });
+      }
+    }
+    expect((await ask('list_api_keys', {}, mallory)).said).not.toContain(own.id);
+    expect((await ask('get_data', {}, { headers: { 'x-api-key': own.key } })).ok).toBe(true);
+    const { keys } = (await app.call('list_api_keys', {}, victim)).body as { keys: { id: string; active: boolean }[] };
+    expect(keys.find(({ id }) => id === own.id)?.active).toBe(true);
+    expect(keys.find(({ id }) => id === revoked.id)?.active).toBe(false);
+  });
+});
+
+/** With a key in the body, which /verify doesn't read. Of the others it says what get_data says. */
+const VERIFIED: Readonly<Record<string, Outcome>> = {
+  'a user token in _meta': 'missing_api_key',
+  'a key in _meta': 'missing_api_key',
+  'a revoked key in _meta': 'missing_api_key',
+};
+
+describe('for other services', () => {
+  const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
+  const isKey = (outcome: Outcome) => outcome === 'ok' || outcome === 'insufficient_scope';
+
+  test.each(Object.entries(EXPECTED))('/verify with %s', async (name, [, reading]) => {
+    const { headers = {}, meta } = carried.get(name) ?? {};
+    const body = JSON.stringify({ _meta: { api_key: meta } });
+    const response = await fetch(`${app.url}/verify?scope=read`, { method: 'POST', headers, body });
+    const code = response.status === 200 ? 'ok' : ((await response.json()) as { code: string }).code;
+    expect(code).toBe(codeOf(VERIFIED[name] ?? reading));
+    expect(response.headers.get('x-key-owner')).toBe(code === 'ok' ? 'alice' : '');
+  });
+
+  test.each(Object.entries(EXPECTED))('/introspect by %s: nobody without the scope', async (name, [, reading]) => {
+    const { headers = {} } = carried.get(name) ?? {};
+    const body = `token=${carried.get('a key in X-API-Key')?.headers?.['x-api-key']}`;
+    const response = await fetch(`${app.url}/introspect`, { method: 'POST', headers: { ...headers, ...FORM }, body });
+    expect({ status: response.status, body: await response.json() }).toEqual(
+      isKey(VERIFIED[name] ?? reading)
+        ? { status: 403, body: { error: 'insufficient_scope' } }
+        : { status: 401, body: { error: 'invalid_client' } },
+    );
+  });
+
+  test.each(Object.entries(EXPECTED))('/introspect of %s', async (name, [, reading]) => {
+    const { headers = {}, meta = '-' } = carried.get(name) ?? {};
+    const [sent] = ['x-api-key', 'authorization'].map((header) => headers[header]).filter(Boolean);
+    const token = sent?.replace('Bearer ', '') ?? meta; // the one that decides
+    const service = await app.createKey('operator', { scopes: ['introspect'] });
+    const response = await fetch(`${app.url}/introspect`, {
+      method: 'POST',
+      headers: { ...FORM, 'x-api-key': service.key },
+      body: new URLSearchParams({ token }).toString(),
+    });
+    expect(((await response.json()) as { active: boolean }).active).toBe(isKey(reading));
+  });
+});
+
+test('every credential has an expectation, and every expectation a credential', () => {
+  expect([...carried.keys()]).toEqual(Object.keys(EXPECTED));
+});
+
+test('over REST a foreign id and a missing one differ in no header either', async () => {
+  const { id } = await app.createKey('victim');
+  const mallory = { authorization: `Bearer ${await app.token('mallory')}` };
+  for (const tool of ['revoke_api_key', 'delete_api_key']) {
+    const [foreign, missing] = await Promise.all(
+      [id, '0'.repeat(32)].map(async (keyId) => {
+        const { status, headers, body } = await app.call(tool, { keyId }, mallory);
+        return { status, body, headers: [...headers].filter(([name]) => !['date', 'ratelimit'].includes(name)) };
+      }),
+    );
+    expect(foreign).toEqual(missing as NonNullable<typeof missing>);
+  }
+});

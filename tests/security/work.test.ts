@@ -1,0 +1,75 @@
+// The time of a refusal may tell only the work behind it. Every well-formed key costs the same reads, in the same
+// order, whether it never was, nearly is, is revoked or has expired. Times are measured by timing.ts.
+
+import { expect, test } from 'bun:test';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+const flipped = (key: string, at: number) => key.slice(0, at) + (key[at] === '0' ? '1' : '0') + key.slice(at + 1);
+
+/** Keys that are refused, by how near they are to one that is accepted. */
+async function refusedKeys(app: TestApp): Promise<Record<string, string>> {
+  const { key } = await app.createKey('alice');
+  const revoked = await app.createKey('alice');
+  await app.call('revoke_api_key', { keyId: revoked.id }, await bearer(app, 'alice'));
+  const deleted = await app.createKey('alice');
+  await app.call('delete_api_key', { keyId: deleted.id }, await bearer(app, 'alice'));
+  const expired = await app.createKey('alice', { expiresInDays: 1e-6 });
+  app.clock.advance(1000);
+  return {
+    'nothing like it': `sk_test_${'0'.repeat(64)}`,
+    'wrong in the first place': flipped(key, 8),
+    'wrong in the last place': flipped(key, key.length - 1),
+    'of the other environment': key.replace('sk_test', 'sk_live'),
+    revoked: revoked.key,
+    deleted: deleted.key,
+    expired: expired.key,
+  };
+}
+
+test('each kind of wrong key costs one read when first seen, none when seen again, one a second later', async () => {
+  await using app = await createTestApp();
+  const { verifier } = app.service.keyDomain;
+  for (const [kind, key] of Object.entries(await refusedKeys(app))) {
+    const costs: number[] = [];
+    for (const laterMs of [0, 0, 999, 1]) {
+      app.clock.advance(laterMs);
+      const before = verifier.reads;
+      expect((await app.useKey(key)).body.code).toBe('invalid_api_key');
+      costs.push(verifier.reads - before);
+    }
+    expect({ kind, costs }).toEqual({ kind, costs: [1, 0, 0, 1] });
+  }
+});
+
+test('a key that has just expired costs one read a second later, and none when seen again', async () => {
+  await using app = await createTestApp();
+  const { verifier } = app.service.keyDomain;
+  const { key } = await app.createKey('alice', { expiresInDays: 1 });
+  const use = async () => {
+    const before = verifier.reads;
+    const { status } = await app.useKey(key);
+    return { status, reads: verifier.reads - before };
+  };
+  expect([await use(), await use()]).toEqual([
+    { status: 200, reads: 1 },
+    { status: 200, reads: 0 },
+  ]);
+  app.clock.advance(86_400_001);
+  expect(await use()).toEqual({ status: 401, reads: 0 });
+  app.clock.advance(1000);
+  expect([await use(), await use()]).toEqual([
+    { status: 401, reads: 1 },
+    { status: 401, reads: 0 },
+  ]);
+});
+
+test('the responses to all kinds of wrong keys are the same but for the request id', async () => {
+  await using app = await createTestApp();
+  const responses = new Set<string>();
+  for (const key of Object.values(await refusedKeys(app))) {
+    const { status, headers, body } = await app.useKey(key);
+    const named = [...headers].filter(([name]) => name !== 'date' && name !== 'content-length');
+    responses.add(JSON.stringify({ status, named, body: { ...body, requestId: typeof body.requestId } }));
+  }
+  expect(responses.size).toBe(1);
+});
