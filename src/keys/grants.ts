@@ -4,6 +4,7 @@ import { type LimitCeilings, type Quota, type RateLimit, writtenLimit } from '..
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Log } from '../log/log.ts';
 import type { InputIssue, Problem } from '../problem.ts';
+import { SHARED_WINDOW_S_MIN } from '../uses/key-usage.ts';
 import { type Actor, actorFields } from './actor.ts';
 
 export interface KeyCeilings {
@@ -52,7 +53,10 @@ export const createGranted =
     return ok({ scopes, expiresInDays, rateLimit, quota });
   };
 
-/** A limit is too high by its number or its rate, a quota by its number, or when its period is another. */
+/**
+ * A limit is too high by its number or its rate, or because each process would count it for itself; a quota by its
+ * number, or when its period is another.
+ */
 function issuesOf({ scopes: existing, daysMax, limits }: KeyCeilings, request: KeyRequest): InputIssue[] {
   const { scopes, expiresInDays, rateLimit, quota } = request;
   const { rateLimit: most, quota: mostQuota } = limits;
@@ -65,6 +69,10 @@ function issuesOf({ scopes: existing, daysMax, limits }: KeyCeilings, request: K
     issues.push({ path: 'expiresInDays', message: `Expected a number above 0 and at most ${daysMax}` });
   }
   if (most !== null && rateLimit !== undefined) {
+    const windowMin = Math.min(SHARED_WINDOW_S_MIN, most.windowS);
+    if (rateLimit.windowS < windowMin) {
+      issues.push({ path: 'rateLimit.window', message: `Expected a window of at least ${windowMin}s` });
+    }
     const isFaster = rateLimit.requests * most.windowS > most.requests * rateLimit.windowS;
     if (rateLimit.requests > most.requests || isFaster) {
       const { requests, window } = writtenLimit(most);

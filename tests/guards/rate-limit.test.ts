@@ -295,9 +295,10 @@ describe('a limit of a tool of its own', () => {
 
   test.each([
     [2, 'often', 'expected a window like 30s, 5m, 1h or 1d, got "often"'],
-    [1.5, '1m', 'expected a whole number of requests, 0 for no limit, got 1.5'],
-    [-1, '1m', 'expected a whole number of requests, 0 for no limit, got -1'],
-    [Number.NaN, '1m', 'expected a whole number of requests, 0 for no limit, got NaN'],
+    [1.5, '1m', 'expected a whole number of requests, 1 or more, got 1.5'],
+    [0, '1m', 'expected a whole number of requests, 1 or more, got 0'],
+    [-1, '1m', 'expected a whole number of requests, 1 or more, got -1'],
+    [Number.NaN, '1m', 'expected a whole number of requests, 1 or more, got NaN'],
   ])('%d requests each "%s" are a mistake found when the server starts', async (requests, window, message) => {
     const wrong = ({ guards }: ToolDeps) => [
       defineTool(guards.rateLimit({ requests, window, key: () => undefined }), { ...facts('wrong'), ...rest }),

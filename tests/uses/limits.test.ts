@@ -123,6 +123,10 @@ test("a user gives at most the server's limit and quota, in number, rate and per
   const limit = 'rateLimit: Expected at most 100 requests, and no faster than 100 in 1m';
   expect(await issues({ rateLimit: { requests: 101, window: '1d' } })).toEqual([limit]);
   expect(await issues({ rateLimit: { requests: 51, window: '30s' } })).toEqual([limit]);
+  expect(await issues({ rateLimit: { requests: 10, window: '10s' } })).toEqual([]);
+  expect(await issues({ rateLimit: { requests: 1, window: '9s' } })).toEqual([
+    'rateLimit.window: Expected a window of at least 10s',
+  ]);
   expect(await issues({ quota: { requests: 1001, period: 'day' } })).toEqual(['quota: Expected at most 1000 a day']);
   expect(await issues({ quota: { requests: 1, period: 'month' } })).toEqual(['quota: Expected at most 1000 a day']);
   for (const wrong of [
@@ -138,6 +142,17 @@ test("a user gives at most the server's limit and quota, in number, rate and per
   ]) {
     expect([wrong, (await issues(wrong)).length > 0]).toEqual([wrong, true]);
   }
+});
+
+test('where the window of the server is below 10 s, users may set as short a one; without a limit of the server any', async () => {
+  const made = async (env: Record<string, string>, window: string) => {
+    await using app = await createTestApp({ env });
+    const limits = { name: 'k', scopes: [], rateLimit: { requests: 1, window } };
+    return (await app.call('create_api_key', limits, await bearer(app, 'alice'))).status;
+  };
+  const short = { RATE_LIMIT_REQUESTS: '100', RATE_LIMIT_WINDOW: '5s' };
+  expect([await made(short, '5s'), await made(short, '4s')]).toEqual([200, 400]);
+  expect(await made({ RATE_LIMIT_REQUESTS: '0' }, '1s')).toBe(200);
 });
 
 test('a rotation keeps limit, quota and counts, and with expiresInDays gives both secrets a new expiry', async () => {

@@ -45,7 +45,7 @@ export interface ToolDeps {
 }
 
 export interface ToolLimit<In> {
-  /** A whole number; 0: no limit. */
+  /** A whole number, 1 or more. */
   readonly requests: number;
   readonly window: string;
   /** Picks the bucket; calls without one share the bucket `unknown`. */
@@ -128,8 +128,8 @@ export function createToolDeps(options: ToolDepsOptions): ToolDeps {
       scopes: (...required) => observeGuard(scopes(...required)),
       rateLimit({ requests, window, key }) {
         const windowMs = parseDuration(window);
-        if (!Number.isSafeInteger(requests) || requests < 0) {
-          throw new Error(`rate limit: expected a whole number of requests, 0 for no limit, got ${requests}`);
+        if (!Number.isSafeInteger(requests) || requests < 1) {
+          throw new Error(`rate limit: expected a whole number of requests, 1 or more, got ${requests}`);
         }
         if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
         if (typeof key !== 'function') {
