@@ -15,6 +15,7 @@ import { createStreams } from './http/stream.ts';
 import { createUserJwts } from './jwt/index.ts';
 import { createFindSignIn } from './jwt/sign-in.ts';
 import { createOriginOf } from './keys/actor.ts';
+import { createAudience } from './keys/audience.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createFindCode } from './keys/unknown-keys.ts';
 import { createInFlight } from './lib/in-flight.ts';
@@ -121,6 +122,7 @@ function serviceOn(
   const instance = random(INSTANCE_BYTES).toHex();
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
   const originOf = createOriginOf(config.eventAddresses);
+  const audience = createAudience(publicUrl, config.resources);
   const keyStore = metrics?.store(store) ?? store;
   const keyDomain = createKeyDomain({
     ...config,
@@ -129,6 +131,7 @@ function serviceOn(
     store: keyStore,
     adminStore: metrics?.store(store.admin) ?? store.admin,
     originOf,
+    audience,
     ceilings,
     lagMaxMs,
   });
@@ -185,6 +188,7 @@ function serviceOn(
       databaseId: () => feed.position.databaseId,
       look: verifier.look,
       originOf,
+      audience,
     });
   const routes = createRoutes({
     config,

@@ -12,7 +12,15 @@ export interface InputIssue {
 }
 
 /** Why a presented key was refused. For the log alone; callers get one sentence for all. */
-export type KeyRefusal = 'malformed' | 'unknown' | 'revoked' | 'expired' | 'blocked' | 'rotated' | 'other_client_id';
+export type KeyRefusal =
+  | 'malformed'
+  | 'unknown'
+  | 'revoked'
+  | 'expired'
+  | 'blocked'
+  | 'rotated'
+  | 'other_client_id'
+  | 'other resource';
 
 /**
  * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is for the

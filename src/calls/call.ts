@@ -26,6 +26,8 @@ export interface CallExtras {
   readonly reader?: Reader;
   /** The key whose budget of unknown keys counts, in place of the client address's. */
   readonly lookupKeyId?: string;
+  /** The servers that its key is presented for, as sent; left out: this one. */
+  readonly resources?: readonly string[] | undefined;
 }
 
 const NOTHING = () => {};
@@ -50,6 +52,7 @@ export class Call {
   /** The time of the proof that its API key is good. Monotonic; infinity while it needs none. */
   freshAsOfMs = Number.POSITIVE_INFINITY;
   readonly lookupKeyId: string | undefined;
+  readonly resources: readonly string[] | undefined;
   #lifetime: AbortController | undefined;
   readonly #request: RequestContext | undefined;
 
@@ -67,6 +70,7 @@ export class Call {
     this.rateLimit = extras?.operation?.initialLimit ?? undefined;
     this.trace = extras?.trace ?? parseTraceparent(request?.headers.get('traceparent'));
     this.lookupKeyId = extras?.lookupKeyId;
+    this.resources = extras?.resources;
     this.progress = extras?.progress ?? NOTHING;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
     this.reader = extras?.reader ?? 'model';

@@ -42,7 +42,6 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
   const { DATABASE_AUTH_TOKEN: authToken, DATABASE_REPLICA_FILE: replicaFile } = values;
   const connect: ConnectConfig | null = values.OAUTH_REDIRECTS && {
     redirects: values.OAUTH_REDIRECTS,
-    resources: values.OAUTH_RESOURCES,
   };
   const rateLimit = { requests: values.RATE_LIMIT_REQUESTS, windowMs: values.RATE_LIMIT_WINDOW };
   // The system would pick another one for each process.
@@ -77,6 +76,8 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     keysPage: keysPage(values, users.jwt.kind === 'secret' ? null : users.jwtIssuer, among(...JWT)),
     /** Where OAuth clients may be handed keys. Null: nowhere. */
     connect,
+    /** URLs of other MCP servers that take this server's keys, without a trailing slash. */
+    resources: values.OAUTH_RESOURCES,
     /** The scopes that clients are told to ask the issuer for. */
     jwtScopes: values.JWT_SCOPES,
     /**

@@ -14,8 +14,6 @@ export interface Redirects {
 
 export interface ConnectConfig {
   readonly redirects: Redirects;
-  /** URLs of other MCP servers that take this server's keys, without a trailing slash. */
-  readonly resources: readonly string[];
 }
 
 /** Schemes that run, read or show something and open no app (RFC 8252 §7.1). */

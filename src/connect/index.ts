@@ -4,6 +4,7 @@
 
 import type { ConnectConfig } from '../config/connect.ts';
 import type { Caller, OriginOf } from '../keys/actor.ts';
+import type { Audience } from '../keys/audience.ts';
 import { hashKey } from '../keys/key-format.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { KeyIdentity, Verifier } from '../keys/verify.ts';
@@ -25,6 +26,7 @@ import {
   parameter,
   type RegistrationError,
   registrationOf,
+  serverOf,
   type TokenError,
   tokenRequestOf,
 } from './requests.ts';
@@ -38,6 +40,7 @@ export interface ConnectOptions extends CodesOptions {
   readonly databaseId: () => string;
   readonly look: Verifier['look'];
   readonly originOf: OriginOf;
+  readonly audience: Audience;
   readonly log: Log;
 }
 
@@ -50,6 +53,7 @@ export interface AccessToken {
 }
 
 export interface Connect {
+  readonly audience: Audience;
   register(metadata: unknown): Promise<Result<object, RegistrationError | StoreUnavailable>>;
   /** What the parameters of /authorize ask for. */
   decide(parameters: URLSearchParams): Promise<Result<Decision, StoreUnavailable>>;
@@ -67,7 +71,7 @@ export interface Connect {
 const ATTEMPT_BYTES = 16;
 
 export function createConnect(options: ConnectOptions): Connect {
-  const { config, publicUrl, store, look, originOf, clock, random, sha256, log } = options;
+  const { config, publicUrl, store, look, originOf, audience, clock, random, sha256, log } = options;
   const signedText = createSignedText({ ...options, use: 'client_id' });
   const codes = createCodes(options);
   const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
@@ -96,6 +100,8 @@ export function createConnect(options: ConnectOptions): Connect {
   }
 
   return {
+    audience,
+
     async register(metadata) {
       const registration = registrationOf(metadata, config);
       if (!registration.ok) return registration;
@@ -105,7 +111,7 @@ export function createConnect(options: ConnectOptions): Connect {
 
     async decide(parameters) {
       const redirectUris = await redirectsOf(parameter(parameters, 'client_id') ?? '');
-      return redirectUris.ok ? ok(decide(parameters, redirectUris.value, config, publicUrl())) : redirectUris;
+      return redirectUris.ok ? ok(decide(parameters, redirectUris.value, config.redirects, audience)) : redirectUris;
     },
 
     async grant(request, key, { keyId, subject: userId }, { requestId }) {
@@ -129,10 +135,11 @@ export function createConnect(options: ConnectOptions): Connect {
       if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
       if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);
       const { content } = opened.value;
-      const wrong = misfit(asked.value, content, publicUrl(), sha256);
+      const wrong = misfit(asked.value, content, audience, sha256);
       if (wrong !== null) return err(wrong);
-      const { key, redirectUri, resource } = content;
-      const verified = await look(key, caller);
+      const { key, redirectUri } = content;
+      const resource = serverOf(content, audience);
+      const verified = await look(key, { ...caller, resources: [resource] });
       if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
       const { keyId, subject: userId } = verified.value;
       const host = hostOf(redirectUri);
@@ -143,7 +150,7 @@ export function createConnect(options: ConnectOptions): Connect {
       if (!taken.ok) return taken;
       if (!taken.value) return refusedAgain(keyId, caller);
       const { requestId } = caller;
-      log.info('API key handed to a client', { requestId, keyId, userId, host, resource: resource ?? publicUrl() });
+      log.info('API key handed to a client', { requestId, keyId, userId, host, resource });
       return ok(tokenOf(key, verified.value));
     },
   };

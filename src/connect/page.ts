@@ -2,17 +2,17 @@
 // Parts of the request are shown as text, and the key never.
 
 import { isLoopbackRedirect } from '../config/connect.ts';
+import type { Audience } from '../keys/audience.ts';
 import { escaped, inlineHashes } from '../lib/html.ts';
 import { inlineAssets } from '../lib/inline.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import shared from '../widgets/shared.css' with { type: 'text' };
 import css from './page.css' with { type: 'text' };
-import { type AuthorizationRequest, hostOf } from './requests.ts';
+import { type AuthorizationRequest, hostOf, serverOf } from './requests.ts';
 
 export interface AskPage {
   readonly request: AuthorizationRequest;
-  /** Without a trailing slash. */
-  readonly publicUrl: string;
+  readonly audience: Audience;
   /** Where keys are made; null: no such page. */
   readonly keysUrl: string | null;
   /** Why the page is shown again. */
@@ -65,18 +65,20 @@ function hiddenFields({ clientId, redirectUri, challenge, state, resource }: Aut
     .join('\n');
 }
 
-export function askPage({ request, publicUrl, keysUrl, problem }: AskPage): string {
+export function askPage({ request, audience, keysUrl, problem }: AskPage): string {
   const isHere = isLoopbackRedirect(request.redirectUri);
   const host = isHere ? 'a program on this computer' : hostOf(request.redirectUri);
   const who = isHere ? 'the program' : `<bdi>${escaped(host)}</bdi>`;
   const own = keysUrl === null ? '' : ` <a href="${escaped(keysUrl)}" target="_blank" rel="noopener">Make one</a>`;
+  // A key for another server is bound to it; one for this server may be good elsewhere too.
+  const where = serverOf(request, audience) === audience.own() ? 'wherever it is accepted' : 'there';
   const described = problem === null ? 'own' : 'problem own';
   return page(
     'Hand over an API key',
     `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(host)}</span></h1>
-<p>With it, ${who} can do everything that the key may at <bdi>${escaped(request.resource ?? publicUrl)}</bdi>, until the key ends.
+<p>The connection is for <bdi>${escaped(request.resource ?? audience.own())}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
 Go on only if you have just asked for this connection yourself.</p>
-<form method="post" action="${escaped(publicUrl)}/authorize">
+<form method="post" action="${escaped(audience.own())}/authorize">
 ${hiddenFields(request)}
 <label for="key">API key</label>
 <input id="key" name="key" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="${described}"${problem === null ? '' : ' aria-invalid="true"'} required autofocus>

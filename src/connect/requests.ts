@@ -1,7 +1,14 @@
 // What clients ask of /register, /authorize and /token, and whether it is valid. Pure. Nobody is redirected before the
 // redirect URI is known to be the client's, and still admitted.
 
-import { type ConnectConfig, isAdmitted, isLoopbackRedirect, isSameRedirect } from '../config/connect.ts';
+import {
+  type ConnectConfig,
+  isAdmitted,
+  isLoopbackRedirect,
+  isSameRedirect,
+  type Redirects,
+} from '../config/connect.ts';
+import type { Audience } from '../keys/audience.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import { isObject, isStorable } from '../lib/text.ts';
@@ -76,8 +83,8 @@ function hasTwice(parameters: URLSearchParams): boolean {
 export function decide(
   parameters: URLSearchParams,
   redirectUris: readonly string[] | null,
-  config: ConnectConfig,
-  publicUrl: string,
+  redirects: Redirects,
+  audience: Audience,
 ): Decision {
   const get = (name: string) => parameter(parameters, name);
   const stop = (why: string): Decision => ({ kind: 'stop', why });
@@ -89,11 +96,11 @@ export function decide(
   const redirectUri = get('redirect_uri');
   if (redirectUri === null || !redirectUris.some((uri) => isSameRedirect(uri, redirectUri)))
     return stop(STOPS.redirect);
-  if (!isAdmitted(config.redirects, redirectUri)) return stop(STOPS.notAdmitted);
+  if (!isAdmitted(redirects, redirectUri)) return stop(STOPS.notAdmitted);
 
   const sendBack = (error: 'unsupported_response_type' | 'invalid_request' | 'invalid_target'): Decision => ({
     kind: 'send_back',
-    location: locationOf({ redirectUri, state }, { error }, publicUrl),
+    location: locationOf({ redirectUri, state }, { error }, audience.own()),
   });
   const responseType = get('response_type');
   if (responseType === null) return sendBack('invalid_request');
@@ -104,15 +111,9 @@ export function decide(
   if (challenge === null || !CHALLENGE.test(challenge)) return sendBack('invalid_request');
   if (get('code_challenge_method') !== 'S256') return sendBack('invalid_request');
   const resource = get('resource');
-  if (resource !== null && !isResource(resource, publicUrl, config.resources)) return sendBack('invalid_target');
+  if (resource !== null && !audience.names().includes(audience.nameOf(resource))) return sendBack('invalid_target');
   return { kind: 'ask', request: { clientId, redirectUri, challenge, state, resource } };
 }
-
-/** Whether a key may be handed out for this resource: this server's, or one of `others`. */
-const isResource = (resource: string, publicUrl: string, others: readonly string[]): boolean =>
-  [publicUrl, `${publicUrl}/mcp`, `${publicUrl}/sse`, ...others].includes(withoutSlash(resource));
-
-const withoutSlash = (url: string) => url.replace(/\/$/, '');
 
 /** The redirect URI with `told` added, and the issuer (RFC 9207). */
 export function locationOf(
@@ -162,19 +163,18 @@ export function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, Toke
   return ok({ clientId, code, verifier, redirectUri: get('redirect_uri'), resource: get('resource') });
 }
 
+/** The name of the server that a key is asked for: this one unless the request says. */
+export const serverOf = ({ resource }: Pick<AuthorizationRequest, 'resource'>, audience: Audience): string =>
+  resource === null ? audience.own() : audience.nameOf(resource);
+
 /** RFC 7636 §4.1. */
 const VERIFIER = /^[\w.~-]{43,128}$/;
 
 /** Null if the code was made for this client, verifier, redirect and resource. */
-export function misfit(asked: TokenRequest, code: CodeContent, publicUrl: string, sha256: Sha256): TokenError | null {
+export function misfit(asked: TokenRequest, code: CodeContent, audience: Audience, sha256: Sha256): TokenError | null {
   const { clientId, verifier, redirectUri, resource } = asked;
   if (sha256(clientId, 'base64url') !== code.client) return 'invalid_grant';
   if (!VERIFIER.test(verifier) || sha256(verifier, 'base64url') !== code.challenge) return 'invalid_grant';
   if (redirectUri !== null && redirectUri !== code.redirectUri) return 'invalid_grant';
-  if (resource === null) return null;
-  const isSame =
-    code.resource === null
-      ? isResource(resource, publicUrl, []) // not said: for this server
-      : withoutSlash(resource) === withoutSlash(code.resource);
-  return isSame ? null : 'invalid_target';
+  return resource === null || audience.nameOf(resource) === serverOf(code, audience) ? null : 'invalid_target';
 }

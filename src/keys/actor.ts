@@ -18,6 +18,8 @@ export interface Caller extends RequestIds {
   clientAddress(): string;
   /** The key that asks about other keys: unknown ones are charged to it, not to the address. */
   readonly lookupKeyId?: string | undefined;
+  /** The servers that a key is presented for, as sent; left out: this one. */
+  readonly resources?: readonly string[] | undefined;
 }
 
 export interface Origin {

@@ -6,6 +6,7 @@ import type { Log } from '../log/log.ts';
 import type { InputIssue, Problem } from '../problem.ts';
 import { SHARED_WINDOW_S_MIN } from '../uses/key-usage.ts';
 import { type Actor, actorFields } from './actor.ts';
+import type { Audience } from './audience.ts';
 
 export interface KeyCeilings {
   /** The scopes that exist; null: any. */
@@ -21,6 +22,8 @@ export interface KeyRequest {
   readonly expiresInDays?: number | undefined;
   readonly rateLimit?: RateLimit | undefined;
   readonly quota?: Quota | undefined;
+  /** The one server that the key is good for; undefined: any. */
+  readonly resource?: string | undefined;
 }
 
 export interface Grant {
@@ -31,6 +34,8 @@ export interface Grant {
   readonly rateLimit: RateLimit | null;
   /** As `rateLimit`. */
   readonly quota: Quota | null;
+  /** Its name; null: any. */
+  readonly resource: string | null;
 }
 
 /** Scopes reported at once: each issue names all scopes that exist. */
@@ -40,9 +45,13 @@ const ISSUES_MAX = 10;
 export type Granted = (actor: Actor, request: KeyRequest) => Result<Grant, Problem>;
 
 export const createGranted =
-  (ceilings: KeyCeilings, log: Log): Granted =>
+  (ceilings: KeyCeilings, audience: Audience, log: Log): Granted =>
   (actor, request) => {
+    const resource = request.resource === undefined ? null : audience.nameOf(request.resource);
     const issues = issuesOf(ceilings, request);
+    if (resource !== null && !audience.names().includes(resource)) {
+      issues.push({ path: 'resource', message: `Expected one of ${audience.names().join(', ')}` });
+    }
     if (issues.length > 0) return err({ code: 'invalid_input', issues });
     const { scopes, expiresInDays = ceilings.daysMax, rateLimit = null, quota = null } = request;
     const { grantable } = actor;
@@ -50,7 +59,7 @@ export const createGranted =
       log.warn('Scope not granted', actorFields(actor));
       return err({ code: 'scope_not_granted', grantable });
     }
-    return ok({ scopes, expiresInDays, rateLimit, quota });
+    return ok({ scopes, expiresInDays, rateLimit, quota, resource });
   };
 
 /**

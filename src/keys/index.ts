@@ -8,6 +8,7 @@ import type { Log } from '../log/log.ts';
 import { createUsage, type Usage } from '../uses/usage.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
 import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
+import type { Audience } from './audience.ts';
 import { type Changes, createChanges } from './changes.ts';
 import { createFeed, type Feed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
@@ -47,6 +48,7 @@ export function createKeyDomain(options: {
   sha256: Sha256;
   log: Log;
   originOf: OriginOf;
+  audience: Audience;
   production: boolean;
   keyPrefix: string;
   ceilings: KeyCeilings;
@@ -69,7 +71,7 @@ export function createKeyDomain(options: {
     refresh: feed.refresh,
     usage,
     unknownKeys,
-    granted: createGranted(options.ceilings, log),
+    granted: createGranted(options.ceilings, options.audience, log),
     misses: createPersonBudget([LIMITS.misses], clock, log),
   };
   return {

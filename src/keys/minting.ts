@@ -57,7 +57,7 @@ export function createMinting(options: MintingOptions): Minting {
       if (!grant.ok) return grant;
       const taken = creations.take(actor);
       if (!taken.ok) return taken;
-      const { scopes, expiresInDays, rateLimit, quota } = grant.value;
+      const { scopes, expiresInDays, rateLimit, quota, resource } = grant.value;
       const key = mintKey(keyPrefix, production, random);
       const createdAtMs = clock.nowMs();
       const record: ApiKeyRecord = {
@@ -73,6 +73,7 @@ export function createMinting(options: MintingOptions): Minting {
         rotations: 0,
         rateLimit,
         quota,
+        resource,
       };
       const inserted = logged(
         log,
@@ -82,7 +83,12 @@ export function createMinting(options: MintingOptions): Minting {
       if (!inserted.ok) return inserted;
       if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
       const fingerprint = fingerprintOf(record.keyHash);
-      log.info('API key created', { ...actorFields(actor), keyId: record.id, fingerprint });
+      log.info('API key created', {
+        ...actorFields(actor),
+        keyId: record.id,
+        fingerprint,
+        ...(resource !== null && { resource }),
+      });
       return ok({ record, key });
     },
 

@@ -33,6 +33,8 @@ export interface ApiKeyRecord {
   readonly rateLimit: RateLimit | null;
   /** As `rateLimit`. */
   readonly quota: Quota | null;
+  /** The one server that it is good for (keys/audience.ts); null: any. */
+  readonly resource: string | null;
 }
 
 /** A record as found by the hash of one of its secrets. */

@@ -6,6 +6,7 @@ import type { Log } from '../log/log.ts';
 import type { KeyRefusal, Problem } from '../problem.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Caller, OriginOf } from './actor.ts';
+import type { Audience } from './audience.ts';
 import type { Feed } from './feed.ts';
 import { createKeyCache, type KnownKey } from './key-cache.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
@@ -22,6 +23,8 @@ export interface KeyIdentity {
   readonly createdAtMs: number;
   /** Null: never. */
   readonly expiresAtMs: number | null;
+  /** The one server that the key is good for; null: any. */
+  readonly resource: string | null;
   readonly token: string;
 }
 
@@ -71,6 +74,7 @@ export interface VerifierOptions {
   readonly feed: Feed;
   readonly usage: Pick<Usage, 'note'>;
   readonly unknownKeys: UnknownKeys;
+  readonly audience: Audience;
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
@@ -78,7 +82,7 @@ export interface VerifierOptions {
 }
 
 export function createVerifier(options: VerifierOptions): Verifier {
-  const { store, feed, usage, clock, sha256, log, originOf, unknownKeys } = options;
+  const { store, feed, usage, clock, sha256, log, originOf, unknownKeys, audience } = options;
   const cache = createKeyCache(feed, clock);
   let reads = 0;
 
@@ -111,22 +115,25 @@ export function createVerifier(options: VerifierOptions): Verifier {
     if (known === undefined) {
       return chain(read(keyHash, caller), evaluateFound, { token, keyHash, caller, purpose, freshAsOfMs });
     }
-    if (isFirstUse(known, purpose)) return useFirst(known, { token, keyHash, caller, purpose, freshAsOfMs });
-    const evaluated = evaluate(token, known, purpose, freshAsOfMs);
-    if (!evaluated.ok && known !== null) cache.drop(keyHash, known); // it has expired
+    if (isFirstUse(known, caller, purpose)) return useFirst(known, { token, keyHash, caller, purpose, freshAsOfMs });
+    const evaluated = evaluate(token, known, caller, purpose, freshAsOfMs);
+    if (!evaluated.ok && known !== null && !cache.isUsable(known)) cache.drop(keyHash, known); // it has expired
     return evaluated;
   }
 
   function evaluateFound(found: Result<KnownKey | null, Problem>, verification: Verification): Awaitable<Verified> {
     if (!found.ok) return found;
     const key = found.value;
-    const { token, purpose, freshAsOfMs } = verification;
-    if (isFirstUse(key, purpose)) return useFirst(key, verification);
-    return evaluate(token, key, purpose, freshAsOfMs);
+    const { token, caller, purpose, freshAsOfMs } = verification;
+    if (isFirstUse(key, caller, purpose)) return useFirst(key, verification);
+    return evaluate(token, key, caller, purpose, freshAsOfMs);
   }
 
-  const isFirstUse = (key: KnownKey | null, purpose: Purpose): key is KnownKey =>
-    key?.record.presented === 'next' && cache.isUsable(key) && (purpose === 'use' || purpose === 'confirm');
+  const isFirstUse = (key: KnownKey | null, { resources }: Caller, purpose: Purpose): key is KnownKey =>
+    key?.record.presented === 'next' &&
+    cache.isUsable(key) &&
+    audience.admits(key.record.resource, resources) &&
+    (purpose === 'use' || purpose === 'confirm');
 
   const read = (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
     cache.reads.run(keyHash, async () => {
@@ -146,7 +153,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     if (!promoted.ok) return promoted;
     const found = promoted.value;
     if (found?.record.presented === 'next' && cache.isUsable(found)) return FIRST_USE_UNKNOWN;
-    return evaluate(token, found, purpose, feed.freshAsOfMs);
+    return evaluate(token, found, caller, purpose, feed.freshAsOfMs);
   }
 
   async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
@@ -165,14 +172,20 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return ok(cache.keep(keyHash, found.value(keyHash)));
   }
 
-  function evaluate(token: string, key: KnownKey | null, purpose: Purpose, freshAsOfMs: number): Verified {
+  function evaluate(
+    token: string,
+    key: KnownKey | null,
+    { resources }: Caller,
+    purpose: Purpose,
+    freshAsOfMs: number,
+  ): Verified {
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
-    const reason = refusalAt(key.record, nowMs);
-    const { userId, id, name, scopes, createdAtMs, expiresAtMs } = key.record;
+    const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key.record;
+    const reason = refusalAt(key.record, nowMs) ?? (audience.admits(resource, resources) ? null : 'other resource');
     if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.record.keyHash) });
     if (purpose === 'use' || purpose === 'pasting') usage.note(key.record, nowMs);
-    const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, token };
+    const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, resource, token };
     return { ok: true, value, freshAsOfMs };
   }
 

@@ -4,7 +4,13 @@
 import { Call, callerOf } from '../calls/call.ts';
 import { type Config, keysPageUrl } from '../config/config.ts';
 import type { Connect } from '../connect/index.ts';
-import { type AuthorizationRequest, locationOf, type RegistrationError, type TokenError } from '../connect/requests.ts';
+import {
+  type AuthorizationRequest,
+  locationOf,
+  type RegistrationError,
+  serverOf,
+  type TokenError,
+} from '../connect/requests.ts';
 import { apiKeyGuard, type VerifyKey } from '../guards/api-key.ts';
 import { type Body, formIn } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
@@ -79,6 +85,7 @@ const metadataOf = (url: string, scopes: readonly string[]) => ({
 
 function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'post' | 'refuse'> {
   const { connect, config, publicUrl, pasteKey, log } = options;
+  const { audience } = connect;
   const guard = apiKeyGuard(pasteKey, log);
   const pages = () => import('../connect/page.ts'); // at first use: start-up doesn't wait for it
 
@@ -100,12 +107,15 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
     return html(status, (page) => page.stopPage(detail), problem);
   }
 
-  function ask(request: AuthorizationRequest, problem?: Problem): Promise<Response> {
-    const url = publicUrl();
-    const keysUrl = config.keysPage === null ? null : keysPageUrl(url);
-    const { status, detail } = problem === undefined ? { status: 200, detail: null } : publicPart(problem);
-    return html(status, (page) => page.askPage({ request, publicUrl: url, keysUrl, problem: detail }), problem);
+  /** `refused`: what was wrong with a key; the page is shown again. */
+  function ask(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
+    const keysUrl = config.keysPage === null ? null : keysPageUrl(publicUrl());
+    const { status = 200, detail = null, problem } = refused ?? {};
+    return html(status, (page) => page.askPage({ request, audience, keysUrl, problem: detail }), problem);
   }
+
+  const askAgain = (request: AuthorizationRequest, problem: Problem) =>
+    ask(request, { ...publicPart(problem), problem });
 
   async function answer(
     parameters: URLSearchParams,
@@ -126,11 +136,17 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
 
   async function hand(context: RequestContext, request: AuthorizationRequest, pasted: string): Promise<Response> {
     const credentials = { xApiKey: pasted || null, bearer: null, metaApiKey: null };
-    const call = new Call(context.requestId, credentials, () => context.clientAddress());
+    const resource = serverOf(request, audience);
+    const call = new Call(context.requestId, credentials, () => context.clientAddress(), { resources: [resource] });
     const verified = await guard(call);
-    if (!verified.ok) return ask(request, verified.error);
+    // Another server would be sent a key that is good here too.
+    const isForeign = resource !== audience.own();
+    if (isForeign && (verified.ok ? verified.value.auth.resource !== resource : isBoundElsewhere(verified.error))) {
+      return ask(request, WORKS_ELSEWHERE);
+    }
+    if (!verified.ok) return askAgain(request, verified.error);
     const granted = await connect.grant(request, pasted, verified.value.auth, call);
-    return granted.ok ? seeOther(granted.value) : ask(request, granted.error);
+    return granted.ok ? seeOther(granted.value) : askAgain(request, granted.error);
   }
 
   return {
@@ -152,6 +168,20 @@ function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'pos
     },
   };
 }
+
+interface Refused {
+  readonly status: number;
+  readonly detail: string;
+  readonly problem?: Problem;
+}
+
+const WORKS_ELSEWHERE: Refused = {
+  status: 403,
+  detail: 'This key works at other servers too. Make one for this connection.',
+};
+
+const isBoundElsewhere = (problem: Problem) =>
+  problem.code === 'invalid_api_key' && problem.reason === 'other resource';
 
 const json = (status: number, body: object) =>
   new Response(JSON.stringify(body), { status, headers: UNCACHED_JSON_HEADERS });

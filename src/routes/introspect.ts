@@ -52,12 +52,13 @@ export function introspectRoute(
     const caller = Object.assign(callOf(context, client?.secret || null), { client });
     const allowed = await callerGuard(caller);
     if (!allowed.ok) return refuse(context, allowed.error);
-    const { token } = fields;
+    const { token, resources } = fields;
     if (token === '') return refuse(context, INVALID);
     // Unknown keys count against the calling key: a service sends tokens from strangers, all from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
     const asked = new Call(context.requestId, credentials, caller.clientAddress, {
       lookupKeyId: allowed.value.auth.keyId,
+      resources,
     });
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
@@ -77,17 +78,24 @@ const INVALID: Problem = { code: 'invalid_input', issues: [] };
 interface Fields {
   /** Empty unless sent exactly once. */
   readonly token: string;
+  /** The servers that the token is for; undefined: this one. */
+  readonly resources: readonly string[] | undefined;
   readonly client: ClientCredentials | null;
 }
 
 /** Null if a field of the caller's own is repeated (RFC 6749 §3.2). */
 function fieldsOf(form: URLSearchParams): Fields | null {
   const [tokens, ids, secrets] = [form.getAll('token'), form.getAll('client_id'), form.getAll('client_secret')];
+  const resources = form.getAll('resource').filter((resource) => resource !== '');
   if (ids.length > 1 || secrets.length > 1) return null;
   const [token = '', ...more] = tokens;
   const [id = ''] = ids;
   const [secret = ''] = secrets;
-  return { token: more.length > 0 ? '' : token, client: secret === '' ? null : { id, secret } };
+  return {
+    token: more.length > 0 ? '' : token,
+    resources: resources.length > 0 ? resources : undefined,
+    client: secret === '' ? null : { id, secret },
+  };
 }
 
 /** A client id must be the id of the key that is its secret. */

@@ -31,13 +31,15 @@ export interface VerifyRouteOptions {
 
 export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
   const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
-  // A proxy demands the same scopes again and again, and parsing them is a third of the work.
-  const guardFor = memoize((demand: string): Guard<Call, KeyAuth> => {
-    const scopes = scopesIn(demand);
-    return scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
-  });
   const { initialLimit } = guards.apiKey;
-  const verification = { operation: { name: '', initialLimit: initialLimit ?? null } };
+  const operation = { name: '', initialLimit: initialLimit ?? null };
+  // A proxy demands the same scopes again and again, and parsing them is a third of the work.
+  const demandIn = memoize((demand: string) => {
+    const { scopes, resources } = demandsIn(demand);
+    const guard: Guard<Call, KeyAuth> =
+      scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
+    return { guard, extras: { operation, ...(resources.length > 0 && { resources }) } };
+  });
   let isWarned = config.trustProxy > 0;
 
   /** Without TRUST_PROXY all clients of a proxy share one budget of unknown keys. */
@@ -59,8 +61,9 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
 
   async function verify(context: RequestContext): Promise<Response> {
     warnOnce(context);
-    const call = callOf(context, null, verification);
-    const guarded = await guardFor(demandOf(context.request))(call);
+    const { guard, extras } = demandIn(demandOf(context.request));
+    const call = callOf(context, null, extras);
+    const guarded = await guard(call);
     if (!guarded.ok) return refuse(context, guarded.error, call.rateLimit);
     const ended = (await recheck([call])).get(call);
     if (ended !== undefined) return refuse(context, ended, call.rateLimit);
@@ -86,10 +89,15 @@ function demandOf({ url, headers }: Request): string {
   return start === -1 && header === null ? '' : `${start === -1 ? '' : url.slice(start)}\n${header ?? ''}`;
 }
 
-/** Each demanded scope once. Query and header can only add to each other. */
-function scopesIn(demand: string): readonly string[] {
+/**
+ * Each demanded scope once. Query and header can only add to each other, and so can several resources: what a client
+ * may have added to the query admits no key that is bound to another server.
+ */
+function demandsIn(demand: string) {
   const [query = '', header = ''] = demand.split('\n');
-  return [...new Set(splitScopes([...queryOf(query).getAll('scope'), header].join(' ')))];
+  const parameters = queryOf(query);
+  const scopes = new Set(splitScopes([...parameters.getAll('scope'), header].join(' ')));
+  return { scopes: [...scopes], resources: parameters.getAll('resource') };
 }
 
 /** Sets all five identity headers; null: to empty values. */

@@ -10,8 +10,8 @@ import { rowBy } from './rows.ts';
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` names it.
 // Without RETURNING, which would take a fourteenth of its time.
 export const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by,
-limit_requests, limit_window_s, quota_requests, quota_period)
-SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9, ?10, ?11, ?12, ?13
+limit_requests, limit_window_s, quota_requests, quota_period, resource)
+SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9, ?10, ?11, ?12, ?13, ?14
 WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
 ON CONFLICT DO NOTHING`;
 
@@ -69,6 +69,7 @@ export const insertArgs = (record: ApiKeyRecord, keysPerUserMax: number, origin:
   record.rateLimit?.windowS ?? null,
   record.quota?.requests ?? null,
   record.quota?.period ?? null,
+  record.resource,
 ];
 
 /** Runs a change of one key, which returns its `key_hash`. Null: nothing was changed. */

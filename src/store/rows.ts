@@ -25,7 +25,7 @@ const heldColumn = (column: string) => `${held(`k.${column}`)} AS ${column}`;
 /** The columns of the key `k`. To sort by one, name it with its table: `ORDER BY k.created_at_ms` uses an index. */
 export const KEY_COLUMNS = [
   'k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.second_hash, k.second_is',
-  'k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period',
+  'k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period, k.resource',
   ...['created_at_ms', 'expires_at_ms', 'second_ends_at_ms', 'rotations'].map(heldColumn),
 ].join(', ');
 
@@ -54,6 +54,7 @@ export function recordOf(row: Row): ApiKeyRecord {
       row.quota_requests === null
         ? null
         : { requests: Number(row.quota_requests), period: row.quota_period as Quota['period'] },
+    resource: row.resource as string | null,
   };
 }
 

@@ -64,6 +64,7 @@ export const newKeyFields = {
   name: v.string(),
   scopes: v.array(v.string()),
   expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
+  resource: v.pipe(v.nullable(v.string()), v.description('The one server that the key is good for, or null: all.')),
   warning: v.string(),
 };
 
@@ -101,6 +102,7 @@ const fieldsOf = ({ record }: MadeKey, how: Pick<NewKey, 'key' | 'encryptedKey'>
   name: record.name,
   scopes: [...record.scopes],
   expiresAt: record.expiresAtMs,
+  resource: record.resource,
   warning,
 });
 

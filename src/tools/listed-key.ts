@@ -24,6 +24,7 @@ export const listedKeyFields = {
   expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
   expired: v.optional(v.pipe(v.literal(true), v.description('Present once it has expired.'))),
   lastUsedAt: v.optional(v.pipe(epochMs, v.description('Milliseconds since the Unix epoch; absent until first use.'))),
+  resource: v.pipe(v.nullable(v.string()), v.description('The one server that the key is good for, or null: all.')),
   rateLimit: v.optional(v.pipe(rateLimitFields, v.description('Only of a key that has its own.'))),
   quota: v.optional(v.pipe(quotaFields, v.description('The one in force, if any: its own, or that of the server.'))),
   uses: v.optional(
@@ -56,6 +57,7 @@ export const listedKey = (key: OwnKey) => ({
   expiresAt: key.expiresAtMs,
   ...(key.expired && { expired: true as const }),
   ...(key.lastUsedAtMs !== null && { lastUsedAt: key.lastUsedAtMs }),
+  resource: key.resource,
   ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
   ...(key.quota !== null && { quota: key.quota }),
   ...(key.uses !== null && { uses: { today: key.uses.today, last30Days: [...key.uses.last30Days] } }),

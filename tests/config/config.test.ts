@@ -43,6 +43,7 @@ test('with nothing set every default holds', () => {
     authorizationServer: null,
     keysPage: { signIn: null },
     connect: null,
+    resources: [],
     jwtScopes: ['openid'],
     mcpAuth: 'lazy',
     rateLimit: { requests: 1000, windowMs: 3_600_000 },
@@ -633,8 +634,5 @@ test('with OAUTH_REDIRECTS clients sign in when they connect, unless MCP_AUTH sa
   expect(parsed(redirects).mcpAuth).toBe('eager');
   expect(parsed({ ...redirects, MCP_AUTH: 'lazy' }).mcpAuth).toBe('lazy');
   const resources = { OAUTH_RESOURCES: 'https://a.example/mcp/ https://B.example:443/MCP' };
-  expect(parsed({ ...redirects, ...resources }).connect?.resources).toEqual([
-    'https://a.example/mcp',
-    'https://b.example/MCP',
-  ]);
+  expect(parsed({ ...redirects, ...resources }).resources).toEqual(['https://a.example/mcp', 'https://b.example/MCP']);
 });

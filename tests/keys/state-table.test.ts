@@ -27,6 +27,7 @@ describe('(none) → create_api_key', () => {
         fingerprint,
         createdAt: app.clock.nowMs(),
         expiresAt: null,
+        resource: null,
       },
     ]);
   });

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createOriginOf } from '../../src/keys/actor.ts';
+import { createAudience } from '../../src/keys/audience.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { PresentedKey } from '../../src/keys/record.ts';
 import type { Found, KeyStore } from '../../src/keys/store.ts';
@@ -47,6 +48,7 @@ test('a record that is read before a revocation and arrives after it counts for 
     expiresAtMs: null,
     second: null,
     rotations: 0,
+    resource: null,
     rateLimit: null,
     quota: null,
     presented: 'in_force',
@@ -65,7 +67,18 @@ test('a record that is read before a revocation and arrives after it counts for 
   const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
   const unknownKeys = createUnknownKeys({ store, feed, clock, log });
   const sha256 = Bun.SHA256.hash;
-  const { verify } = createVerifier({ store, feed, usage: { note() {} }, unknownKeys, clock, sha256, log, originOf });
+  const audience = createAudience(() => 'http://here.example', []);
+  const { verify } = createVerifier({
+    audience,
+    store,
+    feed,
+    usage: { note() {} },
+    unknownKeys,
+    clock,
+    sha256,
+    log,
+    originOf,
+  });
 
   await feed.refresh();
   const before = verify(key, CALLER);

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver, userHeaders } from '../support/client.ts';
 import { type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
-import { handOver } from '../support/hand-over.ts';
+import { handOver, register } from '../support/hand-over.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -76,8 +76,10 @@ describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behin
     await keys?.[Symbol.asyncDispose]();
   });
 
-  const create = async (scopes: readonly string[]) =>
-    (await callOver(keys.url, 'create_api_key', { name: 'n', scopes }, await userHeaders('alice'))).body as {
+  /** Bound to the service unless told otherwise. */
+  const create = async (scopes: readonly string[], resource: object = { resource: `${proxy.url}/mcp` }) =>
+    (await callOver(keys.url, 'create_api_key', { name: 'n', scopes, ...resource }, await userHeaders('alice')))
+      .body as {
       id: string;
       key: string;
     };
@@ -107,6 +109,21 @@ describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behin
     const isRefused = async () => isUnauthorized(await client.callTool(WHOSE).catch((error: unknown) => error));
     await waitForWithin(LAG_MAX_MS, isRefused);
     await client.close();
+  });
+
+  test('a key that is bound to it is good there alone; one that is not is not handed to it, and one bound elsewhere no good', async () => {
+    const post = async (key: string) =>
+      (await proxy.fetch('/mcp', { method: 'POST', headers: { 'x-api-key': key }, body: '{"method":"x"}' })).status;
+    const [bound, unbound] = [await create(['read']), await create(['read'], {})];
+    const here = await create(['read'], { resource: `${keys.url}/mcp` });
+    expect([await post(bound.key), await post(unbound.key), await post(here.key)]).toEqual([202, 202, 401]);
+    const used = await Promise.all(
+      [bound, unbound, here].map(({ key }) => callOver(keys.url, 'get_data', {}, { 'x-api-key': key })),
+    );
+    expect(used.map(({ status }) => status)).toEqual([401, 200, 200]);
+    const page = (await register(keys)).page({ resource: `${proxy.url}/mcp` });
+    const pasted = await Promise.all([bound, unbound, here].map(({ key }) => handOver(page, { key })));
+    expect(pasted.map(({ status }) => status)).toEqual([303, 403, 403]);
   });
 
   test('a refusal names the service’s own metadata, which names the key server; one for want of scopes is no challenge', async () => {

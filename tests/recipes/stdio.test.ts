@@ -60,7 +60,8 @@ test.skipIf(isMissing('caddy')).each(KINDS)(
         ),
       );
       const alice = await userHeaders('alice');
-      const { body } = await callOver(keys.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
+      const input = { name: 'n', scopes: ['read'], resource: `${proxy.url}/mcp` };
+      const { body } = await callOver(keys.url, 'create_api_key', input, alice);
       const trusting = (url: string | URL, init?: RequestInit): Promise<Response> => {
         const { origin, pathname, search } = new URL(url);
         return origin === proxy.url ? proxy.fetch(pathname + search, init) : fetch(url, init);

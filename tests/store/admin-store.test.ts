@@ -45,6 +45,7 @@ test('of two imports of the same keys at once, each counts only what it has adde
       expiresAtMs: null,
       second: null,
       rotations: 0,
+      resource: null,
       rateLimit: null,
       quota: null,
     }));

@@ -61,6 +61,7 @@ describe('a first use that is noted after', () => {
       expiresAtMs: null,
       second: null,
       rotations: 0,
+      resource: null,
       rateLimit: null,
       quota: null,
     };

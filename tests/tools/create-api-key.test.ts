@@ -28,7 +28,7 @@ async function issuePaths(input: unknown): Promise<string[]> {
   return body.issues.map((issue: { path: string }) => issue.path);
 }
 
-test('it responds with id, key, name, scopes, expiresAt and the warning, and nothing else', async () => {
+test('it responds with id, key, name, scopes, expiresAt, resource and the warning, and nothing else', async () => {
   const { status, headers: sent, body } = await create({ name: ' my key ', scopes: ['write', 'read'] });
   expect(status).toBe(200);
   expect(body).toEqual({
@@ -37,6 +37,7 @@ test('it responds with id, key, name, scopes, expiresAt and the warning, and not
     name: ' my key ',
     scopes: ['write', 'read'],
     expiresAt: null,
+    resource: null,
     warning: 'Save this key now - it will not be shown again',
   });
   expect(sent.get('content-type')).toBe('application/json');
@@ -173,7 +174,7 @@ describe('other fields', () => {
       expect(await issuePaths({ ...GOOD, [field]: 1 })).toEqual(['']);
       const { body } = await create({ ...GOOD, [field]: 1 });
       expect(body.issues[0].message).toBe(
-        'Unknown field; the fields are name, scopes, expiresInDays, rateLimit, quota, encryptTo',
+        'Unknown field; the fields are name, scopes, expiresInDays, rateLimit, quota, resource, encryptTo',
       );
     },
   );

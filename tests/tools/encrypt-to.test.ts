@@ -44,7 +44,7 @@ describe.each([
     const { status, body } = await create(pair().publicJwk);
     expect(status).toBe(200);
     const { encryptedKey, ...rest } = body;
-    expect(Object.keys(rest)).toEqual(['id', 'name', 'scopes', 'expiresAt', 'warning']);
+    expect(Object.keys(rest)).toEqual(['id', 'name', 'scopes', 'expiresAt', 'resource', 'warning']);
     const key = await openWithJose(encryptedKey, pair().privateJwk);
     expect(key).toMatch(/^sk_test_[0-9a-f]{64}$/);
     expect(openByHand(encryptedKey, pair().privateJwk)).toBe(key);

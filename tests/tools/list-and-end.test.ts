@@ -31,6 +31,7 @@ test('an item has the documented fields, never the key or its hash', async () =>
         fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
         createdAt: app.clock.nowMs(),
         expiresAt: app.clock.nowMs() + 86_400_000,
+        resource: null,
         lastUsedAt: app.clock.nowMs(),
         uses: { today: 1, last30Days: [1] },
       },

@@ -32,6 +32,7 @@ test('the new key has the id, name, scopes and expiry of the old one', async () 
     name: 'ci',
     scopes: ['read'],
     expiresAt,
+    resource: null,
     warning: 'Save this key now - it will not be shown again',
     previous: { state: 'until_first_use', overlapHours: 24 },
   });

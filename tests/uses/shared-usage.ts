@@ -43,6 +43,7 @@ export async function insertCounted(
     expiresAtMs: null,
     second: null,
     rotations: 0,
+    resource: null,
     ...limits,
   };
   const added = await store.insert(record, 1, { how: 'command', actor: null, requestId: null, address: null });

@@ -5,6 +5,7 @@ import { devNull } from 'node:os';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../../jwt/identity.ts';
+import { createAudience } from '../../keys/audience.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { NO_CEILINGS } from '../../lib/rate-limit.ts';
 import { systemClock, systemRandom } from '../../lib/runtime.ts';
@@ -46,6 +47,7 @@ export const verb = command({
         sha256,
         log: stderrLog(io),
         originOf: () => BY_COMMAND,
+        audience: createAudience(() => config.publicUrl ?? '', config.resources),
         ceilings,
         lagMaxMs: config.revocationLagMaxMs,
       });

@@ -132,6 +132,7 @@ function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
     rotations: 0,
     rateLimit: null,
     quota: null,
+    resource: null,
     createdAtMs: createdAt === undefined ? nowMs : Date.parse(createdAt),
     expiresAtMs: expiresAt == null ? null : Date.parse(expiresAt),
   };

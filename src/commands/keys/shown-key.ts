@@ -27,6 +27,7 @@ export const keyObject = (key: PlacedKey, { uses, keyQuota }: KeyFacts) => ({
   expiresAt: isoTime(key.expiresAtMs),
   lastUsedAt: isoTime(key.lastUsedAtMs),
   fingerprint: fingerprintOf(key.keyHash),
+  resource: key.resource,
   ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
   ...((key.quota ?? keyQuota) !== null && { quota: key.quota ?? keyQuota }),
   ...(uses !== undefined && { uses }),
@@ -41,7 +42,7 @@ const stateOf = (key: PlacedKey, nowMs: number) =>
   refusalAt({ ...key, presented: 'in_force', secretEndsAtMs: null }, nowMs) ?? 'active';
 
 export const WIDE: KeyTable = {
-  heads: ['ID', 'OWNER', 'NAME', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'FINGERPRINT'],
+  heads: ['ID', 'OWNER', 'NAME', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'FINGERPRINT', 'RESOURCE'],
   cells: (key, nowMs) => [
     key.id,
     key.userId,
@@ -52,6 +53,7 @@ export const WIDE: KeyTable = {
     localTime(key.expiresAtMs),
     localTime(key.lastUsedAtMs),
     fingerprintOf(key.keyHash),
+    key.resource ?? '-',
   ],
 };
 

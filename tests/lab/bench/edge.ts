@@ -32,6 +32,7 @@ const newRecord = (index: number): ApiKeyRecord => ({
   expiresAtMs: null,
   second: null,
   rotations: 0,
+  resource: null,
   rateLimit: null,
   quota: null,
 });

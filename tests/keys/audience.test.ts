@@ -1,0 +1,185 @@
+// A key that is bound to one server is good at that server alone, whichever door it comes to; any other key at all.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { codeFor, handOver, register } from '../support/hand-over.ts';
+import { call, openSse, post, postModern } from '../support/mcp.ts';
+import { actorFor, bearer, createTestApp, eventsIn, listedKeys, type TestApp } from '../support/test-app.ts';
+
+const OTHER = 'https://other.example/mcp';
+const ENV = {
+  OAUTH_REDIRECTS: 'loopback',
+  OAUTH_RESOURCES: `${OTHER} https://third.example`,
+  RATE_LIMIT_REQUESTS: '0',
+};
+
+let app: TestApp;
+let service: { id: string; key: string };
+beforeAll(async () => {
+  app = await createTestApp({ env: ENV });
+  service = await app.createKey('service', { scopes: ['introspect'] });
+});
+afterAll(() => app.close());
+
+/** What a key may be bound to. */
+const BOUND = {
+  'to none': () => ({}),
+  'to this server': () => ({ resource: app.url }),
+  'to its /mcp': () => ({ resource: `${app.url}/mcp` }),
+  'to its /sse, with a slash': () => ({ resource: `${app.url}/sse/` }),
+  'to another': () => ({ resource: OTHER }),
+} as const;
+
+const verify = (query: string) => async (key: string) =>
+  (await fetch(`${app.url}/verify?${query}`, { headers: { 'x-api-key': key } })).status === 200;
+
+const introspect = (resources: readonly string[]) => async (token: string) => {
+  const body = new URLSearchParams([['token', token], ...resources.map((resource) => ['resource', resource])]);
+  const response = await fetch(`${app.url}/introspect`, {
+    method: 'POST',
+    body,
+    headers: { 'x-api-key': service.key },
+  });
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { active: boolean }).active;
+};
+
+const pasted = (resource: () => string | null) => async (key: string) =>
+  (await handOver((await register(app)).page({ resource: resource() }), { key })).status === 303;
+
+const GET_DATA = call('get_data');
+
+/** Each door: whether it takes a key that is bound to none, to this server, to another. */
+const DOORS: Readonly<
+  Record<string, readonly [(key: string) => Promise<boolean>, none: boolean, own: boolean, other: boolean]>
+> = {
+  REST: [async (key) => (await app.useKey(key)).status === 200, true, true, false],
+  '/mcp': [async (key) => !(await post(app, GET_DATA, { 'x-api-key': key })).body.result.isError, true, true, false],
+  '/mcp, Bearer': [
+    async (key) => (await post(app, GET_DATA, { authorization: `Bearer ${key}` })).status === 200,
+    true,
+    true,
+    false,
+  ],
+  '/mcp 2026-07-28': [
+    async (key) =>
+      !(await postModern(app, 'tools/call', { name: 'get_data' }, { headers: { 'x-api-key': key } })).body.result
+        .isError,
+    true,
+    true,
+    false,
+  ],
+  '/sse': [
+    async (key) => {
+      const session = await openSse(app);
+      await session.post(GET_DATA, { 'x-api-key': key });
+      return !(await session.nextMessage()).result.isError;
+    },
+    true,
+    true,
+    false,
+  ],
+  '/verify': [verify(''), true, true, false],
+  '/verify for this server': [(key) => verify(`resource=${app.url}/mcp/`)(key), true, true, false],
+  '/verify for the other': [verify(`resource=${OTHER}`), true, false, true],
+  '/verify for a third': [verify('resource=https://third.example'), true, false, false],
+  '/verify for both, as a client may have added one': [
+    (key) => verify(`resource=${OTHER}&resource=${app.url}`)(key),
+    true,
+    false,
+    false,
+  ],
+  '/introspect': [introspect([]), true, true, false],
+  '/introspect for this server': [(key) => introspect([`${app.url}/sse`])(key), true, true, false],
+  '/introspect for the other': [introspect([`${OTHER}/`]), true, false, true],
+  'the page, for no server': [pasted(() => null), true, true, false],
+  'the page, for this server': [pasted(() => `${app.url}/mcp`), true, true, false],
+  'the page, for the other': [pasted(() => OTHER), false, false, true],
+};
+
+describe.each(Object.entries(DOORS))('%s', (_, [takes, none, own, other]) => {
+  test.each(Object.entries(BOUND))('a key that is bound %s', async (bound, input) => {
+    app.clock.advance(1000); // for the rate of lists
+    const { id, key } = await app.createKey('alice', input());
+    const expected = bound === 'to none' ? none : bound === 'to another' ? other : own;
+    expect(await takes(key)).toBe(expected);
+    const { lastUsedAtMs } = (await listedKeys(app, actorFor('alice'))).find((listed) => listed.id === id) ?? {};
+    if (!expected && bound !== 'to none') expect(lastUsedAtMs).toBeNull();
+  });
+});
+
+test('whatever it is bound to, whoever finds a key ends it', async () => {
+  for (const input of Object.values(BOUND)) {
+    const { key } = await app.createKey('alice', input());
+    await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) });
+    expect(await verify(`resource=${OTHER}`)(key)).toBe(false);
+    expect(await verify('')(key)).toBe(false);
+  }
+});
+
+test('the caller hears what any wrong key hears, and the log why', async () => {
+  const { id, key } = await app.createKey('alice', { resource: OTHER });
+  const refused = await app.useKey(key);
+  expect([refused.status, refused.body.code, refused.body.detail]).toEqual([
+    401,
+    'invalid_api_key',
+    'Invalid or expired API key',
+  ]);
+  const line = (await app.log()).findLast(({ event }) => event === 'Invalid or expired API key');
+  expect(line).toMatchObject({ reason: 'other resource', keyId: id, userId: 'alice' });
+  const page = await handOver((await register(app)).page({ resource: OTHER }), {
+    key: (await app.createKey('bob')).key,
+  });
+  expect(await page.text()).toContain('This key works at other servers too. Make one for this connection.');
+});
+
+test('lists and results say what a key is bound to, and a rotation keeps it', async () => {
+  await using own = await createTestApp({ env: { OAUTH_RESOURCES: OTHER, ADMIN_CLAIM: 'admin=1' } });
+  const alice = await bearer(own, 'alice');
+  const create = async (input: object) =>
+    (await own.call('create_api_key', { name: 'n', scopes: ['read'], ...input }, alice)).body;
+  const made = [
+    await create({}),
+    await create({ resource: `${own.url}/sse` }),
+    await create({ resource: `${OTHER}/` }),
+  ];
+  expect(made.map(({ resource }) => resource)).toEqual([null, own.url, OTHER]);
+  const listed = (await own.call('list_api_keys', {}, alice)).body.keys;
+  expect(listed.map(({ resource }: { resource: unknown }) => resource)).toEqual([OTHER, own.url, null]);
+  const rotated = (await own.call('rotate_api_key', { keyId: made[2].id }, alice)).body;
+  expect(rotated.resource).toBe(OTHER);
+  const at = (resource: string) =>
+    fetch(`${own.url}/verify?resource=${resource}`, { headers: { 'x-api-key': rotated.key } });
+  // Refused elsewhere, it is not used: the rotation is not completed.
+  expect((await at(own.url)).status).toBe(401);
+  expect((await eventsIn(own)).map(({ kind }) => kind)).not.toContain('first_used');
+  expect((await at(OTHER)).status).toBe(200);
+  expect((await eventsIn(own)).at(-1)?.kind).toBe('first_used');
+  const created = (await own.log()).filter(({ event }) => event === 'API key created');
+  expect(created.map(({ resource }) => resource)).toEqual([undefined, own.url, OTHER]);
+});
+
+test.each([
+  'https://fourth.example',
+  '',
+  'x',
+  'http://127.0.0.1/tools',
+  `${OTHER}?a`,
+  'https://OTHER.example/mcp',
+  1,
+  null,
+])('a key can’t be bound to %p', async (resource) => {
+  const { status, body } = await app.call(
+    'create_api_key',
+    { name: 'n', scopes: [], resource },
+    await bearer(app, 'alice'),
+  );
+  expect([status, body.code, body.issues[0].path]).toEqual([400, 'invalid_input', 'resource']);
+});
+
+test('a key that is bound otherwise while it has a code is not handed out', async () => {
+  const client = await register(app);
+  const { key } = await app.createKey('alice', { resource: app.url });
+  const code = await codeFor(client, key);
+  expect((await client.redeem(code, { resource: OTHER })).body.error).toBe('invalid_target');
+  expect((await client.redeem(code, { resource: `${app.url}/mcp` })).body).toMatchObject({ access_token: key });
+});
