@@ -53,6 +53,8 @@ export interface ServiceOptions extends Partial<Pick<OfferOptions, 'tools' | 'pr
   readonly publicUrl: () => string;
   /** Memory and CPU of the process, for the metrics. */
   readonly usage?: () => ProcessUsage;
+  /** Of the server's own TLS, for the metrics. */
+  readonly certificateEndsAtMs?: number | undefined;
   /** Where tools find their settings. */
   readonly env?: Env;
 }
@@ -89,7 +91,7 @@ export async function createService(config: Config, options: ServiceOptions): Pr
  * started again. Throws an Error for the operator: a folder, issuer or tool that can't be used.
  */
 export async function prepareService(config: Config, options: ServiceOptions): Promise<PreparedService> {
-  prepareDataFolder(config, options.log);
+  const newFolder = prepareDataFolder(config);
   // For the ages of what is cached. Windows of rate limits don't use it: setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
   const { verify: verifyUserJwt, fetchKeys } = await createUserJwts(config, { ...options, clock: ageClock });
@@ -99,7 +101,15 @@ export async function prepareService(config: Config, options: ServiceOptions): P
     usageDays: config.usageDays,
   });
   try {
-    return { ...serviceOn(store, verifyUserJwt, ageClock, config, options), open: store.open, fetchKeys };
+    const service = serviceOn(store, verifyUserJwt, ageClock, config, options);
+    async function open(): Promise<void> {
+      // A mistyped path would otherwise be found out by the first user whose keys are gone.
+      if (newFolder !== null && config.production) {
+        options.log.warn('database made in a new folder: no key is known yet', { folder: newFolder });
+      }
+      await store.open();
+    }
+    return { ...service, open, fetchKeys };
   } catch (error) {
     await store.close();
     throw error;
@@ -171,6 +181,7 @@ function serviceOn(
     sessions: () => sessions.count,
     adminStore: store.admin,
     usage: options.usage,
+    certificateEndsAtMs: options.certificateEndsAtMs,
   });
   const requestStates = createRequestStates({
     readSecret: () => store.serverSecret('request_state'),

@@ -4,29 +4,23 @@ import { hash } from 'node:crypto';
 import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { type Env, NAMES } from './config/env.ts';
-import { once } from './lib/memoize.ts';
-import { sleep } from './lib/timeout.ts';
 import type { RunningServer, ServeOptions } from './server/listener.ts';
 import { type Runtime, start } from './server.ts';
-
-/** How long new TLS files wait for a moment without requests; then bodies that are still being read are lost. */
-const RELEASE_MS_MAX = 10_000;
 
 /** Deno's own shutdown breaks off bodies that are being read, so `stop` waits first, refusing new requests. */
 function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const killer = new AbortController();
   let active = 0;
-  let ending = false;
   let stopping = false;
   let shutting = false;
   let whenIdle = () => {};
 
   const server = Deno.serve(
-    { hostname, port, ...tls, signal: killer.signal, onListen() {} },
+    { hostname, port, ...(tls && { cert: tls.cert, key: tls.key }), signal: killer.signal, onListen() {} },
     async (request, { remoteAddr }) => {
       if (stopping) return refuseWhileStopping();
       active += 1;
-      const response = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost, ending });
+      const response = await fetch(request, { address: () => remoteAddr.hostname, holdOpen, lacksHost });
       active -= 1;
       if (active === 0) whenIdle();
       return response;
@@ -41,38 +35,19 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
       whenIdle = resolve;
       if (active === 0) resolve();
     });
-  const shutDown = once(() => {
-    shutting = true;
-    return server.shutdown();
-  });
   return {
     port: server.addr.port,
-    async release(noticeMs) {
-      ending = true;
-      await sleep(noticeMs);
-      await Promise.race([idle(), sleep(RELEASE_MS_MAX)]);
-      void shutDown();
-      while (!isFree(hostname, server.addr.port)) await sleep(1);
-    },
     async stop() {
       stopping = true;
       await idle();
-      await shutDown();
+      shutting = true;
+      await server.shutdown();
     },
     kill() {
       // After `shutdown`, Deno throws on abort. A connection whose client does not read ends with the process.
       if (!shutting) killer.abort();
     },
   };
-}
-
-function isFree(hostname: string, port: number): boolean {
-  try {
-    Deno.listen({ hostname, port }).close();
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 const refuseWhileStopping = () =>
@@ -115,11 +90,11 @@ export const runtime: Runtime = {
   onStrayError(handler) {
     addEventListener('unhandledrejection', (event: PromiseRejectionEvent) => {
       event.preventDefault();
-      handler(event.reason, 'rejection');
+      handler(event.reason);
     });
     addEventListener('error', (event: ErrorEvent) => {
       event.preventDefault();
-      handler(event.error, 'exception');
+      handler(event.error);
     });
   },
   exit: (code) => Deno.exit(code),

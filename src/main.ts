@@ -3,7 +3,6 @@
 import { basename, delimiter, relative } from 'node:path';
 import { once } from './lib/memoize.ts';
 import { SERVER_NAME } from './lib/server-info.ts';
-import { sleep } from './lib/timeout.ts';
 import type { RunningServer, ServeOptions } from './server/listener.ts';
 import { type Runtime, start } from './server.ts';
 
@@ -16,7 +15,7 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
   const server: Bun.Server<undefined> = Bun.serve({
     hostname,
     port,
-    ...(tls && { tls }),
+    ...(tls && { tls: { cert: tls.cert, key: tls.key } }),
     development: false, // true would show our source in response to a bug
     reusePort, // always given: with development: false the default is true, and a second server would share the port
     idleTimeout: IDLE_TIMEOUT_S,
@@ -24,17 +23,11 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
     fetch: (request) => fetch(request, peer),
   });
   const peer = {
-    ending: false,
     address: (request: Request) => server.requestIP(request)?.address ?? null,
     holdOpen: (request: Request, hold: boolean) => server.timeout(request, hold ? 0 : IDLE_TIMEOUT_S),
   };
   return {
     port: server.port ?? port,
-    async release(noticeMs) {
-      peer.ending = true;
-      await sleep(noticeMs);
-      void server.stop(); // closes the socket at once
-    },
     stop: () => server.stop(),
     kill: () => void server.stop(true),
   };
@@ -97,8 +90,8 @@ export const runtime: Runtime = {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, handler);
   },
   onStrayError(handler) {
-    process.on('unhandledRejection', (error) => handler(error, 'rejection'));
-    process.on('uncaughtException', (error) => handler(error, 'exception'));
+    process.on('unhandledRejection', handler);
+    process.on('uncaughtException', handler);
   },
   exit: (code) => process.exit(code),
 };

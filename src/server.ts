@@ -10,24 +10,14 @@ import type { Tls } from './config/tls.ts';
 import { type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
 import { reasonOf } from './lib/text.ts';
-import type { Log } from './log/log.ts';
+import { createLog, type Log } from './log/log.ts';
 import { redact } from './log/redact.ts';
 import { addressOf, banner } from './server/banner.ts';
-import { type OpenedLog, openLog } from './server/first-line.ts';
-import {
-  type Listener,
-  openListener,
-  type RunningServer,
-  type ServeOptions,
-  whyNotListening,
-} from './server/listener.ts';
+import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './server/listener.ts';
 import { watchLoop } from './server/loop-watch.ts';
-import { DRAIN_NOTICE_MS, obeySignals, type Stop, shutDown } from './server/stop.ts';
-import { createStrayErrors, type Stray } from './server/stray-errors.ts';
-import { tlsRenewal, warnOfCertificate } from './server/tls.ts';
+import { flushed, obeySignals, shutDown } from './server/stop.ts';
 import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from './tools/folder/read-folder.ts';
 import { type Own, toolFilesOf } from './tools/folder/tool-file.ts';
-import type { OwnNames } from './tools/index.ts';
 
 export interface Runtime {
   readonly name: 'bun' | 'deno';
@@ -49,7 +39,7 @@ export interface Runtime {
   /** SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
   /** Rejections and exceptions that nothing handles; without a handler they end the process. */
-  onStrayError(handler: (error: unknown, stray: Stray) => void): void;
+  onStrayError(handler: (error: unknown) => void): void;
   exit(code: number): never;
 }
 
@@ -57,11 +47,11 @@ export interface Runtime {
 export async function start(runtime: Runtime, own: Own = {}): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
-  const opened = openLog({ level: parsed.value.logLevel, clock: systemClock, write: runtime.writeOut });
+  const log = createLog({ level: parsed.value.logLevel, clock: systemClock, write: runtime.writeOut });
   try {
-    await run(runtime, parsed.value, own, opened);
+    await run(runtime, parsed.value, own, log);
   } catch (error) {
-    await opened.giveUp(); // its warnings may be the cause
+    await flushed(log); // its warnings may be the cause
     fail(runtime, [reasonOf(error)]);
   }
 }
@@ -72,16 +62,15 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
-async function run(runtime: Runtime, config: Config, own: Own, { log, begin, giveUp }: OpenedLog): Promise<void> {
+async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
     throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
   }
   const clock = systemClock;
-  let ownNames: OwnNames = new Map();
-  let stop: Stop = () => void giveUp().then(() => runtime.exit(1));
-  // Before any tool file is loaded: it may leave errors behind by then.
-  runtime.onStrayError(createStrayErrors({ log, own: () => ownNames, stop: () => stop({ reason: 'a bug' }, 1) }));
-  warnOfSettings(runtime, config, log);
+  let lastCalled: () => string | undefined = () => undefined;
+  // Nearly always a tool left it behind whose call is over, and a tool's bug must not end the service for others. Before
+  // any tool file is loaded, which may leave some behind too.
+  runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const readFolder = own.tools === undefined || config.toolsDir !== null; // own.tools may come from ./tools
   const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool) : null;
@@ -95,32 +84,39 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin, giv
     usage: runtime.usage,
     env: runtime.env,
     toolFiles: [...toolFilesOf(own), ...(inFolder ?? [])],
+    certificateEndsAtMs: tls?.endsAtMs,
   });
-  ownNames = service.own;
+  lastCalled = service.lastCalled;
   let listening = '';
-  const server = await serveAndOpen(runtime, config, tls, service, (port) => {
-    listening = addressOf(config, port);
-    publicUrl ||= listening + config.basePath;
+  const server = await serveAndOpen(runtime, config, tls, service, {
+    onListening(port) {
+      listening = addressOf(config, port);
+      publicUrl ||= listening + config.basePath;
+    },
+    beforeOpening() {
+      log.info('started', {
+        version: SERVER_VERSION,
+        environment: config.environment,
+        store: service.storeMode,
+        settings: settingsOf(runtime.env),
+        tools: Object.fromEntries(service.own),
+      });
+      for (const { variable, reason } of withoutEffect(runtime.env, config, runtime.name)) {
+        log.warn('variable without effect', { variable, reason });
+      }
+      if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
+    },
   });
-  stop = obeySignals({
+  obeySignals({
     onSignal: runtime.onSignal,
     exit: runtime.exit,
     fail: (error) => fail(runtime, [String(error)]),
     shutDown: () => shutDown(service, server, log),
-    renew: config.tls && tlsRenewal(config.tls, server, DRAIN_NOTICE_MS, log),
     clock,
     log,
   });
-  begin({
-    version: SERVER_VERSION,
-    environment: config.environment,
-    store: service.storeMode,
-    settings: settingsOf(runtime.env),
-    tools: Object.fromEntries(service.own),
-  });
-  if (tls !== null) await warnOfCertificate(tls, clock, log);
   void service.fetchKeys();
-  watchLoop({ clock, log, lastCalled: service.lastCalled });
+  watchLoop({ clock, log, lastCalled });
   runtime.writeErr(
     banner(config, {
       listening,
@@ -134,14 +130,11 @@ async function run(runtime: Runtime, config: Config, own: Own, { log, begin, giv
   ); // last: its reader may send a signal at once
 }
 
-function warnOfSettings({ env, name }: Runtime, config: Config, log: Log): void {
-  for (const { variable, reason } of withoutEffect(env, config, name)) {
-    log.warn('variable without effect', { variable, reason });
-  }
-  const { database } = config;
-  // In trouble, the replica's native part writes to stdout. It reads RUST_LOG before any of our code runs.
-  if (database.mode !== 'remote' || database.replicaFile === null || env.RUST_LOG === 'off') return;
-  log.warn('RUST_LOG is not off in the environment: the database driver may write to stdout, between these lines');
+/** A certificate that clients refuse, or soon will. */
+function warnOfCertificate({ endsAtMs }: Tls, nowMs: number, log: Log): void {
+  const end = new Date(endsAtMs).toISOString();
+  if (endsAtMs <= nowMs) log.warn('certificate has expired', { end });
+  else if (endsAtMs - nowMs < CERTIFICATE_MS_MIN) log.warn('certificate ends soon', { end });
 }
 
 /**
@@ -151,25 +144,28 @@ function warnOfSettings({ env, name }: Runtime, config: Config, log: Log): void 
  */
 async function serveAndOpen(
   runtime: Runtime,
-  { host, port, reusePort }: Config,
+  { host: hostname, port, reusePort }: Config,
   tls: Tls | null,
   service: PreparedService,
-  onListening: (port: number) => void,
-): Promise<Listener> {
-  if (reusePort) await service.open();
+  { onListening, beforeOpening }: { onListening(port: number): void; beforeOpening(): void },
+): Promise<RunningServer> {
+  async function open(): Promise<void> {
+    beforeOpening();
+    await service.open();
+  }
+  if (reusePort) await open();
   const opened = Promise.withResolvers<void>();
   let serve: ServeOptions['fetch'] = (request, peer) => opened.promise.then(() => service.app.fetch(request, peer));
-  let server: Listener;
+  let server: RunningServer;
   try {
-    const fetch: ServeOptions['fetch'] = (request, peer) => serve(request, peer);
-    server = openListener(runtime.serve, { hostname: host, port, reusePort, tls, fetch });
+    server = runtime.serve({ hostname, port, reusePort, tls, fetch: (request, peer) => serve(request, peer) });
   } catch (error) {
     await service.close();
-    throw new Error(await whyNotListening(error, host, port));
+    throw new Error(await whyNotListening(error, hostname, port));
   }
   onListening(server.port);
   try {
-    if (!reusePort) await service.open();
+    if (!reusePort) await open();
   } catch (error) {
     server.kill();
     throw error;

@@ -2,7 +2,6 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { MS_PER_DAY } from '../lib/duration.ts';
 import type { Config } from './config.ts';
 import { expected } from './expected.ts';
 
@@ -10,12 +9,9 @@ import { expected } from './expected.ts';
 export interface Tls {
   readonly cert: string;
   readonly key: string;
+  /** When the certificate ends; its chain is not looked at. */
+  readonly endsAtMs: number;
 }
-
-/** With less left, a certificate is warned of: two weeks are enough to replace it. */
-export const CERTIFICATE_MS_MIN = 14 * MS_PER_DAY;
-
-export const certificateEnd = ({ cert }: Tls): Date => new X509Certificate(cert).validToDate;
 
 /** Throws an Error that says which file can't be used, and why. */
 export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls {
@@ -24,7 +20,7 @@ export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls 
   if (!cert.parsed.checkPrivateKey(key.parsed)) {
     throw new Error(expected('TLS_KEY_FILE', 'the key of the certificate in TLS_CERT_FILE', keyFile));
   }
-  return { cert: cert.pem, key: key.pem };
+  return { cert: cert.pem, key: key.pem, endsAtMs: cert.parsed.validToDate.getTime() };
 }
 
 function readPem<T>(variable: string, holding: string, file: string, parse: (pem: string) => T) {

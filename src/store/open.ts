@@ -11,7 +11,6 @@ import type { AdminStore } from '../keys/admin.ts';
 import type { CodeStore, KeyStore } from '../keys/store.ts';
 import { makeOwn } from '../lib/private-files.ts';
 import { reasonOf } from '../lib/text.ts';
-import type { Log } from '../log/log.ts';
 import { createAdminStore } from './admin-store.ts';
 import { createCodeStore } from './codes.ts';
 import { countsStore } from './counts.ts';
@@ -20,17 +19,16 @@ import { keyReads } from './key-reads.ts';
 import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts';
 import { createWriteWatch } from './writable.ts';
 
-/** Makes the folders that database files go into. Throws an Error that names the variable. */
-export function prepareDataFolder({ database, production }: Config, log: Log): void {
-  if (database.mode === 'embedded') {
-    const folder = dirname(database.path);
-    const isNew = !existsSync(folder);
-    makeFolder('DATABASE_URL', folder);
-    // A mistyped path would otherwise be found out by the first user whose keys are gone.
-    if (isNew && production) log.warn('database made in a new folder: no key is known yet', { folder });
-  } else if (database.replicaFile !== null) {
-    makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
+/** Makes the folder that files of the database go into. Returns that of a database that is new. Throws an Error that names the variable. */
+export function prepareDataFolder({ database }: Pick<Config, 'database'>): string | null {
+  if (database.mode === 'remote') {
+    if (database.replicaFile !== null) makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
+    return null;
   }
+  const folder = dirname(database.path);
+  const isNew = !existsSync(folder);
+  makeFolder('DATABASE_URL', folder);
+  return isNew ? folder : null;
 }
 
 function makeFolder(variable: string, folder: string): void {

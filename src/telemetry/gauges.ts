@@ -26,10 +26,12 @@ export interface GaugeOptions {
   readonly writable: () => boolean;
   readonly sessions: () => number;
   readonly usage: (() => ProcessUsage) | undefined;
+  /** Of the server's own TLS. */
+  readonly certificateEndsAtMs: number | undefined;
 }
 
 export function addGauges(registry: Registry, clock: Clock, options: GaugeOptions): void {
-  const { adminStore, feed, lagMaxMs, writable, sessions, usage } = options;
+  const { adminStore, feed, lagMaxMs, writable, sessions, usage, certificateEndsAtMs: endMs } = options;
   registry.single(
     'mcp_keys_feed_lag_seconds',
     'Age of what this process knows of revocations elsewhere; 0 while it is idle, and verifies nothing from memory.',
@@ -54,6 +56,10 @@ export function addGauges(registry: Registry, clock: Clock, options: GaugeOption
   ]);
   const startedAtS = clock.nowMs() / 1000;
   registry.single('process_start_time_seconds', 'When the process started, since the Unix epoch.', () => startedAtS);
+  if (endMs !== undefined) {
+    const help = 'When the certificate ends, since the Unix epoch; with TLS_CERT_FILE.';
+    registry.single('mcp_server_certificate_end_time_seconds', help, () => endMs / 1000);
+  }
   if (usage === undefined) return;
   registry.single('process_resident_memory_bytes', 'Resident memory.', () => usage().residentBytes);
   const cpuSeconds = () => usage().cpuSeconds;

@@ -19,9 +19,6 @@ declare namespace Deno {
   /** Throws when the address can't be listened on. */
   function serve(options: ServeOptions, handler: Handler): HttpServer;
 
-  /** Throws when the address can't be listened on. */
-  function listen(options: { hostname: string; port: number }): { close(): void };
-
   const env: { get(name: string): string | undefined };
   /** Writes some of the bytes and resolves to how many. */
   const stdout: { write(bytes: Uint8Array): Promise<number> };

@@ -1,9 +1,10 @@
-// Stopping: SIGTERM, SIGINT and (without own TLS) SIGHUP, as a supervisor, a terminal and a package runner send them.
+// Stopping: SIGTERM, SIGINT and SIGHUP, as a supervisor, a terminal and a package runner send them.
 
 import { describe, expect, test } from 'bun:test';
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -27,9 +28,14 @@ const events = (server: ServerProcess) =>
     .filter(Boolean)
     .map((line) => JSON.parse(line) as { event: string; signal?: string });
 
+const { certFile: TLS_CERT_FILE, keyFile: TLS_KEY_FILE } = makeCertificate();
+
 describe.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('%s', (signal) => {
-  test('an idle server ends with 0, soon, and says so', async () => {
-    await using server = await startServer({ env: JWT });
+  test.each([
+    ['', {}],
+    [' with TLS of its own', { TLS_CERT_FILE, TLS_KEY_FILE }],
+  ])('an idle server%s ends with 0, soon, and says so', async (_with, tls) => {
+    await using server = await startServer({ env: { ...JWT, ...tls } });
     const startedMs = performance.now();
     server.signal(signal);
     expect(await server.exited).toBe(0);

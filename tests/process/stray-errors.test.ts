@@ -1,13 +1,9 @@
-// What tools leave behind: a promise that nothing awaits, a throw in a timer. The server logs it and goes on; what its own
-// code leaves behind is an orderly stop.
+// What tools leave behind: a promise that nothing awaits, a throw in a timer. The server logs it and goes on.
 
 import { describe, expect, test } from 'bun:test';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { callOver } from '../support/client.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
-import { copyOfSource } from '../support/source.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -50,38 +46,30 @@ async function internalError(server: ServerProcess): Promise<Record<string, unkn
 }
 
 describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
-  test.each(Object.entries(LEFT_BEHIND))('%s is logged with its file, and the server goes on', async (_what, work) => {
-    const waiting = 'await new Promise((resolve) => setTimeout(resolve, 150));';
-    const folder = fill(diskFolder(), {
-      'tools/careless.ts': toolFile('careless', work),
-      'tools/waiting.ts': toolFile('waiting', waiting),
-    });
-    await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
-    const other = callOver(server.url, 'waiting');
-    expect((await callOver(server.url, 'careless')).status).toBe(200);
-    expect((await other).status).toBe(200);
-    const line = await internalError(server);
-    expect(line).toMatchObject({ level: 'error', file: 'tools/careless.ts', offers: ['careless'] });
-    expect(JSON.stringify(line)).toContain('left behind');
-    expect((await callOver(server.url, 'careless')).status).toBe(200);
-  });
+  test.each(Object.entries(LEFT_BEHIND))(
+    '%s is logged with the tool that ran last, and the server goes on',
+    async (_what, work) => {
+      const waiting = 'await new Promise((resolve) => setTimeout(resolve, 150));';
+      const folder = fill(diskFolder(), {
+        'tools/careless.ts': toolFile('careless', work),
+        'tools/waiting.ts': toolFile('waiting', waiting),
+      });
+      await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
+      const other = callOver(server.url, 'waiting');
+      expect((await callOver(server.url, 'careless')).status).toBe(200);
+      expect((await other).status).toBe(200);
+      const line = await internalError(server);
+      expect(line).toMatchObject({ level: 'error', perhaps: expect.stringMatching(/^(careless|waiting)$/) });
+      expect(JSON.stringify(line)).toContain('left behind');
+      expect((await callOver(server.url, 'careless')).status).toBe(200);
+    },
+  );
 
   test('what a file leaves behind when it is read does not end the start, either', async () => {
     const leaves = Object.values(LEFT_BEHIND).join('\n');
     const folder = fill(diskFolder(), { 'tools/careless.ts': `${toolFile('careless', '')}${leaves}` });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
     await waitFor(() => linesOf(server).filter(({ event }) => event === 'internal error').length === 5);
-    expect(linesOf(server)[0]).toMatchObject({ event: 'started' });
-    expect((await callOver(server.url, 'careless')).status).toBe(200);
-  });
-
-  test('a folder may have spaces, marks and parentheses in its name', async () => {
-    const throws = "setTimeout(() => { throw new Error('left behind'); }, 1);";
-    const folder = fill(diskFolder(), { 'my töols (1)/careless.ts': toolFile('careless', throws) });
-    const env = { JWT_SECRET: TEST_SECRET, TOOLS_DIR: 'my töols (1)' };
-    await using server = await startServer({ runtime, folder, env });
-    expect((await callOver(server.url, 'careless')).status).toBe(200);
-    expect(await internalError(server)).toMatchObject({ file: 'my töols (1)/careless.ts' });
     expect((await callOver(server.url, 'careless')).status).toBe(200);
   });
 
@@ -93,21 +81,5 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     expect((await callOver(server.url, 'careless')).status).toBe(200);
     await internalError(server);
     expect((await callOver(server.url, 'careless')).status).toBe(200);
-  });
-
-  test("a throw of the server's own is logged, and the server stops in order", async () => {
-    const root = copyOfSource();
-    const about = join(root, 'src/routes/about.ts');
-    const address = 'const address = context.clientAddress();';
-    const [before, after, ...more] = readFileSync(about, 'utf8').split(address);
-    expect(more).toEqual([]);
-    const throws = "setTimeout(() => { throw new Error('our own'); }, 1);";
-    writeFileSync(about, [before, address, throws, after].join(''));
-    await using server = await startServer({ runtime, root, env: { JWT_SECRET: TEST_SECRET } });
-    expect((await fetch(server.url)).status).toBe(200);
-    expect(await server.exited).toBe(1);
-    const lines = linesOf(server);
-    expect(lines.find(({ event }) => event === 'internal error')).toMatchObject({ stray: 'exception' });
-    expect(lines.slice(-2)).toMatchObject([{ event: 'stopping', reason: 'a bug' }, { event: 'stopped' }]);
   });
 });

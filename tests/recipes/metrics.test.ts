@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
@@ -89,10 +90,16 @@ describe.skipIf(WITHOUT_PROMETHEUS)('Prometheus', () => {
   }, 180_000);
 });
 
-test('the dashboard asks only for metrics that there are', async () => {
-  await using server = await startServer({ env: environment });
-  await callOver(server.url, 'get_data', {}, { 'x-api-key': 'no key' });
-  const known = new Set([...(await scrape(server.url)).matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name));
+test('the dashboard and the alerts ask only for metrics that there are', async () => {
+  const end = new Date('2031-05-06T07:08:09Z');
+  const { cert, certFile: TLS_CERT_FILE, keyFile: TLS_KEY_FILE } = makeCertificate(end);
+  await using server = await startServer({ env: { ...environment, TLS_CERT_FILE, TLS_KEY_FILE } });
+  const ca = { tls: { ca: cert } };
+  const headers = { authorization: `Bearer ${TOKEN}`, 'x-api-key': 'no key' };
+  await fetch(`${server.url}/tools/get_data`, { ...ca, method: 'POST', headers });
+  const said = await (await fetch(`${server.url}/metrics`, { ...ca, headers })).text();
+  expect(said).toContain(`\nmcp_server_certificate_end_time_seconds ${end.getTime() / 1000}\n`);
+  const known = new Set([...said.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name));
   for (const file of ['dashboard.json', 'alerts.yml']) {
     const named = readFileSync(join(RECIPES, file), 'utf8').match(/\b(mcp|process)_\w+/g) ?? [];
     const families = named

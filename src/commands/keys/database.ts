@@ -86,7 +86,7 @@ const ROOT_UID = 0;
 
 /** If root runs it, the file gets the owner of its folder, who is the server's user. */
 function makeFile(io: Io, config: Config, path: string): void {
-  prepareDataFolder(config, stderrLog(io));
+  prepareDataFolder(config);
   makePrivate(path);
   const { uid, gid } = statSync(dirname(path));
   if (process.getuid?.() === ROOT_UID && uid !== ROOT_UID) chownSync(path, uid, gid);

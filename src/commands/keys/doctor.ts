@@ -1,10 +1,11 @@
 // `keys doctor`: checks a server of this configuration, and reports to a person.
 
 import type { Config } from '../../config/config.ts';
-import { CERTIFICATE_MS_MIN, certificateEnd, readTls } from '../../config/tls.ts';
+import { readTls } from '../../config/tls.ts';
 import { isLoopback } from '../../lib/ip.ts';
 import { isObject, reasonOf } from '../../lib/text.ts';
 import { addressOf } from '../../server/banner.ts';
+import { CERTIFICATE_MS_MIN } from '../../server/listener.ts';
 import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
 import { CommandError, localTime } from '../io.ts';
@@ -57,13 +58,13 @@ export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtM
     : ['bad', 'clock', `the clock of the database is ${Math.round(offMs / 1000)} s from that of this machine`];
 }
 
-/** Of the files: the running server may use the certificate before, until SIGHUP. */
+/** Of the files: the running server may use the certificate before, until it is started anew. */
 function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): Finding {
   try {
-    const end = certificateEnd(readTls(files));
-    const leftMs = end.getTime() - nowMs;
+    const { endsAtMs } = readTls(files);
+    const leftMs = endsAtMs - nowMs;
     const state = leftMs <= 0 ? 'bad' : leftMs < CERTIFICATE_MS_MIN ? 'note' : 'ok';
-    return [state, 'certificate', `it ${leftMs <= 0 ? 'ended' : 'ends'} at ${localTime(end.getTime())}`];
+    return [state, 'certificate', `it ${leftMs <= 0 ? 'ended' : 'ends'} at ${localTime(endsAtMs)}`];
   } catch (error) {
     return ['bad', 'certificate', reasonOf(error)];
   }
