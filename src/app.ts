@@ -2,7 +2,7 @@
 
 import { createRecheck } from './calls/recheck.ts';
 import { createRun } from './calls/run.ts';
-import { type Config, keysPageUrl } from './config/config.ts';
+import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { createConnect } from './connect/index.ts';
 import { createBearerCheck } from './guards/bearer.ts';
@@ -20,6 +20,7 @@ import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createFindCode } from './keys/unknown-keys.ts';
 import { createInFlight } from './lib/in-flight.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/runtime.ts';
+import { keysPageUrl } from './lib/urls.ts';
 import { LIMITS } from './limits/index.ts';
 import { createPool } from './limits/pool.ts';
 import type { Log } from './log/log.ts';

@@ -4,9 +4,9 @@
 import { type PreparedService, prepareService, type ServiceOptions } from './app.ts';
 import { type Config, parseConfig } from './config/config.ts';
 import type { Env } from './config/env.ts';
-import { expected } from './config/expected.ts';
-import { settingsOf, withoutEffect } from './config/settings-report.ts';
+import { contradictions, settingsOf, withoutEffect } from './config/settings-report.ts';
 import type { Tls } from './config/tls.ts';
+import { expected } from './lib/expected.ts';
 import { type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
 import { reasonOf } from './lib/text.ts';
@@ -103,6 +103,9 @@ async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promis
       });
       for (const { variable, reason } of withoutEffect(runtime.env, config, runtime.name)) {
         log.warn('variable without effect', { variable, reason });
+      }
+      for (const { variable, reason } of contradictions(runtime.env, config)) {
+        log.warn('variable contradicts another', { variable, reason });
       }
       if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
     },

@@ -47,8 +47,8 @@ function leadsSomewhere(document: string, target: string): boolean {
 const eventsIn = (cell: string) =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code).filter((code) => !/[=:]/.test(code));
 
-/** The variables of the server, of the tests, and of Bun. */
-const READ: readonly string[] = [...NAMES, 'TEST_STORE', 'SERVER_RUNTIME', 'BUN_TMPDIR'];
+/** The variables of the server, of the tests, of the replica's driver, and of Bun. */
+const READ: readonly string[] = [...NAMES, 'TEST_STORE', 'SERVER_RUNTIME', 'RUST_LOG', 'BUN_TMPDIR'];
 
 /** `RATE_LIMIT_*` names several. */
 const startsGroup = (name: string, read: string): boolean => name.endsWith('_') && read.startsWith(name);
@@ -169,12 +169,5 @@ describe('on Deno', () => {
     const isAllowed = (name: string) =>
       patterns.some((pattern) => name === pattern || (pattern.endsWith('*') && name.startsWith(pattern.slice(0, -1))));
     expect([...NAMES, 'TOOL_'].filter((name) => !isAllowed(name))).toEqual([]);
-  });
-
-  test('the command for a remote database is that of start:deno with fewer permissions', () => {
-    const script = PACKAGE.scripts['start:deno'].split(' exec ')[1] ?? '';
-    const fewer = script.replace(',LIBSQL_JS_DEV', '').replace(/ --allow-(read|write|ffi|sys)\b/g, '');
-    const words = (command: string) => command.trim().split(/\s+/).sort();
-    expect(words(deno.codeBlock('Deno', 'sh', 1))).toEqual(words(fewer));
   });
 });

@@ -40,13 +40,13 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'limits/': ['lib/'],
   'log/': ['lib/', 'limits/'],
   'problem.ts': ['lib/'],
-  'config/': BASE,
+  'config/': [...BASE, 'connect/', 'database/', 'jwt/'],
   'uses/': BASE,
   'keys/': [...BASE, 'uses/'],
   'http/': BASE,
   'guards/': [...BASE, 'http/', 'keys/'],
-  'connect/': [...BASE, 'config/', 'keys/'],
-  'jwt/': [...BASE, 'config/', 'guards/'],
+  'connect/': [...BASE, 'keys/'],
+  'jwt/': [...BASE, 'guards/'],
   'calls/': [...BASE, 'guards/', 'http/', 'keys/'],
   'authoring/': [...BASE, 'calls/', 'guards/'],
   'tools/': [...BASE, 'authoring/', 'calls/', 'guards/', 'keys/'],
@@ -67,8 +67,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'telemetry/',
     'widgets/',
   ],
-  'database/': ['config/', 'lib/', 'limits/', 'log/'],
-  'store/': [...BASE, 'config/', 'database/', 'keys/', 'uses/'],
+  'database/': ['lib/', 'limits/', 'log/'],
+  'store/': [...BASE, 'database/', 'keys/', 'uses/'],
   'server/': [...BASE, 'config/', 'http/'],
   'server.ts': [...BASE, 'app.ts', 'config/', 'server/', 'tools/'],
   'commands/': [...BASE, 'calls/', 'config/', 'database/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/', 'uses/'],
@@ -92,9 +92,9 @@ const importersOf = (part: string) => [
   ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
 ];
 
-test('only the wiring and commands import the store, and only that and commands the database', () => {
+test('only the wiring and commands import the store, and only that, commands and the configuration the database', () => {
   expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'commands/']);
-  expect([...new Set(importersOf('database/').map(partOf))].sort()).toEqual(['commands/', 'store/']);
+  expect([...new Set(importersOf('database/').map(partOf))].sort()).toEqual(['commands/', 'config/', 'store/']);
 });
 
 test('only the server, the package and its test app import the wiring', () => {

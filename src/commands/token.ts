@@ -2,10 +2,11 @@
 // and audience of the server, or a link to the page of keys with the token in it.
 
 import { SignJWT } from 'jose/jwt/sign';
-import { type Config, keysPageUrl, parseConfig } from '../config/config.ts';
+import { type Config, parseConfig } from '../config/config.ts';
 import { developmentSecret } from '../jwt/dev-secret.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../jwt/identity.ts';
 import { parseDuration } from '../lib/duration.ts';
+import { keysPageUrl } from '../lib/urls.ts';
 import { addressOf } from '../server/banner.ts';
 import { command, mainOf } from './command.ts';
 import { CommandError } from './io.ts';
@@ -29,11 +30,11 @@ export const token = command({
     const { sub, link, expires: lastsMs = link ? EXPIRES_MS.link : EXPIRES_MS.token } = options;
     const parsed = parseConfig(io.env);
     if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
-    const { jwt, jwtIssuer, jwtAudience, database } = parsed.value;
+    const { jwt, jwtIssuer, jwtAudience } = parsed.value;
     if (jwt.kind === 'jwks' || jwt.kind === 'discovery')
       throw new CommandError('tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set', 2);
     const page = link ? pageAddress(parsed.value) : null;
-    const secret = jwt.kind === 'secret' ? jwt.secret : developmentSecret(database);
+    const secret = jwt.kind === 'secret' ? jwt.secret : developmentSecret(jwt.folder);
     const nowS = Math.floor(Date.now() / 1000);
     const unsigned = new SignJWT(Object.fromEntries(options.claim))
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })

@@ -1,16 +1,13 @@
 // Configuration: environment variables in; a checked Config, or all that is wrong, out. Pure. env.ts checks each
 // variable by itself; here is what several say together.
 
+import type { ConnectConfig } from '../connect/redirects.ts';
+import { expected, type NoteFault } from '../lib/expected.ts';
 import { err, ok, type Result } from '../lib/result.ts';
-import type { ConnectConfig } from './connect.ts';
 import { databaseConfig } from './database.ts';
 import { type Env, type Values, valuesOf } from './env.ts';
 import { environment, mayMakeSecret } from './environment.ts';
-import { expected, type NoteFault } from './expected.ts';
-import { userTokens } from './users.ts';
-
-/** The URL of the page where people manage their keys. */
-export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
+import { userTokens } from './user-tokens.ts';
 
 export type Config = ReturnType<typeof configOf>;
 

@@ -1,22 +1,9 @@
-// Where the keys are: a file, or a remote database with or without a local replica.
+// DATABASE_URL: which places are one, and what goes with which.
 
+import type { DatabaseConfig, EmbeddedConfig, RemoteConfig } from '../database/place.ts';
+import type { NoteFault } from '../lib/expected.ts';
 import { isLoopback } from '../lib/ip.ts';
-import type { NoteFault } from './expected.ts';
-import { shownUrl } from './urls.ts';
-
-export interface RemoteConfig {
-  readonly mode: 'remote';
-  readonly url: string;
-  readonly authToken: string | null;
-  readonly replicaFile: string | null;
-}
-
-export interface EmbeddedConfig {
-  readonly mode: 'embedded';
-  readonly path: string;
-}
-
-export type DatabaseConfig = EmbeddedConfig | RemoteConfig;
+import { shownUrl } from '../lib/urls.ts';
 
 type DatabasePlace = EmbeddedConfig | Pick<RemoteConfig, 'mode' | 'url'>;
 

@@ -1,15 +1,16 @@
 // The environment as one table: how each variable is parsed, what its value must be, and its default. What several of
 // them say together is in config.ts; what they mean to people, in README.md.
 
+import { redirectsOf, resourcesOf } from '../connect/redirects.ts';
+import { JWT_SECRET_BYTES_MIN } from '../jwt/identity.ts';
 import { parseDuration } from '../lib/duration.ts';
+import { expected } from '../lib/expected.ts';
 import { KEY_PREFIX_PATTERN } from '../lib/key-prefix.ts';
 import { parseLimit, parseQuota, REQUESTS_MAX } from '../lib/rate-limit.ts';
 import { isScope, splitScopes } from '../lib/scope.ts';
+import { outlinedUrl, publicUrl, shownUrl, trustedUrl, webOrigin } from '../lib/urls.ts';
 import { LOG_LEVELS } from '../log/log.ts';
-import { redirectsOf, resourcesOf } from './connect.ts';
 import { databasePlace } from './database.ts';
-import { expected } from './expected.ts';
-import { outlinedUrl, publicUrl, shownUrl, trustedUrl, webOrigin } from './urls.ts';
 
 interface Variable<T> {
   /** What a value must be, for the line about a bad one. */
@@ -73,8 +74,6 @@ function claimAndValue(value: string): { readonly name: string; readonly value: 
 }
 
 const userLimit = (value: string) => (value === '0' ? { requests: 0, windowS: 60 } : parseLimit(value));
-
-export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
 
 const jwtSecret = secret(`at least ${JWT_SECRET_BYTES_MIN} bytes`, (value) =>
   new TextEncoder().encode(value).length < JWT_SECRET_BYTES_MIN ? null : value,
@@ -152,11 +151,10 @@ export const VARIABLES = {
   METRICS_TOKEN: secret('at least 16 printable ASCII characters without space', matching(/^[\x21-\x7e]{16,}$/)),
 } as const;
 
-/** RUST_LOG belongs to the database driver, and is only looked at. */
-export const NAMES = [...(Object.keys(VARIABLES) as (keyof typeof VARIABLES)[]), 'RUST_LOG'] as const;
+export const NAMES = Object.keys(VARIABLES) as (keyof typeof VARIABLES)[];
 
 /** With the settings of tools, whose names only the tools know. */
-export type Env = { readonly [name in (typeof NAMES)[number] | `TOOL_${string}`]?: string | undefined };
+export type Env = { readonly [name in keyof typeof VARIABLES | `TOOL_${string}`]?: string | undefined };
 
 export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIABLES)[name]['unset'] };
 

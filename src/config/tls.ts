@@ -2,8 +2,8 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { expected } from '../lib/expected.ts';
 import type { Config } from './config.ts';
-import { expected } from './expected.ts';
 
 /** PEM texts: the certificate followed by its chain, and its private key. */
 export interface Tls {

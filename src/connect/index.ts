@@ -2,7 +2,6 @@
 // key. Signs, seals, verifies, and writes the trail; requests.ts decides. No HTTP. Nothing is stored of clients: the id
 // of each holds its redirect URIs under a MAC.
 
-import type { ConnectConfig } from '../config/connect.ts';
 import type { Caller, OriginOf } from '../keys/actor.ts';
 import type { Audience } from '../keys/audience.ts';
 import { hashKey } from '../keys/key-format.ts';
@@ -16,6 +15,7 @@ import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { type CodesOptions, createCodes } from './codes.ts';
+import type { ConnectConfig } from './redirects.ts';
 import {
   type AuthorizationRequest,
   type Decision,

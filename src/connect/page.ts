@@ -1,13 +1,13 @@
 // The pages of /authorize: one asks for a key and says who gets it, one says why nobody does. No script, no cookie.
 // Parts of the request are shown as text, and the key never.
 
-import { isLoopbackRedirect } from '../config/connect.ts';
 import type { Audience } from '../keys/audience.ts';
 import { escaped, inlineHashes } from '../lib/html.ts';
 import { inlineAssets } from '../lib/inline.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import shared from '../widgets/shared.css' with { type: 'text' };
 import css from './page.css' with { type: 'text' };
+import { isLoopbackRedirect } from './redirects.ts';
 import { type AuthorizationRequest, hostOf, serverOf } from './requests.ts';
 
 export interface AskPage {

@@ -1,18 +1,12 @@
 // What clients ask of /register, /authorize and /token, and whether it is valid. Pure. Nobody is redirected before the
 // redirect URI is known to be the client's, and still admitted.
 
-import {
-  type ConnectConfig,
-  isAdmitted,
-  isLoopbackRedirect,
-  isSameRedirect,
-  type Redirects,
-} from '../config/connect.ts';
 import type { Audience } from '../keys/audience.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import { isObject, isStorable } from '../lib/text.ts';
 import type { CodeContent } from './codes.ts';
+import { type ConnectConfig, isAdmitted, isLoopbackRedirect, isSameRedirect, type Redirects } from './redirects.ts';
 
 /** The id of a client holds them, and travels in URLs, which proxies bound at 4 to 8 KiB. */
 const URIS_MAX = 10;

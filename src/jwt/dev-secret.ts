@@ -12,23 +12,18 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
-import type { DatabaseConfig } from '../config/database.ts';
-import { JWT_SECRET_BYTES_MIN } from '../config/env.ts';
+import { join } from 'node:path';
 import { makeOwn } from '../lib/private-files.ts';
 import { systemRandom } from '../lib/runtime.ts';
 import { reasonOf } from '../lib/text.ts';
-
-/** For the secret when the database is remote. */
-const DEFAULT_FOLDER = './data';
+import { JWT_SECRET_BYTES_MIN } from './identity.ts';
 
 const SECRET_FILE = 'jwt-secret';
 
 const SECRET_BYTES = 32;
 
 /** Makes the secret at first use. When several processes make it at once, all use the first one's. */
-export function developmentSecret(database: DatabaseConfig): string {
-  const folder = database.mode === 'embedded' ? dirname(database.path) : DEFAULT_FOLDER;
+export function developmentSecret(folder: string): string {
   const file = join(folder, SECRET_FILE);
   try {
     makeOwn(folder);

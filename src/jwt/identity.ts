@@ -15,6 +15,8 @@ export interface IdentityClaims {
   readonly admin: { readonly name: string; readonly value: string } | null;
 }
 
+export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
+
 export const SUBJECT_CHARS_MAX = 255; // the limit of OpenID Connect Core §2
 
 /** True for text that can own keys. */

@@ -1,15 +1,29 @@
 // The verifier of user JWTs for a configuration.
 
-import type { Config } from '../config/config.ts';
-import { expected } from '../config/expected.ts';
 import type { VerifyUserJwt } from '../guards/user-jwt.ts';
+import { expected } from '../lib/expected.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { developmentSecret } from './dev-secret.ts';
 import { discoverJwksUri, jwksAt, jwksOfIssuer } from './discovery.ts';
+import type { IdentityClaims } from './identity.ts';
 import type { LoadJwks } from './jwks.ts';
 import { secretKey, type VerificationKeys } from './verification-keys.ts';
 import { createJwtVerifier } from './verifier.ts';
+
+export type JwtConfig =
+  | { readonly kind: 'secret'; readonly secret: string; readonly previous: string | null } // signed with the first
+  | { readonly kind: 'dev-secret'; readonly folder: string } // made at first start, kept in a file there
+  | { readonly kind: 'jwks'; readonly url: URL }
+  | { readonly kind: 'discovery'; readonly issuer: string }; // the issuer's metadata names the key set
+
+export interface UserJwtConfig {
+  readonly jwt: JwtConfig;
+  readonly jwtIssuer: string | null;
+  readonly jwtAudience: string | null;
+  readonly jwtClaims: IdentityClaims;
+  readonly production: boolean;
+}
 
 export interface UserJwtOptions {
   readonly clock: Clock;
@@ -26,7 +40,7 @@ export interface UserJwts {
 }
 
 export async function createUserJwts(
-  config: Config,
+  config: UserJwtConfig,
   { clock, sha256, log, publicUrl }: UserJwtOptions,
 ): Promise<UserJwts> {
   const { jwt, jwtIssuer: issuer, jwtAudience, jwtClaims: claims } = config;
@@ -42,7 +56,7 @@ export async function createUserJwts(
 }
 
 async function verificationKeys(
-  config: Config,
+  config: UserJwtConfig,
   context: Pick<UserJwtOptions, 'clock' | 'log'>,
 ): Promise<VerificationKeys> {
   const { jwt } = config;
@@ -52,7 +66,7 @@ async function verificationKeys(
     case 'secret':
       return secretKey(jwt.secret, jwt.previous);
     case 'dev-secret':
-      return secretKey(developmentSecret(config.database));
+      return secretKey(developmentSecret(jwt.folder));
     case 'jwks':
       return keySet(jwksAt(jwt.url, clock));
     case 'discovery': {

@@ -2,7 +2,7 @@
 // All decisions are connect/'s.
 
 import { Call, callerOf } from '../calls/call.ts';
-import { type Config, keysPageUrl } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import type { Connect } from '../connect/index.ts';
 import {
   type AuthorizationRequest,
@@ -19,6 +19,7 @@ import { UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { oauthErrorResponse, problemHeaders } from '../http/problem-response.ts';
 import { queryOf, type Route } from '../http/router.ts';
 import type { Awaitable } from '../lib/result.ts';
+import { keysPageUrl } from '../lib/urls.ts';
 import type { Log } from '../log/log.ts';
 import { excerptOf } from '../log/redact.ts';
 import { type Problem, publicPart, type StoreUnavailable } from '../problem.ts';

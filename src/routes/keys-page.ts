@@ -1,10 +1,11 @@
 // GET /keys: the page where people manage their keys. It holds no data of anybody: it calls the tools with its user's
 // token.
 
-import { type Config, keysPageUrl } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import { PAGE_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';
+import { keysPageUrl } from '../lib/urls.ts';
 import type { PageIssuer, SignInEndpoints } from '../page/index.ts';
 
 export interface KeysPageOptions {

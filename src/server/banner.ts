@@ -1,10 +1,10 @@
 // What the operator reads when the server has started.
 
-import { type Config, keysPageUrl } from '../config/config.ts';
+import type { Config } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
-import { shownUrl } from '../config/urls.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
+import { keysPageUrl, shownUrl } from '../lib/urls.ts';
 
 export function addressOf({ host, tls }: Config, port: number): string {
   return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;

@@ -1,9 +1,9 @@
 // What a runtime's server is, when its certificate is too old, and why it can't listen.
 
-import { expected } from '../config/expected.ts';
 import type { Tls } from '../config/tls.ts';
 import type { Connections } from '../http/context.ts';
 import { MS_PER_DAY } from '../lib/duration.ts';
+import { expected } from '../lib/expected.ts';
 import type { Awaitable } from '../lib/result.ts';
 
 export interface ServeOptions {

@@ -2,13 +2,12 @@
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Config } from '../config/config.ts';
-import type { DatabaseConfig } from '../config/database.ts';
-import { expected } from '../config/expected.ts';
 import { type Database, type DbResult, mapped } from '../database/database.ts';
+import type { DatabaseConfig } from '../database/place.ts';
 import type { Replica } from '../database/replica/replica.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { CodeStore, KeyStore } from '../keys/store.ts';
+import { expected } from '../lib/expected.ts';
 import { makeOwn } from '../lib/private-files.ts';
 import { reasonOf } from '../lib/text.ts';
 import { createAdminStore } from './admin-store.ts';
@@ -20,7 +19,7 @@ import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts'
 import { createWriteWatch } from './writable.ts';
 
 /** Makes the folder that files of the database go into. Returns that of a database that is new. Throws an Error that names the variable. */
-export function prepareDataFolder({ database }: Pick<Config, 'database'>): string | null {
+export function prepareDataFolder({ database }: { readonly database: DatabaseConfig }): string | null {
   if (database.mode === 'remote') {
     if (database.replicaFile !== null) makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
     return null;

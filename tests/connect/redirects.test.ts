@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { parseConfig } from '../../src/config/config.ts';
-import { isAdmitted } from '../../src/config/connect.ts';
+import { isAdmitted } from '../../src/connect/redirects.ts';
 
 const HOSTED = ['https://client.example/back', 'https://chat.example/oauth/*', 'app.example://back'];
 const config = parseConfig({ OAUTH_REDIRECTS: ['loopback', ...HOSTED].join(' ') });

@@ -17,7 +17,7 @@ import { readResponse, TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** Permissions that a remote database makes unnecessary. */
-const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write', '--allow-ffi', '--allow-sys'];
+const LOCAL_PERMISSIONS = ['--allow-read', '--allow-write'];
 const MIB = 1024 * 1024;
 const ROOT = join(import.meta.dir, '../..');
 

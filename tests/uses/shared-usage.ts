@@ -1,7 +1,7 @@
 // Processes that count the uses of one key on one database, with a clock that is moved: each has its own wall clock, and
 // what it sends to the database comes late, twice, or not at all.
 
-import type { DatabaseConfig } from '../../src/config/database.ts';
+import type { DatabaseConfig } from '../../src/database/place.ts';
 import { withCounts } from '../../src/keys/index.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';

@@ -1,8 +1,8 @@
 // A consistent copy of the database, as a file, also of a remote one.
 
-import type { DatabaseConfig } from '../../config/database.ts';
 import { UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
+import type { DatabaseConfig } from '../place.ts';
 import { remoteDatabase } from '../remote/database.ts';
 import { inspect } from '../schema.ts';
 

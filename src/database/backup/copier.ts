@@ -2,13 +2,13 @@
 // meanwhile. Handles one message.
 
 import { join } from 'node:path';
-import type { RemoteConfig } from '../../config/database.ts';
-import { expected } from '../../config/expected.ts';
+import { expected } from '../../lib/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { errorReason } from '../database.ts';
 import type { SqliteConnection } from '../embedded/sqlite.ts';
 import { openNative } from '../native.ts';
+import type { RemoteConfig } from '../place.ts';
 import type { Copying } from './backup.ts';
 import { onFile } from './file.ts';
 

@@ -1,7 +1,7 @@
 // Puts a backup back into a file or a remote database, in one transaction.
 
-import type { DatabaseConfig } from '../../config/database.ts';
 import { type Database, type Row, type Statement, unwrap } from '../database.ts';
+import type { DatabaseConfig } from '../place.ts';
 import { type Backup, chunksOf, onFile } from './file.ts';
 
 /** Replaced as a whole. */

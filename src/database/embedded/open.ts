@@ -1,6 +1,6 @@
 // Opens a SQLite file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks.
 
-import { expected } from '../../config/expected.ts';
+import { expected } from '../../lib/expected.ts';
 import { makePrivate } from '../../lib/private-files.ts';
 import { err } from '../../lib/result.ts';
 import {

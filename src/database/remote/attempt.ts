@@ -3,10 +3,10 @@
 // has a client of its own (no connection, microseconds to make), whose fetch gives up in time and sees the responses.
 
 import type { Client } from '@libsql/client/web';
-import type { RemoteConfig } from '../../config/database.ts';
-import { expected } from '../../config/expected.ts';
-import { shownUrl } from '../../config/urls.ts';
+import { expected } from '../../lib/expected.ts';
+import { shownUrl } from '../../lib/urls.ts';
 import { errorReason, isSchemaMissing, type Outage, type Unavailable, unavailable } from '../database.ts';
+import type { RemoteConfig } from '../place.ts';
 
 /** Returns what runs a function once. `again`: it is not the first try. */
 export async function createAttempt({ url, authToken }: RemoteConfig) {

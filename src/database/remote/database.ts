@@ -1,12 +1,12 @@
 // A libSQL database over HTTP: Turso, or your own sqld. Statements wait for their turn, and may be tried again.
 
 import type { Client, InStatement } from '@libsql/client/web';
-import type { RemoteConfig } from '../../config/database.ts';
 import { err, ok } from '../../lib/result.ts';
 import { systemClock } from '../../lib/runtime.ts';
 import { sleep } from '../../lib/timeout.ts';
 import { createWaitingShare, type WaitingShare } from '../../limits/share.ts';
 import { type Database, type DbResult, mapped, type Statement, unavailable } from '../database.ts';
+import type { RemoteConfig } from '../place.ts';
 import { createAttempt } from './attempt.ts';
 
 const TRIES_MAX = 3;

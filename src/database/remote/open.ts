@@ -1,12 +1,11 @@
 // Opens a remote database: at start-up if it responds, else when it first does, and again when it is replaced by an
 // empty one. Until then every statement fails with the reason.
 
-import type { RemoteConfig } from '../../config/database.ts';
-import { shownUrl } from '../../config/urls.ts';
 import { err, ok, type Result } from '../../lib/result.ts';
 import type { Clock } from '../../lib/runtime.ts';
 import { singleFlight } from '../../lib/single-flight.ts';
 import { withTimeout } from '../../lib/timeout.ts';
+import { shownUrl } from '../../lib/urls.ts';
 import type { Log } from '../../log/log.ts';
 import { createOutageLog } from '../../log/outage.ts';
 import {
@@ -19,6 +18,7 @@ import {
   unavailable,
   unwrap,
 } from '../database.ts';
+import type { RemoteConfig } from '../place.ts';
 import { migrate, WRITE_PROBE } from '../schema.ts';
 import { remoteDatabase } from './database.ts';
 

@@ -2,8 +2,8 @@
 // reader decides whether to trust a response, by the position of the change feed (database/feed.ts).
 
 import { existsSync, statSync } from 'node:fs';
-import { expected } from '../../config/expected.ts';
 import { isLost, type ReachedPosition } from '../../lib/change-feed.ts';
+import { expected } from '../../lib/expected.ts';
 import { err, ok, type Result } from '../../lib/result.ts';
 import type { Cancel, Clock } from '../../lib/runtime.ts';
 import { singleFlight } from '../../lib/single-flight.ts';

@@ -1,4 +1,4 @@
-// The sentence about a bad setting.
+// The sentence about a bad setting, whichever room finds it.
 
 /** `got`: the value as it may be shown; without it the sentence shows nothing of the value. */
 export const expected = (name: string, what: string, got?: string): string =>

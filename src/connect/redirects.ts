@@ -2,7 +2,7 @@
 // written: a normalized one could lead elsewhere.
 
 import { splitScopes } from '../lib/scope.ts';
-import { publicUrl, trustedUrl } from './urls.ts';
+import { publicUrl, trustedUrl } from '../lib/urls.ts';
 
 export interface Redirects {
   readonly exact: readonly string[];

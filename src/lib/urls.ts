@@ -1,6 +1,9 @@
-// URLs of the configuration: which are accepted, and how they are shown without secrets.
+// URLs that operators and clients give: which are accepted, and how they are shown without secrets.
 
-import { isLoopback } from '../lib/ip.ts';
+import { isLoopback } from './ip.ts';
+
+/** Of the page where people manage their keys. */
+export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
 
 /** Without user-info and query, even if the URL is malformed. */
 export function shownUrl(url: string): string {

@@ -1,17 +1,13 @@
 // Who signs user tokens, and what they must say.
 
+import { dirname } from 'node:path';
+import type { JwtConfig } from '../jwt/index.ts';
+import type { NoteFault } from '../lib/expected.ts';
+import { isIssuer, outlinedUrl, shownUrl } from '../lib/urls.ts';
 import type { Values } from './env.ts';
-import type { NoteFault } from './expected.ts';
-import { isIssuer, outlinedUrl, shownUrl } from './urls.ts';
 
-export type JwtConfig =
-  | { readonly kind: 'secret'; readonly secret: string; readonly previous: string | null } // signed with the first
-  | { readonly kind: 'dev-secret' } // made at first start, kept in a file
-  | { readonly kind: 'jwks'; readonly url: URL }
-  | { readonly kind: 'discovery'; readonly issuer: string }; // the issuer's metadata names the key set
-
-/** How the well-known secrets of examples begin. */
-const PLACEHOLDER = /^(change[-_]?me|your-)/i;
+/** What examples have in place of a secret, and what was typed to fill the length. */
+const PLACEHOLDER = /change[-_ ]?(me|this)|^your[-_ ]|replace[-_ ]?(me|this)|placeholder|^(.{1,4})\3+.{0,3}$/i;
 
 export interface UserTokens {
   readonly jwt: JwtConfig;
@@ -32,7 +28,10 @@ export function userTokens(
   if (secret !== null) {
     for (const name of ['JWT_SECRET', 'JWT_SECRET_PREVIOUS'] as const) {
       if (production && PLACEHOLDER.test(values[name] ?? '')) {
-        fault(name, 'a secret of your own, and it begins as examples do (`openssl rand -base64 32` makes one)');
+        fault(
+          name,
+          'a secret that nobody can guess, and it reads like an example (`openssl rand -base64 32` makes one)',
+        );
       }
     }
     if (jwksUrl !== null) {
@@ -47,10 +46,16 @@ export function userTokens(
   if (demandedIn !== null && jwksUrl === null && issuer === null) {
     fault('JWT_SECRET', `JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${demandedIn}`);
   }
-  return { jwt: issuerKeys(jwksUrl, issuer), jwtIssuer: issuer, jwtAudience, authorizationServer: issuer };
+  return {
+    jwt: issuerKeys(jwksUrl, issuer, values.DATABASE_URL),
+    jwtIssuer: issuer,
+    jwtAudience,
+    authorizationServer: issuer,
+  };
 }
 
-function issuerKeys(jwksUrl: URL | null, issuer: string | null): JwtConfig {
+function issuerKeys(jwksUrl: URL | null, issuer: string | null, database: Values['DATABASE_URL']): JwtConfig {
   if (jwksUrl !== null) return { kind: 'jwks', url: jwksUrl };
-  return issuer !== null ? { kind: 'discovery', issuer } : { kind: 'dev-secret' };
+  if (issuer !== null) return { kind: 'discovery', issuer };
+  return { kind: 'dev-secret', folder: database.mode === 'embedded' ? dirname(database.path) : './data' };
 }
