@@ -1,13 +1,13 @@
 // The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests.
 
+import { createBearerCheck } from './calls/bearer.ts';
+import { createCheckBlock } from './calls/blocks.ts';
 import { createRecheck } from './calls/recheck.ts';
 import { createRun } from './calls/run.ts';
+import type { VerifyUserJwt } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { createConnect } from './connect/index.ts';
-import { createBearerCheck } from './guards/bearer.ts';
-import { createCheckBlock } from './guards/blocks.ts';
-import type { VerifyUserJwt } from './guards/user-jwt.ts';
 import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch, type DispatchOptions } from './http/dispatch.ts';
 import type { Route } from './http/router.ts';

@@ -1,11 +1,11 @@
 // One call of a tool or prompt: what it carries, and how it is made from a request.
 
-import type { CredentialedCall } from '../guards/api-key.ts';
 import type { RequestContext } from '../http/context.ts';
 import { type Credentials, readCredentials } from '../http/credentials.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import type { JsonObject } from '../lib/text.ts';
 import { parseTraceparent, type Trace } from '../lib/trace.ts';
+import type { CredentialedCall } from './api-key.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
 /** Who gets the result: a program, or over MCP a model, whose client may also show the tool's widget. */

@@ -1,11 +1,11 @@
 // What a call of a tool or prompt runs: guard, then input, then one function, then the output check. run.ts runs it.
 
-import type { Credential, Guard } from '../guards/guard.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
+import type { Credential, Guard } from './guard.ts';
 
 /**
  * The JSON text of a success, encoded once for every transport: the output, a ToolContent, or the members of the result

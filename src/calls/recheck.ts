@@ -1,10 +1,10 @@
 // The last check before a success leaves. The proof of its key may have become older than the revocation bound: the
 // tool took long, the process was stopped, the machine slept. Then the key is verified again, at no charge.
 
-import { logRefused, presentedKey } from '../guards/api-key.ts';
 import type { KeyDomain } from '../keys/index.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
+import { logRefused, presentedKey } from './api-key.ts';
 import type { Call } from './call.ts';
 
 export interface Recheck {

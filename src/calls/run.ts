@@ -1,8 +1,6 @@
 // The one way to run a tool, a prompt or a completion, for REST and every MCP era: guard, input, its function, output;
 // within its time, with bugs caught, and with a key that is still good at the end.
 
-import { addTo } from '../guards/guard.ts';
-import type { UserIdentity } from '../guards/user-jwt.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { InFlight } from '../lib/in-flight.ts';
 import { err, isPromise, ok } from '../lib/result.ts';
@@ -14,8 +12,10 @@ import type { Problem } from '../problem.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { isProblem } from './failure.ts';
+import { addTo } from './guard.ts';
 import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
 import type { Recheck } from './recheck.ts';
+import type { UserIdentity } from './user-jwt.ts';
 
 /** Its signal cancels a call: of a request, or an AbortController. Read only when the tool doesn't return at once. */
 export type AbortSource = Pick<Request, 'signal'>;

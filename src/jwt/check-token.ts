@@ -5,7 +5,7 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
 import * as errors from 'jose/errors';
 import { jwtVerify } from 'jose/jwt/verify';
-import type { UserIdentity } from '../guards/user-jwt.ts';
+import type { UserIdentity } from '../calls/user-jwt.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';

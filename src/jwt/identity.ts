@@ -1,7 +1,7 @@
 // Who a token speaks for, by its claims: the owner of keys, the person, and what the person may grant. Pure;
 // check-token.ts decides whether the token is valid.
 
-import type { UserIdentity } from '../guards/user-jwt.ts';
+import type { UserIdentity } from '../calls/user-jwt.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { isScope, splitScopes } from '../lib/scope.ts';
 import { hasLength, isStorable, type JsonObject } from '../lib/text.ts';

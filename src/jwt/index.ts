@@ -1,6 +1,6 @@
 // The verifier of user JWTs for a configuration.
 
-import type { VerifyUserJwt } from '../guards/user-jwt.ts';
+import type { VerifyUserJwt } from '../calls/user-jwt.ts';
 import { expected } from '../lib/expected.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';

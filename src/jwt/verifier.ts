@@ -1,6 +1,6 @@
 // Verifies user JWTs: checks their form and caches verdicts, so that check-token.ts checks signature and claims once.
 
-import type { UserIdentity, VerifyUserJwt } from '../guards/user-jwt.ts';
+import type { UserIdentity, VerifyUserJwt } from '../calls/user-jwt.ts';
 import { createLruCache } from '../lib/lru-cache.ts';
 import { once } from '../lib/memoize.ts';
 import { err, ok, type Result } from '../lib/result.ts';

@@ -1,9 +1,9 @@
 // Parts of results: tools, prompts and resources as lists show them, the server's description, and the members that an
 // era adds to every result.
 
-import type { Prompt } from '../authoring/prompt.ts';
-import type { Resource } from '../authoring/resource.ts';
-import type { Tool } from '../authoring/tool.ts';
+import type { Prompt } from '../calls/prompt.ts';
+import type { Resource } from '../calls/resource.ts';
+import type { Tool } from '../calls/tool.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { UI_EXTENSION } from './apps.ts';
 import type { Era } from './era.ts';

@@ -1,9 +1,9 @@
 // What the server does for each method, as a pure plan: a result, an error, or the call to make. Making the call, and
 // HTTP, is left to the transports.
 
-import type { Prompt } from '../authoring/prompt.ts';
-import type { Resource } from '../authoring/resource.ts';
-import type { Tool } from '../authoring/tool.ts';
+import type { Prompt } from '../calls/prompt.ts';
+import type { Resource } from '../calls/resource.ts';
+import type { Tool } from '../calls/tool.ts';
 import { once } from '../lib/memoize.ts';
 import { isObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';

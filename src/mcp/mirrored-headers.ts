@@ -1,7 +1,7 @@
 // Headers that repeat parts of the body (2026-07-28, Streamable HTTP, "Request Metadata"), for proxies that route
 // without reading bodies. A server must refuse a request in which they differ.
 
-import type { HeaderParam } from '../authoring/header-params.ts';
+import type { HeaderParam } from '../calls/header-params.ts';
 import { isObject } from '../lib/text.ts';
 
 export type HeaderReader = Pick<Headers, 'get'>;

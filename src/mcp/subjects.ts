@@ -1,7 +1,7 @@
 // Finds the subjects of a request by its valid credentials, to bind a session to them. Never denies.
 
-import { type CredentialedCall, presentedKey, type VerifyKey } from '../guards/api-key.ts';
-import type { VerifyUserJwt } from '../guards/user-jwt.ts';
+import { type CredentialedCall, presentedKey, type VerifyKey } from '../calls/api-key.ts';
+import type { VerifyUserJwt } from '../calls/user-jwt.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import type { Problem } from '../problem.ts';
 

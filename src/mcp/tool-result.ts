@@ -148,7 +148,7 @@ const resultMembers = ({ kind }: Operation, result: ToolResult): string =>
 
 /**
  * The challenge for a call that signing in would allow: a user's tool or prompt without a valid token, or, where
- * sign-in gives keys, one for keys without a credential. guards/bearer.ts challenges invalid bearer tokens before.
+ * sign-in gives keys, one for keys without a credential. calls/bearer.ts challenges invalid bearer tokens before.
  */
 export function oauthChallenge(
   operation: Operation,

@@ -1,7 +1,7 @@
 // Starts the server from a program, as the command does: with signals, graceful shutdown, TLS and banner. The
 // configuration comes from the environment.
 
-import type { Resource } from '../authoring/resource.ts';
+import type { Resource } from '../calls/resource.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import { start as startOn } from '../server.ts';
 import type { MakePrompts, MakeTools } from '../tools/folder/tool-file.ts';

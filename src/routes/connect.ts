@@ -1,6 +1,7 @@
 // Routes for OAuth clients: metadata (RFC 8414), registration (RFC 7591), the page that asks for a key, and the token.
 // All decisions are connect/'s.
 
+import { apiKeyGuard, type VerifyKey } from '../calls/api-key.ts';
 import { Call, callerOf } from '../calls/call.ts';
 import type { Config } from '../config/config.ts';
 import type { Connect } from '../connect/index.ts';
@@ -11,7 +12,6 @@ import {
   serverOf,
   type TokenError,
 } from '../connect/requests.ts';
-import { apiKeyGuard, type VerifyKey } from '../guards/api-key.ts';
 import { type Body, formIn } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';

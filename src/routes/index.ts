@@ -1,9 +1,9 @@
 // The route table: each path, what handles it, and who may read it.
 
-import type { Tool } from '../authoring/tool.ts';
+import type { CheckBearer } from '../calls/bearer.ts';
+import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
 import type { Connect } from '../connect/index.ts';
-import type { CheckBearer } from '../guards/bearer.ts';
 import type { SignIn } from '../http/challenge.ts';
 import type { Handler, Route } from '../http/router.ts';
 import type { Sha256 } from '../lib/runtime.ts';

@@ -1,10 +1,10 @@
 // POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's
 // keys. The caller has a key with the scope `introspect`. Neither key's rate limit is counted.
 
+import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../calls/api-key.ts';
 import { Call, callOf } from '../calls/call.ts';
+import { type Guard, PASS, sequence } from '../calls/guard.ts';
 import type { Recheck } from '../calls/recheck.ts';
-import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../guards/api-key.ts';
-import { type Guard, PASS, sequence } from '../guards/guard.ts';
 import { type Body, formIn } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';

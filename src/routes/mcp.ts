@@ -1,10 +1,10 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request.
 
+import type { CheckBearer } from '../calls/bearer.ts';
 import { callerOf, callOf } from '../calls/call.ts';
 import type { ToolResult } from '../calls/operation.ts';
 import type { Recheck } from '../calls/recheck.ts';
 import type { Run } from '../calls/run.ts';
-import type { CheckBearer } from '../guards/bearer.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';

@@ -1,7 +1,7 @@
 // GET /openapi.json: OpenAPI 3.1 of /tools/*, from the schemas that validate.
 
-import type { Tool } from '../authoring/tool.ts';
 import type { JsonSchema } from '../calls/schema.ts';
+import type { Tool } from '../calls/tool.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';

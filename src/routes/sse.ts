@@ -1,10 +1,10 @@
 // GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream has the responses to what is posted.
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
+import type { CheckBearer } from '../calls/bearer.ts';
 import { callerOf, callOf } from '../calls/call.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { Run } from '../calls/run.ts';
-import type { CheckBearer } from '../guards/bearer.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';

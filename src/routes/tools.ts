@@ -1,9 +1,9 @@
 // POST /tools/<name>: calls a tool over plain HTTP.
 
-import type { Tool } from '../authoring/tool.ts';
 import { callOf, withoutMeta } from '../calls/call.ts';
 import type { Output } from '../calls/operation.ts';
 import type { Run } from '../calls/run.ts';
+import type { Tool } from '../calls/tool.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';

@@ -1,12 +1,12 @@
 // /verify: tells a proxy that asks before it passes a request on (forward_auth, auth_request, ext_authz) whether the
 // request's key is good. Guarded like a tool; status and headers are the whole response.
 
+import type { KeyAuth } from '../calls/api-key.ts';
 import { type Call, callOf } from '../calls/call.ts';
+import { type Guard, sequence } from '../calls/guard.ts';
 import type { Recheck } from '../calls/recheck.ts';
+import type { scopesGuard } from '../calls/scopes.ts';
 import type { Config } from '../config/config.ts';
-import type { KeyAuth } from '../guards/api-key.ts';
-import { type Guard, sequence } from '../guards/guard.ts';
-import type { scopesGuard } from '../guards/scopes.ts';
 import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';
 import { createResponseHeaders, UNCACHED_HEADERS } from '../http/headers.ts';

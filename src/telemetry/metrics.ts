@@ -1,9 +1,9 @@
 // What the server counts and times for its operators, by wrapping its parts; nothing without METRICS_TOKEN. No label
 // holds what a caller can make up. Names follow Prometheus, and OpenTelemetry's conventions for MCP servers.
 
+import type { Guard } from '../calls/guard.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { Run } from '../calls/run.ts';
-import type { Guard } from '../guards/guard.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { KeyStore } from '../keys/store.ts';
 import type { Verifier } from '../keys/verify.ts';

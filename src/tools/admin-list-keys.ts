@@ -1,9 +1,9 @@
 // The tool that lists the keys of all owners, for admins.
 
 import * as v from 'valibot';
-import { defineTool } from '../authoring/tool.ts';
+import { sequence } from '../calls/guard.ts';
 import { text } from '../calls/schema.ts';
-import { sequence } from '../guards/guard.ts';
+import { defineTool } from '../calls/tool.ts';
 import { type AdminKeys, LAST_ROW } from '../keys/admin.ts';
 import { err, ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';

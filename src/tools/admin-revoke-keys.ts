@@ -1,10 +1,10 @@
 // The tool that revokes keys of any owner, for admins.
 
 import * as v from 'valibot';
-import { defineTool } from '../authoring/tool.ts';
+import { sequence } from '../calls/guard.ts';
 import { text } from '../calls/schema.ts';
-import { sequence } from '../guards/guard.ts';
-import { actorOf } from '../guards/user-jwt.ts';
+import { defineTool } from '../calls/tool.ts';
+import { actorOf } from '../calls/user-jwt.ts';
 import type { AdminKeys } from '../keys/admin.ts';
 import { err, ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';

@@ -1,9 +1,9 @@
 // The tool that creates a key and returns it, once.
 
 import * as v from 'valibot';
-import { defineTool } from '../authoring/tool.ts';
 import { text } from '../calls/schema.ts';
-import { actorOf } from '../guards/user-jwt.ts';
+import { defineTool } from '../calls/tool.ts';
+import { actorOf } from '../calls/user-jwt.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf } from '../lib/rate-limit.ts';
 import { ok } from '../lib/result.ts';

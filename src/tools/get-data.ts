@@ -1,8 +1,8 @@
 // The sample tool for programs: an API key, the rate limit, the scope `read`. A model for your own tools.
 
 import * as v from 'valibot';
-import { defineTool } from '../authoring/tool.ts';
-import { sequence } from '../guards/guard.ts';
+import { sequence } from '../calls/guard.ts';
+import { defineTool } from '../calls/tool.ts';
 import { ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 

@@ -1,8 +1,8 @@
 // What a server offers: its own tools in the order clients see them, prompts and resources, and those of tool files.
 
-import type { Prompt } from '../authoring/prompt.ts';
-import { checkUris, type Resource, resourcesOf } from '../authoring/resource.ts';
-import type { Tool } from '../authoring/tool.ts';
+import type { Prompt } from '../calls/prompt.ts';
+import { checkUris, type Resource, resourcesOf } from '../calls/resource.ts';
+import type { Tool } from '../calls/tool.ts';
 import type { AdminKeys } from '../keys/admin.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import { adminListKeys } from './admin-list-keys.ts';

@@ -1,8 +1,8 @@
 // The tool that lists the caller's keys, without the keys themselves.
 
 import * as v from 'valibot';
-import { defineTool } from '../authoring/tool.ts';
-import { actorOf } from '../guards/user-jwt.ts';
+import { defineTool } from '../calls/tool.ts';
+import { actorOf } from '../calls/user-jwt.ts';
 import { LIST_BYTES_MAX } from '../keys/listing.ts';
 import type { ListPlace } from '../keys/store.ts';
 import { err, ok } from '../lib/result.ts';

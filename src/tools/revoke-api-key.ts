@@ -1,7 +1,7 @@
 // The tool that revokes one of the caller's keys.
 
-import { defineTool } from '../authoring/tool.ts';
-import { actorOf } from '../guards/user-jwt.ts';
+import { defineTool } from '../calls/tool.ts';
+import { actorOf } from '../calls/user-jwt.ts';
 import { ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { endAnnotations, endOutput, keyIdInput } from './key-id.ts';

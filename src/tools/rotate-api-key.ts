@@ -1,8 +1,8 @@
 // The tool that gives one of the caller's keys a new secret, once.
 
 import * as v from 'valibot';
-import { defineTool } from '../authoring/tool.ts';
-import { actorOf } from '../guards/user-jwt.ts';
+import { defineTool } from '../calls/tool.ts';
+import { actorOf } from '../calls/user-jwt.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import { ok } from '../lib/result.ts';
 import { daysOf } from './create-api-key.ts';

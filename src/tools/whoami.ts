@@ -2,8 +2,8 @@
 // people see why another call was refused, or that a new key works.
 
 import * as v from 'valibot';
-import { defineTool } from '../authoring/tool.ts';
 import { epochMs } from '../calls/schema.ts';
+import { defineTool } from '../calls/tool.ts';
 import { MS_PER_DAY } from '../lib/duration.ts';
 import type { LimitName, RateLimitState } from '../lib/rate-limit.ts';
 import { ok } from '../lib/result.ts';

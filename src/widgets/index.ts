@@ -1,6 +1,6 @@
 // The widgets as MCP resources (MCP Apps), in the order clients see them.
 
-import type { Resource } from '../authoring/resource.ts';
+import type { Resource } from '../calls/resource.ts';
 import { inlineAssets } from '../lib/inline.ts';
 import { once } from '../lib/memoize.ts';
 import { WIDGET_TYPE } from '../mcp/apps.ts';

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
 import { type Failure, failure } from '../../src/calls/failure.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { err } from '../../src/lib/result.ts';
 import { call, openSse, post } from '../support/mcp.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';

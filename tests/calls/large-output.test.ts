@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { definePrompt } from '../../src/authoring/prompt.ts';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { definePrompt } from '../../src/calls/prompt.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { LIMITS } from '../../src/limits/index.ts';
 import { call, openSse, post, request } from '../support/mcp.ts';

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';

@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
 import type { Call } from '../../src/calls/call.ts';
-import type { Guard } from '../../src/guards/guard.ts';
+import type { Guard } from '../../src/calls/guard.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';

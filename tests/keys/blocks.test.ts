@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
+import { createCheckBlock } from '../../src/calls/blocks.ts';
 import { BY_COMMAND } from '../../src/commands/keys/database.ts';
-import { createCheckBlock } from '../../src/guards/blocks.ts';
 import type { Feed, FeedListener } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { err, ok, type Result } from '../../src/lib/result.ts';

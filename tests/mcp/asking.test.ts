@@ -3,8 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import * as v from 'valibot';
-import { definePrompt } from '../../src/authoring/prompt.ts';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { definePrompt } from '../../src/calls/prompt.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import {
   ALICE,

@@ -3,9 +3,9 @@
 import { expect, test } from 'bun:test';
 import * as fc from 'fast-check';
 import * as v from 'valibot';
-import { definePrompt } from '../../src/authoring/prompt.ts';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { definePrompt } from '../../src/calls/prompt.ts';
 import { form, roots } from '../../src/calls/questions.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { createTools } from '../../src/tools/index.ts';
 import { META, openSse, post, postModern } from '../support/mcp.ts';

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { exportJWK, generateKeyPair } from 'jose';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { call, fetchMcp, MODERN, modern, openSse, post, postModern, request, WITH_WIDGETS } from '../support/mcp.ts';
 import { openByHand } from '../support/open-jwe.ts';

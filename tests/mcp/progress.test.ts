@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import type { RequestContext } from '../../src/http/context.ts';
 import { ok } from '../../src/lib/result.ts';
 import { progressResponse } from '../../src/routes/mcp-progress.ts';

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { definePrompt, type Prompt } from '../../src/authoring/prompt.ts';
-import { sequence } from '../../src/guards/guard.ts';
+import { sequence } from '../../src/calls/guard.ts';
+import { definePrompt, type Prompt } from '../../src/calls/prompt.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { createTestApp as createOwnTestApp } from '../../src/package/testing.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { openHttpSocket, postText } from '../support/http-socket.ts';
 import { call, openSse, request } from '../support/mcp.ts';

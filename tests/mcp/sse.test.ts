@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import type { Problem } from '../../src/problem.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';

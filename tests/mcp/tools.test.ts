@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { ToolContent } from '../../src/authoring/content.ts';
-import { defineTool } from '../../src/authoring/tool.ts';
+import type { ToolContent } from '../../src/calls/content.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { call, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';

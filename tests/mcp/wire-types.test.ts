@@ -12,9 +12,9 @@ import type {
   Tool,
   ToolAnnotations,
 } from '@modelcontextprotocol/sdk/types.js';
-import type { ContentBlock, ToolContent } from '../../src/authoring/content.ts';
-import type { PromptMessages } from '../../src/authoring/prompt.ts';
-import type { ToolFacts } from '../../src/authoring/tool.ts';
+import type { ContentBlock, ToolContent } from '../../src/calls/content.ts';
+import type { PromptMessages } from '../../src/calls/prompt.ts';
+import type { ToolFacts } from '../../src/calls/tool.ts';
 import type {
   capabilitiesOf,
   describePrompt,

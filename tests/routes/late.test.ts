@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { call, eventReader, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
 import type { Call } from '../../src/calls/call.ts';
-import { type Guard, sequence } from '../../src/guards/guard.ts';
+import { type Guard, sequence } from '../../src/calls/guard.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';

@@ -108,7 +108,7 @@ const EXPECTED: Readonly<Record<string, readonly [Outcome, Outcome]>> = {
   'a revoked key in _meta': ['missing_token: a key', 'invalid_api_key'],
   'a deleted key': ['missing_token: a key', 'invalid_api_key'],
   'an expired key': ['invalid_token: a key', 'invalid_api_key'],
-  // Not found, because it is a different text; that a prefix alone decides nothing is tested in guards/api-key.test.ts.
+  // Not found, because it is a different text; that a prefix alone decides nothing is tested in calls/api-key.test.ts.
   'a key with the other prefix': ['missing_token: a key', 'invalid_api_key'],
   'a key never issued': ['missing_token: a key', 'invalid_api_key'],
   'a user token and a key': ['ok', 'ok'],

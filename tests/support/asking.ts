@@ -1,8 +1,8 @@
 // Tools that ask, and rounds of calls to them, in 2026-07-28.
 
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
 import { form, roots, sample } from '../../src/calls/questions.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { postModern } from './mcp.ts';

@@ -1,10 +1,10 @@
 // What tests make tools with, and a tool that they steer from outside: it reports and returns when it is told to.
 
 import * as v from 'valibot';
-import type { ToolContent } from '../../src/authoring/content.ts';
-import { defineTool, type Tool, type ToolFacts } from '../../src/authoring/tool.ts';
 import type { Call } from '../../src/calls/call.ts';
-import type { Guard } from '../../src/guards/guard.ts';
+import type { ToolContent } from '../../src/calls/content.ts';
+import type { Guard } from '../../src/calls/guard.ts';
+import { defineTool, type Tool, type ToolFacts } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 
 /** The server's own, in the order clients see them. */

@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { definePrompt } from '../../src/authoring/prompt.ts';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { definePrompt } from '../../src/calls/prompt.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { call, openSse, post, postModern, request } from '../support/mcp.ts';

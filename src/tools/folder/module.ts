@@ -1,14 +1,13 @@
 // What a tool file imports as `mcp-key-server`. Exports only.
 
 export * as v from 'valibot';
-export type { ContentBlock, ToolContent } from '../../authoring/content.ts';
-export { definePrompt, type Prompt, type PromptFacts, type PromptMessages } from '../../authoring/prompt.ts';
-export type { Resource, ResourceContent } from '../../authoring/resource.ts';
-export type { Settings, SettingsSchema } from '../../authoring/settings.ts';
-export { defineTool, type Tool, type ToolFacts } from '../../authoring/tool.ts';
+export type { KeyAuth } from '../../calls/api-key.ts';
 export type { Answers, Ask, InputRequired, Unavailable } from '../../calls/ask.ts';
 export type { Call } from '../../calls/call.ts';
+export type { ContentBlock, ToolContent } from '../../calls/content.ts';
 export { type Failure, failure } from '../../calls/failure.ts';
+export { type Guard, sequence } from '../../calls/guard.ts';
+export { definePrompt, type Prompt, type PromptFacts, type PromptMessages } from '../../calls/prompt.ts';
 export {
   type FormAnswer,
   form,
@@ -19,9 +18,10 @@ export {
   type Sampling,
   sample,
 } from '../../calls/questions.ts';
-export type { KeyAuth } from '../../guards/api-key.ts';
-export { type Guard, sequence } from '../../guards/guard.ts';
-export type { UserAuth } from '../../guards/user-jwt.ts';
+export type { Resource, ResourceContent } from '../../calls/resource.ts';
+export type { Settings, SettingsSchema } from '../../calls/settings.ts';
+export { defineTool, type Tool, type ToolFacts } from '../../calls/tool.ts';
+export type { UserAuth } from '../../calls/user-jwt.ts';
 export { type Awaitable, err, ok, type Result } from '../../lib/result.ts';
 export type { Problem } from '../../problem.ts';
 export type { MakePrompts, MakeTools } from './tool-file.ts';

@@ -2,9 +2,9 @@
 // file, place and what was expected.
 
 import { basename } from 'node:path';
-import type { Prompt } from '../../authoring/prompt.ts';
-import type { Tool } from '../../authoring/tool.ts';
 import type { Operation } from '../../calls/operation.ts';
+import type { Prompt } from '../../calls/prompt.ts';
+import type { Tool } from '../../calls/tool.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import { isScope } from '../../lib/scope.ts';
 import { isObject } from '../../lib/text.ts';
@@ -21,7 +21,7 @@ export interface ToolFile {
   readonly file: string;
   readonly make: MakeTools;
   readonly makePrompts?: MakePrompts;
-  /** Unchecked: authoring/resource.ts checks it. */
+  /** Unchecked: calls/resource.ts checks it. */
   readonly resources?: unknown;
 }
 

@@ -1,12 +1,12 @@
 // What tools are made with: the guards, ready to use, and the key domain.
 
-import { type Settings, settingsIn, type ToolEnv } from '../../authoring/settings.ts';
+import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../calls/api-key.ts';
+import type { CheckBlock } from '../../calls/blocks.ts';
 import type { Call } from '../../calls/call.ts';
-import { apiKeyGuard, type KeyAuth, type VerifyKey } from '../../guards/api-key.ts';
-import type { CheckBlock } from '../../guards/blocks.ts';
-import { type Guard, sequence } from '../../guards/guard.ts';
-import { type KeyLimitOptions, keyLimitGuard, type Limited, rateLimitGuard } from '../../guards/rate-limit.ts';
-import { scopesGuard } from '../../guards/scopes.ts';
+import { type Guard, sequence } from '../../calls/guard.ts';
+import { type KeyLimitOptions, keyLimitGuard, type Limited, rateLimitGuard } from '../../calls/rate-limit.ts';
+import { scopesGuard } from '../../calls/scopes.ts';
+import { type Settings, settingsIn, type ToolEnv } from '../../calls/settings.ts';
 import {
   adminGuard,
   type KeysManagedAt,
@@ -14,7 +14,7 @@ import {
   type UserIdentity,
   userJwtGuard,
   type VerifyUserJwt,
-} from '../../guards/user-jwt.ts';
+} from '../../calls/user-jwt.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/index.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';

@@ -2,12 +2,12 @@
 // Their names, texts and values are the suite's.
 
 import * as v from 'valibot';
-import type { ToolContent } from '../../../src/authoring/content.ts';
-import { definePrompt, type Prompt, type PromptMessages } from '../../../src/authoring/prompt.ts';
-import type { Resource } from '../../../src/authoring/resource.ts';
-import { defineTool, type Tool, type ToolFacts } from '../../../src/authoring/tool.ts';
 import type { Questions } from '../../../src/calls/ask.ts';
+import type { ToolContent } from '../../../src/calls/content.ts';
+import { definePrompt, type Prompt, type PromptMessages } from '../../../src/calls/prompt.ts';
 import { form, roots, sample } from '../../../src/calls/questions.ts';
+import type { Resource } from '../../../src/calls/resource.ts';
+import { defineTool, type Tool, type ToolFacts } from '../../../src/calls/tool.ts';
 import { ok } from '../../../src/lib/result.ts';
 import { anyone, facts } from '../../support/tools.ts';
 

@@ -171,7 +171,7 @@ export async function unreadStreams(use: string, { streams, runtime }: StreamsOp
   const root = copyOfSource();
   const index = join(root, 'src/tools/index.ts');
   const source = readFileSync(index, 'utf8');
-  const imports = `import * as v from 'valibot';\nimport { ok } from '../lib/result.ts';\nimport { defineTool } from '../authoring/tool.ts';\n`;
+  const imports = `import * as v from 'valibot';\nimport { ok } from '../lib/result.ts';\nimport { defineTool } from '../calls/tool.ts';\n`;
   writeFileSync(index, imports + source.replace('const OFFERED = [', `${LARGE_TOOL}$&\n  largeAfterProgress,`));
   const owners = Array.from({ length: Math.ceil(streams / STREAMS_EACH) }, (_, number) => `owner ${number}`);
   await using server = await startOn(await folderWithKeys(200, 900, owners), runtime, root);

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { headerParams } from '../../src/authoring/header-params.ts';
-import { defineTool } from '../../src/authoring/tool.ts';
+import { headerParams } from '../../src/calls/header-params.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { anyone, facts } from '../support/tools.ts';
 

@@ -1,16 +1,16 @@
 // What a prompt is: data, a function that makes its messages, and functions that complete its arguments.
 
 import * as v from 'valibot';
-import type { InputRequired } from '../calls/ask.ts';
-import type { Call } from '../calls/call.ts';
-import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
-import { jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
-import type { Guard } from '../guards/guard.ts';
 import { type Awaitable, ok, type Result } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
 import type { Problem } from '../problem.ts';
+import type { InputRequired } from './ask.ts';
+import type { Call } from './call.ts';
 import type { ContentBlock } from './content.ts';
 import { assertDefinition } from './definition.ts';
+import type { Guard } from './guard.ts';
+import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
+import { jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** What a prompt returns: messages that the client puts into the conversation. */
 export interface PromptMessages {

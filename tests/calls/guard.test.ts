@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
-import { type Guard, PASS, sequence } from '../../src/guards/guard.ts';
-import { scopesGuard } from '../../src/guards/scopes.ts';
+import { type Guard, PASS, sequence } from '../../src/calls/guard.ts';
+import { scopesGuard } from '../../src/calls/scopes.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { err, ok } from '../../src/lib/result.ts';
 import { systemClock } from '../../src/lib/runtime.ts';
 import { createLog } from '../../src/log/log.ts';

@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { SettingsSchema } from '../../src/authoring/settings.ts';
-import { defineTool } from '../../src/authoring/tool.ts';
+import type { SettingsSchema } from '../../src/calls/settings.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import type { Env } from '../../src/config/env.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';

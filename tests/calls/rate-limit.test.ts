@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/authoring/tool.ts';
-import { sequence } from '../../src/guards/guard.ts';
-import { rateLimitGuard } from '../../src/guards/rate-limit.ts';
+import { sequence } from '../../src/calls/guard.ts';
+import { rateLimitGuard } from '../../src/calls/rate-limit.ts';
+import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { testClock } from '../support/clock.ts';

@@ -1,18 +1,18 @@
 // What a tool is: data plus one function.
 
 import type * as v from 'valibot';
-import type { InputRequired } from '../calls/ask.ts';
-import type { Call } from '../calls/call.ts';
-import { type CompleteOutput, type Operation, operationOf } from '../calls/operation.ts';
-import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from '../calls/schema.ts';
-import type { Guard } from '../guards/guard.ts';
 import { once } from '../lib/memoize.ts';
 import { limitInWords } from '../lib/rate-limit.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
 import type { InvalidInput, Problem } from '../problem.ts';
+import type { InputRequired } from './ask.ts';
+import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';
 import { assertDefinition } from './definition.ts';
+import type { Guard } from './guard.ts';
 import { type HeaderParam, headerParams } from './header-params.ts';
+import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
+import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** What agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {

@@ -1,8 +1,8 @@
 // Parameters that clients of MCP 2026-07-28 repeat in headers: `x-mcp-header` in the input schema of a tool, and where
 // it may stand (basic/transports/streamable-http, "Schema Extension"). Clients drop a tool that marks others.
 
-import type { JsonSchema } from '../calls/schema.ts';
 import { isObject } from '../lib/text.ts';
+import type { JsonSchema } from './schema.ts';
 
 export interface HeaderParam {
   readonly header: string;

@@ -1,7 +1,7 @@
 // Settings of tools: the environment variables that a tool reads, checked when the tool is made.
 
 import type * as v from 'valibot';
-import { type ObjectSchema, parserOf, type Schema } from '../calls/schema.ts';
+import { type ObjectSchema, parserOf, type Schema } from './schema.ts';
 
 /** By name; an empty value counts as not set. */
 export type ToolEnv = Readonly<Record<`TOOL_${string}`, string | undefined>>;
