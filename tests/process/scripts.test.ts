@@ -15,10 +15,13 @@ import { TEST_SECRET } from '../support/test-app.ts';
 const ROOT = join(import.meta.dir, '../..');
 const scripts: Readonly<Record<string, string>> = PACKAGE.scripts;
 
+const PROBES = ['probe.test.ts', 'probe.slow.test.ts', 'probe.alone.test.ts', 'probe.long.ts'];
+
 test.each([
   ['test', ['probe.test.ts']],
+  ['test:rest', ['probe.slow.test.ts']],
   ['test:measured', ['probe.alone.test.ts']],
-  ['test:long', ['probe.long.ts']],
+  ['test:all', PROBES.toSorted()],
 ])(
   'bun run %s runs its own form of the tests, and ignores the environment, but for PATH, HOME and CI, and .env',
   async (name, own) => {
@@ -27,7 +30,7 @@ test.each([
     for (const file of ['tests/clean-env', 'tests/run.ts']) cpSync(join(ROOT, file), join(folder, file));
     for (const file of ['.env', '.env.test', '.env.local'])
       writeFileSync(join(folder, file), 'PORT=80a\nFROM_FILE=1\n');
-    for (const file of ['probe.test.ts', 'probe.alone.test.ts', 'probe.long.ts']) {
+    for (const file of PROBES) {
       writeFileSync(
         join(folder, 'tests', file),
         `import { test } from 'bun:test';\ntest('probe', () => console.log('ENV', JSON.stringify(['${file}', process.env])));\n`,
@@ -55,8 +58,8 @@ test.each([
       .map((line) => JSON.parse(line.slice(4)));
     expect(seen.map(([file]) => file).sort()).toEqual(own);
     for (const [, env] of seen) {
-      // CI decides whether a missing browser fails; the runner numbers its workers.
-      const { PATH: _path, CI: _ci, BUN_TEST_WORKER_ID: _bun, JEST_WORKER_ID: _jest, ...rest } = env;
+      // CI decides whether a missing browser fails; the runner numbers its workers, and chooses rows.
+      const { PATH: _path, CI: _ci, BUN_TEST_WORKER_ID: _bun, JEST_WORKER_ID: _jest, TEST_ROWS: _rows, ...rest } = env;
       expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test', RUST_LOG: 'off' });
     }
   },
@@ -67,14 +70,18 @@ describe('bun run test', () => {
   const probe = (name: string, body = '') =>
     `import { test } from 'bun:test';\ntest(${JSON.stringify(name)}, () => {${body}});\n`;
 
-  async function runTests(files: Readonly<Record<string, string>>, args: readonly string[] = []) {
+  async function runTests(
+    files: Readonly<Record<string, string>>,
+    args: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ) {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tests'));
     cpSync(join(ROOT, 'tests/run.ts'), join(folder, 'tests/run.ts'));
     for (const [file, source] of Object.entries(files)) writeFileSync(join(folder, 'tests', file), source);
     const { code, stdout, stderr } = await runCommand([process.execPath, 'tests/run.ts', ...args], {
       cwd: folder,
-      env: { PATH: process.env.PATH ?? '' },
+      env: { PATH: process.env.PATH ?? '', ...env },
     });
     return { code, total: stdout.split('\n').at(-2), shown: stderr };
   }
@@ -92,6 +99,22 @@ describe('bun run test', () => {
     expect(await runTests(FILES, ['./tests/probe.test.ts'])).toMatchObject({ code: 0, total: PASSED });
     expect(await runTests(FILES, ['tests/probe.alone.test.ts'])).toMatchObject({ code: 1, total: FAILED });
     expect(await runTests(FILES, ['tests/nothing.test.ts'])).toMatchObject({ code: 1 });
+  });
+
+  test('in CI a skipped test is a failure, unless the list says why it may be', async () => {
+    const files = { 'a.test.ts': probe('it passes').replace('test("', 'test.skip("') };
+    const listed = { ...files, 'may-skip.json': '[{ "file": "tests/a.test.ts", "name": "it", "reason": "a probe" }]' };
+    expect(await runTests(files)).toMatchObject({ code: 0, total: '0 passed, 0 failed, 1 skipped' });
+    expect(await runTests(files, [], { CI: 'true' })).toMatchObject({
+      code: 1,
+      total: '0 passed, 1 failed, 1 skipped',
+    });
+    expect(await runTests(listed, [], { CI: 'true' })).toMatchObject({ code: 0 });
+  });
+
+  test('shows the ten slowest tests', async () => {
+    const { shown } = await runTests({ 'a.test.ts': probe('it takes long', 'Bun.sleepSync(20);') });
+    expect(shown).toMatch(/^the slowest:\n +0\.0 s {2}tests\/a\.test\.ts: it takes long$/m);
   });
 
   test('shows of two files what failed alone, at the end once more with how to run it again, and one total', async () => {
