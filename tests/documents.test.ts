@@ -7,6 +7,7 @@ import { Glob } from 'bun';
 import PACKAGE from '../package.json';
 import { NAMES } from '../src/config/env.ts';
 import { LIMITS, type Limit } from '../src/limits/index.ts';
+import { EVENTS } from '../src/log/events.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 
 test('the documents are found', () => {
@@ -141,19 +142,32 @@ test('the table of scripts has all of them', () => {
   );
 });
 
-test('the table of the log names the events that are logged, all of them and no other', () => {
+test('the table of the log names every event under its level, and no other; each is logged somewhere', () => {
+  const rows = readDocument('src/server/README.md').table('The log');
+  const named = (level: string) =>
+    rows.filter(([head = '']) => head.startsWith(`\`${level}\``)).flatMap(([, cell = '']) => eventsIn(cell));
+  const shown = (events: readonly string[]) => events.map((event) => event.replace(/:.*/, '')).sort();
+  expect(named('info').sort()).toEqual(shown(EVENTS.info));
+  expect(named('warn').sort()).toEqual(shown(EVENTS.warn));
   const source = [...new Glob('**/*.ts').scanSync(join(ROOT, 'src'))]
+    .filter((file) => file !== 'log/events.ts')
     .map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'))
     .join('\n');
-  const lines = source.matchAll(
-    /(?:(?:\.(?:info|infoEncoded|warn|warnThrottled|warnOnce)|\bmutate)\(|\bline\('warn', )'([^']+)'/g,
-  );
-  const outages = source.matchAll(/createOutageLog\(log, \{ on: '([^']+)'(?:, off: '([^']+)')?/g);
-  const logged = [...lines, ...outages].flatMap(([, ...events]) => events.filter((event) => event !== undefined));
-  const events = new Set(logged.map((event) => event.replace(/:.*/, '')));
-  const rows = readDocument('src/server/README.md').table('The log');
-  const named = rows.filter(([level = '']) => /info|warn/.test(level)).flatMap(([, cell = '']) => eventsIn(cell));
-  expect(named.sort()).toEqual([...events].sort());
+  expect(
+    Object.values(EVENTS)
+      .flat()
+      .filter((event) => !source.includes(`'${event}'`)),
+  ).toEqual([]);
+  // What repeats in the background names its event as text.
+  const repeated = [...source.matchAll(/\bevent: '([^']+)'/g)].map(([, event = '']) => event);
+  expect(
+    repeated.filter(
+      (event) =>
+        !Object.values(EVENTS)
+          .flat()
+          .some((known) => known === event),
+    ),
+  ).toEqual([]);
 });
 
 describe('on Deno', () => {

@@ -5,7 +5,6 @@ import { type Caller, logOutOfReach, type RequestIds } from '../keys/actor.ts';
 import { isKeyShaped } from '../keys/key-format.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
-import { quoted } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
 import type { Guard } from './guard.ts';
@@ -35,7 +34,8 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
     if (verified.ok) {
       const auth = verified.value;
       call.freshAsOfMs = verified.freshAsOfMs;
-      log.infoEncoded('API key authentication successful', logMembers(requestId, traceId, auth));
+      const { keyId, subject: userId } = auth;
+      log.info('API key authentication successful', { requestId, traceId, keyId, userId });
       return ok({ auth });
     }
     const problem = withKindSent(verified.error, presentedKey(credentials) ?? '');
@@ -53,10 +53,6 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
   };
   return Object.assign(decide, { credential: 'api_key' as const });
 }
-
-/** Request and trace ids have nothing to escape. */
-const logMembers = (requestId: string, traceId: string | undefined, { keyId, subject }: KeyIdentity): string =>
-  `"requestId":"${requestId}"${traceId === undefined ? '' : `,"traceId":"${traceId}"`},"keyId":${quoted(keyId)},"userId":${quoted(subject)}`;
 
 /** A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`. */
 const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;

@@ -2,6 +2,7 @@
 
 import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
+import type { InfoEvent } from '../log/events.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, logged, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
@@ -46,7 +47,7 @@ export function createChanges(options: ChangesOptions): Changes {
   let lastFailedMs = Number.NEGATIVE_INFINITY; // a change whose outcome is unknown
 
   async function mutate(
-    event: string,
+    event: InfoEvent,
     actor: Actor,
     keyId: string,
     isDone: (record: ApiKeyRecord) => boolean,
@@ -73,7 +74,7 @@ export function createChanges(options: ChangesOptions): Changes {
 
   /** Writes nothing. Refreshes if an earlier try or another process may have changed the key. */
   async function changesNothing(
-    event: string,
+    event: InfoEvent,
     actor: Actor,
     keyId: string,
     record: ApiKeyRecord | null,

@@ -1,5 +1,6 @@
 // Logs an outage once, and its end once.
 
+import type { InfoEvent, WarnEvent } from './events.ts';
 import type { Log } from './log.ts';
 
 export interface OutageLog {
@@ -10,9 +11,9 @@ export interface OutageLog {
 }
 
 export interface OutageEvents {
-  readonly on: string;
+  readonly on: WarnEvent;
   /** Without it, the caller logs the end, with more detail. */
-  readonly off?: string;
+  readonly off?: InfoEvent;
   /** Tells a new reason too. */
   readonly eachReason?: boolean;
 }

@@ -1,5 +1,5 @@
 // What the server counts and times for its operators, by wrapping its parts; nothing without METRICS_TOKEN. No label
-// holds what a caller can make up. Names follow Prometheus, and OpenTelemetry's conventions for MCP servers.
+// holds what a caller can make up.
 
 import type { Guard } from '../calls/guard.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
@@ -12,14 +12,10 @@ import type { Clock } from '../lib/runtime.ts';
 import { CODES } from '../mcp/message.ts';
 import type { Methods } from '../mcp/methods.ts';
 import type { Plan } from '../mcp/plan.ts';
-import { addGauges, type GaugeOptions } from './gauges.ts';
-import { type Counter, createRegistry, type Histogram } from './prometheus.ts';
+import { createGauges, type GaugeOptions } from './gauges.ts';
+import { createSeries, type Sample, type Series } from './series.ts';
 
 export type Transport = 'rest' | 'http' | 'sse';
-
-/** Seconds. Calls that memory decides take some 20 µs; a tool may take a minute. */
-const OPERATION_BUCKETS_S = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60];
-const STORE_BUCKETS_S = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 
 /** Any tool or method that the server doesn't have. */
 const OTHER = 'other';
@@ -45,34 +41,19 @@ export interface Metrics {
 }
 
 export function createMetrics(clock: Clock): Metrics {
-  const registry = createRegistry();
-  const operations = registry.histogram(
-    'mcp_server_operation_duration_seconds',
-    'Tool calls over REST, and MCP requests, by how they ended.',
-    ['mcp_method_name', 'gen_ai_tool_name', 'error_type', 'transport'],
-    OPERATION_BUCKETS_S,
-  );
-  const verifications = registry.counter(
-    'mcp_keys_verifications_total',
-    'API keys verified: from memory, after a look into the store, refused, or not decided.',
-    ['result'],
-  );
-  const [memory, fromStore, refused, unavailable] = (['memory', 'store', 'refused', 'unavailable'] as const).map(
-    (result) => verifications(result),
-  ) as [Counter, Counter, Counter, Counter];
-  const refusals = registry.counter('mcp_keys_refused_total', 'Calls that guards refused.', ['code']);
-  const storeDurations = registry.histogram(
-    'mcp_keys_store_duration_seconds',
-    'Questions to the store, by operation.',
-    ['operation'],
-    STORE_BUCKETS_S,
-  );
+  const series = createSeries();
+  const operations = (mcp_method_name: string, gen_ai_tool_name: string, error_type: string, transport: Transport) =>
+    series.of('mcp_server_operation_duration_seconds', { mcp_method_name, gen_ai_tool_name, error_type, transport });
+  const verified = (result: string) => series.of('mcp_keys_verifications_total', { result });
+  const [memory, fromStore] = [verified('memory'), verified('store')];
+  const [refused, unavailable] = [verified('refused'), verified('unavailable')];
+  let gauges = async (): Promise<readonly Sample[]> => [];
 
   const secondsSince = (startedMs: number) => (clock.monotonicMs() - startedMs) / 1000;
 
   return {
     run(transport, run) {
-      const successes = new Map<Operation, Histogram>(); // spares nearly all calls the look-up by labels
+      const successes = new Map<Operation, Series>(); // spares nearly all calls the look-up by labels
       return async (operation, input, call, canceller) => {
         const startedMs = clock.monotonicMs();
         const result = await run(operation, input, call, canceller);
@@ -107,7 +88,7 @@ export function createMetrics(clock: Clock): Metrics {
     guard(guard) {
       const counted: typeof guard = (context) => chain(guard(context), count);
       function count(result: Awaited<ReturnType<typeof guard>>) {
-        if (!result.ok) refusals(result.error.code).value += 1;
+        if (!result.ok) series.of('mcp_keys_refused_total', { code: result.error.code }).value += 1;
         return result;
       }
       return Object.assign(counted, guard);
@@ -129,18 +110,20 @@ export function createMetrics(clock: Clock): Metrics {
     store(store) {
       const timed = Object.entries(store).map(([name, member]) => {
         if (typeof member !== 'function' || name === 'close') return [name, member];
-        const durations = storeDurations(snakeCase(name));
+        const durations = series.of('mcp_keys_store_duration_seconds', { operation: snakeCase(name) });
         return [name, timedBy(member as (...args: unknown[]) => Awaitable<unknown>, durations)];
       });
       // Each method has the type it had.
       return Object.fromEntries(timed) as typeof store;
     },
 
-    addGauges: (options) => addGauges(registry, clock, options),
-    text: registry.text,
+    addGauges(options) {
+      gauges = createGauges(clock, options);
+    },
+    text: async () => series.text(await gauges()),
   };
 
-  function timedBy<T>(ask: (...args: unknown[]) => Awaitable<T>, durations: Histogram) {
+  function timedBy<T>(ask: (...args: unknown[]) => Awaitable<T>, durations: Series) {
     function observe(result: T, startedMs: number): T {
       durations.observe(secondsSince(startedMs));
       return result;

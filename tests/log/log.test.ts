@@ -137,13 +137,13 @@ describe('the writer', () => {
 
   test('each line is one JSON object, whatever is in it, and many share one write', async () => {
     const { log, chunks } = collected();
-    log.info('odd "event"\n', { text: 'a\nb\u2028\0', nested: { deep: [1] }, nothing: undefined });
-    log.warn('second');
+    log.info('started', { text: 'a\nb\u2028\0', nested: { deep: [1] }, nothing: undefined });
+    log.warn('tool failed');
     await log.flush();
     expect(chunks).toHaveLength(1);
     const [first, second, rest] = chunks.join('').split('\n');
-    expect(JSON.parse(first ?? '')).toMatchObject({ level: 'info', event: 'odd "event"\n', text: 'a\nb\u2028\0' });
-    expect(JSON.parse(second ?? '')).toMatchObject({ level: 'warn', event: 'second' });
+    expect(JSON.parse(first ?? '')).toMatchObject({ level: 'info', event: 'started', text: 'a\nb\u2028\0' });
+    expect(JSON.parse(second ?? '')).toMatchObject({ level: 'warn', event: 'tool failed' });
     expect(rest).toBe('');
   });
 
@@ -151,8 +151,8 @@ describe('the writer', () => {
     const { log, chunks } = collected();
     const key = `sk_live_${'a1'.repeat(32)}`;
     log.error('internal error', { error: new Error(`bad key "${key}" with hash ${'0f'.repeat(32)}`) });
-    log.info('scopes', { held: [key] });
-    log.info('token', { sub: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhMWExIn0.a1a1' });
+    log.info('started', { held: [key] });
+    log.info('stopped', { sub: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhMWExIn0.a1a1' });
     await log.flush();
     const lines = chunks.join('').trim().split('\n');
     expect(lines).toHaveLength(3);
@@ -228,7 +228,7 @@ describe('the writer', () => {
           written.push(new TextDecoder().decode(chunk));
         },
       });
-      for (let line = 0; line < 200; line += 1) log.info('large', { text });
+      for (let line = 0; line < 200; line += 1) log.info('request', { text });
       release();
       await log.flush();
       await log.flush();
@@ -246,9 +246,9 @@ describe('the writer', () => {
       clock: systemClock,
       write: () => Promise.reject(new Error('EPIPE')),
     });
-    log.info('a');
+    log.info('stopping');
     await log.flush();
-    log.info('b');
+    log.info('stopped');
     await log.flush();
   });
 });

@@ -22,7 +22,7 @@ async function linesOf(events: OutageEvents, happens: (outage: ReturnType<typeof
     .map(({ level, event, reason }) => [level, event, reason].join(' ').trim());
 }
 
-const EVENTS = { on: 'store away', off: 'store back' };
+const EVENTS = { on: 'database not opened', off: 'database opened' } as const;
 
 function twice(outage: ReturnType<typeof createOutageLog>): void {
   outage.ended();
@@ -34,18 +34,25 @@ function twice(outage: ReturnType<typeof createOutageLog>): void {
 }
 
 test('an outage has one line, and its end another', async () => {
-  expect(await linesOf(EVENTS, twice)).toEqual(['warn store away hangs', 'info store back', 'warn store away hangs']);
+  expect(await linesOf(EVENTS, twice)).toEqual([
+    'warn database not opened hangs',
+    'info database opened',
+    'warn database not opened hangs',
+  ]);
 });
 
 test('where each reason counts, a new one has a line too', async () => {
   expect(await linesOf({ ...EVENTS, eachReason: true }, twice)).toEqual([
-    'warn store away hangs',
-    'warn store away refuses',
-    'info store back',
-    'warn store away hangs',
+    'warn database not opened hangs',
+    'warn database not opened refuses',
+    'info database opened',
+    'warn database not opened hangs',
   ]);
 });
 
 test('without an event for its end, only the beginning of an outage is logged', async () => {
-  expect(await linesOf({ on: 'store away' }, twice)).toEqual(['warn store away hangs', 'warn store away hangs']);
+  expect(await linesOf({ on: 'database not opened' }, twice)).toEqual([
+    'warn database not opened hangs',
+    'warn database not opened hangs',
+  ]);
 });

@@ -1,0 +1,70 @@
+// Every event of the log, with its level: what the log is called with, what documents and tests are checked against.
+
+/** `error` has bugs alone; an event of a lower level whose code throws is logged there too, with the stack. */
+const LEVELS = {
+  info: [
+    'started',
+    'stopping',
+    'stopped',
+    'API key created',
+    'API key revoked',
+    'API key deleted',
+    'API key rotated',
+    'API key rotation completed',
+    'API key updated',
+    'API keys revoked by an admin',
+    'API key handed to a client',
+    'API key authentication successful',
+    'request',
+    'tool call cancelled',
+    'slow client cut off',
+    'database opened',
+    'database writable again',
+    'replica opened',
+    'change feed back',
+    'key set back',
+    'issuer back',
+  ],
+  warn: [
+    'No API key provided',
+    'Invalid or expired API key',
+    'Insufficient scopes',
+    'Scope not granted',
+    'No user token provided',
+    'Invalid user token',
+    'User blocked',
+    'Admin required',
+    'code of a client refused',
+    'request refused',
+    'Rate limit exceeded',
+    'Quota exceeded',
+    'Too many unknown keys',
+    'tool failed',
+    'tool out of time',
+    'event loop blocked',
+    'key store out of reach',
+    'change feed out of reach',
+    'database not opened',
+    'database not writable',
+    'replica not in use',
+    'key set out of reach',
+    'issuer out of reach',
+    'uses kept for later',
+    'uses not written',
+    'old changes not removed',
+    'log lines dropped',
+    'variable without effect',
+    'variable contradicts another',
+    'database made in a new folder: no key is known yet',
+    'certificate ends soon',
+    'certificate has expired',
+    'X-Forwarded-For not believed',
+  ],
+  error: ['internal error', 'counts not exchanged', 'change feed broken', 'streams not kept alive'],
+} as const;
+
+export type InfoEvent = (typeof LEVELS)['info'][number];
+export type WarnEvent = (typeof LEVELS)['warn'][number];
+export type LogEvent = (typeof LEVELS)[keyof typeof LEVELS][number];
+
+export const EVENTS: Readonly<Record<keyof typeof LEVELS, readonly LogEvent[]>> = LEVELS;

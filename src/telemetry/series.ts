@@ -1,0 +1,125 @@
+// Metrics as one table, their series as a map, and the text that a scraper reads (Prometheus exposition format 0.0.4).
+// Names follow Prometheus, and OpenTelemetry's conventions for MCP servers.
+
+interface Family {
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly help: string;
+  /** Of a histogram, in seconds. */
+  readonly bounds?: readonly number[];
+}
+
+export const METRICS = {
+  mcp_server_operation_duration_seconds: {
+    type: 'histogram',
+    help: 'Tool calls over REST, and MCP requests, by how they ended.',
+    // Calls that memory decides take some 20 µs; a tool may take a minute.
+    bounds: [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60],
+  },
+  mcp_keys_verifications_total: {
+    type: 'counter',
+    help: 'API keys verified: from memory, after a look into the store, refused, or not decided.',
+  },
+  mcp_keys_refused_total: { type: 'counter', help: 'Calls that guards refused.' },
+  mcp_keys_store_duration_seconds: {
+    type: 'histogram',
+    help: 'Questions to the store, by operation.',
+    bounds: [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5],
+  },
+  mcp_keys_feed_lag_seconds: {
+    type: 'gauge',
+    help: 'Age of what this process knows of revocations elsewhere; 0 while it is idle, and verifies nothing from memory.',
+  },
+  mcp_keys_feed_lag_limit_seconds: { type: 'gauge', help: 'REVOCATION_LAG_MAX_MS: above it keys are refused.' },
+  mcp_keys_store_writable: {
+    type: 'gauge',
+    help: '0 while the last write failed for want of space or rights, else 1.',
+  },
+  mcp_keys_expiring: { type: 'gauge', help: 'Usable keys that expire within a time, 100000 at most.' },
+  mcp_server_sessions: { type: 'gauge', help: 'Open sessions of /sse.' },
+  mcp_server_certificate_end_time_seconds: {
+    type: 'gauge',
+    help: 'When the certificate of TLS_CERT_FILE ends, since the Unix epoch.',
+  },
+  mcp_server_build_info: { type: 'gauge', help: 'Always 1; its label is the version.' },
+  process_start_time_seconds: { type: 'gauge', help: 'When the process started, since the Unix epoch.' },
+  process_resident_memory_bytes: { type: 'gauge', help: 'Resident memory.' },
+  process_cpu_seconds_total: { type: 'counter', help: 'Processor time, of user and system.' },
+} as const satisfies Readonly<Record<string, Family>>;
+
+export type Metric = keyof typeof METRICS;
+
+/** All values come from bounded sets: no caller can make one up. A label with an empty value is left out. */
+export type Labels = Readonly<Record<string, string>>;
+
+export class Series {
+  /** The count, or the sum of what was observed. */
+  value = 0;
+  /** Observations in each bucket, not cumulative; the last one has no upper bound. */
+  readonly #counts: number[];
+  readonly #bounds: readonly number[];
+
+  constructor(bounds: readonly number[] = []) {
+    this.#bounds = bounds;
+    this.#counts = new Array(bounds.length + 1).fill(0);
+  }
+
+  observe(value: number): void {
+    let bucket = 0;
+    while (bucket < this.#bounds.length && value > (this.#bounds[bucket] as number)) bucket += 1;
+    (this.#counts[bucket] as number) += 1;
+    this.value += value;
+  }
+
+  linesOfHistogram(name: string, labels: string): string[] {
+    const and = labels === '' ? '' : `${labels},`;
+    let count = 0;
+    const buckets = this.#counts.map((observed, at) => {
+      count += observed;
+      return line(`${name}_bucket`, `${and}le="${this.#bounds[at] ?? '+Inf'}"`, count);
+    });
+    return [...buckets, line(`${name}_sum`, labels, this.value), line(`${name}_count`, labels, count)];
+  }
+}
+
+/** What is read when the text is made. */
+export type Sample = readonly [metric: Metric, value: number, labels?: Labels];
+
+export function createSeries() {
+  const all = new Map<Metric, Map<string, Series>>();
+  return {
+    /** That of a label set, made with its first use. */
+    of(metric: Metric, labels: Labels): Series {
+      const family: Family = METRICS[metric];
+      const series = all.get(metric) ?? new Map<string, Series>();
+      all.set(metric, series);
+      const text = textOf(labels);
+      const one = series.get(text) ?? new Series(family.bounds);
+      series.set(text, one);
+      return one;
+    },
+
+    text(samples: readonly Sample[]): string {
+      const lines = Object.entries<Family>(METRICS).flatMap(([name, { type, help }]) => [
+        `# HELP ${name} ${help}`,
+        `# TYPE ${name} ${type}`,
+        ...[...(all.get(name as Metric) ?? [])].flatMap(([labels, series]) =>
+          type === 'histogram' ? series.linesOfHistogram(name, labels) : [line(name, labels, series.value)],
+        ),
+        ...samples.flatMap(([metric, value, labels = {}]) =>
+          metric === name ? [line(name, textOf(labels), value)] : [],
+        ),
+      ]);
+      return `${lines.join('\n')}\n`;
+    },
+  };
+}
+
+/** `a="1",b="2"`. */
+const textOf = (labels: Labels): string =>
+  Object.entries(labels)
+    .flatMap(([name, value]) => (value === '' ? [] : [`${name}="${escaped(value)}"`]))
+    .join(',');
+
+const escaped = (value: string) => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+
+const line = (name: string, labels: string, value: number) => `${name}${labels === '' ? '' : `{${labels}}`} ${value}`;
