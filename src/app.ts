@@ -34,6 +34,7 @@ import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { createAccessLog } from './telemetry/access-log.ts';
 import type { ProcessUsage } from './telemetry/gauges.ts';
 import { createMetrics } from './telemetry/metrics.ts';
+import { keyRequestReader } from './tools/create-api-key.ts';
 import { createToolDeps } from './tools/folder/toolbox.ts';
 import { type OfferOptions, type OwnNames, offer } from './tools/index.ts';
 import { widgetResources } from './widgets/index.ts';
@@ -199,6 +200,7 @@ function serviceOn(
       readSecret: () => store.serverSecret('client_id'),
       databaseId: () => feed.position.databaseId,
       look: verifier.look,
+      keys: keyDomain.keys,
       originOf,
       audience,
     });
@@ -215,6 +217,7 @@ function serviceOn(
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     connect,
     pasteKey: verifier.paste,
+    readKeyRequest: keyRequestReader(ceilings),
     checkBearer: createBearerCheck(verifyUserJwt, verifier.look, log),
     keyScopes,
     sessions,

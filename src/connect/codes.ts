@@ -2,14 +2,16 @@
 // a key that only the code gives: neither the database nor a code in somebody's log opens anything alone.
 
 import type { Caller } from '../keys/actor.ts';
+import { KEYS_PER_USER_MAX, type KeyOrder } from '../keys/minting.ts';
 import type { CodeStore } from '../keys/store.ts';
 import type { FindCode } from '../keys/unknown-keys.ts';
-import { ok, type Result } from '../lib/result.ts';
+import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
-import type { Problem, StoreUnavailable } from '../problem.ts';
+import type { Problem } from '../problem.ts';
 
 export interface CodeContent {
-  readonly key: string;
+  /** A key that was pasted, or one to make. */
+  readonly handsOut: { readonly key: string } | { readonly order: KeyOrder };
   /** SHA-256 of the client's id. */
   readonly client: string;
   /** Of PKCE (RFC 7636), method S256. */
@@ -23,8 +25,8 @@ export interface CodeContent {
 type Opened = { readonly content: CodeContent } | { readonly takenFor: string };
 
 export interface Codes {
-  /** `keyId`: whose turn it takes. */
-  seal(content: CodeContent, keyId: string): Promise<Result<string, StoreUnavailable>>;
+  /** `whose`: whose turn it takes. */
+  seal(content: CodeContent, whose: string): Promise<Result<string, Problem>>;
   /** Null: no code of this database, or too old. */
   open(code: string, caller: Caller): Promise<Result<Opened | null, Problem>>;
 }
@@ -56,7 +58,7 @@ export const codeHash = (sha256: Sha256, code: string): string | null => (CODE.t
 
 export function createCodes({ store, findCode, clock, random, sha256 }: CodesOptions): Codes {
   return {
-    async seal(content, keyId) {
+    async seal(content, whose) {
       const code = makeCode(random);
       const sealed = await crypto.subtle.encrypt(
         AES_GCM,
@@ -64,12 +66,17 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
         new TextEncoder().encode(JSON.stringify(content)),
       );
       const put = await store.put(
-        sha256(code, 'hex'),
-        new Uint8Array(sealed).toBase64(),
-        clock.nowMs() + CODE_TTL_MS,
-        keyId,
+        {
+          hash: sha256(code, 'hex'),
+          content: new Uint8Array(sealed).toBase64(),
+          endsAtMs: clock.nowMs() + CODE_TTL_MS,
+          newKeyOf: 'order' in content.handsOut ? content.handsOut.order.userId : null,
+          whose,
+        },
+        KEYS_PER_USER_MAX,
       );
-      return put.ok ? ok(code) : put;
+      if (!put.ok) return put;
+      return put.value ? ok(code) : err({ code: 'key_limit_reached' });
     },
 
     async open(code, caller) {

@@ -2,19 +2,22 @@
 // key. Signs, seals, verifies, and writes the trail; requests.ts decides. No HTTP. Nothing is stored of clients: the id
 // of each holds its redirect URIs under a MAC.
 
-import type { Caller, OriginOf } from '../keys/actor.ts';
+import { type Actor, type Caller, type OriginOf, personOf } from '../keys/actor.ts';
 import type { Audience } from '../keys/audience.ts';
+import type { KeyRequest } from '../keys/grants.ts';
 import { hashKey } from '../keys/key-format.ts';
+import { KEYS_PER_USER_MAX, type KeyOrder, logCreated, type Minting } from '../keys/minting.ts';
 import { fingerprintOf } from '../keys/record.ts';
+import type { Taking } from '../keys/store.ts';
 import type { KeyIdentity, Verifier } from '../keys/verify.ts';
 import { err, ok, type Result } from '../lib/result.ts';
-import { joinScopes } from '../lib/scope.ts';
 import { createSignedText } from '../lib/signed-text.ts';
 import { LIMITS } from '../limits/index.ts';
 import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
-import { type CodesOptions, createCodes } from './codes.ts';
+import { type AccessToken, accessToken } from './access-token.ts';
+import { type CodeContent, type CodesOptions, createCodes } from './codes.ts';
 import type { ConnectConfig } from './redirects.ts';
 import {
   type AuthorizationRequest,
@@ -39,18 +42,14 @@ export interface ConnectOptions extends CodesOptions {
   /** Which database it is: another one has another secret. */
   readonly databaseId: () => string;
   readonly look: Verifier['look'];
+  readonly keys: Pick<Minting, 'order' | 'mint'>;
   readonly originOf: OriginOf;
   readonly audience: Audience;
   readonly log: Log;
 }
 
-/** RFC 6749 §5.1. */
-export interface AccessToken {
-  readonly access_token: string;
-  readonly token_type: 'Bearer';
-  readonly scope: string;
-  readonly expires_in?: number;
-}
+/** What a person decides about a new key. */
+export type NewKey = Omit<KeyRequest, 'resource'> & { readonly name: string };
 
 export interface Connect {
   readonly audience: Audience;
@@ -64,14 +63,24 @@ export interface Connect {
     identity: KeyIdentity,
     caller: Caller,
   ): Promise<Result<string, Problem>>;
+  /** Where the person who decided on a key is sent, with a code for it; the key is made when that is redeemed. */
+  order(request: AuthorizationRequest, actor: Actor, input: NewKey): Promise<Result<string, Problem>>;
   /** The token for a form sent to /token. */
   redeem(form: URLSearchParams, caller: Caller): Promise<Result<AccessToken, TokenError | Problem>>;
 }
 
 const ATTEMPT_BYTES = 16;
 
+/** A code that is being redeemed, by this request. */
+type Attempt = Pick<Taking, 'hash' | 'attempt'>;
+
+type Handed = Result<
+  Pick<KeyIdentity, 'keyId' | 'scopes' | 'expiresAtMs'> & { key: string; userId: string },
+  TokenError | Problem
+>;
+
 export function createConnect(options: ConnectOptions): Connect {
-  const { config, publicUrl, store, look, originOf, audience, clock, random, sha256, log } = options;
+  const { config, publicUrl, store, keys, look, originOf, audience, clock, random, sha256, log } = options;
   const signedText = createSignedText({ ...options, use: 'client_id' });
   const codes = createCodes(options);
   const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
@@ -83,20 +92,45 @@ export function createConnect(options: ConnectOptions): Connect {
     return ok(text.value === null ? null : (JSON.parse(text.value) as readonly string[])); // signed
   }
 
-  function tokenOf(key: string, { scopes, expiresAtMs }: KeyIdentity): AccessToken {
-    const left = expiresAtMs === null ? null : Math.max(0, Math.floor((expiresAtMs - clock.nowMs()) / 1000));
-    return {
-      access_token: key,
-      token_type: 'Bearer',
-      scope: joinScopes(scopes),
-      ...(left !== null && { expires_in: left }),
-    };
-  }
-
   /** Somebody else may have the code too. */
   function refusedAgain(keyId: string, { requestId }: Caller): Result<never, TokenError> {
     log.warnThrottled('code of a client refused', keyId, { requestId, keyId, reason: 'redeemed before' });
     return err('invalid_grant');
+  }
+
+  async function sealed(
+    { clientId, redirectUri, challenge, resource, ...request }: AuthorizationRequest,
+    handsOut: CodeContent['handsOut'],
+    whose: string,
+  ): Promise<Result<string, Problem>> {
+    const client = sha256(clientId, 'base64url');
+    const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource }, whose);
+    return code.ok ? ok(locationOf({ ...request, redirectUri }, { code: code.value }, publicUrl())) : code;
+  }
+
+  /** A key that was pasted. */
+  async function handOver(key: string, code: Attempt, host: string, caller: Caller): Promise<Handed> {
+    const verified = await look(key, caller);
+    if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
+    const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
+    const fingerprint = fingerprintOf(hashKey(sha256, key));
+    const taken = await store.take({ ...code, keyId, fingerprint }, originOf('oauth', caller, host));
+    if (!taken.ok) return taken;
+    return taken.value ? ok({ key, keyId, userId, scopes, expiresAtMs }) : refusedAgain(keyId, caller);
+  }
+
+  /** A key that a person has decided on. */
+  async function handNew(order: KeyOrder, code: Attempt, host: string, caller: Caller): Promise<Handed> {
+    const minted = keys.mint(order, caller);
+    if (!minted.ok) return err('invalid_grant'); // a ceiling was lowered
+    const { record, key } = minted.value;
+    const [made, handed] = [originOf('oauth', caller, order.actor), originOf('oauth', caller, host)];
+    const taken = await store.make({ ...code, record }, KEYS_PER_USER_MAX, made, handed);
+    if (!taken.ok) return taken;
+    if (!taken.value) return err('invalid_grant'); // redeemed at the same time, blocked, or too many keys
+    logCreated(log, record, { ...caller, ...order });
+    const { id: keyId, userId, scopes, expiresAtMs } = record;
+    return ok({ key, keyId, userId, scopes, expiresAtMs });
   }
 
   return {
@@ -120,10 +154,12 @@ export function createConnect(options: ConnectOptions): Connect {
         log.warnThrottled('Rate limit exceeded', `connect ${keyId}`, { requestId, keyId, userId });
         return err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
       }
-      const { clientId, redirectUri, challenge, resource } = request;
-      const client = sha256(clientId, 'base64url');
-      const code = await codes.seal({ key, client, challenge, redirectUri, resource }, keyId);
-      return code.ok ? ok(locationOf(request, { code: code.value }, publicUrl())) : code;
+      return sealed(request, { key }, keyId);
+    },
+
+    async order(request, actor, input) {
+      const ordered = keys.order(actor, { ...input, resource: serverOf(request, audience) });
+      return ordered.ok ? sealed(request, { order: ordered.value }, personOf(actor)) : ordered;
     },
 
     async redeem(form, caller) {
@@ -137,21 +173,18 @@ export function createConnect(options: ConnectOptions): Connect {
       const { content } = opened.value;
       const wrong = misfit(asked.value, content, audience, sha256);
       if (wrong !== null) return err(wrong);
-      const { key, redirectUri } = content;
+      const { handsOut, redirectUri } = content;
       const resource = serverOf(content, audience);
-      const verified = await look(key, { ...caller, resources: [resource] });
-      if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
-      const { keyId, subject: userId } = verified.value;
       const host = hostOf(redirectUri);
-      const hash = sha256(asked.value.code, 'hex');
-      const attempt = random(ATTEMPT_BYTES).toHex();
-      const fingerprint = fingerprintOf(hashKey(sha256, key));
-      const taken = await store.take({ hash, attempt, keyId, fingerprint }, originOf('oauth', caller, host));
-      if (!taken.ok) return taken;
-      if (!taken.value) return refusedAgain(keyId, caller);
-      const { requestId } = caller;
-      log.info('API key handed to a client', { requestId, keyId, userId, host, resource });
-      return ok(tokenOf(key, verified.value));
+      const code = { hash: sha256(asked.value.code, 'hex'), attempt: random(ATTEMPT_BYTES).toHex() };
+      const handed =
+        'key' in handsOut
+          ? await handOver(handsOut.key, code, host, { ...caller, resources: [resource] })
+          : await handNew(handsOut.order, code, host, caller);
+      if (!handed.ok) return handed;
+      const { key, keyId, userId } = handed.value;
+      log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource });
+      return ok(accessToken(key, handed.value, clock.nowMs()));
     },
   };
 }

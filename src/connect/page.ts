@@ -8,13 +8,13 @@ import { SERVER_NAME } from '../lib/server-info.ts';
 import shared from '../widgets/shared.css' with { type: 'text' };
 import css from './page.css' with { type: 'text' };
 import { isLoopbackRedirect } from './redirects.ts';
-import { type AuthorizationRequest, hostOf, serverOf } from './requests.ts';
+import { type AuthorizationRequest, hostOf, parametersOf, serverOf } from './requests.ts';
 
 export interface AskPage {
   readonly request: AuthorizationRequest;
   readonly audience: Audience;
-  /** Where keys are made; null: no such page. */
-  readonly keysUrl: string | null;
+  /** Where a key is made for this connection; null: no such page. */
+  readonly connectUrl: string | null;
   /** Why the page is shown again. */
   readonly problem: string | null;
 }
@@ -49,27 +49,19 @@ ${main}
 `;
 
 /** The request's parameters for the form, whose URL has none. */
-function hiddenFields({ clientId, redirectUri, challenge, state, resource }: AuthorizationRequest): string {
-  const fields = {
-    response_type: 'code',
-    client_id: clientId,
-    redirect_uri: redirectUri,
-    code_challenge: challenge,
-    code_challenge_method: 'S256',
-    state,
-    resource,
-  };
-  return Object.entries(fields)
-    .filter(([, value]) => value !== null)
-    .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(String(value))}">`)
+const hiddenFields = (request: AuthorizationRequest): string =>
+  Object.entries(parametersOf(request))
+    .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(value)}">`)
     .join('\n');
-}
 
-export function askPage({ request, audience, keysUrl, problem }: AskPage): string {
+export function askPage({ request, audience, connectUrl, problem }: AskPage): string {
   const isHere = isLoopbackRedirect(request.redirectUri);
   const host = isHere ? 'a program on this computer' : hostOf(request.redirectUri);
   const who = isHere ? 'the program' : `<bdi>${escaped(host)}</bdi>`;
-  const own = keysUrl === null ? '' : ` <a href="${escaped(keysUrl)}" target="_blank" rel="noopener">Make one</a>`;
+  const make =
+    connectUrl === null
+      ? ''
+      : `<p><a class="solid" href="${escaped(connectUrl)}">Make a key for this connection</a></p>\n`;
   // A key for another server is bound to it; one for this server may be good elsewhere too.
   const where = serverOf(request, audience) === audience.own() ? 'wherever it is accepted' : 'there';
   const described = problem === null ? 'own' : 'problem own';
@@ -78,11 +70,11 @@ export function askPage({ request, audience, keysUrl, problem }: AskPage): strin
     `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(host)}</span></h1>
 <p>The connection is for <bdi>${escaped(request.resource ?? audience.own())}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
 Go on only if you have just asked for this connection yourself.</p>
-<form method="post" action="${escaped(audience.own())}/authorize">
+${make}<form method="post" action="${escaped(audience.own())}/authorize">
 ${hiddenFields(request)}
 <label for="key">API key</label>
 <input id="key" name="key" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="${described}"${problem === null ? '' : ' aria-invalid="true"'} required autofocus>
-${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(problem)}</p>\n`}<p id="own" class="hint">Best is a key of its own for this connection, with no more scopes than it needs: it can be ended alone.${own}</p>
+${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(problem)}</p>\n`}<p id="own" class="hint">Best is a key of its own for this connection, with no more scopes than it needs: it can be ended alone.</p>
 <div class="buttons">
 <button class="solid">Hand over the key</button>
 <button name="cancel" value="1" formnovalidate>Cancel</button>

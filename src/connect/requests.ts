@@ -42,6 +42,8 @@ export interface AuthorizationRequest {
   readonly redirectUri: string;
   readonly challenge: string;
   readonly state: string | null;
+  /** What the client would like; it decides nothing. */
+  readonly scope: string | null;
   /** The server that the key is for, as sent; null: not given. */
   readonly resource: string | null;
 }
@@ -106,8 +108,26 @@ export function decide(
   if (get('code_challenge_method') !== 'S256') return sendBack('invalid_request');
   const resource = get('resource');
   if (resource !== null && !audience.names().includes(audience.nameOf(resource))) return sendBack('invalid_target');
-  return { kind: 'ask', request: { clientId, redirectUri, challenge, state, resource } };
+  return { kind: 'ask', request: { clientId, redirectUri, challenge, state, scope: get('scope'), resource } };
 }
+
+/** The parameters that ask for the same again. */
+export function parametersOf(request: AuthorizationRequest): Readonly<Record<string, string>> {
+  const { clientId, redirectUri, challenge, state, scope, resource } = request;
+  return {
+    response_type: 'code',
+    client_id: clientId,
+    redirect_uri: redirectUri,
+    code_challenge: challenge,
+    code_challenge_method: 'S256',
+    ...(state !== null && { state }),
+    ...(scope !== null && { scope }),
+    ...(resource !== null && { resource }),
+  };
+}
+
+export const queryFor = (request: AuthorizationRequest): string =>
+  new URLSearchParams(parametersOf(request)).toString();
 
 /** The redirect URI with `told` added, and the issuer (RFC 9207). */
 export function locationOf(

@@ -4,10 +4,11 @@ import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { RandomBytes, Sha256 } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
+import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import { type Actor, actorFields, createPersonBudget, logged } from './actor.ts';
+import { type Actor, actorFields, type Caller, createPersonBudget, logged, type RequestIds } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
-import type { KeyCeilings, KeyRequest } from './grants.ts';
+import type { Grant, KeyCeilings, KeyRequest } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
 import { type ApiKeyRecord, fingerprintOf, rotationRefusal } from './record.ts';
 
@@ -22,9 +23,18 @@ export interface MadeKey {
   readonly key: string;
 }
 
+/** A key that a person has decided on, for whoever redeems a code. Plain, so that it can be kept as JSON. */
+export interface KeyOrder extends KeyRequest, Pick<Actor, 'userId' | 'actor' | 'grantable'> {
+  readonly name: string;
+}
+
 export interface Minting {
   /** A key within what the actor may grant. Its plain text is given out here and never again. */
   create(actor: Actor, input: KeyRequest & { readonly name: string }): Promise<Result<MadeKey, Problem>>;
+  /** The same checks and the same budget, for a key that is made later. */
+  order(actor: Actor, input: KeyRequest & { readonly name: string }): Result<KeyOrder, Problem>;
+  /** The key of an order, not stored yet; a problem if a ceiling was lowered meanwhile. */
+  mint(order: KeyOrder, caller: Caller): Result<MadeKey, Problem>;
   /**
    * Gives the actor's key a new secret. The old one goes on until `overlapHours` after the new one's first use; with 0
    * it ends now. `expiresInDays`: a new expiry for the key. Rotating and creating share one budget.
@@ -51,30 +61,40 @@ export function createMinting(options: MintingOptions): Minting {
   // this bounds them all, and whoever holds a user's token can't keep its owner from revoking keys.
   const creations = createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log);
 
+  function paid(actor: Actor, request: KeyRequest): Result<Grant, Problem> {
+    const grant = granted(actor, request);
+    if (!grant.ok) return grant;
+    const taken = creations.take(actor);
+    return taken.ok ? grant : taken;
+  }
+
+  function made(userId: string, name: string, grant: Grant): MadeKey {
+    const { scopes, expiresInDays, rateLimit, quota, resource } = grant;
+    const key = mintKey(keyPrefix, production, random);
+    const createdAtMs = clock.nowMs();
+    const record: ApiKeyRecord = {
+      id: mintId(random),
+      userId,
+      name,
+      keyHash: hashKey(sha256, key),
+      scopes,
+      active: true,
+      createdAtMs,
+      expiresAtMs: expiresInDays === null ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
+      second: null,
+      rotations: 0,
+      rateLimit,
+      quota,
+      resource,
+    };
+    return { record, key };
+  }
+
   return {
     async create(actor, { name, ...request }) {
-      const grant = granted(actor, request);
+      const grant = paid(actor, request);
       if (!grant.ok) return grant;
-      const taken = creations.take(actor);
-      if (!taken.ok) return taken;
-      const { scopes, expiresInDays, rateLimit, quota, resource } = grant.value;
-      const key = mintKey(keyPrefix, production, random);
-      const createdAtMs = clock.nowMs();
-      const record: ApiKeyRecord = {
-        id: mintId(random),
-        userId: actor.userId,
-        name,
-        keyHash: hashKey(sha256, key),
-        scopes,
-        active: true,
-        createdAtMs,
-        expiresAtMs: expiresInDays === null ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
-        second: null,
-        rotations: 0,
-        rateLimit,
-        quota,
-        resource,
-      };
+      const { record, key } = made(actor.userId, name, grant.value);
       const inserted = logged(
         log,
         await store.insert(record, KEYS_PER_USER_MAX, originOf('tool', actor, actor.actor)),
@@ -82,14 +102,19 @@ export function createMinting(options: MintingOptions): Minting {
       );
       if (!inserted.ok) return inserted;
       if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
-      const fingerprint = fingerprintOf(record.keyHash);
-      log.info('API key created', {
-        ...actorFields(actor),
-        keyId: record.id,
-        fingerprint,
-        ...(resource !== null && { resource }),
-      });
+      logCreated(log, record, actor);
       return ok({ record, key });
+    },
+
+    order(actor, { name, ...request }) {
+      const grant = paid(actor, request);
+      const { userId, actor: person, grantable } = actor;
+      return grant.ok ? ok({ userId, actor: person, grantable, name, ...request }) : grant;
+    },
+
+    mint({ name, userId, actor, grantable, ...request }, caller) {
+      const grant = granted({ ...caller, userId, actor, grantable }, request);
+      return grant.ok ? ok(made(userId, name, grant.value)) : grant;
     },
 
     async rotate(actor, keyId, { overlapHours, expiresInDays }) {
@@ -134,4 +159,10 @@ export function createMinting(options: MintingOptions): Minting {
       return err({ code: 'overloaded' });
     },
   };
+}
+
+export function logCreated(log: Log, record: ApiKeyRecord, actor: RequestIds & Pick<Actor, 'userId' | 'actor'>): void {
+  const { id: keyId, keyHash, resource } = record;
+  const fingerprint = fingerprintOf(keyHash);
+  log.info('API key created', { ...actorFields(actor), keyId, fingerprint, ...(resource !== null && { resource }) });
 }

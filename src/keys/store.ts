@@ -144,6 +144,16 @@ export interface CodeRow {
   readonly keyId: string | null;
 }
 
+export interface NewCode {
+  readonly hash: string;
+  readonly content: string;
+  readonly endsAtMs: number;
+  /** Of the key that it is for, if that is made later; else null. */
+  readonly newKeyOf: string | null;
+  /** Whose turn it takes at a remote database. */
+  readonly whose: string;
+}
+
 /** An active key that is handed out for a code. */
 export interface Taking {
   readonly hash: string;
@@ -154,10 +164,21 @@ export interface Taking {
   readonly fingerprint: string;
 }
 
+/** A key that is made for a code. */
+export interface Making extends Omit<Taking, 'keyId' | 'fingerprint'> {
+  readonly record: ApiKeyRecord;
+}
+
 /** Codes, by their SHA-256. */
 export interface CodeStore {
-  put(hash: string, content: string, endsAtMs: number, whose: string): StoreResult<void>;
+  /** False: the owner has `keysPerUserMax` already. */
+  put(code: NewCode, keysPerUserMax: number): StoreResult<boolean>;
   findAll(hashes: readonly string[], whose: string): StoreResult<(hash: string) => CodeRow | null>;
   /** Takes the code, once, with an event. False: taken before, or no such key. */
   take(taking: Taking, origin: Origin): StoreResult<boolean>;
+  /**
+   * Takes the code and makes the key, in one transaction. Events: `made`, and `handed`, if there is one. False: taken
+   * before, or the owner is blocked or has `keysPerUserMax` already.
+   */
+  make(making: Making, keysPerUserMax: number, made: Origin, handed: Origin | null): StoreResult<boolean>;
 }

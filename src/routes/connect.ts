@@ -1,38 +1,22 @@
-// Routes for OAuth clients: metadata (RFC 8414), registration (RFC 7591), the page that asks for a key, and the token.
+// Routes for OAuth clients: metadata (RFC 8414), registration (RFC 7591), and the token.
 // All decisions are connect/'s.
 
-import { apiKeyGuard, type VerifyKey } from '../calls/api-key.ts';
-import { Call, callerOf } from '../calls/call.ts';
+import { callerOf } from '../calls/call.ts';
 import type { Config } from '../config/config.ts';
-import type { Connect } from '../connect/index.ts';
-import {
-  type AuthorizationRequest,
-  locationOf,
-  type RegistrationError,
-  serverOf,
-  type TokenError,
-} from '../connect/requests.ts';
+import type { RegistrationError, TokenError } from '../connect/requests.ts';
 import { type Body, formIn } from '../http/body.ts';
-import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';
-import { UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
-import { oauthErrorResponse, problemHeaders } from '../http/problem-response.ts';
-import { queryOf, type Route } from '../http/router.ts';
-import type { Awaitable } from '../lib/result.ts';
-import { keysPageUrl } from '../lib/urls.ts';
-import type { Log } from '../log/log.ts';
-import { excerptOf } from '../log/redact.ts';
-import { type Problem, publicPart, type StoreUnavailable } from '../problem.ts';
+import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
+import { oauthErrorResponse } from '../http/problem-response.ts';
+import type { Route } from '../http/router.ts';
+import type { Problem, StoreUnavailable } from '../problem.ts';
+import { type AuthorizeRouteOptions, authorizeRoute } from './authorize.ts';
 
-export interface ConnectRoutesOptions {
-  readonly connect: Connect;
-  readonly config: Pick<Config, 'basePath' | 'keysPage'>;
-  readonly publicUrl: () => string;
+export interface ConnectRoutesOptions extends AuthorizeRouteOptions {
+  readonly config: AuthorizeRouteOptions['config'] & Pick<Config, 'basePath'>;
   readonly publicPath: string;
   /** Those that tools and prompts ask keys for. */
   readonly scopes: readonly string[];
-  readonly pasteKey: VerifyKey;
-  readonly log: Log;
 }
 
 /** Room for all that clients register beside their URIs. */
@@ -65,7 +49,7 @@ export function connectRoutes(options: ConnectRoutesOptions): Route[] {
     .concat(
       { path: `${basePath}/register`, post: register, openToAnyOrigin: true, refuse },
       { path: `${basePath}/token`, post: token, takes: 'form', takesSecrets: true, openToAnyOrigin: true, refuse },
-      { path: `${basePath}/authorize`, takes: 'form', takesSecrets: true, ...authorizeRoute(options) },
+      { path: `${basePath}/authorize`, takesSecrets: true, ...authorizeRoute(options) },
     );
 }
 
@@ -84,111 +68,8 @@ const metadataOf = (url: string, scopes: readonly string[]) => ({
   ...(scopes.length > 0 && { scopes_supported: scopes }),
 });
 
-function authorizeRoute(options: ConnectRoutesOptions): Pick<Route, 'get' | 'post' | 'refuse'> {
-  const { connect, config, publicUrl, pasteKey, log } = options;
-  const { audience } = connect;
-  const guard = apiKeyGuard(pasteKey, log);
-  const pages = () => import('../connect/page.ts'); // at first use: start-up doesn't wait for it
-
-  async function html(status: number, make: (page: Awaited<ReturnType<typeof pages>>) => string, problem?: Problem) {
-    const page = await pages();
-    const common = {
-      ...UNCACHED_HEADERS,
-      'Content-Type': 'text/html; charset=utf-8',
-      'Content-Security-Policy': page.POLICY,
-      'Referrer-Policy': 'same-origin', // with `no-referrer` the form's Origin would be `null`
-      'X-Frame-Options': 'DENY',
-    };
-    const headers = problem === undefined ? common : problemHeaders(common, problem, challengeFor(problem, null));
-    return new Response(make(page), { status, headers });
-  }
-
-  function stopFor(problem: Problem): Promise<Response> {
-    const { status, detail } = publicPart(problem);
-    return html(status, (page) => page.stopPage(detail), problem);
-  }
-
-  /** `refused`: what was wrong with a key; the page is shown again. */
-  function ask(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
-    const keysUrl = config.keysPage === null ? null : keysPageUrl(publicUrl());
-    const { status = 200, detail = null, problem } = refused ?? {};
-    return html(status, (page) => page.askPage({ request, audience, keysUrl, problem: detail }), problem);
-  }
-
-  const askAgain = (request: AuthorizationRequest, problem: Problem) =>
-    ask(request, { ...publicPart(problem), problem });
-
-  async function answer(
-    parameters: URLSearchParams,
-    next: (request: AuthorizationRequest) => Awaitable<Response>,
-  ): Promise<Response> {
-    const decided = await connect.decide(parameters);
-    if (!decided.ok) return stopFor(decided.error);
-    const decision = decided.value;
-    switch (decision.kind) {
-      case 'stop':
-        return html(400, (page) => page.stopPage(decision.why));
-      case 'send_back':
-        return seeOther(decision.location);
-      case 'ask':
-        return next(decision.request);
-    }
-  }
-
-  async function hand(context: RequestContext, request: AuthorizationRequest, pasted: string): Promise<Response> {
-    const credentials = { xApiKey: pasted || null, bearer: null, metaApiKey: null };
-    const resource = serverOf(request, audience);
-    const call = new Call(context.requestId, credentials, () => context.clientAddress(), { resources: [resource] });
-    const verified = await guard(call);
-    // Another server would be sent a key that is good here too.
-    const isForeign = resource !== audience.own();
-    if (isForeign && (verified.ok ? verified.value.auth.resource !== resource : isBoundElsewhere(verified.error))) {
-      return ask(request, WORKS_ELSEWHERE);
-    }
-    if (!verified.ok) return askAgain(request, verified.error);
-    const granted = await connect.grant(request, pasted, verified.value.auth, call);
-    return granted.ok ? seeOther(granted.value) : askAgain(request, granted.error);
-  }
-
-  return {
-    get: ({ request }) => answer(queryOf(request.url), (asked) => ask(asked)),
-    post(context, body) {
-      // A form of another page could hand over a key that the visitor did not choose.
-      const { requestId, origin } = context;
-      if (origin !== new URL(publicUrl()).origin) {
-        log.warn('request refused', { requestId, code: 'origin_denied', origin: excerptOf(origin ?? '') });
-        return stopFor({ code: 'origin_denied' });
-      }
-      if (!body.ok) return stopFor(body.error);
-      const form = formIn(body.value);
-      return answer(form, (asked) =>
-        form.has('cancel')
-          ? seeOther(locationOf(asked, { error: 'access_denied' }, publicUrl()))
-          : hand(context, asked, form.get('key')?.trim() ?? ''),
-      );
-    },
-  };
-}
-
-interface Refused {
-  readonly status: number;
-  readonly detail: string;
-  readonly problem?: Problem;
-}
-
-const WORKS_ELSEWHERE: Refused = {
-  status: 403,
-  detail: 'This key works at other servers too. Make one for this connection.',
-};
-
-const isBoundElsewhere = (problem: Problem) =>
-  problem.code === 'invalid_api_key' && problem.reason === 'other resource';
-
 const json = (status: number, body: object) =>
   new Response(JSON.stringify(body), { status, headers: UNCACHED_JSON_HEADERS });
-
-const seeOther = (location: string) =>
-  new Response(null, { status: 303, headers: { ...UNCACHED_HEADERS, Location: location } });
 
 const oauthError = (error: TokenError | RegistrationError) => json(error === 'invalid_client' ? 401 : 400, { error });
 

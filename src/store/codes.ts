@@ -1,11 +1,15 @@
 // CodeStore over a Database: what codes stand for (db/README.md). Each write may be repeated.
 
 import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
+import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
 import { MS_PER_HOUR } from '../lib/duration.ts';
-import { hasChanged } from './key-changes.ts';
+import { hasChanged, INSERT, insertArgs } from './key-changes.ts';
 
-const PUT = 'INSERT INTO codes (hash, ends_at_ms, content) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING';
+const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
+WHERE ?4 IS NULL OR (SELECT count(*) FROM api_keys WHERE user_id = ?4) < ?5 ON CONFLICT DO NOTHING`;
+
+const HAS_PUT = 'SELECT 1 FROM codes WHERE hash = ?1';
 
 const FIND_ALL = `SELECT hash, ends_at_ms, content, key_id, taken_by IS NOT NULL AS taken FROM codes
 WHERE hash IN (SELECT value FROM json_each(?1))`;
@@ -26,13 +30,24 @@ const LEFT_OVER: readonly Statement[] = [
   { sql: 'DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2' },
 ];
 
+/** As INSERT (key-changes.ts), for an open code whose owner is not blocked. */
+const MAKE = INSERT.replace(
+  'ON CONFLICT',
+  `AND EXISTS (SELECT 1 FROM codes WHERE hash = ?15 AND taken_by IS NULL)
+AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ?2) ON CONFLICT`,
+);
+
 export interface CodeUpkeep extends CodeStore {
   forgetEnded(nowMs: number): DbResult<void>;
 }
 
 export const createCodeStore = (db: Database): CodeUpkeep => ({
-  put: (hash, content, endsAtMs, whose) =>
-    mapped(db.write({ sql: PUT, args: [hash, endsAtMs, content], whose }), () => undefined),
+  put: ({ hash, content, endsAtMs, newKeyOf, whose }, keysPerUserMax) =>
+    hasChanged(
+      db,
+      { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, keysPerUserMax], whose },
+      { sql: HAS_PUT, args: [hash], whose },
+    ),
 
   findAll: (hashes, whose) =>
     mapped(db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], whose }), (rows) => {
@@ -46,6 +61,17 @@ export const createCodeStore = (db: Database): CodeUpkeep => ({
       { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], whose: keyId },
       { sql: HAS_TAKEN, args: [hash, attempt], whose: keyId },
     ),
+
+  async make({ hash, attempt, record }, keysPerUserMax, made, handed) {
+    const whose = record.userId;
+    const fingerprint = fingerprintOf(record.keyHash);
+    const written = await db.writeAll([
+      { sql: MAKE, args: [...insertArgs(record, keysPerUserMax, made), hash], whose },
+      { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], whose },
+    ]);
+    if (!written.ok) return written;
+    return mapped(db.read({ sql: HAS_TAKEN, args: [hash, attempt], whose }), (found) => found.length > 0);
+  },
 
   forgetEnded: (nowMs) =>
     db.writeAll([{ sql: 'DELETE FROM codes WHERE ends_at_ms < ?1', args: [nowMs - KEPT_MS] }, ...LEFT_OVER]),

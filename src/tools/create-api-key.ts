@@ -1,7 +1,7 @@
 // The tool that creates a key and returns it, once.
 
 import * as v from 'valibot';
-import { text } from '../calls/schema.ts';
+import { parserOf, text } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
@@ -113,8 +113,26 @@ const resource = v.optional(
   ),
 );
 
-const input = (ceilings: KeyCeilings) =>
-  v.strictObject({ ...keyRequestFields(ceilings), ...limitFields, resource, encryptTo });
+/** What a person decides about a new key, here and on the page. */
+const decidedFields = (ceilings: KeyCeilings) => ({ ...keyRequestFields(ceilings), ...limitFields });
+
+type Decided = v.InferOutput<v.StrictObjectSchema<ReturnType<typeof decidedFields>, undefined>>;
+
+const requestOf = ({ rateLimit, ...decided }: Decided) => ({
+  ...decided,
+  rateLimit: rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 },
+});
+
+/** For what a person decides elsewhere than in a call of the tool. */
+export function keyRequestReader(ceilings: KeyCeilings) {
+  const parse = parserOf(v.strictObject(decidedFields(ceilings)));
+  return (fields: unknown) => {
+    const decided = parse(fields);
+    return decided.ok ? ok(requestOf(decided.value)) : decided;
+  };
+}
+
+const input = (ceilings: KeyCeilings) => v.strictObject({ ...decidedFields(ceilings), resource, encryptTo });
 
 export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {
@@ -129,12 +147,12 @@ export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
       rateLimit: v.optional(rateLimitFields),
       quota: v.optional(quotaFields),
     }),
-    async run({ encryptTo, rateLimit, quota, ...newKey }, call) {
+    async run({ encryptTo, resource, ...decided }, call) {
       const delivery = deliveryOf(keyReveal, call, encryptTo);
       if (!delivery.ok) return delivery;
-      const limit = rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 };
-      const created = await keys.create(actorOf(call), { ...newKey, rateLimit: limit, quota });
+      const created = await keys.create(actorOf(call), { ...requestOf(decided), resource });
       if (!created.ok) return created;
+      const { rateLimit, quota } = decided;
       return ok({ ...(await delivery.value(created.value)), ...(rateLimit && { rateLimit }), ...(quota && { quota }) });
     },
   });

@@ -83,7 +83,6 @@ describeInBrowser('the page that asks for a key', (browser) => {
 
     await page.getByLabel('API key').fill(`  ${key} `);
     await page.keyboard.press('Tab');
-    await page.keyboard.press('Tab');
     expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('Hand over the key');
     await page.keyboard.press('Enter');
     await page.waitForURL((url) => url.pathname === '/done');
@@ -154,7 +153,7 @@ test('the page’s policy is as strict as a form allows, and nothing keeps it', 
 
 test('the page leads to where keys are made, if there is such a page', async () => {
   await using app = await createTestApp({ env: ENV });
-  expect(await (await fetch((await register(app)).page())).text()).toContain(`href="${app.url}/keys"`);
+  expect(await (await fetch((await register(app)).page())).text()).toContain(`href="${app.url}/keys#connect=`);
   await using without = await createTestApp({ env: { ...ENV, KEYS_PAGE: '0' } });
   expect(await (await fetch((await register(without)).page())).text()).not.toContain('/keys"');
 });
