@@ -101,7 +101,7 @@ async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promis
         settings: settingsOf(runtime.env),
         tools: Object.fromEntries(service.own),
       });
-      for (const { variable, reason } of withoutEffect(runtime.env, config, runtime.name)) {
+      for (const { variable, reason } of withoutEffect(runtime.env, config)) {
         log.warn('variable without effect', { variable, reason });
       }
       for (const { variable, reason } of contradictions(runtime.env, config)) {

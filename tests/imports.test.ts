@@ -133,7 +133,6 @@ const REAL_TIMERS = {
   'lib/runtime.ts': 'they are the clock’s',
   'log/log.ts': 'more lines for the same write',
   'database/remote/attempt.ts': 'a response over the network',
-  'database/replica/worker.ts': 'the next pull, in a thread of its own',
 };
 
 test('timers come from the clock, so that tests can move them, but for those that wait for what is real', () => {

@@ -15,10 +15,7 @@ const SRC = join(ROOT, 'src');
 const DIST = join(ROOT, 'dist');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
 /** Worker threads, each an entry point: the bundler doesn't follow the URLs that name them. */
-const THREADS = [
-  { file: 'database/replica/worker.ts', startedBy: /\/database\/replica\/replica\.ts$/ },
-  { file: 'database/backup/copier.ts', startedBy: /\/backup\/backup\.ts$/ },
-] as const;
+const THREADS = [{ file: 'database/backup/copier.ts', startedBy: /\/backup\/backup\.ts$/ }] as const;
 const THREAD_FILES = THREADS.map(({ file }) => join(SRC, file));
 
 /** Replaces `text`, which must be in the file exactly once. */

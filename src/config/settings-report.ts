@@ -34,7 +34,6 @@ const found = (env: Env, reasons: Reasons): readonly Doubt[] =>
 export const withoutEffect = (
   env: Env,
   { database, authorizationServer, connect, mcpAuth, keysPage }: Config,
-  runtime: 'bun' | 'deno',
 ): readonly Doubt[] =>
   found(env, {
     MCP_AUTH:
@@ -45,7 +44,6 @@ export const withoutEffect = (
     OAUTH_RESOURCES: connect === null && 'OAUTH_REDIRECTS is not set',
     JWT_SCOPES: (authorizationServer === null || connect !== null) && 'clients are not sent to JWT_ISSUER',
     DATABASE_AUTH_TOKEN: database.mode === 'embedded' && 'the database is a file',
-    DATABASE_REPLICA_FILE: runtime === 'deno' && 'replicas need Bun',
     KEYS_PAGE_CLIENT_ID: keysPage === null && 'KEYS_PAGE is 0',
     KEYS_PAGE_SCOPE: !keysPage?.signIn && 'the page /keys has no KEYS_PAGE_CLIENT_ID',
   });

@@ -29,6 +29,8 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0011_exchanges', sql: migration0011 },
 ];
 
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
 /** A remote database may take this long to add a column. */
 const ADD_COLUMN_MS_MAX = 120_000;
 /** Longer than the pause of a process that waits for the file (embedded/waiting.ts), so that it gets it. */

@@ -32,7 +32,7 @@ export interface Found {
   readonly record: PresentedKey | null;
   /** Where the change feed stood when the record was read, in the same statement. */
   readonly position: FeedPosition;
-  /** Null: no such key. All zero unless asked for. */
+  /** Null: no such key, or not known here. All zero unless asked for. */
   readonly counts: KeyCounts | null;
 }
 

@@ -69,7 +69,8 @@ export const keyReads = (primary: Database, replica: Replica | null): Reads => (
     const fromPrimary = () => mapped(primary.read(statement, withinMs), foundOf);
     if (replica === null) return fromPrimary();
     return chain(replica.read(statement), (rows) => {
-      const found = rows === null || rows.length === 0 ? null : foundOf(rows);
+      // A replica has no counts.
+      const found = rows === null || rows.length === 0 ? null : { ...foundOf(rows), counts: null };
       const believable =
         found?.record != null && found.position.databaseId === atLeast.databaseId && found.position.seq >= atLeast.seq;
       return believable ? ok(found) : fromPrimary();

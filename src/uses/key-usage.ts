@@ -119,6 +119,11 @@ export class KeyUsage {
     for (const [usage, total] of read) if (usage !== null && contains(usage.window, nowMs)) learn(usage, total);
   }
 
+  /** Its next use begins an early exchange, which brings what others have used, if a limit or quota needs that. */
+  askForTotals(): void {
+    if (this.usesMax < Infinity) this.uses = this.usesMax;
+  }
+
   /** Whether a day or window has ended, or the wall clock was set back. */
   isDue(nowMs: number): boolean {
     return !contains(this.day.window, nowMs) || (this.#window !== null && !contains(this.#window.window, nowMs));

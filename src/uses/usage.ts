@@ -25,10 +25,11 @@ interface CountedKey {
   readonly quota: Quota | null;
 }
 
-/** A key as it was read, with its counts; null: there is none. */
+/** A key as it was read; null: there is none. */
 interface Found {
   readonly record: CountedKey | null;
   readonly position: FeedPosition;
+  /** Null: a replica doesn't know. */
   readonly counts: KeyCounts | null;
 }
 
@@ -90,7 +91,7 @@ export function createUsage(options: UsageOptions): Usage {
 
   /** Takes over what was read as of `nowMs`; limits only if nothing newer is known. */
   function learn({ record, position, counts }: Found, nowMs: number): void {
-    if (record === null || counts === null) return;
+    if (record === null) return;
     const key = keys.get(record.id) ?? add(record.id, record.createdAtMs);
     const { position: known } = key;
     const inForce = limitsOf(record);
@@ -99,7 +100,8 @@ export function createUsage(options: UsageOptions): Usage {
       key.setLimits(inForce, calendar);
     }
     key.turn(calendar);
-    key.learn(counts, inForce.limit?.windowS, nowMs);
+    if (counts === null) key.askForTotals();
+    else key.learn(counts, inForce.limit?.windowS, nowMs);
   }
 
   function beginRead(): Reading {

@@ -5,10 +5,10 @@ import { parseConfig } from '../../src/config/config.ts';
 import type { Env } from '../../src/config/env.ts';
 import { contradictions, settingsOf, withoutEffect } from '../../src/config/settings-report.ts';
 
-function reported(env: Readonly<Record<string, string>>, runtime: 'bun' | 'deno' = 'bun') {
+function reported(env: Readonly<Record<string, string>>) {
   const config = parseConfig(env as Env);
   if (!config.ok) throw new Error(config.error.join('\n'));
-  return withoutEffect(env as Env, config.value, runtime).map(({ variable, reason }) => `${variable}: ${reason}`);
+  return withoutEffect(env as Env, config.value).map(({ variable, reason }) => `${variable}: ${reason}`);
 }
 
 const ISSUER = { JWT_ISSUER: 'https://id.example' };
@@ -32,10 +32,6 @@ describe('a variable without effect is named', () => {
     [{}, []],
   ])('%j', (env, named) => {
     expect(reported(env)).toEqual(named);
-  });
-
-  test('on Deno a replica', () => {
-    expect(reported(REPLICA, 'deno')).toEqual(['DATABASE_REPLICA_FILE: replicas need Bun']);
   });
 });
 

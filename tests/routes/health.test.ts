@@ -1,9 +1,10 @@
 // GET /mcp/health.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
-import { startProxy } from '../support/proxy.ts';
+import { startProxy, TAKING } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
@@ -64,9 +65,11 @@ test('says what a replica does, if there is one', async () => {
     replica: 'in_use',
   });
   expect(await storeOf(without)).toEqual({ mode: 'remote', ok: true, writable: true, lagMs: expect.any(Number) });
-  await using second = await createTestApp({ store: storeOn(env) }); // each needs a file of its own
+  const away = { ...env, DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') };
+  mkdirSync(`${away.DATABASE_REPLICA_FILE}-wal`);
+  await using second = await createTestApp({ store: storeOn(away) }); // it can't make its file
   expect(await storeOf(second)).toMatchObject({ mode: 'replica', replica: 'not_in_use' });
-  proxy.holdPulls();
+  proxy.refuse(TAKING);
   const { id } = await app.createKey('alice');
   await app.call('delete_api_key', { keyId: id }, await bearer(app, 'alice'));
   expect(await storeOf(app)).toMatchObject({ ok: true, replica: 'catching_up' });

@@ -1,10 +1,12 @@
-// A TCP proxy in front of a libSQL server: holds back the pulls of replicas while statements pass, loses responses and
+// A TCP proxy in front of a libSQL server: holds back the pulls of a backup while statements pass, loses responses and
 // connections, counts; and can be as far away as one likes.
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** How replicas pull: gRPC-web, on connections of their own. */
+/** How a backup pulls: gRPC-web, on connections of their own. */
 export const PULL = 'POST /wal_log.ReplicationLog/';
+/** With this a replica takes over keys; while it is refused, the replica stays as it is. */
+export const TAKING = 'SELECT * FROM api_keys';
 const STATEMENT = 'POST /v2/pipeline';
 
 export interface Proxy extends AsyncDisposable {

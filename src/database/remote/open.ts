@@ -35,7 +35,7 @@ export interface RemoteOptions {
 
 export async function remoteStore(config: RemoteConfig, options: RemoteOptions) {
   const primary = await remoteDatabase(config);
-  const replica = config.replicaFile === null ? null : await replicaOf(primary, config, config.replicaFile, options);
+  const replica = config.replicaFile === null ? null : await replicaOf(primary, config.replicaFile, options);
   const { db, open } = openedLater(primary, () => replica?.open(), options.log);
   return {
     db,
@@ -55,13 +55,9 @@ export async function remoteStore(config: RemoteConfig, options: RemoteOptions) 
 }
 
 /** Not open yet: opening hangs while the primary does, so it has to wait until the primary has responded. */
-async function replicaOf(primary: Database, { url, authToken }: RemoteConfig, file: string, options: RemoteOptions) {
+async function replicaOf(primary: Database, file: string, options: RemoteOptions) {
   const { createReplica } = await import('../replica/replica.ts');
-  return createReplica({
-    source: { file, url, authToken },
-    readPrimary: (statement) => primary.read(statement).then((rows) => (rows.ok ? rows.value : null)),
-    ...options,
-  });
+  return createReplica({ file, readPrimary: async (statement) => unwrap(await primary.read(statement)), ...options });
 }
 
 /** `primary`, which its statements open unless it is open. `onOpen` is called after each opening. */

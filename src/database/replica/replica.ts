@@ -1,202 +1,259 @@
-// An embedded replica of the primary, for nearby reads: keeps it open and undamaged, and gives up on slow reads. The
-// reader decides whether to trust a response, by the position of the change feed (database/feed.ts).
+// A replica of the keys near by, for reads: a file that follows the primary's change feed. Position and rows change in
+// one transaction, so they fit, however the process ends. The reader decides whether to trust a response, by its position
+// (store/key-reads.ts): a replica that lags, or lacks a key, costs a read of the primary and nothing else. Several
+// processes may follow with one file: what was read at a position is put in only where that is still there.
 
-import { existsSync, statSync } from 'node:fs';
-import { isLost, type ReachedPosition } from '../../lib/change-feed.ts';
+import { existsSync, rmSync, statSync } from 'node:fs';
+import { repeat } from '../../lib/background.ts';
+import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../../lib/change-feed.ts';
 import { expected } from '../../lib/expected.ts';
-import { err, ok, type Result } from '../../lib/result.ts';
-import type { Cancel, Clock } from '../../lib/runtime.ts';
-import { singleFlight } from '../../lib/single-flight.ts';
-import { withTimeout } from '../../lib/timeout.ts';
+import { makePrivate } from '../../lib/private-files.ts';
+import type { Clock } from '../../lib/runtime.ts';
+import { reasonOf } from '../../lib/text.ts';
 import type { Log } from '../../log/log.ts';
 import { createOutageLog } from '../../log/outage.ts';
-import type { Row, Statement } from '../database.ts';
-import { readPage, readPosition } from '../feed.ts';
-import { ownerFile } from './files.ts';
-import type { ReplicaFailure, ReplicaReply, ReplicaRequest, ReplicaSource } from './worker.ts';
+import { type Database, type Row, type Statement, unwrap } from '../database.ts';
+import { embeddedDatabase } from '../embedded/database.ts';
+import { CHANGES, pageOf } from '../feed.ts';
+import { pagesOf, putRows, type Read } from '../pages.ts';
+import { migrate, SCHEMA_VERSION } from '../schema.ts';
 
-/** A read takes 0.1 ms. One that takes this long is queued behind something slow, and the primary is asked instead. */
-const READ_MS_MAX = 30;
-/** After a failure it is opened again, but no sooner than this. */
-const OPEN_AGAIN_AFTER_MS = 2000;
-/** Closing waits this long for a stuck thread. One that pulls thousands of changes takes a second or two. */
-const CLOSE_MS_MAX = 3000;
+/** While the replica lags, unknown keys are read from the primary: a lag costs a few reads. */
+const FOLLOW_EVERY_MS = 1000;
+/** Keys that are read at once, some 400 KB. */
+const READ_ROWS = 1000;
+/** Keys that are put in at once, which takes a few milliseconds of this process. */
+const PUT_ROWS = 100;
 
 /** `catching_up`: it responds, but does not have yet what its process knows of. */
 export type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
 
-export interface Replica {
-  /** Reads one statement; null when nothing here responds (in time). */
-  read(statement: Statement): Promise<readonly Row[] | null>;
-  /** Opens it, once the primary is known to respond. Does nothing while it is open or opening. */
-  open(): void;
-  /** Whether its responses count in a process that knows of everything up to `reached`. */
-  state(reached: ReachedPosition): Promise<ReplicaState>;
-  /** The primary was replaced: drops what is here, which belongs to the one before. */
-  discard(): void;
-  close(): Promise<void>;
-}
-
 export interface ReplicaOptions {
-  readonly source: ReplicaSource;
-  /** Reads from the primary; null when it doesn't respond. */
-  readonly readPrimary: (statement: Statement) => Promise<readonly Row[] | null>;
+  readonly file: string;
+  readonly readPrimary: Read;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Throws if the file belongs to another program. */
-export function createReplica({ source, readPrimary, clock, log }: ReplicaOptions): Replica {
-  const { file } = source;
-  if (isForeign(file)) {
+export type Replica = ReturnType<typeof createReplica>;
+
+/** An empty file beside the replica: who made it. */
+const marker = (file: string) => `${file}-owner`;
+/** What SQLite keeps beside it, and what the driver of versions before did. */
+const PARTS = ['', '-wal', '-shm', '-client_wal_index', '-closed'];
+
+/** Its row has the mark of the change that was followed last. One of another version of the schema is made anew. */
+const FOLLOWED = `replica_of_${SCHEMA_VERSION}`;
+const IS_FIT: Statement = { sql: `SELECT 1 FROM sqlite_master WHERE name = '${FOLLOWED}'` };
+const MAKE = [`CREATE TABLE ${FOLLOWED} (mark TEXT)`, `INSERT INTO ${FOLLOWED} VALUES (NULL)`];
+const TRIGGERS: Statement = { sql: "SELECT 'DROP TRIGGER ' || name AS sql FROM sqlite_master WHERE type = 'trigger'" };
+
+const POSITION: Statement = { sql: `SELECT database_id, pruned_seq AS seq, mark FROM feed, ${FOLLOWED}` };
+/** A position whose keys are still being copied counts for nobody: it is that of no database. */
+const COPYING = 'copying ';
+const IS_AT = "(SELECT database_id || ' ' || pruned_seq FROM feed) = ?2";
+const IDS_OF = `SELECT id FROM api_keys WHERE key_hash IN (SELECT value FROM json_each(?1))
+UNION SELECT id FROM api_keys WHERE second_hash IN (SELECT value FROM json_each(?1))`;
+const KEYS = 'SELECT * FROM api_keys WHERE id IN (SELECT value FROM json_each(?1))';
+const REMOVE_KEYS = `DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?1)) AND ${IS_AT}`;
+const BLOCKED: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners' };
+const LAST_ROW: Statement = { sql: 'SELECT max(row) AS row FROM api_keys' };
+
+const REPLACED = 'the primary was replaced';
+const LOST = 'it is of another database, or holds what its primary has lost';
+
+/** Throws if the file belongs to another program, or is a database of keys. */
+export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions) {
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(marker(file))) {
     throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
   }
-  const thread = createThread();
   const outage = createOutageLog(log, { on: 'replica not in use', eachReason: true });
-  let state: 'closed' | 'opening' | 'open' | 'ended' = 'closed';
-  let opening = 0; // counts, so that an opening that was overtaken stops
-  let rebuild = false;
-  let cancelOpening: Cancel | undefined;
-  let here: ReachedPosition | null = null; // as it said last; null: nothing yet
+  let here: Database | null = null;
+  let isDamaged = false;
+  let isReplaced = false;
+  let isOpen = false;
+  let kept = true;
+  let stopping = false;
+
+  /** Of the primary or the file, what a statement returns. */
+  const ask = (sql: string, ...args: NonNullable<Statement['args']>) =>
+    readPrimary({ sql, args }).catch((error) => {
+      throw new Error('the primary is away', { cause: error });
+    });
+  const readHere: Read = async (statement) => (here === null ? [] : unwrap(await here.read(statement)));
+  const put = async (statements: readonly Statement[]): Promise<void> =>
+    void unwrap(await (here as Database).writeAll(statements.map((statement) => ({ ...statement, unsynced: true }))));
 
   async function open(): Promise<void> {
-    if (state !== 'closed') return;
-    cancelOpening?.();
-    state = 'opening';
-    opening += 1;
-    const mine = opening;
-    const tried = await tryToOpen();
-    if (mine !== opening || state !== 'opening') return;
-    if (!tried.ok) return close(tried.error);
-    void thread.ask({ follow: true });
-    state = 'open';
+    makePrivate(marker(file));
+    makePrivate(file);
+    here = embeddedDatabase(file);
+    const rows = isDamaged ? [] : await readHere(IS_FIT).catch(noneIfDamaged);
+    if (rows.length > 0) return;
+    here.close();
+    for (const part of PARTS) rmSync(file + part, { force: true });
+    makePrivate(file);
+    here = embeddedDatabase(file);
+    isDamaged = false;
+    await readHere({ sql: 'PRAGMA journal_mode = WAL' });
+    await migrate(here);
+    const triggers = (await readHere(TRIGGERS)).map(({ sql }) => String(sql));
+    await put([...triggers, ...MAKE, "UPDATE feed SET database_id = ''"].map((sql) => ({ sql })));
+  }
+
+  async function positionHere(): Promise<ReachedPosition> {
+    const [row] = await readHere(POSITION);
+    return { databaseId: String(row?.database_id), seq: Number(row?.seq), mark: row?.mark as string | null };
+  }
+
+  /** Puts in rows that were read at a position, and moves on to the next; nothing if another process did. */
+  const moveOn = (from: ReachedPosition, to: ReachedPosition, statements: readonly Statement[]) =>
+    put([
+      ...statements,
+      { sql: `UPDATE ${FOLLOWED} SET mark = ?1 WHERE ${IS_AT}`, args: [to.mark, at(from)] },
+      {
+        sql: `UPDATE feed SET database_id = ?1, pruned_seq = ?3 WHERE ${IS_AT}`,
+        args: [to.databaseId, at(from), to.seq],
+      },
+    ]);
+
+  const replace = (table: string, rows: readonly Row[], from: ReachedPosition): Statement[] =>
+    rows.length === 0 ? [] : [putRows('REPLACE', table, rows, { where: IS_AT, arg: at(from) })];
+
+  const replaceBlocked = async (from: ReachedPosition): Promise<Statement[]> => [
+    { sql: `DELETE FROM blocked_owners WHERE ${IS_AT}`, args: ['', at(from)] },
+    ...replace('blocked_owners', await ask(BLOCKED.sql), from),
+  ];
+
+  /** Takes over keys that were made since. */
+  async function takeNewer(from: ReachedPosition): Promise<void> {
+    const [last] = await readHere(LAST_ROW);
+    const after = last?.row == null ? undefined : last;
+    for await (const rows of pagesOf(({ sql, args = [] }) => ask(sql, ...args), 'api_keys', READ_ROWS, after)) {
+      for (let first = 0; first < rows.length; first += PUT_ROWS) {
+        await put(replace('api_keys', rows.slice(first, first + PUT_ROWS), from));
+      }
+      if (stopping) return;
+    }
+  }
+
+  /** Forgets all. What is copied from now on is as new as the position at least, and what changes meanwhile follows. */
+  async function beginCopy(from: ReachedPosition, to: ReachedPosition): Promise<void> {
+    if (from.databaseId !== '') outage.began(isReplaced ? REPLACED : LOST);
+    isReplaced = false;
+    kept = false;
+    isOpen = false;
+    const empty = ['api_keys', 'blocked_owners'].map((table) => ({
+      sql: `DELETE FROM ${table} WHERE ${IS_AT}`,
+      args: ['', at(from)],
+    }));
+    await moveOn(from, { ...to, databaseId: COPYING + to.databaseId }, empty);
+  }
+
+  /** One page of changes. False: there are no more. */
+  async function follow(): Promise<boolean> {
+    const from = await positionHere();
+    const isCopying = from.databaseId.startsWith(COPYING);
+    const databaseId = isCopying ? from.databaseId.slice(COPYING.length) : from.databaseId;
+    const page = pageOf(await ask(CHANGES, from.seq), from.seq);
+    if (isReplaced || isLost({ ...from, databaseId }, page) || page.prunedSeq > from.seq) {
+      await beginCopy(from, { databaseId: page.databaseId, seq: page.newestSeq, mark: page.newestMark });
+      return true;
+    }
+    if (isCopying) {
+      await takeNewer(from);
+      if (stopping) return false;
+      await moveOn(from, { ...from, databaseId }, await replaceBlocked(from));
+      return true;
+    }
+    const last = page.changes.at(-1);
+    if (last !== undefined) {
+      const hashes = JSON.stringify(page.changes.map(({ changed }) => changed));
+      const ids = JSON.stringify((await readHere({ sql: IDS_OF, args: [hashes] })).map(({ id }) => id));
+      const owners = page.changes.some(({ changed }) => changed.startsWith('owner:'));
+      await moveOn(from, { databaseId, seq: last.seq, mark: last.mark }, [
+        { sql: REMOVE_KEYS, args: [ids, at(from)] },
+        ...(ids === '[]' ? [] : replace('api_keys', await ask(KEYS, ids), from)),
+        ...(owners ? await replaceBlocked(from) : []),
+      ]);
+    }
+    if (page.changes.length === FEED_PAGE_MAX) return true;
+    await takeNewer(await positionHere());
+    return false;
+  }
+
+  async function followAll(): Promise<void> {
+    try {
+      if (here === null) await open();
+      while (await follow());
+      if (stopping) return;
+      if (!isOpen) log.info('replica opened', { kept });
+      outage.ended();
+      isOpen = true;
+      kept = true;
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  /** A primary that is away leaves the replica as it is. */
+  function failed(error: unknown): void {
+    const isHere = !(error instanceof Error && error.cause !== undefined);
+    if (isOpen && !isHere) return;
+    outage.began(reasonOf(error));
+    if (!isHere || !DAMAGED.test(String(error))) return;
+    isDamaged = true;
+    isOpen = false;
+    here?.close();
     here = null;
-    rebuild = false;
-    outage.ended();
-    log.info('replica opened', { kept: tried.value });
   }
 
-  /**
-   * True when the file of an earlier run is used again. It is compared with the primary before anything is pulled into
-   * it: changes of another history, written over its pages, could make it look like this one.
-   */
-  async function tryToOpen(): Promise<Result<boolean, ReplicaFailure>> {
-    const opened = await thread.ask({ open: source, rebuild });
-    if ('failure' in opened) return err(opened.failure);
-    const [{ kept }] = opened.rows as [{ kept: boolean }];
-    let broken: ReplicaFailure | null = null;
-    const found = await readPosition(async (statement) => {
-      const reply = await thread.ask(statement);
-      if ('rows' in reply) return reply.rows as readonly Row[];
-      if (reply.failure.damaged) broken = reply.failure;
-      return null;
-    });
-    if (broken !== null) return err(broken);
-    if (found === null) return ok(kept); // nothing has arrived yet; what will arrive comes from this primary
-    const there = await readPage(readPrimary, found.seq);
-    if (there === null) return err({ reason: 'the primary is away', damaged: false });
-    return isLost(found, there)
-      ? err({ reason: 'it is of another database, or holds what its primary has lost', damaged: true })
-      : ok(kept);
-  }
+  const following = repeat(
+    { everyMs: FOLLOW_EVERY_MS, firstMs: null, clock, log, event: 'replica not in use' },
+    followAll,
+  );
 
-  /** Takes the replica out of use until it is opened again, soon, and rebuilt if it was damaged. */
-  function close({ reason, damaged }: ReplicaFailure): void {
-    if (state === 'ended') return;
-    state = 'closed';
-    rebuild ||= damaged;
-    outage.began(reason);
-    cancelOpening?.();
-    cancelOpening = clock.after(OPEN_AGAIN_AFTER_MS * (1 + Math.random()), openSoon);
-  }
-
-  function openSoon(): void {
-    open().catch((bug) => log.error('replica not in use', { error: bug }));
-  }
-
+  /** Reads one statement; null when nothing here responds. */
   async function read(statement: Statement): Promise<readonly Row[] | null> {
-    if (state !== 'open') return null;
-    const reply = await thread.askWithin(statement, READ_MS_MAX);
-    if (reply === null) return null;
-    if ('rows' in reply) return reply.rows as readonly Row[];
-    if (reply.failure.damaged) close(reply.failure);
-    return null;
+    if (!isOpen || isReplaced) return null;
+    try {
+      return await readHere(statement);
+    } catch (error) {
+      failed(error);
+      return null;
+    }
   }
-
-  /** One question at a time, for all who want to know. Without a response in time, the last one stands. */
-  const position = singleFlight(async () => (here = (await readPosition(read)) ?? here));
 
   return {
-    open: openSoon,
     read,
-    async state(reached) {
-      const found = state === 'open' ? await position.run() : null;
-      if (state !== 'open') return 'not_in_use';
-      return found?.databaseId === reached.databaseId && found.seq >= reached.seq ? 'in_use' : 'catching_up';
+    /** Opens it, once the primary is known to respond. */
+    open: following.hasten,
+    /** Whether its responses count in a process that knows of everything up to `reached`. */
+    async state(reached: ReachedPosition): Promise<ReplicaState> {
+      const rows = await read(POSITION);
+      const [row] = rows ?? [];
+      if (row === undefined) return 'not_in_use';
+      return row.database_id === reached.databaseId && Number(row.seq) >= reached.seq ? 'in_use' : 'catching_up';
     },
-    discard: () => close({ reason: 'the primary was replaced', damaged: true }),
-    async close() {
-      state = 'ended';
-      cancelOpening?.();
-      await thread.close();
+    /** The primary was replaced: drops what is here, which belongs to the one before. */
+    discard(): void {
+      isReplaced = true;
+      following.hasten();
+    },
+    async close(): Promise<void> {
+      stopping = true;
+      following.stop();
+      await following.underWay;
+      here?.close();
     },
   };
 }
 
-/** A file without its owner's file beside it was made by another program. */
-const isForeign = (file: string): boolean =>
-  (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(ownerFile(file));
+const at = ({ databaseId, seq }: ReachedPosition): string => `${databaseId} ${seq}`;
 
-/** The worker as requests and replies. It is started with the first one. */
-function createThread() {
-  const waiting = new Map<number, (reply: ReplicaReply) => void>();
-  let worker: Worker | undefined;
-  let lastId = 0;
-  let late = 0; // replies that came after their timeout
+const DAMAGED = /SQLITE_(CORRUPT|NOTADB)/;
 
-  function start(): Worker {
-    const started = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
-    started.onmessage = ({ data }: MessageEvent<{ id: number; reply: ReplicaReply }>) => {
-      waiting.get(data.id)?.(data.reply);
-      waiting.delete(data.id);
-    };
-    started.onerror = (event) => {
-      for (const settle of waiting.values()) settle({ failure: { reason: event.message, damaged: true } });
-      waiting.clear();
-      worker = undefined;
-    };
-    return started;
-  }
-
-  function ask(request: ReplicaRequest): Promise<ReplicaReply> {
-    worker ??= start();
-    lastId += 1;
-    worker.postMessage({ id: lastId, request });
-    return new Promise((resolve) => waiting.set(lastId, resolve));
-  }
-
-  /** Null when there is no response in time, and at once while an earlier request that was late is still unanswered. */
-  async function askWithin(request: ReplicaRequest, withinMs: number): Promise<ReplicaReply | null> {
-    if (late > 0) return null;
-    const asked = ask(request);
-    const reply = await withTimeout(asked, withinMs, null);
-    if (reply === null) {
-      late += 1;
-      void asked.then(() => {
-        late -= 1;
-      });
-    }
-    return reply;
-  }
-
-  return {
-    ask,
-    askWithin,
-    async close() {
-      if (worker === undefined) return;
-      late = 0;
-      await askWithin({ close: true }, CLOSE_MS_MAX);
-      // A stuck thread is not terminated: ending one inside the driver ends the process.
-    },
-  };
+function noneIfDamaged(error: unknown): readonly Row[] {
+  if (DAMAGED.test(String(error))) return [];
+  throw error;
 }
