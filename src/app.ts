@@ -1,7 +1,7 @@
 // The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests.
 
-import { createBearerCheck } from './calls/bearer.ts';
 import { createCheckBlock } from './calls/blocks.ts';
+import { createIdentify } from './calls/identify.ts';
 import { createRecheck } from './calls/recheck.ts';
 import { createRun } from './calls/run.ts';
 import type { VerifyUserJwt } from './calls/user-jwt.ts';
@@ -25,9 +25,7 @@ import { LIMITS } from './limits/index.ts';
 import { createPool } from './limits/pool.ts';
 import type { Log } from './log/log.ts';
 import { createRequestStates } from './mcp/asking.ts';
-import { createMethods } from './mcp/methods.ts';
 import { createSessions } from './mcp/sessions.ts';
-import { createResolveSubjects } from './mcp/subjects.ts';
 import { healthRoute } from './routes/health.ts';
 import { createRoutes } from './routes/index.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
@@ -211,17 +209,16 @@ function serviceOn(
     revokeTokens: keyDomain.revokeSecrets,
     guards: deps.guards,
     tools: [...tools.values()],
-    methods: createMethods({ tools, prompts, resources, requestStates }),
+    offered: { tools, prompts, resources, requestStates },
     run,
     recheck,
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     connect,
     pasteKey: verifier.paste,
     readKeyRequest: keyRequestReader(ceilings),
-    checkBearer: createBearerCheck(verifyUserJwt, verifier.look, log),
+    identify: createIdentify(verifyUserJwt, verifier.look),
     keyScopes,
     sessions,
-    resolveSubjects: createResolveSubjects(verifyUserJwt, verifier.look, sha256),
     findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
     health: healthRoute({ store, feed, sessions, instance, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
     metrics,

@@ -3,10 +3,13 @@
 import type { RequestContext } from '../http/context.ts';
 import { type Credentials, readCredentials } from '../http/credentials.ts';
 import type { RateLimitState } from '../lib/rate-limit.ts';
+import type { Result } from '../lib/result.ts';
 import type { JsonObject } from '../lib/text.ts';
 import { parseTraceparent, type Trace } from '../lib/trace.ts';
+import type { Problem } from '../problem.ts';
 import type { CredentialedCall } from './api-key.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
+import type { UserIdentity } from './user-jwt.ts';
 
 /** Who gets the result: a program, or over MCP a model, whose client may also show the tool's widget. */
 export type Reader = 'program' | 'model' | 'model_with_widget';
@@ -24,6 +27,8 @@ export interface CallExtras {
   /** Without it nothing can be asked. */
   readonly asking?: Asking | undefined;
   readonly reader?: Reader;
+  /** The verdict on its bearer token as a user token, if it has been looked at before. */
+  readonly user?: Result<UserIdentity, Problem> | null;
   /** The key whose budget of unknown keys counts, in place of the client address's. */
   readonly lookupKeyId?: string;
   /** The servers that its key is presented for, as sent; left out: this one. */
@@ -53,6 +58,7 @@ export class Call {
   freshAsOfMs = Number.POSITIVE_INFINITY;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
+  readonly user: Result<UserIdentity, Problem> | null;
   #lifetime: AbortController | undefined;
   readonly #request: RequestContext | undefined;
 
@@ -71,6 +77,7 @@ export class Call {
     this.trace = extras?.trace ?? parseTraceparent(request?.headers.get('traceparent'));
     this.lookupKeyId = extras?.lookupKeyId;
     this.resources = extras?.resources;
+    this.user = extras?.user ?? null;
     this.progress = extras?.progress ?? NOTHING;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
     this.reader = extras?.reader ?? 'model';

@@ -16,6 +16,8 @@ export interface Guard<In, Add extends object = object> {
   readonly credential?: Credential | undefined;
   /** The scopes it demands of an API key. */
   readonly requiredScopes?: readonly string[] | undefined;
+  /** True for a guard that lets only admins pass. */
+  readonly forAdmins?: boolean | undefined;
   /** Its rate limit before any call: for the RateLimit headers of calls that an earlier guard refuses. */
   readonly initialLimit?: RateLimitState | undefined;
 }
@@ -61,6 +63,7 @@ export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
     requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),
+    forAdmins: guards.some(({ forAdmins }) => forAdmins),
     initialLimit: limits.reduce<RateLimitState | undefined>(beside, undefined),
   });
 }

@@ -35,6 +35,8 @@ export interface Operation<K extends Kind = Kind> extends OperationParts<K, obje
   /** What its guards ask for; null: no credential. */
   readonly credential: Credential | null;
   readonly requiredScopes: readonly string[];
+  /** Only tokens with the claim of ADMIN_CLAIM pass its guards. */
+  readonly forAdmins: boolean;
   /** The rate limit that responses show when an earlier guard refused; null: there is none. */
   readonly initialLimit: RateLimitState | null;
 }
@@ -62,6 +64,7 @@ export function operationOf<K extends Kind, Added extends object, Input, Returne
     guard,
     credential: guard.credential ?? null,
     requiredScopes: guard.requiredScopes ?? [],
+    forAdmins: guard.forAdmins ?? false,
     timeoutMs,
     initialLimit: guard.initialLimit ?? null,
   };

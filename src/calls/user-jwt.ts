@@ -20,6 +20,11 @@ export interface UserIdentity {
   readonly isAdmin: boolean;
 }
 
+export interface UserCall extends CredentialedCall {
+  /** The verdict on the bearer token, if it has been looked at before. */
+  readonly user?: Result<UserIdentity, Problem> | null;
+}
+
 export interface UserAuth {
   readonly auth: UserIdentity;
 }
@@ -35,9 +40,9 @@ export function userJwtGuard(
   checkBlock: CheckBlock,
   log: Log,
   keysManagedAt?: KeysManagedAt,
-): Guard<CredentialedCall, UserAuth> {
+): Guard<UserCall, UserAuth> {
   const help = () => keysManagedAt && { help: helpOf(keysManagedAt()) };
-  const decide: Guard<CredentialedCall, UserAuth> = ({ requestId, traceId, credentials }) => {
+  const decide: Guard<UserCall, UserAuth> = ({ requestId, traceId, credentials, user }) => {
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
@@ -45,7 +50,7 @@ export function userJwtGuard(
       log.warn('No user token provided', { requestId, traceId, ...wrongKind, lacksScheme });
       return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...help() });
     }
-    return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
+    return chain(user ?? verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
       if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });
       if (verified.error.code !== 'invalid_token') return verified;
       const { reason } = verified.error;
@@ -79,9 +84,10 @@ export const actorOf = ({ auth, requestId, traceId, clientAddress }: UserAuth & 
 
 /** Only for tokens with the claim of ADMIN_CLAIM. Comes after the user JWT guard. */
 export function adminGuard(log: Log): Guard<Caller & UserAuth> {
-  return (call) => {
+  const decide: Guard<Caller & UserAuth> = (call) => {
     if (call.auth.isAdmin) return PASS;
     log.warn('Admin required', actorFields(actorOf(call)));
     return err({ code: 'admin_required' });
   };
+  return Object.assign(decide, { forAdmins: true as const });
 }

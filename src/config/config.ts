@@ -77,6 +77,8 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     resources: values.OAUTH_RESOURCES,
     /** The scopes that clients are told to ask the issuer for. */
     jwtScopes: values.JWT_SCOPES,
+    /** What lists of tools and prompts show: what their caller can call, or everybody all. */
+    toolsList: values.TOOLS_LIST,
     /**
      * `eager` has an effect only with an authorization server (the issuer, or this server). With OAUTH_REDIRECTS it is
      * the default, because hosted clients take a 200 on `initialize` for "no sign-in needed".

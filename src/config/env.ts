@@ -128,6 +128,7 @@ export const VARIABLES = {
   KEYS_PAGE_CLIENT_ID: text(null),
   KEYS_PAGE_SCOPE: of(SCOPES, scopeNames, ['openid']),
   MCP_AUTH: oneOf(['lazy', 'eager'], null),
+  TOOLS_LIST: oneOf(['callable', 'all'], 'callable'),
   RATE_LIMIT_REQUESTS: integer(0, REQUESTS_MAX, 1000),
   RATE_LIMIT_WINDOW: of('a window like 30s, 5m, 1h or 1d', parseDuration, 3_600_000),
   KEY_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),

@@ -59,6 +59,7 @@ export class RequestContext {
   readonly #connections: Connections;
   /** Its handling, and what extends it. */
   #partsUnderWay = 1;
+  #holds = 0;
   #deferred: (() => void)[] | undefined = undefined;
 
   constructor(
@@ -101,8 +102,10 @@ export class RequestContext {
     return this.#connections.ending ?? false;
   }
 
+  /** Disables the idle timeout of the connection until it was called with `false` as often. */
   holdOpen(hold: boolean): void {
-    this.#connections.holdOpen(this.request, hold);
+    this.#holds += hold ? 1 : -1;
+    if (this.#holds === (hold ? 1 : 0)) this.#connections.holdOpen(this.request, hold);
   }
 
   /** `release` runs once, when the request is over: its handling and all that extends it have ended. */

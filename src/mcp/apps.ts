@@ -9,6 +9,9 @@ export const WIDGET_TYPE = 'text/html;profile=mcp-app';
 /** The member of a result's `_meta` with what is for the widget alone. The widgets read it too (widgets/dom.js). */
 export const WIDGET_DATA = 'mcp-key-server/widget';
 
+/** The capabilities of a client that shows widgets. */
+export const WIDGETS_SHOWN = { extensions: { [UI_EXTENSION]: {} } };
+
 /** True for capabilities that declare widgets, unless they name media types without this one. */
 export function showsWidgets(capabilities: unknown): boolean {
   const extensions = isObject(capabilities) ? capabilities.extensions : undefined;

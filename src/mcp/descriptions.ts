@@ -7,7 +7,9 @@ import type { Tool } from '../calls/tool.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { UI_EXTENSION } from './apps.ts';
 import type { Era } from './era.ts';
-import { membersOf } from './plan.ts';
+
+/** JSON text of an object without its braces. */
+export const membersOf = (value: object): string => JSON.stringify(value).slice(1, -1);
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
 

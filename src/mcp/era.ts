@@ -25,20 +25,12 @@ const META_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
 export type Era = 'legacy' | 'modern';
 
-/** `clientCapabilities` are known in the modern era only. */
-export interface MessageContext {
-  readonly era: Era;
-  readonly clientCapabilities: JsonObject;
-  readonly headers: HeaderReader;
-}
-
-/** Legacy requests don't declare capabilities. */
-export const legacyContext = (headers: HeaderReader) =>
-  ({ era: 'legacy', clientCapabilities: NO_CAPABILITIES, headers }) satisfies MessageContext;
-
-export interface IncomingRequest extends MessageContext {
+export interface IncomingRequest {
   readonly kind: 'request';
   readonly request: RequestMessage;
+  readonly era: Era;
+  /** Known in the modern era only. */
+  readonly capabilities: JsonObject;
 }
 
 export type Classified =
@@ -55,7 +47,7 @@ export interface Refused {
   readonly error: RpcError;
 }
 
-const NO_CAPABILITIES: JsonObject = {};
+export const NO_CAPABILITIES: JsonObject = {};
 
 const refuse = (id: Id | undefined, code: number, message: string, data?: unknown): Refused => ({
   kind: 'refused',
@@ -95,30 +87,30 @@ function classifyRequest(request: RequestMessage, headers: HeaderReader): Classi
   } else if (version !== null && !LEGACY_VERSIONS.includes(version)) {
     return refuse(id, CODES.invalidRequest, 'Unsupported protocol version');
   }
-  return { kind: 'request', era: 'legacy', request, clientCapabilities: NO_CAPABILITIES, headers };
+  return { kind: 'request', era: 'legacy', request, capabilities: NO_CAPABILITIES };
 }
 
 function classifyModern(
   request: RequestMessage,
   version: unknown,
-  clientCapabilities: unknown,
+  capabilities: unknown,
   headers: HeaderReader,
 ): Classified {
   const { id, method, params } = request;
   if (typeof version !== 'string') return refuse(id, CODES.invalidParams, `${META_VERSION} must be a string`);
   const isKnown = MODERN_VERSIONS.includes(version);
   // The envelope of another revision is not known here.
-  if (isKnown && !isObject(clientCapabilities))
+  if (isKnown && !isObject(capabilities))
     return refuse(id, CODES.invalidParams, `${META_CAPABILITIES} must be an object`);
   const versionHeader = headers.get('mcp-protocol-version');
   const methodHeader = headers.get('mcp-method');
   if (versionHeader !== null && versionHeader !== version) return mismatch(id, 'MCP-Protocol-Version');
   if (methodHeader !== null && methodHeader !== method) return mismatch(id, 'Mcp-Method');
-  if (!isKnown || !isObject(clientCapabilities)) return unsupported(id, version);
+  if (!isKnown || !isObject(capabilities)) return unsupported(id, version);
   if (versionHeader === null) return mismatch(id, 'MCP-Protocol-Version');
   if (methodHeader === null) return mismatch(id, 'Mcp-Method');
   if (!namesRight(method, params, headers)) return mismatch(id, 'Mcp-Name');
-  return { kind: 'request', era: 'modern', request, clientCapabilities, headers };
+  return { kind: 'request', era: 'modern', request, capabilities };
 }
 
 const mismatch = (id: Id, header: string) => refuse(id, CODES.headerMismatch, mismatchMessage(header));

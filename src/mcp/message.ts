@@ -1,5 +1,4 @@
-// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses. Checked by hand: this runs on every call, and a
-// schema library would cost more than the call.
+// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses. Checked by hand: this runs on every call.
 
 import { metaApiKey } from '../http/credentials.ts';
 import { isObject, type JsonObject, quoted } from '../lib/text.ts';
@@ -83,13 +82,15 @@ export function readMessage(body: unknown): Message {
 
 const isParams = (params: JsonObject): params is Params => params._meta === undefined || isObject(params._meta);
 
+/** The key in the metadata of a message, or in that of the arguments of a call. */
+export const apiKeyIn = ({ _meta: meta, arguments: given }: JsonObject): string | null =>
+  metaApiKey(meta) ?? (isObject(given) ? metaApiKey(given._meta) : null);
+
 /** True when any message of the body has an API key in a place for one. */
 export const carriesApiKey = (body: unknown): boolean =>
-  (Array.isArray(body) ? body : [body]).some((message: unknown) => {
-    if (!isObject(message) || !isObject(message.params)) return false;
-    const { _meta: meta, arguments: given } = message.params;
-    return metaApiKey(meta) !== null || (isObject(given) && metaApiKey(given._meta) !== null);
-  });
+  (Array.isArray(body) ? body : [body]).some(
+    (message: unknown) => isObject(message) && isObject(message.params) && apiKeyIn(message.params) !== null,
+  );
 
 /** `members`: the JSON text of the result object without its braces. */
 export const resultText = (id: Id, members: string): string =>

@@ -1,160 +1,197 @@
-// What the server does for each method, as a pure plan: a result, an error, or the call to make. Making the call, and
-// HTTP, is left to the transports.
+// The table of methods: what each does for a request, as a result, an error, or the call to make.
 
+import type { Identity } from '../calls/identify.ts';
+import type { Operation } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
+import { carriesCredential, metaApiKey } from '../http/credentials.ts';
 import { once } from '../lib/memoize.ts';
-import { isObject } from '../lib/text.ts';
+import { type Awaitable, chain } from '../lib/result.ts';
+import { isObject, type JsonObject } from '../lib/text.ts';
 import { redact } from '../log/redact.ts';
-import type { RequestStates } from './asking.ts';
 import { missingCapabilities } from './capabilities.ts';
 import {
   capabilitiesOf,
   describePrompt,
   describeResource,
   describeTool,
-  eraMembers,
   INSTRUCTIONS,
+  membersOf,
   SERVER_INFO,
 } from './descriptions.ts';
-import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, type MessageContext, MODERN_VERSIONS } from './era.ts';
-import { CODES, type RequestMessage } from './message.ts';
+import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS } from './era.ts';
+import { CODES, type Params, type RpcError } from './message.ts';
 import { mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
-import { callPlan, failed, invalidParams, type Method, membersOf, type Plan, result } from './plan.ts';
+import type { Sender } from './sender.ts';
 
-export interface Methods {
-  plan(request: RequestMessage, context: MessageContext): Plan;
+/** Who sent a request, and what its client can do. */
+export interface Requester {
+  readonly sender: Sender;
+  readonly era: Era;
+  /** Those that the client declared. */
+  readonly capabilities: JsonObject;
 }
+
+export interface PlannedCall {
+  readonly operation: Operation;
+  /** The input, which may have a `_meta` of its own. */
+  readonly given: JsonObject;
+}
+
+export type Outcome =
+  /** JSON text of the result object without its braces. `cacheScope`: it may be cached. */
+  | { readonly members: string; readonly cacheScope?: 'public' | 'private' }
+  /** `status`: of the HTTP response; 200 unless given. */
+  | { readonly error: RpcError; readonly status?: 400 | 404 }
+  | PlannedCall;
+
+export interface Method {
+  /** The era that has it; both unless given. */
+  readonly only?: Era;
+  readonly run: (params: Params, requester: Requester) => Awaitable<Outcome>;
+}
+
+const CALLING: readonly string[] = ['tools/call', 'prompts/get', 'completion/complete'];
+/** True for the methods that run something of a tool or prompt. */
+export const makesCall = (method: string): boolean => CALLING.includes(method);
 
 export interface MethodsOptions {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prompts: ReadonlyMap<string, Prompt>;
   readonly resources: readonly Resource[];
-  readonly requestStates: RequestStates;
+  /** Lists of tools and prompts show everybody all, not what the sender can call. */
+  readonly listsAll: boolean;
 }
 
-/** Lists and resources change only when the server is restarted. */
-const CACHE_MS = 3_600_000;
+const cached = (members: string): Outcome => ({ members, cacheScope: 'public' });
 
-const UNKNOWN_PROMPT = invalidParams('Unknown prompt');
+const failed = (message: string, code: number = CODES.invalidParams, data?: unknown, status?: 400): Outcome => ({
+  error: { code, message, data },
+  ...(status && { status }),
+});
 
-const NO_TEMPLATES = membersOf({ resourceTemplates: [] });
-
-const ERA_FACTS = {
-  legacy: {
-    listMembers: '',
-    unknownMethodStatus: 200,
-    resourceNotFound: CODES.resourceNotFound,
-  },
-  modern: {
-    listMembers: `${eraMembers('modern')}"ttlMs":${CACHE_MS},"cacheScope":"public",`,
-    unknownMethodStatus: 404,
-    resourceNotFound: CODES.invalidParams,
-  },
-} as const;
-
-export function createMethods(options: MethodsOptions): Methods {
-  const { tools, prompts, resources, requestStates } = options;
-  const capabilities = capabilitiesOf(prompts);
+export function createMethods(options: MethodsOptions): Readonly<Record<string, Method>> {
+  const { tools, prompts, resources, listsAll } = options;
+  const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
   // Encoded once: a batch may read the same resource a hundred times.
-  const resourcesByUri = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource))]));
-
-  // Made at first use: start-up needs no schemas.
-  const toolsJson = once(() => membersOf({ tools: Array.from(tools.values(), describeTool) }));
-  const promptsJson = once(() => membersOf({ prompts: Array.from(prompts.values(), describePrompt) }));
-  const resourcesJson = once(() => membersOf({ resources: resources.map(describeResource) }));
-
-  const list =
-    (members: () => string): Method =>
-    ({ cursor }, { era }) =>
-      cursor === undefined
-        ? result(ERA_FACTS[era].listMembers + members())
-        : invalidParams('Unknown cursor: this list has one page');
-
-  const initialize: Method = ({ protocolVersion }) => {
-    if (typeof protocolVersion !== 'string') return invalidParams('protocolVersion must be a string');
-    const known = LEGACY_VERSIONS.includes(protocolVersion);
-    const about = { capabilities, serverInfo: SERVER_INFO, instructions: INSTRUCTIONS };
-    return result(membersOf({ protocolVersion: known ? protocolVersion : LATEST_LEGACY_VERSION, ...about }));
-  };
-
-  const discovered = membersOf({
-    supportedVersions: MODERN_VERSIONS,
-    capabilities,
-    instructions: INSTRUCTIONS,
-  });
-
-  const callTool: Method = (params, context) => {
-    const { era, clientCapabilities, headers } = context;
-    const { name, arguments: given = {} } = params;
-    if (typeof name !== 'string') return invalidParams('name must be a string');
-    if (!isObject(given)) return invalidParams('arguments must be an object');
-    const tool = tools.get(name);
-    if (tool === undefined) return invalidParams('Unknown tool');
-    if (era === 'modern') {
-      const header = mismatchedParam(tool.headerParams(), given, headers);
-      if (header !== undefined) return failed(400, CODES.headerMismatch, mismatchMessage(header));
-      const requiredCapabilities = tool.requiresClient && missingCapabilities(tool.requiresClient, clientCapabilities);
-      if (requiredCapabilities !== undefined) {
-        const message = 'The tool needs a capability that the client did not declare';
-        return failed(400, CODES.missingClientCapability, message, { requiredCapabilities });
-      }
-    }
-    return callPlan(tool, given, params, context, requestStates);
-  };
-
-  const readResource: Method = ({ uri }, { era }) => {
-    if (typeof uri !== 'string') return invalidParams('uri must be a string');
-    const facts = ERA_FACTS[era];
-    const known = resourcesByUri.get(uri);
-    if (known !== undefined) return result(facts.listMembers + known());
-    return failed(200, facts.resourceNotFound, 'Resource not found', { uri: redact(uri) });
-  };
-
-  const getPrompt: Method = (params, context) => {
-    const { name, arguments: given = {} } = params;
-    if (typeof name !== 'string') return invalidParams('name must be a string');
-    if (!isObject(given)) return invalidParams('arguments must be an object');
-    const prompt = prompts.get(name);
-    return prompt === undefined ? UNKNOWN_PROMPT : callPlan(prompt, given, params, context, requestStates);
-  };
-
-  const completeArgument: Method = (params, context) => {
-    const { ref, argument, context: known = {} } = params;
-    if (!isObject(ref)) return invalidParams('ref must be an object');
-    if (ref.type === 'ref/resource') return invalidParams('Unknown resource template'); // there are none
-    if (ref.type !== 'ref/prompt') return invalidParams('ref.type must be ref/prompt or ref/resource');
-    const prompt = typeof ref.name === 'string' ? prompts.get(ref.name) : undefined;
-    if (prompt === undefined) return UNKNOWN_PROMPT;
-    return callPlan(prompt.complete, { argument, context: known }, params, context);
-  };
-
-  const common: [string, Method][] = [
-    ['tools/list', list(toolsJson)],
-    ['tools/call', callTool],
-    ['resources/list', list(resourcesJson)],
-    ['resources/templates/list', list(() => NO_TEMPLATES)],
-    ['resources/read', readResource],
-  ];
-  if (capabilities.prompts) {
-    common.push(['prompts/list', list(promptsJson)], ['prompts/get', getPrompt]);
-  }
-  if (capabilities.completions) {
-    common.push(['completion/complete', completeArgument]);
-  }
-  const methods: Readonly<Record<Era, ReadonlyMap<string, Method>>> = {
-    legacy: new Map([...common, ['initialize', initialize], ['ping', () => result('')]]),
-    modern: new Map([...common, ['server/discover', () => result(ERA_FACTS.modern.listMembers + discovered)]]),
-  };
-
+  const contents = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource))]));
   return {
-    plan({ method, params }, context) {
-      const run = methods[context.era].get(method);
-      if (run !== undefined) return run(params, context);
-      return failed(ERA_FACTS[context.era].unknownMethodStatus, CODES.methodNotFound, 'Method not found');
+    initialize: {
+      only: 'legacy',
+      run({ protocolVersion: asked }) {
+        if (typeof asked !== 'string') return failed('protocolVersion must be a string');
+        const protocolVersion = LEGACY_VERSIONS.includes(asked) ? asked : LATEST_LEGACY_VERSION;
+        return { members: membersOf({ protocolVersion, serverInfo: SERVER_INFO, ...about }) };
+      },
+    },
+    ping: { only: 'legacy', run: () => ({ members: '' }) },
+    'server/discover': {
+      only: 'modern',
+      run: () => cached(membersOf({ supportedVersions: MODERN_VERSIONS, ...about })),
+    },
+    'tools/list': listOf('tools', tools, describeTool, listsAll),
+    'tools/call': { run: (params, requester) => callOfNamed(tools, 'Unknown tool', params, requester) },
+    'resources/list': { run: onePage(once(() => membersOf({ resources: resources.map(describeResource) }))) },
+    'resources/templates/list': { run: onePage(() => membersOf({ resourceTemplates: [] })) },
+    'resources/read': {
+      run({ uri }, { era }) {
+        if (typeof uri !== 'string') return failed('uri must be a string');
+        const found = contents.get(uri);
+        if (found !== undefined) return cached(found());
+        const code = era === 'modern' ? CODES.invalidParams : CODES.resourceNotFound;
+        return failed('Resource not found', code, { uri: redact(uri) });
+      },
+    },
+    ...(about.capabilities.prompts && {
+      'prompts/list': listOf('prompts', prompts, describePrompt, listsAll),
+      'prompts/get': { run: (params, requester) => callOfNamed(prompts, UNKNOWN_PROMPT, params, requester) },
+    }),
+    ...(about.capabilities.completions && {
+      'completion/complete': {
+        run({ ref, argument, context: known = {} }) {
+          if (!isObject(ref)) return failed('ref must be an object');
+          if (ref.type === 'ref/resource') return failed('Unknown resource template'); // there are none
+          if (ref.type !== 'ref/prompt') return failed('ref.type must be ref/prompt or ref/resource');
+          const prompt = typeof ref.name === 'string' ? prompts.get(ref.name) : undefined;
+          return prompt === undefined
+            ? failed(UNKNOWN_PROMPT)
+            : { operation: prompt.complete, given: { argument, context: known } };
+        },
+      },
+    }),
+  } satisfies Readonly<Record<string, Method>>;
+}
+
+const UNKNOWN_PROMPT = 'Unknown prompt';
+
+const onePage =
+  (members: () => string): Method['run'] =>
+  ({ cursor }) =>
+    cursor === undefined ? cached(members()) : failed('Unknown cursor: this list has one page');
+
+/**
+ * Shows who has a valid credential what it can call with that, in the same order, and everybody else all. Looking at a
+ * key for this is no use of it.
+ */
+function listOf<T extends Operation>(
+  name: string,
+  operations: ReadonlyMap<string, T>,
+  describe: (operation: T) => object,
+  listsAll: boolean,
+): Method {
+  // Described at first use: start-up needs no schemas.
+  const described = once(() =>
+    Array.from(operations.values(), (one) => ({ one, json: JSON.stringify(describe(one)) })),
+  );
+  const membersFor = (isShown: (operation: T) => boolean) => {
+    const shown = described().filter(({ one }) => isShown(one));
+    return `"${name}":[${shown.map(({ json }) => json).join(',')}]`;
+  };
+  const all = once(() => membersFor(() => true));
+  const toAll = onePage(all);
+  return {
+    run(params, requester) {
+      const { sender } = requester;
+      const key = metaApiKey(params._meta);
+      if (listsAll || params.cursor !== undefined || (key === null && !carriesCredential(sender.credentials))) {
+        return toAll(params, requester);
+      }
+      return chain(sender.identify(key), (identity): Outcome => {
+        const members = isValid(identity) ? membersFor((one) => mayCall(identity, one)) : all();
+        return { members, cacheScope: 'private' };
+      });
     },
   };
+}
+
+const isValid = ({ user, key }: Identity): boolean => user?.ok === true || key?.ok === true;
+
+function mayCall({ user, key }: Identity, { credential, requiredScopes, forAdmins }: Operation): boolean {
+  if (credential === null) return true;
+  if (credential === 'user_jwt') return user?.ok === true && (!forAdmins || user.value.isAdmin);
+  return key?.ok === true && requiredScopes.every((scope) => key.value.scopes.includes(scope));
+}
+
+function callOfNamed(
+  operations: ReadonlyMap<string, Tool | Prompt>,
+  unknown: string,
+  { name, arguments: given = {} }: Params,
+  { sender, era, capabilities }: Requester,
+): Outcome {
+  if (typeof name !== 'string') return failed('name must be a string');
+  if (!isObject(given)) return failed('arguments must be an object');
+  const operation = operations.get(name);
+  if (operation === undefined) return failed(unknown);
+  const call = { operation, given };
+  if (era === 'legacy' || operation.kind !== 'tool') return call;
+  const header = mismatchedParam(operation.headerParams(), given, sender.context.headers);
+  if (header !== undefined) return failed(mismatchMessage(header), CODES.headerMismatch, undefined, 400);
+  const { requiresClient } = operation;
+  const requiredCapabilities = requiresClient && missingCapabilities(requiresClient, capabilities);
+  if (requiredCapabilities === undefined) return call;
+  const message = 'The tool needs a capability that the client did not declare';
+  return failed(message, CODES.missingClientCapability, { requiredCapabilities }, 400);
 }
 
 function contentsOf(resource: Resource): string {

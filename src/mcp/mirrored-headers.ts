@@ -2,7 +2,7 @@
 // without reading bodies. A server must refuse a request in which they differ.
 
 import type { HeaderParam } from '../calls/header-params.ts';
-import { isObject } from '../lib/text.ts';
+import type { JsonObject } from '../lib/text.ts';
 
 export type HeaderReader = Pick<Headers, 'get'>;
 
@@ -35,17 +35,12 @@ function decode(header: string): string | null {
 /** The first header that is missing, unexpected or different; undefined if none is. */
 export function mismatchedParam(
   params: readonly HeaderParam[],
-  input: unknown,
+  input: JsonObject,
   headers: HeaderReader,
 ): string | undefined {
-  return params.find(({ header, path }) => !agrees(headers.get(header), valueAt(input, path)))?.header;
+  const given = (field: string) => (Object.hasOwn(input, field) ? input[field] : undefined);
+  return params.find(({ header, field }) => !agrees(headers.get(header), given(field)))?.header;
 }
-
-const valueAt = (input: unknown, path: readonly string[]): unknown =>
-  path.reduce<unknown>(
-    (value, name) => (isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined),
-    input,
-  );
 
 function agrees(header: string | null, value: unknown): boolean {
   if (value === undefined || value === null) return header === null;

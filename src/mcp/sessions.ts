@@ -1,14 +1,18 @@
 // The sessions of HTTP+SSE, in memory: each is one open event stream, and ends with it. Bounded in all, for each
-// address and for each owner. A session belongs to the first valid credential that it sees.
+// address and for each owner. A session belongs to whom its first valid credentials name.
 
-import type { Reader } from '../calls/call.ts';
+import { presentedKey } from '../calls/api-key.ts';
+import type { Identity } from '../calls/identify.ts';
+import type { Credentials } from '../http/credentials.ts';
 import type { EventStream } from '../http/stream.ts';
 import { networkOf } from '../lib/ip.ts';
 import { err, ok, type Result } from '../lib/result.ts';
+import type { Sha256 } from '../lib/runtime.ts';
+import type { JsonObject } from '../lib/text.ts';
 import { LIMITS } from '../limits/index.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
+import { NO_CAPABILITIES } from './era.ts';
 import type { Id } from './message.ts';
-import type { Subjects } from './subjects.ts';
 
 const { total: SESSIONS_MAX, each: SESSIONS_MAX_EACH } = LIMITS.streams;
 
@@ -20,29 +24,56 @@ export interface Session {
   /** The client's IPv4 address or IPv6 /64. */
   readonly network: string;
   used: boolean;
-  /** By the capabilities that the client declared. */
-  reader: Reader;
+  /** Those of which the server makes use. */
+  capabilities: JsonObject;
   /** Empty until the first valid credential. */
   owners: readonly string[];
   /** Hashes of the owners' latest credentials. */
   credentials: readonly string[];
 }
 
-export interface SessionCall {
-  readonly canceller: AbortController;
-  end(): void;
+/** What the credentials of a request say. */
+export interface Visitor {
+  /** The owner of each valid one. */
+  readonly subjects: readonly string[];
+  /** Why one can't be judged now; null: `subjects` is complete. */
+  readonly unknown: Problem | null;
+  /** Hashes of the credentials. */
+  readonly valid: readonly string[];
+  readonly wrong: readonly string[];
 }
 
+export function asVisitor({ user, key }: Identity, credentials: Credentials, sha256: Sha256): Visitor {
+  const verdicts = [
+    [user, credentials.bearer],
+    [key, presentedKey(credentials)],
+  ] as const;
+  const judged = verdicts.flatMap(([verdict, credential]) =>
+    verdict === null || credential === null ? [] : [{ verdict, hash: sha256(credential, 'base64url') }],
+  );
+  const refused = judged.flatMap(({ verdict, hash }) => (verdict.ok ? [] : [{ problem: verdict.error, hash }]));
+  return {
+    subjects: judged.flatMap(({ verdict }) => (verdict.ok ? verdict.value.subject : [])),
+    unknown: refused.find(({ problem }) => !WRONG.includes(problem.code))?.problem ?? null,
+    valid: judged.filter(({ verdict }) => verdict.ok).map(({ hash }) => hash),
+    wrong: refused.filter(({ problem }) => WRONG.includes(problem.code)).map(({ hash }) => hash),
+  };
+}
+
+/** Problems that say that a credential is wrong; others say nothing about it. */
+const WRONG: readonly string[] = ['invalid_token', 'invalid_api_key'];
+
 export interface Sessions {
-  open(openStream: (onEnd: () => void) => EventStream, callers: Subjects, address: string): Session | undefined;
+  open(openStream: (onEnd: () => void) => EventStream, visitor: Visitor, address: string): Session | undefined;
   has(id: string): boolean;
   /**
-   * The session if these callers may post to it: its owners, or anybody while it has none, whom a valid credential
-   * makes its owners. With an owner's credential that has ended only calls are accepted, whose responses say so.
+   * The session if this visitor may post to it: its owner, or anybody while it has none, whom a valid credential makes
+   * its owner. With an owner's credential that has ended only calls are accepted, whose responses say so.
    */
-  find(id: string, callers: Subjects, isCall: boolean): Result<Session, Problem>;
-  /** Null: the session has too many calls under way. */
-  beginCall(session: Session, id: Id): SessionCall | null;
+  find(id: string, visitor: Visitor, isCall: boolean): Result<Session, Problem>;
+  /** Adds a call; null: the session has too many under way. */
+  beginCall(session: Session, id: Id): AbortController | null;
+  endCall(session: Session, id: Id): void;
   /** Ends each session as soon as it has no calls under way, and opens no more. */
   drain(): void;
   readonly count: number;
@@ -95,7 +126,7 @@ export function createSessions(): Sessions {
         calls: new Map(),
         network,
         used: false,
-        reader: 'model',
+        capabilities: NO_CAPABILITIES,
         owners: subjects,
         credentials: valid,
       };
@@ -118,16 +149,15 @@ export function createSessions(): Sessions {
       if (newer.length > 0) session.credentials = [...credentials, ...newer].slice(-CREDENTIALS_MAX);
       return ok(session);
     },
-    beginCall(session, id) {
-      const { calls, stream } = session;
+    beginCall({ calls }, id) {
       if (calls.size >= LIMITS.sessionCalls.each) return null;
       const canceller = new AbortController();
       calls.set(id, canceller);
-      const end = () => {
-        calls.delete(id);
-        if (draining && calls.size === 0) stream.close();
-      };
-      return { canceller, end };
+      return canceller;
+    },
+    endCall({ calls, stream }, id) {
+      calls.delete(id);
+      if (draining && calls.size === 0) stream.close();
     },
     drain() {
       draining = true;

@@ -2,12 +2,11 @@
 
 import type { Call } from '../calls/call.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
-import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { type InputIssue, type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
 import { WIDGET_DATA } from './apps.ts';
 import { eraMembers } from './descriptions.ts';
 import type { Era } from './era.ts';
-import { CODES, errorText, type Id, type RpcError, resultText } from './message.ts';
+import { CODES, errorText, type Id, type RequestMessage, type RpcError, resultText } from './message.ts';
 
 /**
  * `tool`: in-band, as a result with `isError`, which an agent reads. `http`: by the HTTP response, because the request
@@ -51,7 +50,7 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   tool_failure: 'tool',
 };
 
-export function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
+function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
   const code = REPORTED_AS[problem.code];
   if (typeof code !== 'number') return undefined;
   return { code, message: sentenceOf(problem), data: 'issues' in problem ? { issues: problem.issues } : { requestId } };
@@ -68,8 +67,15 @@ function promptError(problem: Problem, requestId: string): RpcError {
   };
 }
 
+/** The reply to a request that did not run, or whose reply can't be sent. */
+export function deniedText({ id, method }: RequestMessage, era: Era, problem: Problem): string {
+  return method === 'tools/call'
+    ? resultText(id, eraMembers(era) + refusalMembers(sentenceOf(problem), hintOf(problem)))
+    : errorText(id, deniedError(problem));
+}
+
 /** A denial of anything but a tool call. `data` says what would help. */
-export function deniedError(problem: Problem): RpcError {
+function deniedError(problem: Problem): RpcError {
   const { code, detail: message } = publicPart(problem);
   const retryAfterS = retryAfterSeconds(problem);
   const data = {
@@ -92,7 +98,7 @@ export function toolResultMembers(result: ToolResult): string {
 }
 
 /** The members of a refusal; `hint` becomes a block of its own. */
-export function refusalMembers(sentence: string, hint: string | null = null): string {
+function refusalMembers(sentence: string, hint: string | null): string {
   const content = [sentence, hint].filter((text) => text !== null).map((text) => ({ type: 'text', text }));
   return `"content":${JSON.stringify(content)},"isError":true`;
 }
@@ -145,23 +151,3 @@ const problemForWidget = (problem: Problem): string | undefined =>
 /** The JSON of a prompt or completion is the result itself. */
 const resultMembers = ({ kind }: Operation, result: ToolResult): string =>
   kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
-
-/**
- * The challenge for a call that signing in would allow: a user's tool or prompt without a valid token, or, where
- * sign-in gives keys, one for keys without a credential. calls/bearer.ts challenges invalid bearer tokens before.
- */
-export function oauthChallenge(
-  operation: Operation,
-  result: ToolResult,
-  signIn: SignIn | null,
-): { readonly problem: Problem; readonly header: string | null } | null {
-  if (result.ok || signIn === null) return null;
-  const { error: problem } = result;
-  const isMended = signIn.handsOutKeys
-    ? operation.credential === 'api_key' && problem.code === 'missing_api_key'
-    : operation.credential === 'user_jwt' && (problem.code === 'missing_token' || isForeignToken(problem));
-  return isMended ? { problem, header: challengeFor(problem, signIn) } : null;
-}
-
-/** A key in place of a user token is reported in-band: a client would send it again. */
-const isForeignToken = (problem: Problem) => problem.code === 'invalid_token' && problem.sent === undefined;

@@ -1,12 +1,14 @@
 // The route table: each path, what handles it, and who may read it.
 
-import type { CheckBearer } from '../calls/bearer.ts';
+import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
 import type { Connect } from '../connect/index.ts';
 import type { SignIn } from '../http/challenge.ts';
 import type { Handler, Route } from '../http/router.ts';
+import { memoize } from '../lib/memoize.ts';
 import type { Sha256 } from '../lib/runtime.ts';
+import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
 import type { Metrics, Transport } from '../telemetry/metrics.ts';
 import { aboutRoute } from './about.ts';
 import { type ConnectRoutesOptions, connectRoutes } from './connect.ts';
@@ -32,13 +34,14 @@ type OptionsOfRoutes = McpRouteOptions &
 
 /** What the routes need; the members left out are made here for each. */
 export interface RoutesOptions
-  extends Omit<OptionsOfRoutes, 'signIn' | 'checkBearer' | 'eager' | 'publicPath' | 'config' | 'connect' | 'scopes'> {
+  extends Omit<OptionsOfRoutes, 'mcp' | 'signIn' | 'eager' | 'publicPath' | 'config' | 'connect' | 'scopes'> {
   readonly config: Config;
   readonly tools: readonly Tool[];
+  /** What MCP clients are offered. */
+  readonly offered: Omit<McpOptions, 'run' | 'listsAll'>;
   readonly revokeTokens: RevokeTokens;
   /** Null: no keys are handed out. */
   readonly connect: Connect | null;
-  readonly checkBearer: CheckBearer;
   /** The scopes that tools and prompts ask keys for. */
   readonly keyScopes: readonly string[];
   readonly health: Handler;
@@ -54,9 +57,11 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
   const handsOutKeys = connect !== null;
   const server = handsOutKeys ? publicUrl : authorizationServer === null ? null : () => authorizationServer;
   const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
-  const signInAt = (path: ProtectedPath) => (): SignIn | null =>
-    server === null ? null : { metadataUrl: metadataUrl(publicUrl(), path), scopes, handsOutKeys };
-  const checkBearer = server === null ? null : options.checkBearer;
+  function signInAt(path: ProtectedPath): () => SignIn | null {
+    if (server === null) return () => null;
+    const at = memoize((url: string): SignIn => ({ metadataUrl: metadataUrl(url, path), scopes, handsOutKeys }));
+    return () => at(publicUrl());
+  }
   const about = aboutRoute({
     publicUrl,
     hasSse: !config.reusePort,
@@ -64,27 +69,25 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     hasConnect: handsOutKeys,
     hasMetrics: metrics !== null && metricsToken !== null,
   });
-  const counted = (transport: Transport): RoutesOptions =>
-    metrics === null
-      ? options
-      : {
-          ...options,
-          run: metrics.run(transport, options.run),
-          methods: metrics.methods(transport, options.methods),
-        };
+  const runOver = (transport: Transport): Run => metrics?.run(transport, options.run) ?? options.run;
+  function mcpOver(transport: Transport): Mcp {
+    const mcp = createMcp({ ...options.offered, run: runOver(transport), listsAll: config.toolsList === 'all' });
+    return metrics?.mcp(transport, mcp) ?? mcp;
+  }
   const mcp = mcpRoute({
-    ...counted('http'),
+    ...options,
+    mcp: mcpOver('http'),
     signIn: signInAt('/mcp'),
-    checkBearer,
     eager: config.mcpAuth === 'eager',
   });
-  const sse = sseRoutes({ ...counted('sse'), publicPath, signIn: signInAt('/sse'), checkBearer });
+  const sse = sseRoutes({ ...options, mcp: mcpOver('sse'), publicPath, signIn: signInAt('/sse') });
 
   return [
     { path: `${basePath}/`, get: about, openToAnyOrigin: true },
     { path: basePath, get: about, openToAnyOrigin: true },
     ...toolRoutes(`${basePath}/tools/`, tools, {
-      ...counted('rest'),
+      ...options,
+      run: runOver('rest'),
       signIn: handsOutKeys ? () => null : signInAt(''), // signing in gives keys, not user tokens
     }),
     { path: `${basePath}/mcp`, post: mcp },

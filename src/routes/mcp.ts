@@ -1,136 +1,207 @@
-// POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request.
+// POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request. Reads
+// what was posted and writes replies: as JSON, as an event stream, or as a JSON array for a batch.
 
-import type { CheckBearer } from '../calls/bearer.ts';
-import { callerOf, callOf } from '../calls/call.ts';
-import type { ToolResult } from '../calls/operation.ts';
+import type { Identify } from '../calls/identify.ts';
 import type { Recheck } from '../calls/recheck.ts';
-import type { Run } from '../calls/run.ts';
+import { accepts } from '../http/accept.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
-import type { RequestContext } from '../http/context.ts';
-import { holdingOpen } from '../http/context.ts';
+import { holdingOpen, type RequestContext } from '../http/context.ts';
 import { carriesCredential } from '../http/credentials.ts';
+import { createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import type { BodyHandler } from '../http/router.ts';
-import type { Streams } from '../http/stream.ts';
-import { type Awaitable, chain, err } from '../lib/result.ts';
+import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../http/stream.ts';
+import type { RateLimitState } from '../lib/rate-limit.ts';
 import type { Log } from '../log/log.ts';
-import { classify, type IncomingRequest } from '../mcp/era.ts';
-import { carriesApiKey, errorText, PARSE_ERROR, resultText } from '../mcp/message.ts';
-import type { Methods } from '../mcp/methods.ts';
-import type { CallPlan } from '../mcp/plan.ts';
-import { type CallOfMessage, callResultText, oauthChallenge } from '../mcp/tool-result.ts';
+import { classify, type Era, type IncomingRequest, NO_CAPABILITIES } from '../mcp/era.ts';
+import { carriesApiKey, errorText, type Message, PARSE_ERROR, type RequestMessage } from '../mcp/message.ts';
+import { progressTokenOf } from '../mcp/progress.ts';
+import { Sender } from '../mcp/sender.ts';
+import type { Mcp, Peer, Reply } from '../mcp/server.ts';
+import { deniedText } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
-import { createRunBatch } from './mcp-batch.ts';
-import { type ProgressResponse, progressResponse } from './mcp-progress.ts';
-import { accepted, createReply, takesEvents } from './mcp-reply.ts';
 
 export interface McpRouteOptions {
-  readonly methods: Methods;
-  readonly run: Run;
+  readonly mcp: Mcp;
   readonly recheck: Recheck;
   readonly streams: Streams;
+  readonly identify: Identify;
   /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: () => SignIn | null;
-  /** Null where clients can't sign in. */
-  readonly checkBearer: CheckBearer | null;
   /** Challenge every request without a credential, so that clients sign in when they connect. */
   readonly eager: boolean;
   readonly log: Log;
 }
 
-export function mcpRoute(options: McpRouteOptions): BodyHandler {
-  const { methods, run, streams, signIn, checkBearer, eager, log } = options;
-  const reply = createReply(streams);
-  const runBatch = createRunBatch(options);
+interface BatchReply extends Pick<Reply, 'text' | 'success'> {
+  /** The text of a refusal in its place. */
+  readonly denied?: (problem: Problem) => string;
+}
 
-  function handleRequest(context: RequestContext, incoming: IncomingRequest): Awaitable<Response> {
-    const { id } = incoming.request;
-    const plan = methods.plan(incoming.request, incoming);
-    switch (plan.kind) {
-      case 'result':
-        return reply(context, resultText(id, plan.members));
-      case 'error':
-        return reply(context, errorText(id, plan.error), { status: plan.status });
-      case 'call':
-        return handleCall(context, incoming, plan);
-    }
+/** Once the responses of a batch have this many characters, its other requests are refused and do not run. */
+const BATCH_CHARS_MAX = 1024 * 1024;
+
+export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }: McpRouteOptions): BodyHandler {
+  const headersFor = createResponseHeaders(UNCACHED_JSON_HEADERS);
+
+  /** Null when there is no room for the text. */
+  function write(context: RequestContext, text: string, status = 200, rateLimit?: RateLimitState): Response | null {
+    return status === 200 && !takesJson(context)
+      ? streams.text(context, eventText('message', text), { headers: EVENT_STREAM_HEADERS })
+      : streams.text(context, text, { status, headers: headersFor(rateLimit) });
   }
 
-  function handleCall(context: RequestContext, { request, era }: IncomingRequest, plan: CallPlan): Awaitable<Response> {
-    const { operation, progressToken: token } = plan;
-    const progress = token === undefined || !takesEvents(context) ? null : progressResponse(streams, context, token);
-    const call = callOf(context, plan.metaApiKey, progress === null ? plan : { ...plan, progress: progress.report });
-    // Closing the response's stream cancels the call only in the modern era.
-    const result = run(operation, plan.input, call, era === 'modern' ? (progress ?? context.request) : undefined);
-    const response = chain(holdingOpen(context, operation.timeoutMs, result), respond, {
-      context,
-      id: request.id,
-      era,
-      operation,
-      call,
-      progress,
-    });
-    return progress === null ? response : Promise.race([progress.opened, response]);
-  }
+  const refusal = (context: RequestContext, text: string): Response =>
+    write(context, text, 400) ?? problemResponse(OVERLOADED, context.requestId);
 
-  function respond(result: ToolResult, made: MadeCall): Response {
-    const { context, operation, call } = made;
-    const challenge = oauthChallenge(operation, result, signIn());
-    if (challenge !== null)
-      return problemResponse(challenge.problem, context.requestId, challenge.header, call.rateLimit);
-    const text = callResultText(made, result);
-    const streamed = made.progress?.finish(text, () => overloadedText(made));
-    if (streamed !== undefined) return streamed;
-    const { rateLimit } = call;
-    return reply.attempt(context, text, { rateLimit }) ?? reply(context, overloadedText(made), { rateLimit });
-  }
-
-  const overloadedText = (made: MadeCall): string => callResultText(made, err(OVERLOADED));
-
-  function handleBody(context: RequestContext, body: Body): Awaitable<Response> {
-    if (!body.ok) {
-      if (body.error.code === 'invalid_json') return reply(context, errorText(undefined, PARSE_ERROR), { status: 400 });
-      return problemResponse(body.error, context.requestId);
-    }
-    if (!context.acceptsCredentials && carriesApiKey(body.value)) {
-      return problemResponse(refuseInClear(log, context), context.requestId);
-    }
-    if (checkBearer === null) return handleValue(context, body.value);
-    const caller = callerOf(context);
-    if (eager && !carriesCredential(caller.credentials) && !carriesApiKey(body.value)) return missing(context);
-    return chain(checkBearer(caller), (problem) =>
-      problem === null ? handleValue(context, body.value) : challenge(context, problem),
+  /** The one response to the POST. */
+  function respond(context: RequestContext, request: RequestMessage, era: Era, reply: Reply): Response {
+    const { text, status, call, challenge } = reply;
+    const rateLimit = call?.rateLimit;
+    if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, rateLimit);
+    return (
+      write(context, text, status, rateLimit) ??
+      write(context, deniedText(request, era, OVERLOADED), 200, rateLimit) ??
+      problemResponse(OVERLOADED, context.requestId)
     );
+  }
+
+  async function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Promise<Response> {
+    const { context } = sender;
+    const isModern = era === 'modern';
+    const peer: Peer = {
+      sender,
+      era,
+      capabilities,
+      signIn: signIn(),
+      canceller: isModern ? context.request : undefined,
+    };
+    const isStream = progressTokenOf(request.params._meta) !== undefined && takesEvents(context);
+    return isStream ? streamed(request, peer) : respond(context, request, era, await mcp(request, peer));
+  }
+
+  /** A call with a progress token is a stream from its beginning; whatever else comes in its place is not. */
+  function streamed(request: RequestMessage, peer: Peer): Promise<Response> {
+    const { era } = peer;
+    const { context } = peer.sender;
+    const opened = Promise.withResolvers<Response>();
+    const left = new AbortController();
+    let stream: EventStream | undefined;
+    const canceller = {
+      /** Closing the stream cancels. When a client resets the connection, Deno ends the stream but aborts no request. */
+      get signal() {
+        return AbortSignal.any([context.request.signal, left.signal]);
+      },
+    };
+    function begin() {
+      const begun = streams.open(context, () => left.abort());
+      stream = begun;
+      opened.resolve(begun.response);
+      return (message: string) => begun.offer('message', message);
+    }
+    async function finished(): Promise<Response> {
+      const reply = await mcp(request, { ...peer, begin, canceller: era === 'modern' ? canceller : undefined });
+      if (stream === undefined) return respond(context, request, era, reply);
+      sendReply(stream, reply.text, () => deniedText(request, era, OVERLOADED));
+      stream.close();
+      return stream.response;
+    }
+    return Promise.race([opened.promise, finished()]);
+  }
+
+  /** One after the other: a hundred large responses at once could take all memory. */
+  async function replies(sender: Sender, messages: readonly Message[]): Promise<BatchReply[]> {
+    const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, signIn: null };
+    const replies: BatchReply[] = [];
+    let chars = 0;
+    for (const message of messages) {
+      if (message.kind === 'invalid') replies.push({ text: errorText(message.id, message.error) });
+      if (message.kind !== 'request') continue;
+      const denied = (problem: Problem) => deniedText(message, 'legacy', problem);
+      const { text, success } = chars < BATCH_CHARS_MAX ? await mcp(message, peer) : { text: denied(OVERLOADED) };
+      chars += text.length;
+      replies.push({ text, success, denied });
+    }
+    return replies;
+  }
+
+  /** All successes leave together, when the last is done: by then the proof of a key may be too old. */
+  async function batch(sender: Sender, messages: readonly Message[]): Promise<Response> {
+    const { context } = sender;
+    const made = await holdingOpen(context, Number.POSITIVE_INFINITY, replies(sender, messages));
+    if (made.length === 0) return accepted();
+    const refused = await recheck(made.flatMap(({ success }) => success ?? []));
+    // No join, which copies: a text that finds no room is never flattened.
+    const text = made.reduce((all, { text, success, denied }, index) => {
+      const problem = success && refused.get(success);
+      return `${all}${index === 0 ? '' : ','}${problem && denied ? denied(problem) : text}`;
+    }, '[');
+    return write(context, `${text}]`) ?? problemResponse(OVERLOADED, context.requestId);
   }
 
   const challenge = (context: RequestContext, problem: Problem): Response =>
     problemResponse(problem, context.requestId, challengeFor(problem, signIn()));
 
-  const missing = (context: RequestContext) =>
-    challenge(context, { code: signIn()?.handsOutKeys ? 'missing_api_key' : 'missing_token' });
+  /** Refuses whoever must sign in first, whatever was posted. */
+  async function refuseSender(sender: Sender, value: unknown): Promise<Response | null> {
+    const { context, credentials } = sender;
+    if (!context.acceptsCredentials && carriesApiKey(value)) {
+      return problemResponse(refuseInClear(log, context), context.requestId);
+    }
+    const server = signIn();
+    if (server === null) return null;
+    if (eager && !carriesCredential(credentials) && !carriesApiKey(value)) {
+      return challenge(context, { code: server.handsOutKeys ? 'missing_api_key' : 'missing_token' });
+    }
+    const problem = await sender.badBearer();
+    return problem && challenge(context, problem);
+  }
 
-  function handleValue(context: RequestContext, value: unknown): Awaitable<Response> {
-    const classified = classify(value, context.headers);
+  return async (context, body: Body) => {
+    if (!body.ok) {
+      return body.error.code === 'invalid_json'
+        ? refusal(context, errorText(undefined, PARSE_ERROR))
+        : problemResponse(body.error, context.requestId);
+    }
+    const sender = new Sender(context, identify, log);
+    const refused = await refuseSender(sender, body.value);
+    if (refused !== null) return refused;
+    const classified = classify(body.value, context.headers);
     switch (classified.kind) {
       case 'request':
-        return handleRequest(context, classified);
+        return single(sender, classified);
       case 'batch':
-        return chain(runBatch(context, classified.messages), (text) =>
-          text === null ? accepted() : reply(context, text),
-        );
+        return batch(sender, classified.messages);
       case 'accepted':
         return accepted();
       case 'refused':
-        return reply(context, errorText(classified.id, classified.error), { status: 400 });
+        return refusal(context, errorText(classified.id, classified.error));
     }
-  }
-
-  return handleBody;
+  };
 }
 
-interface MadeCall extends CallOfMessage {
-  readonly context: RequestContext;
-  readonly progress: ProgressResponse | null;
+/** Sends a reply on a stream, or why there is none. A client that leaves even that unread is cut off. */
+export function sendReply(stream: EventStream, text: string, refusal: () => string): void {
+  if (!stream.send('message', text) && !stream.send('message', refusal())) stream.cut();
+}
+
+export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
+
+const EVENTS = 'text/event-stream';
+/** As the specification requires of clients (2025-03-26 on, Streamable HTTP), and nearly all send. Needs no parsing. */
+const JSON_AND_EVENTS = 'application/json, text/event-stream';
+
+/** A client that takes neither gets JSON: it may be wrong about what it can read. */
+function takesJson({ headers }: RequestContext): boolean {
+  const accept = headers.get('accept');
+  if (accept === null || accept === JSON_AND_EVENTS) return true;
+  return accepts(accept, 'application/json') || !accepts(accept, EVENTS);
+}
+
+/** Only for a client that names event streams: one that takes anything may not know them. */
+function takesEvents({ headers }: RequestContext): boolean {
+  const accept = headers.get('accept')?.toLowerCase() ?? '';
+  return accept.includes(EVENTS) && accepts(accept, EVENTS);
 }

@@ -1,57 +1,50 @@
-// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream has the responses to what is posted.
+// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream has the replies to what is posted.
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
-import type { CheckBearer } from '../calls/bearer.ts';
-import { callerOf, callOf } from '../calls/call.ts';
-import type { Operation, ToolResult } from '../calls/operation.ts';
-import type { Run } from '../calls/run.ts';
+import type { Identify } from '../calls/identify.ts';
 import type { Body } from '../http/body.ts';
 import { challengeFor, type SignIn } from '../http/challenge.ts';
 import { refuseInClear } from '../http/checks.ts';
 import type { RequestContext } from '../http/context.ts';
-import { holdingOpen } from '../http/context.ts';
-import { type Credentials, carriesCredential, metaApiKey } from '../http/credentials.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf } from '../http/router.ts';
 import { EVENT_STREAM_HEADERS, type Streams } from '../http/stream.ts';
-import { type Awaitable, chain, err } from '../lib/result.ts';
+import type { Sha256 } from '../lib/runtime.ts';
+import type { JsonObject } from '../lib/text.ts';
 import type { Log } from '../log/log.ts';
-import { legacyContext } from '../mcp/era.ts';
+import { showsWidgets, WIDGETS_SHOWN } from '../mcp/apps.ts';
+import { NO_CAPABILITIES } from '../mcp/era.ts';
 import {
+  apiKeyIn,
   CODES,
   carriesApiKey,
   errorText,
   type Id,
   type Message,
-  type NotificationMessage,
   PARSE_ERROR,
   type RequestMessage,
   type RpcError,
   readMessage,
-  resultText,
 } from '../mcp/message.ts';
-import type { Methods } from '../mcp/methods.ts';
-import { type CallPlan, readerOf } from '../mcp/plan.ts';
-import { NO_SESSION, type Session, type Sessions } from '../mcp/sessions.ts';
-import type { ResolveSubjects } from '../mcp/subjects.ts';
-import { type CallOfMessage, callResultText, deniedError, oauthChallenge } from '../mcp/tool-result.ts';
+import { makesCall } from '../mcp/methods.ts';
+import { Sender } from '../mcp/sender.ts';
+import type { Mcp, Peer } from '../mcp/server.ts';
+import { asVisitor, NO_SESSION, type Session, type Sessions, type Visitor } from '../mcp/sessions.ts';
+import { deniedText } from '../mcp/tool-result.ts';
 import { OVERLOADED, type Problem } from '../problem.ts';
-import { progressReporter } from './mcp-progress.ts';
-import { accepted } from './mcp-reply.ts';
+import { accepted, sendReply } from './mcp.ts';
 
 export interface SseRouteOptions {
-  readonly methods: Methods;
-  readonly run: Run;
+  readonly mcp: Mcp;
   readonly streams: Streams;
   readonly sessions: Sessions;
-  readonly resolveSubjects: ResolveSubjects;
+  readonly identify: Identify;
   /** The path of PUBLIC_URL: empty or `/…`. */
   readonly publicPath: string;
   /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: () => SignIn | null;
-  /** Null where clients can't sign in. */
-  readonly checkBearer: CheckBearer | null;
+  readonly sha256: Sha256;
   readonly log: Log;
 }
 
@@ -65,27 +58,35 @@ const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request wi
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
-  const { methods, run, streams, sessions, resolveSubjects, publicPath, signIn, checkBearer, log } = options;
+  const { mcp, streams, sessions, identify, publicPath, signIn, sha256, log } = options;
 
   async function open(context: RequestContext): Promise<Response> {
     const { request, requestId } = context;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
-    const caller = callerOf(context);
+    const sender = new Sender(context, identify, log);
     const address = context.clientAddress(); // read now: a client that leaves has none
-    const ended = await checkBearer?.(caller);
-    if (ended) return challenge(context, ended);
-    const subjects = await resolveSubjects(caller);
-    if (subjects.subjects.length === 0 && subjects.unknown !== null)
-      return problemResponse(subjects.unknown, requestId);
-    const session = sessions.open((onEnd) => streams.open(context, onEnd), subjects, address);
+    const ended = await badBearer(sender);
+    if (ended !== null) return ended;
+    const visitor = await visitorOf(sender, null);
+    if (visitor.subjects.length === 0 && visitor.unknown !== null) return problemResponse(visitor.unknown, requestId);
+    const session = sessions.open((onEnd) => streams.open(context, onEnd), visitor, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
     // A path without an origin: clients require the origin they connected to.
     session.stream.send('endpoint', `${publicPath}/messages?sessionId=${session.id}`);
     return session.stream.response;
   }
 
+  const visitorOf = async (sender: Sender, metaKey: string | null): Promise<Visitor> =>
+    asVisitor(await sender.identify(metaKey), { ...sender.credentials, metaApiKey: metaKey }, sha256);
+
+  async function badBearer(sender: Sender): Promise<Response | null> {
+    const server = signIn();
+    const problem = server && (await sender.badBearer());
+    return problem && problemResponse(problem, sender.context.requestId, challengeFor(problem, server));
+  }
+
   async function post(context: RequestContext, body: Body): Promise<Response> {
-    const { request, headers, requestId } = context;
+    const { request, requestId } = context;
     const sessionId = queryOf(request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!sessions.has(sessionId)) return problemResponse(NO_SESSION, requestId);
@@ -97,95 +98,65 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return problemResponse(refuseInClear(log, context), requestId);
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
-    const plan = message.kind === 'request' ? methods.plan(message, legacyContext(headers)) : undefined;
-    const caller = callerOf(context, plan?.kind === 'call' ? plan.metaApiKey : keyIn(message));
-    const subjects = await resolveSubjects(caller);
-    const found = sessions.find(sessionId, subjects, plan?.kind === 'call');
+    const sender = new Sender(context, identify, log);
+    const isCall = message.kind === 'request' && makesCall(message.method);
+    const found = sessions.find(sessionId, await visitorOf(sender, keyIn(message)), isCall);
     if (!found.ok) return problemResponse(found.error, requestId);
     const session = found.value;
-    const ended = await checkBearer?.(caller);
-    if (ended) return challenge(context, ended);
-    if (message.kind === 'notification') takeNotification(session, message);
-    if (message.kind !== 'request' || plan === undefined) return accepted();
-    session.used = true;
-    if (message.method === 'initialize') session.reader = readerOf(message.params.capabilities);
-    if (plan.kind === 'call') return takeCall(context, session, message, plan);
-    const { id } = message;
-    const text = plan.kind === 'result' ? resultText(id, plan.members) : errorText(id, plan.error);
-    send(session, text, () => errorText(id, deniedError(OVERLOADED)));
-    return accepted();
-  }
-
-  const challenge = (context: RequestContext, problem: Problem): Response =>
-    problemResponse(problem, context.requestId, challengeFor(problem, signIn()));
-
-  function takeCall(
-    context: RequestContext,
-    session: Session,
-    { id }: RequestMessage,
-    plan: CallPlan,
-  ): Awaitable<Response> {
-    const { requestId } = context;
-    const { operation } = plan;
-    if (session.calls.has(id)) return refusal(id, ID_IN_USE);
-    const taken = sessions.beginCall(session, id);
-    if (taken === null) return problemResponse(OVERLOADED, requestId);
-    const { canceller, end } = taken;
-    const progress =
-      plan.progressToken === undefined
-        ? undefined
-        : progressReporter(plan.progressToken, (data) => session.stream.offer('message', data));
-    const { reader } = session;
-    const call = callOf(context, plan.metaApiKey, { ...plan, reader, ...(progress && { progress: progress.report }) });
-
-    const response = chain(run(operation, plan.input, call, canceller), (result) => {
-      progress?.stop();
-      const challenge = oauthChallenge(operation, result, signIn());
-      // A cancelled request gets no response (basic/utilities/cancellation).
-      if (challenge === null && !canceller.signal.aborted)
-        sendResult(session, { id, era: 'legacy', operation, call }, result);
-      end();
-      return challenge === null
-        ? accepted()
-        : problemResponse(challenge.problem, requestId, challenge.header, call.rateLimit);
-    });
-    // Only a call that may be challenged delays its POST: the challenge is the response to the POST.
-    const waits = mayBeChallenged(operation, call.credentials, signIn());
-    return waits ? holdingOpen(context, operation.timeoutMs, response) : accepted();
-  }
-
-  function sendResult(session: Session, made: CallOfMessage, result: ToolResult): void {
-    const { call } = made;
-    const textOf = (result: ToolResult) => callResultText(made, result);
-    const refusal = () => textOf(err(OVERLOADED));
-    try {
-      send(session, textOf(result), refusal);
-    } catch (bug) {
-      // Its POST has been answered, so nothing else would catch this.
-      log.error('internal error', { requestId: call.requestId, error: bug });
-      send(session, textOf(err({ code: 'internal' })), refusal);
+    const ended = await badBearer(sender);
+    if (ended !== null) return ended;
+    if (message.kind === 'notification' && message.method === 'notifications/cancelled') {
+      session.calls.get(message.params.requestId as Id)?.abort();
     }
+    if (message.kind !== 'request') return accepted();
+    session.used = true;
+    if (message.method === 'initialize') session.capabilities = usedOf(message.params.capabilities);
+    if (!isCall) return reply(session, sender, message);
+    const { id } = message;
+    if (session.calls.has(id)) return refusal(id, ID_IN_USE);
+    const canceller = sessions.beginCall(session, id);
+    if (canceller === null) return problemResponse(OVERLOADED, requestId);
+    return reply(session, sender, message, canceller);
   }
 
-  /** Sends a response, or why there is none. A client that leaves even that unread is cut off. */
-  function send({ stream }: Session, data: string, refusal: () => string): void {
-    if (!stream.send('message', data) && !stream.send('message', refusal())) stream.cut();
+  /** Responds to the POST with 202, unless the call is challenged; the reply comes on the stream. */
+  function reply(
+    session: Session,
+    sender: Sender,
+    message: RequestMessage,
+    canceller?: AbortController,
+  ): Promise<Response> {
+    const { stream, capabilities } = session;
+    const begun = Promise.withResolvers<Response>();
+    function begin() {
+      begun.resolve(accepted());
+      return (text: string) => stream.offer('message', text);
+    }
+    async function finished(): Promise<Response> {
+      const peer: Peer = { sender, era: 'legacy', capabilities, signIn: signIn(), begin, canceller };
+      try {
+        const { text, challenge, call } = await mcp(message, peer);
+        if (challenge) {
+          return problemResponse(challenge.problem, sender.context.requestId, challenge.header, call?.rateLimit);
+        }
+        // A cancelled request gets no response (basic/utilities/cancellation).
+        if (!canceller?.signal.aborted) sendReply(stream, text, () => deniedText(message, 'legacy', OVERLOADED));
+        return accepted();
+      } finally {
+        if (canceller !== undefined) sessions.endCall(session, message.id);
+      }
+    }
+    return Promise.race([begun.promise, finished()]);
   }
 
   return { open, post };
 }
 
-/** Where clients get a key, calls with a credential are never challenged: checkBearer has done it. */
-const mayBeChallenged = ({ credential }: Operation, credentials: Credentials, signIn: SignIn | null): boolean =>
-  signIn !== null &&
-  (signIn.handsOutKeys ? credential === 'api_key' && !carriesCredential(credentials) : credential === 'user_jwt');
+/** A key in the metadata counts with any message: clients may send it with all. */
+const keyIn = (message: Message): string | null => ('params' in message ? apiKeyIn(message.params) : null);
 
-/** A key in `_meta` counts with any message: clients may send it with all. */
-const keyIn = (message: Message): string | null => ('params' in message ? metaApiKey(message.params._meta) : null);
-
-function takeNotification(session: Session, { method, params }: NotificationMessage): void {
-  if (method === 'notifications/cancelled') session.calls.get(params.requestId as Id)?.abort();
-}
+/** All that a session keeps of the capabilities that its client declares. */
+const usedOf = (capabilities: unknown): JsonObject => (showsWidgets(capabilities) ? WIDGETS_SHOWN : NO_CAPABILITIES);
 
 const refusal = (id: Id | undefined, error: RpcError) =>
   new Response(errorText(id, error), { status: 400, headers: UNCACHED_JSON_HEADERS });

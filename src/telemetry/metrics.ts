@@ -10,8 +10,7 @@ import type { Verifier } from '../keys/verify.ts';
 import { type Awaitable, chain, isPromise } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { CODES } from '../mcp/message.ts';
-import type { Methods } from '../mcp/methods.ts';
-import type { Plan } from '../mcp/plan.ts';
+import type { Mcp, Reply } from '../mcp/server.ts';
 import { createGauges, type GaugeOptions } from './gauges.ts';
 import { createSeries, type Sample, type Series } from './series.ts';
 
@@ -29,7 +28,7 @@ const METHODS: Readonly<Record<Operation['kind'], string>> = {
 
 export interface Metrics {
   run(transport: Transport, run: Run): Run;
-  methods(transport: Transport, methods: Methods): Methods;
+  mcp(transport: Transport, mcp: Mcp): Mcp;
   /** Counts refusals by their code. */
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
   verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
@@ -69,19 +68,15 @@ export function createMetrics(clock: Clock): Metrics {
       };
     },
 
-    methods(transport, methods) {
-      return {
-        plan(request, context) {
-          const startedMs = clock.monotonicMs();
-          const plan = methods.plan(request, context);
-          // A call is counted when it ends.
-          if (plan.kind === 'result' || plan.kind === 'error') {
-            const { method, tool } = shownAs(request.method, plan);
-            const errorType = plan.kind === 'error' ? String(plan.error.code) : '';
-            operations(method, tool, errorType, transport).observe(secondsSince(startedMs));
-          }
-          return plan;
-        },
+    mcp(transport, mcp) {
+      return (request, peer) => {
+        const startedMs = clock.monotonicMs();
+        return chain(mcp(request, peer), (reply) => {
+          if (reply.call !== undefined) return reply; // counted where it ran
+          const { method, tool } = shownAs(request.method, reply);
+          operations(method, tool, String(reply.errorCode ?? ''), transport).observe(secondsSince(startedMs));
+          return reply;
+        });
       };
     },
 
@@ -142,8 +137,8 @@ function errorTypeOf(result: ToolResult): string {
 }
 
 /** What a message that calls no tool is counted as. */
-function shownAs(method: string, plan: Plan): { readonly method: string; readonly tool: string } {
-  if (plan.kind === 'error' && plan.error.code === CODES.methodNotFound) return { method: OTHER, tool: '' };
+function shownAs(method: string, { errorCode }: Reply): { readonly method: string; readonly tool: string } {
+  if (errorCode === CODES.methodNotFound) return { method: OTHER, tool: '' };
   return { method, tool: method === 'tools/call' ? OTHER : '' };
 }
 

@@ -45,6 +45,7 @@ test('with nothing set every default holds', () => {
     connect: null,
     resources: [],
     jwtScopes: ['openid'],
+    toolsList: 'callable',
     mcpAuth: 'lazy',
     rateLimit: { requests: 1000, windowMs: 3_600_000 },
     keyQuota: null,

@@ -3,9 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/calls/tool.ts';
-import type { RequestContext } from '../../src/http/context.ts';
 import { ok } from '../../src/lib/result.ts';
-import { progressResponse } from '../../src/routes/mcp-progress.ts';
 import { openHttpSocket, postText } from '../support/http-socket.ts';
 import { ACCEPT, call, eventReader, fetchMcp, type HeaderMap, modern, post, request } from '../support/mcp.ts';
 import { NO_CONNECTION } from '../support/peer.ts';
@@ -74,20 +72,6 @@ describe('progress', () => {
     expect(messages.map(({ params }) => params?.progress)).toEqual([1, 2, undefined]);
   });
 
-  test('progress reported after the response opens no stream', () => {
-    let opened = 0;
-    const streams = {
-      open() {
-        opened += 1;
-        throw new Error('the response has left already');
-      },
-    };
-    const live = progressResponse(streams, {} as RequestContext, 'p-1');
-    expect(live.finish('{}', () => '{}')).toBeUndefined();
-    live.report(1);
-    expect(opened).toBe(0);
-  });
-
   test.each<[string, unknown, HeaderMap]>([
     ['without a token', call('steered'), {}],
     ['with a token of a wrong type', call('steered', {}, { _meta: { progressToken: { a: 1 } } }), {}],
@@ -113,11 +97,27 @@ describe('progress', () => {
     expect(JSON.parse(data).params).toEqual({ progressToken, progress: 1 });
   });
 
-  test('a progress token without any progress leaves the response JSON', async () => {
+  test('a call with a progress token is a stream from its beginning, and no progress comes after its result', async () => {
     await using started = await startSteered();
-    const { steered, response } = started;
+    const { steered } = started;
     steered.finish();
-    expect((await response).headers.get('content-type')).toBe('application/json');
+    const response = await started.response;
+    expect(response.headers.get('content-type')).toBe('text/event-stream');
+    const events = eventsOf(response);
+    expect(JSON.parse((await events.next())?.data ?? '').result.content[0].text).toBe('done');
+    steered.report(1);
+    expect(await events.next()).toBeUndefined();
+  });
+
+  test.each([
+    ['a list', request('tools/list', TOKEN)],
+    ['an unknown tool', call('nothing', {}, TOKEN)],
+    ['arguments that are no object', call('steered', 5, TOKEN)],
+  ])('%s with a progress token is no stream', async (_what, body) => {
+    const steered = steeredTool();
+    await using app = await createTestApp({ tools: () => [steered.tool] });
+    const { status, headers } = await post(app, body);
+    expect([status, headers.get('content-type')]).toEqual([200, 'application/json']);
   });
 
   test('progress of 2026-07-28 takes a number as its token', async () => {

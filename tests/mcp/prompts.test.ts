@@ -297,14 +297,6 @@ test('a prompt for users is challenged, with an authorization server', async () 
   expect(headers.get('www-authenticate')).toContain('resource_metadata=');
 });
 
-test('a response too large for /sse is an error that says so', async () => {
-  await using app = await serve(() => [open('large', () => says('x'.repeat(4 * 1024 * 1024)))]);
-  const session = await openSse(app);
-  await session.post(request('prompts/get', { name: 'large' }));
-  expect((await session.nextMessage()).error).toMatchObject({ code: -31000, data: { code: 'overloaded' } });
-  await session.drop();
-});
-
 describe('a definition that can not work stops the start', () => {
   test.each([
     ['a number', v.number()],

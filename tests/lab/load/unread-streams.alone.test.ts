@@ -20,9 +20,9 @@ test.skipIf(!isLinux).each(STREAM_USES)(
 );
 
 test.skipIf(!isLinux)(
-  'one stream, and 8 of the largest lists',
+  'one stream, and 24 of the largest lists',
   async () => {
-    const { residentMb, medianMs, read } = await unreadLists(await folderWithKeys(1000, 2000), 8, 'bun');
+    const { residentMb, medianMs, read } = await unreadLists(await folderWithKeys(1000, 2000), 24, 'bun');
     expect(residentMb).toBeLessThan(RESIDENT_MB_MAX);
     expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
     expect(read).toContain('"nextCursor"');

@@ -1,15 +1,14 @@
 // Event streams that nobody reads, and what is sent to them: what that costs the server, and others beside it.
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient } from '@libsql/client/sqlite3';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
-import { diskFolder } from '../../support/folder.ts';
+import { diskFolder, temporaryFolder } from '../../support/folder.ts';
 import { postText } from '../../support/http-socket.ts';
 import { call, type HeaderMap, request } from '../../support/mcp.ts';
 import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
-import { copyOfSource } from '../../support/source.ts';
 import { BEHIND_PROXY, cameFrom, postTo } from '../../support/sse-socket.ts';
 import { actorFor, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 
@@ -33,9 +32,9 @@ const AT_A_TIME = 16;
 const STREAMS_EACH = 100;
 export const USER = 'the user with the large list';
 
-/** A tool that reports progress, which makes its response an event stream, and then responds with 400 KB. */
-const LARGE_TOOL = `
-const largeAfterProgress = () => defineTool(() => ok({}), {
+/** A tool that reports progress, and then responds with 400 KB. */
+const LARGE_TOOL = `import { defineTool, ok, v } from 'mcp-key-server';
+export default () => defineTool(() => ok({}), {
   name: 'large', title: 'large', description: 'large',
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
   input: v.strictObject({}),
@@ -85,7 +84,7 @@ function readUntil(client: DeafClient, pattern: RegExp): string {
     const more = client.read(1000);
     text += more;
     if (pattern.test(text)) return text;
-    if (more === '') throw new Error(`the stream ended after ${text}`);
+    if (more === '' || text.includes('"error"')) throw new Error(`the stream ended after ${text}`);
   }
 }
 
@@ -153,7 +152,7 @@ async function watch(server: ServerProcess, attack: () => Promise<void>): Promis
   return { residentMb, medianMs, calls: tookMs.length };
 }
 
-const startOn = (folder: string, runtime: Runtime, root?: string) =>
+const startOn = (folder: string, runtime: Runtime, env: Readonly<Record<string, string>> = {}) =>
   startServer({
     runtime,
     env: {
@@ -162,19 +161,16 @@ const startOn = (folder: string, runtime: Runtime, root?: string) =>
       LOG_LEVEL: 'warn',
       ...BEHIND_PROXY,
       ...databaseIn(folder),
+      ...env,
     },
-    ...(root !== undefined && { root }),
   });
 
 /** Many streams, each with several hundred KB for a client that reads none of it. */
 export async function unreadStreams(use: string, { streams, runtime }: StreamsOptions): Promise<StreamsReport> {
-  const root = copyOfSource();
-  const index = join(root, 'src/tools/index.ts');
-  const source = readFileSync(index, 'utf8');
-  const imports = `import * as v from 'valibot';\nimport { ok } from '../lib/result.ts';\nimport { defineTool } from '../calls/tool.ts';\n`;
-  writeFileSync(index, imports + source.replace('const OFFERED = [', `${LARGE_TOOL}$&\n  largeAfterProgress,`));
+  const toolsDir = temporaryFolder();
+  writeFileSync(join(toolsDir, 'large.ts'), LARGE_TOOL);
   const owners = Array.from({ length: Math.ceil(streams / STREAMS_EACH) }, (_, number) => `owner ${number}`);
-  await using server = await startOn(await folderWithKeys(200, 900, owners), runtime, root);
+  await using server = await startOn(await folderWithKeys(200, 900, owners), runtime, { TOOLS_DIR: toolsDir });
   const users = await Promise.all(owners.map((owner) => userHeaders(owner)));
   const deaf: DeafClient[] = [];
   try {

@@ -1,0 +1,34 @@
+// Who sends a request, by its credentials: each is looked at once, whatever is asked for. Denies nothing, and is no use
+// of a key.
+
+import { isKeyShaped } from '../keys/key-format.ts';
+import type { KeyIdentity } from '../keys/verify.ts';
+import { type Awaitable, isPromise, type Result } from '../lib/result.ts';
+import type { Problem } from '../problem.ts';
+import { type CredentialedCall, presentedKey, type VerifyKey } from './api-key.ts';
+import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
+
+export interface Identity {
+  /** By the bearer token; null: there is none, or it is a key. */
+  readonly user: Result<UserIdentity, Problem> | null;
+  /** By the presented key; null: there is none, or it is that token. */
+  readonly key: Result<KeyIdentity, Problem> | null;
+}
+
+export type Identify = (call: CredentialedCall) => Awaitable<Identity>;
+
+export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKey): Identify {
+  return (call) => {
+    const { bearer } = call.credentials;
+    const presented = presentedKey(call.credentials);
+    const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
+    const user = token === null ? null : verifyUserJwt(token);
+    const key = presented === null || presented === token ? null : lookAtKey(presented, call);
+    return isPromise(user) || isPromise(key) ? both(user, key) : { user, key };
+  };
+}
+
+async function both(user: Awaitable<Identity['user']>, key: Awaitable<Identity['key']>): Promise<Identity> {
+  const [foundUser, foundKey] = await Promise.all([user, key]);
+  return { user: foundUser, key: foundKey };
+}

@@ -1,0 +1,68 @@
+// Who sent an HTTP request, found when first asked for.
+
+import { logRefused } from '../calls/api-key.ts';
+import { callerOf } from '../calls/call.ts';
+import type { Identify, Identity } from '../calls/identify.ts';
+import type { RequestContext } from '../http/context.ts';
+import { type Credentials, carriesCredential, readCredentials } from '../http/credentials.ts';
+import { type Awaitable, chain } from '../lib/result.ts';
+import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
+
+/** A class: every request on /mcp makes one, and most ask it nothing. */
+export class Sender {
+  /** The verdict on the bearer token as a user token, once it was looked at. */
+  user: Identity['user'] = null;
+  #credentials: Credentials | undefined;
+  #found: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
+
+  constructor(
+    readonly context: RequestContext,
+    readonly identifyCall: Identify,
+    readonly log: Log,
+  ) {}
+
+  /** Of the headers. */
+  get credentials(): Credentials {
+    this.#credentials ??= readCredentials(this.context.headers, null);
+    return this.#credentials;
+  }
+
+  /** `metaApiKey`: the key in the metadata of a message, which counts if the headers have none. */
+  identify(metaApiKey: string | null): Awaitable<Identity> {
+    const key = carriesCredential(this.credentials) ? null : metaApiKey;
+    if (this.#found?.metaApiKey !== key) {
+      this.#found = {
+        metaApiKey: key,
+        identity: chain(this.identifyCall(callerOf(this.context, key)), keepUser, this),
+      };
+    }
+    return this.#found.identity;
+  }
+
+  /**
+   * Why the bearer token is good for nothing: clients sign in again only when told by HTTP. Null if it is good, that
+   * can't be decided now, there is none, or `X-API-Key` beside it is the credential.
+   */
+  badBearer(): Awaitable<Problem | null> {
+    const { bearer, xApiKey } = this.credentials;
+    return bearer === null || xApiKey !== null ? null : chain(this.identify(null), badIn, this);
+  }
+}
+
+function keepUser(identity: Identity, sender: Sender): Identity {
+  sender.user = identity.user;
+  return identity;
+}
+
+function badIn({ user, key }: Identity, { context, log }: Sender): Problem | null {
+  const verdict = user ?? key;
+  if (verdict === null || verdict.ok) return null;
+  const { error: problem } = verdict;
+  if (problem.code !== 'invalid_token' && problem.code !== 'invalid_api_key') return null;
+  const caller = callerOf(context);
+  const { requestId, traceId } = caller;
+  if (problem.code === 'invalid_api_key') logRefused(log, problem, caller);
+  else log.warn('Invalid user token', { requestId, traceId, reason: problem.reason });
+  return problem;
+}
