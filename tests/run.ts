@@ -138,7 +138,7 @@ async function runTests({ args, env }: Run, shown: Failure[]): Promise<boolean> 
   const command = ['test', ...timeout, '--only-failures', '--reporter=junit', `--reporter-outfile=${report}`, ...args];
   const tests = spawn([process.execPath, '--no-env-file', ...command], {
     stdio: ['inherit', 'inherit', 'pipe'],
-    env: { ...process.env, ...env },
+    env: { ...process.env, TMPDIR: folder, ...env }, // what is left there goes with it
   });
   const stop = (signal: NodeJS.Signals) => {
     stopped = true;

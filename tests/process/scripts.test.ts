@@ -58,8 +58,16 @@ test.each([
       .map((line) => JSON.parse(line.slice(4)));
     expect(seen.map(([file]) => file).sort()).toEqual(own);
     for (const [, env] of seen) {
-      // CI decides whether a missing browser fails; the runner numbers its workers, and chooses rows.
-      const { PATH: _path, CI: _ci, BUN_TEST_WORKER_ID: _bun, JEST_WORKER_ID: _jest, TEST_ROWS: _rows, ...rest } = env;
+      // CI decides whether a missing browser fails; the runner numbers its workers, chooses rows, and removes what is left in its folder.
+      const {
+        PATH: _path,
+        CI: _ci,
+        BUN_TEST_WORKER_ID: _bun,
+        JEST_WORKER_ID: _jest,
+        TEST_ROWS: _rows,
+        TMPDIR: _tmp,
+        ...rest
+      } = env;
       expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test', RUST_LOG: 'off' });
     }
   },

@@ -1,9 +1,10 @@
-// A real Chromium for tests, if there is one. Without it those tests are skipped, with a line that says so; in CI
+// A real Chromium for tests, one for all files of a worker, if there is one. Without it those tests are skipped, with a line that says so; in CI
 // (CI=true) its absence is a failure.
 
-import { afterAll, beforeAll, describe, setDefaultTimeout, test } from 'bun:test';
+import { beforeAll, describe, setDefaultTimeout, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { type Browser, chromium } from 'playwright-core';
+import { atEnd, isWorker } from './at-end.ts';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const LAUNCH_MS_MAX = 30_000;
@@ -25,7 +26,10 @@ export const launchBrowser = (executablePath: string): Promise<Browser> =>
     ],
   });
 
-/** A `describe` whose tests share one browser. */
+let shared: Promise<Browser> | undefined;
+if (!isWorker) atEnd(async () => (await shared)?.close()); // a worker's ends with it
+
+/** A `describe` whose tests share the browser. */
 export function describeInBrowser(name: string, body: (browser: () => Browser) => void): void {
   setDefaultTimeout(BROWSER_TEST_MS);
   if (chromiumPath === null) {
@@ -40,9 +44,9 @@ export function describeInBrowser(name: string, body: (browser: () => Browser) =
   describe.skipIf(chromiumPath === null)(name, () => {
     let launched: Browser | undefined;
     beforeAll(async () => {
-      launched = await launchBrowser(chromiumPath ?? '');
+      shared ??= launchBrowser(chromiumPath ?? '');
+      launched = await shared;
     }, LAUNCH_MS_MAX);
-    afterAll(() => launched?.close());
     body(() => {
       if (launched === undefined) throw new Error('the browser starts with the first test');
       return launched;

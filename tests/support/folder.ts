@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { atEnd } from './at-end.ts';
 
 const MEMORY_DISK = '/dev/shm';
 /** Several workers fill it at once. A container's own, of 64 MiB, is too small. */
@@ -21,6 +22,7 @@ const MEMORY_DISK_BYTES_MIN = 2 ** 30;
 const place = memoryDisk() ?? tmpdir();
 const made: string[] = [];
 process.on('exit', removeTemporaryFolders);
+atEnd(removeTemporaryFolders);
 
 export const temporaryFolder = (): string => folderIn(place);
 
@@ -30,7 +32,7 @@ export const temporaryFolder = (): string => folderIn(place);
  */
 export const diskFolder = (): string => folderIn(tmpdir());
 
-export function removeTemporaryFolders(): void {
+function removeTemporaryFolders(): void {
   for (const folder of made.splice(0)) rmSync(folder, { recursive: true, force: true });
 }
 

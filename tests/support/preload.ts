@@ -1,7 +1,6 @@
-// Loaded before the tests, for what is to happen after the last of them. (The test runner ends without an `exit`
-// event.)
+// Loaded before the tests.
 
 import { afterAll } from 'bun:test';
-import { removeTemporaryFolders } from './folder.ts';
+import { end } from './at-end.ts';
 
-afterAll(removeTemporaryFolders);
+afterAll(end);
