@@ -15,8 +15,8 @@ const NOT_TESTS = /\.long\.ts$|^lab\/bench\/|^lab\/fuzz\/settings\.ts$|^lab\/tim
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   // Of real processes, a time has to pass.
   'store/revocation.test.ts: LAG_MAX_MS': 'a process is suspended for the bound',
-  'process/frozen.test.ts: lagMaxMs': 'a process is stopped for the bound',
-  'process/stop-load.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
+  'process/frozen.slow.test.ts: lagMaxMs': 'a process is stopped for the bound',
+  'process/stop-load.slow.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
   'lab/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
   'support/callers.ts: leftMs + 2000': 'near midnight, until a new day has begun: the counts of a day begin anew',
   // The load lasts so long.
@@ -30,7 +30,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',
   'lab/fuzz/wire.ts: quietMs': 'a response that never comes is given up',
   // At a random or a different moment each time.
-  'mcp/cross-talk.test.ts: Math.random() * 4': 'a tool responds',
+  'mcp/cross-talk.slow.test.ts: Math.random() * 4': 'a tool responds',
   'lab/kills/chaos-runs.ts: Math.random() * DOWN_MS_MAX': 'the primary comes back',
   'lab/kills/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
   'lab/kills/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
