@@ -7,6 +7,7 @@ import { createRun } from './calls/run.ts';
 import type { VerifyUserJwt } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
+import { createDevice } from './connect/device.ts';
 import { createConnect } from './connect/index.ts';
 import { createRequestChecks } from './http/checks.ts';
 import { createDispatch, type Dispatch, type DispatchOptions } from './http/dispatch.ts';
@@ -188,19 +189,22 @@ function serviceOn(
     databaseId: () => feed.position.databaseId,
     clock,
   });
+  const handing = {
+    ...options,
+    store: store.codes,
+    findCode: createFindCode(store.codes, keyDomain.lookupBudgets, log),
+    keys: keyDomain.keys,
+    originOf,
+    audience,
+  };
   const connect =
     config.connect &&
     createConnect({
-      ...options,
+      ...handing,
       config: config.connect,
-      store: store.codes,
-      findCode: createFindCode(store.codes, keyDomain.lookupBudgets, log),
       readSecret: () => store.serverSecret('client_id'),
       databaseId: () => feed.position.databaseId,
       look: verifier.look,
-      keys: keyDomain.keys,
-      originOf,
-      audience,
     });
   const routes = createRoutes({
     config,
@@ -214,6 +218,7 @@ function serviceOn(
     recheck,
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     connect,
+    device: config.device ? createDevice(handing) : null,
     pasteKey: verifier.paste,
     readKeyRequest: keyRequestReader(ceilings),
     identify: createIdentify(verifyUserJwt, verifier.look),

@@ -70,6 +70,7 @@ export type Problem =
   | { readonly code: 'not_found' }
   | { readonly code: 'tool_not_found' }
   | { readonly code: 'key_not_found' }
+  | { readonly code: 'request_not_found' }
   | { readonly code: 'session_not_found' }
   | { readonly code: 'method_not_allowed'; readonly allow: string }
   | { readonly code: 'payload_too_large' }
@@ -143,6 +144,7 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
   not_found: { status: 404, detail: 'No such route' },
   tool_not_found: { status: 404, detail: 'There is no tool of this name; /openapi.json lists all tools' },
   key_not_found: { status: 404, detail: 'You have no key with this id' },
+  request_not_found: { status: 404, detail: 'No program waits with this code; it may have ended' },
   session_not_found: { status: 404, detail: 'No such session here; behind a balancer /sse needs sticky routing' },
   method_not_allowed: { status: 405, detail: 'This path does not support this method' },
   payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB' },

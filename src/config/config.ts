@@ -73,6 +73,8 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     keysPage: keysPage(values, users.jwt.kind === 'secret' ? null : users.jwtIssuer, among(...JWT)),
     /** Where OAuth clients may be handed keys. Null: nowhere. */
     connect,
+    /** Whether programs without a browser may ask for a key. */
+    device: deviceOf(values, among('KEYS_PAGE')),
     /** URLs of other MCP servers that take this server's keys, without a trailing slash. */
     resources: values.OAUTH_RESOURCES,
     /** The scopes that clients are told to ask the issuer for. */
@@ -109,6 +111,11 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     /** Null: there are no metrics. */
     metricsToken: values.METRICS_TOKEN,
   } as const;
+}
+
+function deviceOf({ OAUTH_DEVICE, KEYS_PAGE }: Values, fault: NoteFault): boolean {
+  if (OAUTH_DEVICE && !KEYS_PAGE) fault('OAUTH_DEVICE', 'the page where people decide, so no KEYS_PAGE=0', '1');
+  return OAUTH_DEVICE;
 }
 
 function keysPage(values: Values, issuer: string | null, fault: NoteFault) {

@@ -124,6 +124,7 @@ export const VARIABLES = {
     [],
     outlinedUrls,
   ),
+  OAUTH_DEVICE: flag(false),
   KEYS_PAGE: flag(true),
   KEYS_PAGE_CLIENT_ID: text(null),
   KEYS_PAGE_SCOPE: of(SCOPES, scopeNames, ['openid']),

@@ -83,7 +83,8 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
       const hash = codeHash(sha256, code);
       const found = hash === null ? ok(null) : await findCode(hash, caller);
       if (!found.ok || found.value === null) return found.ok ? ok(null) : found;
-      const { content, endsAtMs, isTaken, keyId } = found.value;
+      const { content, endsAtMs, isTaken, isDevice, keyId } = found.value;
+      if (isDevice) return ok(null);
       if (isTaken) return ok({ takenFor: keyId ?? '' });
       const leftMs = endsAtMs - clock.nowMs();
       if (leftMs <= 0 || leftMs > CODE_LEFT_MS_MAX) return ok(null);

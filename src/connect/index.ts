@@ -4,11 +4,9 @@
 
 import { type Actor, type Caller, type OriginOf, personOf } from '../keys/actor.ts';
 import type { Audience } from '../keys/audience.ts';
-import type { KeyRequest } from '../keys/grants.ts';
 import { hashKey } from '../keys/key-format.ts';
-import { KEYS_PER_USER_MAX, type KeyOrder, logCreated, type Minting } from '../keys/minting.ts';
+import type { KeyOrder, Minting } from '../keys/minting.ts';
 import { fingerprintOf } from '../keys/record.ts';
-import type { Taking } from '../keys/store.ts';
 import type { KeyIdentity, Verifier } from '../keys/verify.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import { createSignedText } from '../lib/signed-text.ts';
@@ -18,6 +16,7 @@ import type { Log } from '../log/log.ts';
 import type { Problem, StoreUnavailable } from '../problem.ts';
 import { type AccessToken, accessToken } from './access-token.ts';
 import { type CodeContent, type CodesOptions, createCodes } from './codes.ts';
+import { createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
 import type { ConnectConfig } from './redirects.ts';
 import {
   type AuthorizationRequest,
@@ -26,6 +25,7 @@ import {
   hostOf,
   locationOf,
   misfit,
+  type NewKey,
   parameter,
   type RegistrationError,
   registrationOf,
@@ -34,7 +34,7 @@ import {
   tokenRequestOf,
 } from './requests.ts';
 
-export interface ConnectOptions extends CodesOptions {
+export interface ConnectOptions extends CodesOptions, MakingOptions {
   readonly config: ConnectConfig;
   readonly publicUrl: () => string;
   /** Signs the ids of clients. */
@@ -47,9 +47,6 @@ export interface ConnectOptions extends CodesOptions {
   readonly audience: Audience;
   readonly log: Log;
 }
-
-/** What a person decides about a new key. */
-export type NewKey = Omit<KeyRequest, 'resource'> & { readonly name: string };
 
 export interface Connect {
   readonly audience: Audience;
@@ -69,11 +66,6 @@ export interface Connect {
   redeem(form: URLSearchParams, caller: Caller): Promise<Result<AccessToken, TokenError | Problem>>;
 }
 
-const ATTEMPT_BYTES = 16;
-
-/** A code that is being redeemed, by this request. */
-type Attempt = Pick<Taking, 'hash' | 'attempt'>;
-
 type Handed = Result<
   Pick<KeyIdentity, 'keyId' | 'scopes' | 'expiresAtMs'> & { key: string; userId: string },
   TokenError | Problem
@@ -83,6 +75,7 @@ export function createConnect(options: ConnectOptions): Connect {
   const { config, publicUrl, store, keys, look, originOf, audience, clock, random, sha256, log } = options;
   const signedText = createSignedText({ ...options, use: 'client_id' });
   const codes = createCodes(options);
+  const makeKey = createMakeKey(options);
   const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
 
   /** Null if this server did not register the client. */
@@ -109,26 +102,22 @@ export function createConnect(options: ConnectOptions): Connect {
   }
 
   /** A key that was pasted. */
-  async function handOver(key: string, code: Attempt, host: string, caller: Caller): Promise<Handed> {
+  async function handOver(key: string, hash: string, host: string, caller: Caller): Promise<Handed> {
     const verified = await look(key, caller);
     if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
     const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));
-    const taken = await store.take({ ...code, keyId, fingerprint }, originOf('oauth', caller, host));
+    const taking = { hash, attempt: makeAttempt(random), keyId, fingerprint };
+    const taken = await store.take(taking, originOf('oauth', caller, host));
     if (!taken.ok) return taken;
     return taken.value ? ok({ key, keyId, userId, scopes, expiresAtMs }) : refusedAgain(keyId, caller);
   }
 
   /** A key that a person has decided on. */
-  async function handNew(order: KeyOrder, code: Attempt, host: string, caller: Caller): Promise<Handed> {
-    const minted = keys.mint(order, caller);
-    if (!minted.ok) return err('invalid_grant'); // a ceiling was lowered
-    const { record, key } = minted.value;
-    const [made, handed] = [originOf('oauth', caller, order.actor), originOf('oauth', caller, host)];
-    const taken = await store.make({ ...code, record }, KEYS_PER_USER_MAX, made, handed);
-    if (!taken.ok) return taken;
-    if (!taken.value) return err('invalid_grant'); // redeemed at the same time, blocked, or too many keys
-    logCreated(log, record, { ...caller, ...order });
+  async function handNew(order: KeyOrder, hash: string, host: string, caller: Caller): Promise<Handed> {
+    const made = await makeKey(order, hash, 'oauth', originOf('oauth', caller, host), caller);
+    if (!made.ok) return made;
+    const { key, record } = made.value;
     const { id: keyId, userId, scopes, expiresAtMs } = record;
     return ok({ key, keyId, userId, scopes, expiresAtMs });
   }
@@ -176,11 +165,11 @@ export function createConnect(options: ConnectOptions): Connect {
       const { handsOut, redirectUri } = content;
       const resource = serverOf(content, audience);
       const host = hostOf(redirectUri);
-      const code = { hash: sha256(asked.value.code, 'hex'), attempt: random(ATTEMPT_BYTES).toHex() };
+      const hash = sha256(asked.value.code, 'hex');
       const handed =
         'key' in handsOut
-          ? await handOver(handsOut.key, code, host, { ...caller, resources: [resource] })
-          : await handNew(handsOut.order, code, host, caller);
+          ? await handOver(handsOut.key, hash, host, { ...caller, resources: [resource] })
+          : await handNew(handsOut.order, hash, host, caller);
       if (!handed.ok) return handed;
       const { key, keyId, userId } = handed.value;
       log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource });

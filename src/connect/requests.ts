@@ -2,6 +2,7 @@
 // redirect URI is known to be the client's, and still admitted.
 
 import type { Audience } from '../keys/audience.ts';
+import type { KeyRequest } from '../keys/grants.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Sha256 } from '../lib/runtime.ts';
 import { isObject, isStorable } from '../lib/text.ts';
@@ -12,6 +13,9 @@ import { type ConnectConfig, isAdmitted, isLoopbackRedirect, isSameRedirect, typ
 const URIS_MAX = 10;
 const URIS_CHARS_MAX = 2000;
 const NAME_CHARS_MAX = 200;
+
+/** What a person decides about a new key. */
+export type NewKey = Omit<KeyRequest, 'resource'> & { readonly name: string };
 
 export type RegistrationError = 'invalid_redirect_uri' | 'invalid_client_metadata';
 
@@ -70,7 +74,7 @@ const STOPS = {
 /** A parameter without a value counts as left out (RFC 6749 §3.1). */
 export const parameter = (parameters: URLSearchParams, name: string): string | null => parameters.get(name) || null;
 
-function hasTwice(parameters: URLSearchParams): boolean {
+export function hasTwice(parameters: URLSearchParams): boolean {
   const names = [...parameters.keys()];
   return new Set(names).size < names.length;
 }
@@ -166,12 +170,15 @@ interface TokenRequest {
   readonly resource: string | null;
 }
 
+/** RFC 6749 §3.2: no field twice. */
+export function grantTypeOf(form: URLSearchParams): Result<string, TokenError> {
+  const grantType = parameter(form, 'grant_type');
+  return grantType === null || hasTwice(form) ? err('invalid_request') : ok(grantType);
+}
+
+/** Of the grant type `authorization_code`. */
 export function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, TokenError> {
   const get = (name: string) => parameter(form, name);
-  if (hasTwice(form)) return err('invalid_request');
-  const grantType = get('grant_type');
-  if (grantType === null) return err('invalid_request');
-  if (grantType !== 'authorization_code') return err('unsupported_grant_type');
   const [clientId, code, verifier] = [get('client_id'), get('code'), get('code_verifier')];
   if (clientId === null || code === null || verifier === null) return err('invalid_request');
   return ok({ clientId, code, verifier, redirectUri: get('redirect_uri'), resource: get('resource') });

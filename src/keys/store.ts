@@ -140,6 +140,10 @@ export interface CodeRow {
   /** Empty once the code was taken. */
   readonly content: string;
   readonly isTaken: boolean;
+  /** Of a device's request, not of an OAuth client. */
+  readonly isDevice: boolean;
+  /** What a person has decided on a device's request; null: nothing yet. */
+  readonly decision: string | null;
   /** What was handed out for it; null: nothing yet. */
   readonly keyId: string | null;
 }
@@ -169,6 +173,19 @@ export interface Making extends Omit<Taking, 'keyId' | 'fingerprint'> {
   readonly record: ApiKeyRecord;
 }
 
+/** The request of a device, which a person finds by another code. */
+export interface AskedCode extends Pick<NewCode, 'hash' | 'content' | 'endsAtMs'> {
+  readonly userCodeHash: string;
+  /** Whose requests are counted together. */
+  readonly network: string;
+}
+
+export interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
+  /** Of the person's code. */
+  readonly hash: string;
+  readonly decision: string;
+}
+
 /** Codes, by their SHA-256. */
 export interface CodeStore {
   /** False: the owner has `keysPerUserMax` already. */
@@ -181,4 +198,13 @@ export interface CodeStore {
    * before, or the owner is blocked or has `keysPerUserMax` already.
    */
   make(making: Making, keysPerUserMax: number, made: Origin, handed: Origin | null): StoreResult<boolean>;
+  /** False: too many are open, from its network or in all. */
+  ask(
+    asked: AskedCode,
+    openMax: { readonly each: number; readonly total: number },
+    nowMs: number,
+  ): StoreResult<boolean>;
+  /** By the hash of the person's code; null: none is open. */
+  findAsked(hash: string, nowMs: number, whose: string): StoreResult<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
+  decide(decided: Decided, keysPerUserMax: number, nowMs: number): StoreResult<'decided' | 'not_open' | 'full'>;
 }

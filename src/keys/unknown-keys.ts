@@ -243,7 +243,7 @@ export const createFindCode = ({ findAll }: CodeStore, budgets: TokenBuckets, lo
       return found.ok ? ok(found.value(hash)) : found;
     },
     readAll: findAll,
-    isGood: (code) => code !== null && !code.isTaken,
+    isGood: () => false, // unlike a key, it is read each time that somebody presents it
     budgets,
     log,
   }).find;

@@ -14,7 +14,7 @@ interface Facts {
 }
 
 interface Amount extends Facts {
-  readonly unit: 'bytes' | 'streams' | 'lists' | 'calls';
+  readonly unit: 'bytes' | 'streams' | 'lists' | 'calls' | 'requests';
 }
 
 /** A rate, or so much at the same time: of all together and of each, or one of the two. */
@@ -54,6 +54,31 @@ export const LIMITS = {
     burst: 100,
     perS: 0.1,
     whose: 'key and process',
+    beyond: RATE_LIMITED,
+  },
+  /** Programs that wait for a person's decision. */
+  keyRequests: {
+    what: 'open requests of programs for a key',
+    unit: 'requests',
+    total: 10_000,
+    each: 10,
+    whose: 'address (IPv4, or IPv6 /64)',
+    beyond: RATE_LIMITED,
+  },
+  /** Each is a write, also one that finds too many open. */
+  keyRequestsAsked: {
+    what: 'requests of programs for a key',
+    burst: 100,
+    perS: 1,
+    whose: 'address (IPv4, or IPv6 /64) and process',
+    beyond: RATE_LIMITED,
+  },
+  /** Of 2.5 * 10^10: ten minutes of guesses by a thousand persons find one of 10,000 with a chance of 1 in 250. */
+  wrongUserCodes: {
+    what: 'wrong codes of such requests',
+    burst: 10,
+    perS: 0.0167, // ten in ten minutes
+    whose: PERSON,
     beyond: RATE_LIMITED,
   },
   /** Each is a read; what changes something is bounded by what was created. */

@@ -14,6 +14,8 @@ const LEVELS = {
     'API key updated',
     'API keys revoked by an admin',
     'API key handed to a client',
+    'API key requested',
+    'API key request decided',
     'API key authentication successful',
     'request',
     'tool call cancelled',

@@ -31,6 +31,7 @@ const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
   https_required: 'http',
   not_found: 'tool',
   tool_not_found: 'tool',
+  request_not_found: 'tool',
   key_not_found: 'tool',
   session_not_found: 'http',
   method_not_allowed: 'http',

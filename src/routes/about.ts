@@ -15,10 +15,11 @@ export interface AboutOptions {
   readonly hasSse: boolean;
   readonly hasKeysPage: boolean;
   readonly hasConnect: boolean;
+  readonly hasDevice: boolean;
   readonly hasMetrics: boolean;
 }
 
-const pathsOf = ({ hasSse, hasKeysPage, hasConnect, hasMetrics }: AboutOptions) => [
+const pathsOf = ({ hasSse, hasKeysPage, hasConnect, hasDevice, hasMetrics }: AboutOptions) => [
   ['/mcp', 'MCP, Streamable HTTP'],
   ...(hasSse ? [['/sse', 'MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)']] : []),
   ['/tools/<tool_name>', 'the same tools over plain HTTP (POST, JSON)'],
@@ -28,6 +29,7 @@ const pathsOf = ({ hasSse, hasKeysPage, hasConnect, hasMetrics }: AboutOptions) 
   ['/introspect', 'the same for services (OAuth token introspection)'],
   ['/revoke', 'ends a leaked API key (POST, token=<key>)'],
   ...(hasConnect ? [['/authorize', 'where OAuth clients get a key (with /register and /token)']] : []),
+  ...(hasDevice ? [['/device_authorization', 'where programs without a browser ask for a key']] : []),
   ['/mcp/health', 'health'],
   ...(hasMetrics ? [['/metrics', 'metrics for Prometheus, with METRICS_TOKEN']] : []),
   ['/widgets/preview', 'preview of the widgets'],

@@ -6,8 +6,15 @@ import { Call, callOf } from '../calls/call.ts';
 import type { Guard } from '../calls/guard.ts';
 import { actorOf, type UserAuth } from '../calls/user-jwt.ts';
 import type { Config } from '../config/config.ts';
-import type { Connect, NewKey } from '../connect/index.ts';
-import { type AuthorizationRequest, type Decision, locationOf, queryFor, serverOf } from '../connect/requests.ts';
+import type { Connect } from '../connect/index.ts';
+import {
+  type AuthorizationRequest,
+  type Decision,
+  locationOf,
+  type NewKey,
+  queryFor,
+  serverOf,
+} from '../connect/requests.ts';
 import { type Body, formIn } from '../http/body.ts';
 import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';

@@ -50,7 +50,7 @@ export interface RoutesOptions
 }
 
 export function createRoutes(options: RoutesOptions): readonly Route[] {
-  const { config, publicUrl, tools, metrics, connect, sha256 } = options;
+  const { config, publicUrl, tools, metrics, connect, device, sha256 } = options;
   const { basePath, authorizationServer, metricsToken } = config;
   const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
   // No challenge without an authorization server: OAuth clients would look for one here.
@@ -67,6 +67,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     hasSse: !config.reusePort,
     hasKeysPage: config.keysPage !== null,
     hasConnect: handsOutKeys,
+    hasDevice: device !== null,
     hasMetrics: metrics !== null && metricsToken !== null,
   });
   const runOver = (transport: Transport): Run => metrics?.run(transport, options.run) ?? options.run;
@@ -109,7 +110,9 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     { path: `${basePath}/verify`, ...verifyRoute(options) },
     { path: `${basePath}/introspect`, ...introspectRoute(options) },
     { path: `${basePath}/revoke`, ...revokeRoute(options.revokeTokens) },
-    ...(connect === null ? [] : connectRoutes({ ...options, connect, publicPath, scopes })),
+    ...(connect === null && device === null
+      ? []
+      : connectRoutes({ ...options, publicPath, scopes: options.keyScopes })),
     ...metadataRoutes({ publicUrl, publicPath, authorizationServer: server, scopes }),
   ];
 }

@@ -4,6 +4,7 @@ import { type Database, type DbResult, mapped, type Row, type Statement } from '
 import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
 import { MS_PER_HOUR } from '../lib/duration.ts';
+import { ok } from '../lib/result.ts';
 import { hasChanged, INSERT, insertArgs } from './key-changes.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
@@ -11,7 +12,8 @@ WHERE ?4 IS NULL OR (SELECT count(*) FROM api_keys WHERE user_id = ?4) < ?5 ON C
 
 const HAS_PUT = 'SELECT 1 FROM codes WHERE hash = ?1';
 
-const FIND_ALL = `SELECT hash, ends_at_ms, content, key_id, taken_by IS NOT NULL AS taken FROM codes
+const FIND_ALL = `SELECT hash, ends_at_ms, content, key_id, taken_by IS NOT NULL AS taken,
+user_code_hash IS NOT NULL AS device, decision FROM codes
 WHERE hash IN (SELECT value FROM json_each(?1))`;
 
 const IS_OPEN = 'hash = ?1 AND taken_by IS NULL';
@@ -37,49 +39,93 @@ const MAKE = INSERT.replace(
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ?2) ON CONFLICT`,
 );
 
+const WAITS = 'taken_by IS NULL AND ends_at_ms >';
+
+const ASK = `INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from) SELECT ?1, ?2, ?3, ?4, ?5
+WHERE (SELECT count(*) FROM codes WHERE asked_from = ?5 AND ${WAITS} ?6) < ?7
+AND (SELECT count(*) FROM codes WHERE asked_from IS NOT NULL AND ${WAITS} ?6) < ?8 ON CONFLICT DO NOTHING`;
+
+const ASKED = `FROM codes WHERE user_code_hash = ?1 AND decision IS NULL AND ${WAITS} ?2`;
+
+const FIND_ASKED = `SELECT content, ends_at_ms ${ASKED}`;
+
+const DECIDE = `UPDATE codes SET decision = ?3 WHERE hash = (SELECT hash ${ASKED})
+AND (?4 IS NULL OR (SELECT count(*) FROM api_keys WHERE user_id = ?4) < ?5) RETURNING hash`;
+
+const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision = ?2';
+
 export interface CodeUpkeep extends CodeStore {
   forgetEnded(nowMs: number): DbResult<void>;
 }
 
-export const createCodeStore = (db: Database): CodeUpkeep => ({
-  put: ({ hash, content, endsAtMs, newKeyOf, whose }, keysPerUserMax) =>
-    hasChanged(
-      db,
-      { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, keysPerUserMax], whose },
-      { sql: HAS_PUT, args: [hash], whose },
-    ),
+export function createCodeStore(db: Database): CodeUpkeep {
+  const findAsked = (hash: string, nowMs: number, whose: string) =>
+    mapped(db.read({ sql: FIND_ASKED, args: [hash, nowMs], whose }), ([row]) =>
+      row === undefined ? null : { content: String(row.content), endsAtMs: Number(row.ends_at_ms) },
+    );
 
-  findAll: (hashes, whose) =>
-    mapped(db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], whose }), (rows) => {
-      const found = new Map(rows.map((row) => [String(row.hash), codeOf(row)]));
-      return (hash: string) => found.get(hash) ?? null;
-    }),
+  return {
+    put: ({ hash, content, endsAtMs, newKeyOf, whose }, keysPerUserMax) =>
+      hasChanged(
+        db,
+        { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, keysPerUserMax], whose },
+        { sql: HAS_PUT, args: [hash], whose },
+      ),
 
-  take: ({ hash, attempt, keyId, fingerprint }, origin) =>
-    hasChanged(
-      db,
-      { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], whose: keyId },
-      { sql: HAS_TAKEN, args: [hash, attempt], whose: keyId },
-    ),
+    findAll: (hashes, whose) =>
+      mapped(db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], whose }), (rows) => {
+        const found = new Map(rows.map((row) => [String(row.hash), codeOf(row)]));
+        return (hash: string) => found.get(hash) ?? null;
+      }),
 
-  async make({ hash, attempt, record }, keysPerUserMax, made, handed) {
-    const whose = record.userId;
-    const fingerprint = fingerprintOf(record.keyHash);
-    const written = await db.writeAll([
-      { sql: MAKE, args: [...insertArgs(record, keysPerUserMax, made), hash], whose },
-      { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], whose },
-    ]);
-    if (!written.ok) return written;
-    return mapped(db.read({ sql: HAS_TAKEN, args: [hash, attempt], whose }), (found) => found.length > 0);
-  },
+    take: ({ hash, attempt, keyId, fingerprint }, origin) =>
+      hasChanged(
+        db,
+        { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], whose: keyId },
+        { sql: HAS_TAKEN, args: [hash, attempt], whose: keyId },
+      ),
 
-  forgetEnded: (nowMs) =>
-    db.writeAll([{ sql: 'DELETE FROM codes WHERE ends_at_ms < ?1', args: [nowMs - KEPT_MS] }, ...LEFT_OVER]),
-});
+    async make({ hash, attempt, record }, keysPerUserMax, made, handed) {
+      const whose = record.userId;
+      const fingerprint = fingerprintOf(record.keyHash);
+      const written = await db.writeAll([
+        { sql: MAKE, args: [...insertArgs(record, keysPerUserMax, made), hash], whose },
+        { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], whose },
+      ]);
+      if (!written.ok) return written;
+      return mapped(db.read({ sql: HAS_TAKEN, args: [hash, attempt], whose }), (found) => found.length > 0);
+    },
+
+    ask: ({ hash, userCodeHash, content, endsAtMs, network }, { each, total }, nowMs) =>
+      hasChanged(
+        db,
+        { sql: ASK, args: [hash, endsAtMs, content, userCodeHash, network, nowMs, each, total], whose: network },
+        { sql: HAS_PUT, args: [hash], whose: network },
+      ),
+
+    findAsked,
+
+    async decide({ hash, decision, newKeyOf, whose }, keysPerUserMax, nowMs) {
+      const decided = await hasChanged(
+        db,
+        { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, keysPerUserMax], whose },
+        { sql: HAS_DECIDED, args: [hash, decision], whose },
+      );
+      if (!decided.ok) return decided;
+      if (decided.value) return ok('decided');
+      return mapped(findAsked(hash, nowMs, whose), (open) => (open === null ? 'not_open' : 'full'));
+    },
+
+    forgetEnded: (nowMs) =>
+      db.writeAll([{ sql: 'DELETE FROM codes WHERE ends_at_ms < ?1', args: [nowMs - KEPT_MS] }, ...LEFT_OVER]),
+  };
+}
 
 const codeOf = (row: Row): CodeRow => ({
   endsAtMs: Number(row.ends_at_ms),
   content: String(row.content),
   isTaken: row.taken === 1,
+  isDevice: row.device === 1,
+  decision: row.decision as string | null,
   keyId: row.key_id as string | null,
 });

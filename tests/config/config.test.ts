@@ -43,6 +43,7 @@ test('with nothing set every default holds', () => {
     authorizationServer: null,
     keysPage: { signIn: null },
     connect: null,
+    device: false,
     resources: [],
     jwtScopes: ['openid'],
     toolsList: 'callable',
