@@ -133,7 +133,7 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
   insufficient_scope: { status: 403, detail: 'Insufficient permissions' },
   key_not_shown: {
     status: 403,
-    detail: 'A new key is not shown to this client; send encryptTo, or use a client that shows widgets',
+    detail: 'A new key is not shown to this client; use the page /keys, or a client with widgets',
   },
   scope_not_granted: { status: 403, detail: 'You may not give a key these scopes' },
   admin_required: { status: 403, detail: 'Only an admin may do this' },

@@ -3,7 +3,6 @@
 import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compactDecrypt, exportJWK, generateKeyPair } from 'jose';
 import { parseConfig } from '../src/config/config.ts';
 import { err, failure } from '../src/package/index.ts';
 import { run } from './support/command.ts';
@@ -141,24 +140,6 @@ describe('the documents for callers', () => {
       });
       expect(await response.json()).toMatchObject({ redirect_uris: [uri] });
     }
-  });
-
-  test('a key that was encrypted to somebody is opened', async () => {
-    await using app = await createTestApp();
-    const [, code = ''] = /^import .*\n\n([\s\S]*)$/.exec(MCP.codeBlock('A new key and the model', 'js')) ?? [];
-    const said: string[] = [];
-    const create = async (encryptTo: string) => {
-      const input = { name: 'n', scopes: [], encryptTo: JSON.parse(encryptTo) };
-      return (await app.call('create_api_key', input, await bearer(app, 'alice'))).body.encryptedKey;
-    };
-    const AsyncFunction = (async () => {}).constructor as FunctionConstructor;
-    const pasted = AsyncFunction(
-      ...['compactDecrypt', 'exportJWK', 'generateKeyPair', 'console', 'create', 'said'],
-      code.replace('\n\n', '\nconst encryptedKey = await create(said[0]);\n'),
-    );
-    const console = { log: (line: string) => said.push(line) };
-    await pasted(compactDecrypt, exportJWK, generateKeyPair, console, create, said);
-    expect(said).toEqual([expect.stringContaining('"crv":"X25519"'), expect.stringMatching(/^sk_test_[0-9a-f]{64}$/)]);
   });
 
   test('a key gets the limit and the quota that are shown', async () => {

@@ -5,7 +5,6 @@ import * as v from 'valibot';
 import { err, ok, type Result } from '../lib/result.ts';
 import { hasLength, isObject, isStorable } from '../lib/text.ts';
 import type { InputIssue, InvalidInput } from '../problem.ts';
-import { conformsTo } from './conforms.ts';
 
 export type Schema = v.GenericSchema;
 
@@ -30,10 +29,12 @@ export type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S
 
 /** The issues never show what was sent, not even the name of an unknown field: it could be a misplaced key. */
 export function parserOf<S extends Schema>(schema: S): Parse<S> {
-  const conforms = conformsTo(schema);
   return (input) => {
-    if (conforms?.(input)) return ok(input as v.InferOutput<S>);
-    const parsed = v.safeParse(schema, input, { message: expectation, abortEarly: !isSmall(input) });
+    const parsed = v.safeParse(schema, input, {
+      message: expectation,
+      abortPipeEarly: true, // one issue for a value
+      abortEarly: !isSmall(input),
+    });
     if (parsed.success) return ok(parsed.output);
     const issues = parsed.issues.slice(0, ISSUES_MAX).map((issue) => issueOf(schema, issue));
     return err({ code: 'invalid_input', issues });
@@ -43,7 +44,6 @@ export function parserOf<S extends Schema>(schema: S): Parse<S> {
 /** For schemas of tool authors and input of callers: bounds the depth where the schema may not. */
 export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   const parse = parserOf(schema);
-  if (conformsTo(schema) !== null) return parse; // with known parts alone a schema is not recursive
   const known = fieldsOf(schema);
   return (input) => {
     const fields = isObject(input) ? Object.entries(input) : [];
@@ -67,7 +67,7 @@ function nestsWithin(value: unknown, levels: number): boolean {
 }
 
 /** True when `input` has at most VALUES_MAX values, itself included. Not recursive: it takes any depth. */
-export function isSmall(input: unknown): boolean {
+function isSmall(input: unknown): boolean {
   const values = [input];
   for (const value of values) {
     if (typeof value !== 'object' || value === null) continue;
@@ -109,6 +109,11 @@ export const text = (min: number, max: number) =>
     v.check(isStorable, 'Expected text without control characters or lone surrogates'),
     v.metadata({ minLength: min, maxLength: max }),
   );
+
+export function wholeNumber(min: number, max: number) {
+  const expected = `Expected a whole number from ${min} to ${max}`;
+  return v.pipe(v.number(), v.integer(expected), v.minValue(min, expected), v.maxValue(max, expected));
+}
 
 /** Milliseconds since the Unix epoch. */
 export const epochMs = v.pipe(v.number(), v.integer());

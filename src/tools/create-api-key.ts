@@ -1,7 +1,7 @@
 // The tool that creates a key and returns it, once.
 
 import * as v from 'valibot';
-import { parserOf, text } from '../calls/schema.ts';
+import { parserOf, text, wholeNumber } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
@@ -9,7 +9,7 @@ import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf } from '../lib/rate-limit.t
 import { ok } from '../lib/result.ts';
 import { isScope, SCOPE_PATTERN } from '../lib/scope.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
-import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
+import { deliveryOf, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 
 const SCOPES_MAX = 100;
 /** Of all scopes of a key together. Bounds what a key takes in a list: at most 4 KB. */
@@ -25,15 +25,15 @@ const scope = ({ scopes }: KeyCeilings) =>
   );
 
 /** Days until a key expires. */
-export const daysOf = ({ daysMax }: KeyCeilings) =>
-  v.pipe(
+export function daysOf({ daysMax }: KeyCeilings) {
+  const expected = `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`;
+  return v.pipe(
     v.number(),
-    v.check(
-      (days) => days > 0 && days <= EXPIRES_IN_DAYS_MAX,
-      `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`,
-    ),
-    v.metadata({ exclusiveMinimum: 0, maximum: daysMax ?? EXPIRES_IN_DAYS_MAX }),
+    v.gtValue(0, expected),
+    v.maxValue(EXPIRES_IN_DAYS_MAX, expected),
+    v.metadata({ maximum: daysMax ?? EXPIRES_IN_DAYS_MAX }),
   );
+}
 
 /** Also of the operator's command. */
 export const keyRequestFields = (ceilings: KeyCeilings) => ({
@@ -63,14 +63,7 @@ export const keyRequestFields = (ceilings: KeyCeilings) => ({
   ),
 });
 
-const requests = v.pipe(
-  v.number(),
-  v.check(
-    (count) => Number.isInteger(count) && count >= 1 && count <= REQUESTS_MAX,
-    `Expected a whole number from 1 to ${REQUESTS_MAX}`,
-  ),
-  v.metadata({ type: 'integer', minimum: 1, maximum: REQUESTS_MAX }),
-);
+const requests = wholeNumber(1, REQUESTS_MAX);
 
 export const rateLimitFields = v.strictObject({
   requests,
@@ -132,8 +125,6 @@ export function keyRequestReader(ceilings: KeyCeilings) {
   };
 }
 
-const input = (ceilings: KeyCeilings) => v.strictObject({ ...decidedFields(ceilings), resource, encryptTo });
-
 export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
   defineTool(guards.userJwt, {
     name: 'create_api_key',
@@ -141,18 +132,18 @@ export const createApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
     description: `Creates an API key for the signed-in user. ${HOW_SHOWN[keyReveal]} Prefer few scopes and an expiry.`,
     annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false },
     widget: 'ui://widget/api-key-created.html',
-    input: input(ceilings),
+    input: v.strictObject({ ...decidedFields(ceilings), resource }),
     output: v.strictObject({
       ...newKeyFields,
       rateLimit: v.optional(rateLimitFields),
       quota: v.optional(quotaFields),
     }),
-    async run({ encryptTo, resource, ...decided }, call) {
-      const delivery = deliveryOf(keyReveal, call, encryptTo);
+    async run({ resource, ...decided }, call) {
+      const delivery = deliveryOf(keyReveal, call);
       if (!delivery.ok) return delivery;
       const created = await keys.create(actorOf(call), { ...requestOf(decided), resource });
       if (!created.ok) return created;
       const { rateLimit, quota } = decided;
-      return ok({ ...(await delivery.value(created.value)), ...(rateLimit && { rateLimit }), ...(quota && { quota }) });
+      return ok({ ...delivery.value(created.value), ...(rateLimit && { rateLimit }), ...(quota && { quota }) });
     },
   });

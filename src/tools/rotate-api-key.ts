@@ -1,13 +1,14 @@
 // The tool that gives one of the caller's keys a new secret, once.
 
 import * as v from 'valibot';
+import { wholeNumber } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import { ok } from '../lib/result.ts';
 import { daysOf } from './create-api-key.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
-import { deliveryOf, encryptTo, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
+import { deliveryOf, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 import { keyIdInput } from './key-id.ts';
 
 const OVERLAP_HOURS_MAX = 720;
@@ -18,12 +19,8 @@ const input = (ceilings: KeyCeilings) =>
     ...keyIdInput.entries,
     overlapHours: v.optional(
       v.pipe(
-        v.number(),
-        v.check(
-          (hours) => Number.isInteger(hours) && hours >= 0 && hours <= OVERLAP_HOURS_MAX,
-          `Expected a whole number from 0 to ${OVERLAP_HOURS_MAX}`,
-        ),
-        v.metadata({ type: 'integer', minimum: 0, maximum: OVERLAP_HOURS_MAX, default: OVERLAP_HOURS_DEFAULT }),
+        wholeNumber(0, OVERLAP_HOURS_MAX),
+        v.metadata({ default: OVERLAP_HOURS_DEFAULT }),
         v.description(
           `Hours that the old key goes on after the first use of the new one; ${OVERLAP_HOURS_DEFAULT} unless given. 0: it ends now, which is right for a key that leaked.`,
         ),
@@ -35,7 +32,6 @@ const input = (ceilings: KeyCeilings) =>
         v.description('Days until the key expires, both secrets of it. Without it the expiry stays as it is.'),
       ),
     ),
-    encryptTo,
   });
 
 const previous = v.strictObject({
@@ -55,12 +51,12 @@ export const rotateApiKey = ({ guards, keys, ceilings, keyReveal }: ToolDeps) =>
     widget: 'ui://widget/api-key-created.html',
     input: input(ceilings),
     output: v.strictObject({ ...newKeyFields, previous }),
-    async run({ keyId, overlapHours = OVERLAP_HOURS_DEFAULT, expiresInDays, encryptTo }, call) {
-      const delivery = deliveryOf(keyReveal, call, encryptTo);
+    async run({ keyId, overlapHours = OVERLAP_HOURS_DEFAULT, expiresInDays }, call) {
+      const delivery = deliveryOf(keyReveal, call);
       if (!delivery.ok) return delivery;
       const rotated = await keys.rotate(actorOf(call), keyId, { overlapHours, expiresInDays });
       if (!rotated.ok) return rotated;
       const state = overlapHours === 0 ? ('ended' as const) : ('until_first_use' as const);
-      return ok({ ...(await delivery.value(rotated.value)), previous: { state, overlapHours } });
+      return ok({ ...delivery.value(rotated.value), previous: { state, overlapHours } });
     },
   });

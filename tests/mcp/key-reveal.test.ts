@@ -1,12 +1,10 @@
 // KEY_REVEAL=widget: over MCP a new key is in `_meta` for the widget alone, or it is not made.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { exportJWK, generateKeyPair } from 'jose';
 import * as v from 'valibot';
 import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { call, fetchMcp, MODERN, modern, openSse, post, postModern, request, WITH_WIDGETS } from '../support/mcp.ts';
-import { openByHand } from '../support/open-jwe.ts';
 import { bearer, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
@@ -46,7 +44,7 @@ async function expectNotShown(responses: () => Promise<TestResponse['body'][]>):
   for (const { result } of await responses()) {
     expect(result.isError).toBe(true);
     expect(result.content[0].text).toBe(
-      'A new key is not shown to this client; send encryptTo, or use a client that shows widgets',
+      'A new key is not shown to this client; use the page /keys, or a client with widgets',
     );
     expect(result).not.toHaveProperty('structuredContent');
   }
@@ -146,18 +144,6 @@ describe('a session of /sse', () => {
   });
 });
 
-test('with encryptTo every client gets a key, encrypted', async () => {
-  const { publicKey, privateKey } = await generateKeyPair('ECDH-ES', { crv: 'X25519', extractable: true });
-  const args = { ...INPUT, encryptTo: await exportJWK(publicKey) };
-  const legacy = await post(app, call('create_api_key', args), headers);
-  const newer = await postModern(app, 'tools/call', { ...params, arguments: args }, { headers, meta: WITH_WIDGETS });
-  for (const { body } of [legacy, newer]) {
-    const key = openByHand(body.result.structuredContent.encryptedKey, await exportJWK(privateKey));
-    expect((await app.useKey(key)).status).toBe(200);
-    expect(body.result._meta ?? {}).not.toHaveProperty('mcp-key-server/widget');
-  }
-});
-
 describe('rotation follows the same rule', () => {
   test('the new secret is in _meta, or the key stays as it is', async () => {
     const { id, key } = await app.createKey('alice');
@@ -168,15 +154,6 @@ describe('rotation follows the same rule', () => {
     const { body } = await postModern(app, 'tools/call', rotation, { headers, meta: WITH_WIDGETS });
     await expectInMetaAlone(body.result);
     expect((await app.useKey(key)).status).toBe(401);
-  });
-
-  test('a rotated key is encrypted with encryptTo', async () => {
-    const { publicKey, privateKey } = await generateKeyPair('ECDH-ES', { crv: 'P-256', extractable: true });
-    const { id } = await app.createKey('alice');
-    const args = { keyId: id, encryptTo: await exportJWK(publicKey) };
-    const { body } = await post(app, call('rotate_api_key', args), headers);
-    const key = openByHand(body.result.structuredContent.encryptedKey, await exportJWK(privateKey));
-    expect((await app.useKey(key)).body.key.id).toBe(id);
   });
 });
 

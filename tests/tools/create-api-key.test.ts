@@ -174,7 +174,7 @@ describe('other fields', () => {
       expect(await issuePaths({ ...GOOD, [field]: 1 })).toEqual(['']);
       const { body } = await create({ ...GOOD, [field]: 1 });
       expect(body.issues[0].message).toBe(
-        'Unknown field; the fields are name, scopes, expiresInDays, rateLimit, quota, resource, encryptTo',
+        'Unknown field; the fields are name, scopes, expiresInDays, rateLimit, quota, resource',
       );
     },
   );
