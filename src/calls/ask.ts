@@ -33,7 +33,8 @@ export type Ask = <Q extends Questions>(questions: Q) => Result<Answers<Q>, Inpu
 
 /** How a transport asks the client of a call. `subject` identifies the call: a response counts for no other. */
 export interface Asking {
-  canAsk(request: InputRequest): boolean;
+  /** Whether the client shows forms. */
+  readonly canAsk: boolean;
   /** Undefined if there is none yet. */
   responseTo(name: string): unknown;
   /** Carries a response to the next round, if there is one. */
@@ -53,7 +54,7 @@ export const askThrough =
     const answers: Record<string, unknown> = {};
     const requests: Record<string, InputRequest> = {};
     for (const [name, { request, read }] of Object.entries(questions)) {
-      if (asking === undefined || !asking.canAsk(request)) {
+      if (asking === undefined || !asking.canAsk) {
         answers[name] = UNAVAILABLE;
         continue;
       }

@@ -1,5 +1,4 @@
-// What a tool can ask through its caller's client (MCP 2026-07-28): forms for the person, a message of the client's
-// model (sampling), the client's folders (roots). Each question reads its own response.
+// What a tool can ask through its caller's client (MCP 2026-07-28): forms for the person. Each reads its own response.
 
 import * as v from 'valibot';
 import { ok, type Result } from '../lib/result.ts';
@@ -8,7 +7,7 @@ import type { InvalidInput } from '../problem.ts';
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 export interface InputRequest {
-  readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
+  readonly method: 'elicitation/create';
   readonly params: JsonObject;
 }
 
@@ -63,72 +62,7 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
   });
 }
 
-/** A message to or from the client's model. Media are base64. */
-export type SampledBlock =
-  | { readonly type: 'text'; readonly text: string }
-  | { readonly type: 'image' | 'audio'; readonly data: string; readonly mimeType: string };
-
-export interface Sampling {
-  readonly messages: readonly { readonly role: 'user' | 'assistant'; readonly content: SampledBlock }[];
-  readonly maxTokens: number;
-  readonly systemPrompt?: string;
-  readonly temperature?: number;
-  readonly stopSequences?: readonly string[];
-}
-
-export interface Sampled {
-  readonly role: 'user' | 'assistant';
-  readonly content: readonly SampledBlock[];
-  readonly model: string;
-  readonly stopReason?: string | undefined;
-}
-
-const block = v.variant('type', [
-  v.object({ type: v.literal('text'), text: v.string() }),
-  v.object({ type: v.picklist(['image', 'audio']), data: v.string(), mimeType: v.string() }),
-]);
-const readSampled = parserOf(
-  v.object({
-    role: v.picklist(['user', 'assistant']),
-    content: v.union([
-      v.array(block),
-      v.pipe(
-        block,
-        v.transform((one) => [one]),
-      ),
-    ]),
-    model: v.string(),
-    stopReason: v.optional(v.string()),
-  }),
-);
-
-/** Asks the client's model. */
-export const sample = (sampling: Sampling): Question<Accepted<Sampled>> => ({
-  request: { method: 'sampling/createMessage', params: { ...sampling } },
-  read: (response) => readAs(readSampled(response)),
-});
-
-export interface Root {
-  readonly uri: string;
-  readonly name?: string | undefined;
-}
-
-const readRoots = parserOf(
-  v.object({
-    roots: v.array(v.object({ uri: v.pipe(v.string(), v.startsWith('file://')), name: v.optional(v.string()) })),
-  }),
-);
-
-/** Asks for the folders that the client works in. */
-export const roots: Question<Accepted<{ readonly roots: readonly Root[] }>> = {
-  request: { method: 'roots/list', params: {} },
-  read: (response) => readAs(readRoots(response)),
-};
-
 const accepted = <T>(content: T): Accepted<T> => ({ action: 'accept', content });
-
-const readAs = <T>(parsed: Result<T, InvalidInput>): Result<Read<Accepted<T>>, InvalidInput> =>
-  parsed.ok ? ok({ answer: accepted(parsed.value), response: parsed.value }) : parsed;
 
 /** Keywords that forms may have (2026-07-28, client/elicitation, "Requested Schema"), by type. */
 const SHOWN = ['type', 'title', 'description', 'default'];

@@ -1,9 +1,8 @@
-// Asks clients of 2026-07-28: which requests they can take, the responses they sent, and the result that asks for more.
+// Asks clients of 2026-07-28: whether they show forms, the responses they sent, and the result that asks for more.
 // Between two rounds of a call the client carries all state as requestState (basic/patterns/mrtr), so that the server
 // keeps nothing and any process can take the next round. Signed, not encrypted: it holds the client's own responses.
 
 import type { Asking, InputRequired } from '../calls/ask.ts';
-import type { InputRequest } from '../calls/questions.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { createSignedText, type SignedTextOptions } from '../lib/signed-text.ts';
@@ -41,8 +40,8 @@ class ClientAsking implements Asking {
     this.#responses = responses;
   }
 
-  canAsk({ method }: InputRequest): boolean {
-    return missingCapabilities(NEEDS[method], this.clientCapabilities) === undefined;
+  get canAsk(): boolean {
+    return missingCapabilities(FORMS, this.clientCapabilities) === undefined;
   }
 
   responseTo(name: string): unknown {
@@ -72,12 +71,8 @@ const TOO_LARGE = err<Problem>({
   issues: [{ path: '', message: `Expected at most ${RESPONSES_BYTES_MAX} bytes in all responses to this call` }],
 });
 
-/** The capabilities that a client declares to take each request. */
-const NEEDS: Readonly<Record<InputRequest['method'], JsonObject>> = {
-  'elicitation/create': { elicitation: { form: {} } },
-  'sampling/createMessage': { sampling: {} },
-  'roots/list': { roots: {} },
-};
+/** The capability that a client declares to show forms. */
+const FORMS: JsonObject = { elicitation: { form: {} } };
 
 /** How long a person may take to respond. */
 const STATE_TTL_MS = 10 * 60 * 1000;

@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test';
 import * as fc from 'fast-check';
 import * as v from 'valibot';
 import { definePrompt } from '../../src/calls/prompt.ts';
-import { form, roots } from '../../src/calls/questions.ts';
+import { form } from '../../src/calls/questions.ts';
 import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import { createTools } from '../../src/tools/index.ts';
@@ -17,7 +17,7 @@ const asking = defineTool(anyone, {
   ...facts('asking'),
   input: v.looseObject({}),
   run(_input, { ask }) {
-    const asked = ask({ who: who('Who?'), roots });
+    const asked = ask({ who: who('Who?'), more: who('More?') });
     return asked.ok ? ok({ content: [{ type: 'text', text: JSON.stringify(asked.value) }] }) : asked;
   },
 });
@@ -46,7 +46,7 @@ const method = fc.oneof(
   ),
   fc.string(),
 );
-const CAPABLE = { ...META, 'io.modelcontextprotocol/clientCapabilities': { elicitation: {}, roots: {} } };
+const CAPABLE = { ...META, 'io.modelcontextprotocol/clientCapabilities': { elicitation: {} } };
 const id = fc.oneof(fc.integer(), fc.string(), fc.constantFrom(null, true, 1.5, [], {}));
 const params = fc.oneof(
   fc.record(
@@ -61,7 +61,7 @@ const params = fc.oneof(
       cursor: fc.jsonValue(),
       ref: fc.oneof(fc.constant({ type: 'ref/prompt', name: 'prompt' }), fc.jsonValue()),
       argument: fc.oneof(fc.constant({ name: 'city', value: 'P' }), fc.jsonValue()),
-      inputResponses: fc.oneof(fc.record({ who: fc.jsonValue(), roots: fc.jsonValue() }), fc.jsonValue()),
+      inputResponses: fc.oneof(fc.record({ who: fc.jsonValue(), more: fc.jsonValue() }), fc.jsonValue()),
       requestState: fc.oneof(fc.string(), fc.jsonValue()),
       protocolVersion: fc.jsonValue(),
       _meta: fc.oneof(
@@ -152,10 +152,10 @@ test('a call of a tool that asks gets a response, whatever its responses and its
     fc.string(),
   );
   const responses = fc.dictionary(
-    fc.oneof(fc.constantFrom('who', 'roots', '__proto__', 'constructor'), fc.string()),
+    fc.oneof(fc.constantFrom('who', 'more', '__proto__', 'constructor'), fc.string()),
     fc.oneof(
       fc.record({ action: fc.constantFrom('accept', 'decline', 'cancel'), content: fc.jsonValue() }),
-      fc.record({ roots: fc.jsonValue() }),
+      fc.record({ more: fc.jsonValue() }),
       fc.jsonValue(),
     ),
   );

@@ -1,7 +1,7 @@
 // Tools that ask, and rounds of calls to them, in 2026-07-28.
 
 import * as v from 'valibot';
-import { form, roots, sample } from '../../src/calls/questions.ts';
+import { form } from '../../src/calls/questions.ts';
 import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/lib/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
@@ -10,14 +10,11 @@ import { createTestApp, insertKey, type TestApp } from './test-app.ts';
 import { anyone, facts } from './tools.ts';
 
 export const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
-export const ALL = { elicitation: {}, sampling: {}, roots: {} };
+export const ALL = { elicitation: {} };
 
 export const person = form(v.strictObject({ name: v.pipe(v.string(), v.minLength(2)), age: v.optional(v.number()) }));
 const color = form(v.strictObject({ color: v.picklist(['red', 'blue']) }));
-const haiku = sample({
-  messages: [{ role: 'user', content: { type: 'text', text: 'A haiku' } }],
-  maxTokens: 50,
-});
+const haiku = form(v.strictObject({ haiku: v.string() }))('A haiku');
 
 export const input = v.strictObject({ title: v.optional(v.string()), city: v.optional(v.string()) });
 export const output = v.strictObject({ answers: v.unknown() });
@@ -66,7 +63,7 @@ export const everything = defineTool(anyone, {
   input: v.strictObject({}),
   output,
   run(_input, call) {
-    const asked = call.ask({ who: person('Who?'), haiku, roots });
+    const asked = call.ask({ who: person('Who?'), haiku });
     return asked.ok ? ok({ answers: asked.value }) : asked;
   },
 });
@@ -77,7 +74,7 @@ export const serveAsking = (env = {}) =>
 export const accept = (content: object) => ({ action: 'accept', content });
 export const ALICE = accept({ name: 'Alice' });
 export const BLUE = accept({ color: 'blue' });
-export const HAIKU = { role: 'assistant', content: { type: 'text', text: 'An old pond' }, model: 'm' };
+export const HAIKU = accept({ haiku: 'An old pond' });
 
 interface Round {
   readonly headers: Record<string, string>;

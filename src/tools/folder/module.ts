@@ -12,11 +12,6 @@ export {
   type FormAnswer,
   form,
   type Question,
-  type Root,
-  roots,
-  type Sampled,
-  type Sampling,
-  sample,
 } from '../../calls/questions.ts';
 export type { Resource, ResourceContent } from '../../calls/resource.ts';
 export type { Settings, SettingsSchema } from '../../calls/settings.ts';

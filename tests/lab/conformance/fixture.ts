@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import type { Questions } from '../../../src/calls/ask.ts';
 import type { ToolContent } from '../../../src/calls/content.ts';
 import { definePrompt, type Prompt, type PromptMessages } from '../../../src/calls/prompt.ts';
-import { form, roots, sample } from '../../../src/calls/questions.ts';
+import { form } from '../../../src/calls/questions.ts';
 import type { Resource } from '../../../src/calls/resource.ts';
 import { defineTool, type Tool, type ToolFacts } from '../../../src/calls/tool.ts';
 import { ok } from '../../../src/lib/result.ts';
@@ -74,8 +74,6 @@ const name = form(v.strictObject({ name: v.string() }));
 const color = form(v.strictObject({ color: v.string() }));
 const confirm = form(v.strictObject({ ok: v.boolean() }));
 const context = form(v.strictObject({ context: v.string() }));
-const userText = (value: string) => ({ role: 'user' as const, content: text(value) });
-const greeting = sample({ messages: [userText('Generate a greeting')], maxTokens: 50 });
 const says = (value: unknown) => ok({ content: [text(JSON.stringify(value))] });
 
 /** A tool that asks these, and says what it was answered. */
@@ -102,21 +100,11 @@ const multiRound = defineTool(anyone, {
 
 const askingTools: readonly Tool[] = [
   asking('test_input_required_result_elicitation', 'Asks for a name', { user_name: name('What is your name?') }),
-  asking('test_input_required_result_sampling', 'Asks the model', {
-    capital_question: sample({ messages: [userText('What is the capital of France?')], maxTokens: 100 }),
-  }),
-  asking('test_input_required_result_list_roots', 'Asks for roots', { client_roots: roots }),
   asking('test_input_required_result_request_state', 'Has a state', { confirm: confirm('Please confirm') }, 'state-ok'),
-  asking('test_input_required_result_multiple_inputs', 'Asks all there is', {
-    user_name: name('What is your name?'),
-    greeting,
-    client_roots: roots,
-  }),
   multiRound,
   asking('test_input_required_result_tampered_state', 'Has a state', { confirm: confirm('Please confirm') }),
   asking('test_input_required_result_capabilities', 'Asks what the client can be asked', {
     user_name: name('What is your name?'),
-    greeting,
   }),
 ];
 
