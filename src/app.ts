@@ -7,6 +7,7 @@ import { createRun } from './calls/run.ts';
 import type { VerifyUserJwt } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
+import { mintingCommand } from './config/token-settings.ts';
 import { createDevice } from './connect/device.ts';
 import { createConnect } from './connect/index.ts';
 import { createRequestChecks } from './http/checks.ts';
@@ -36,7 +37,7 @@ import { createMetrics } from './telemetry/metrics.ts';
 import { keyRequestReader } from './tools/create-api-key.ts';
 import { createToolDeps } from './tools/folder/toolbox.ts';
 import { type OfferOptions, type OwnNames, offer } from './tools/index.ts';
-import { widgetResources } from './widgets/index.ts';
+import { createWidgets } from './widgets/index.ts';
 
 export interface App extends Dispatch {
   /** Ends each event stream when its calls are done, because the runtime's own stop would wait for it. */
@@ -58,6 +59,8 @@ export interface ServiceOptions extends Partial<Pick<OfferOptions, 'tools' | 'pr
   readonly certificateEndsAtMs?: number | undefined;
   /** Where tools find their settings. */
   readonly env?: Env;
+  /** Runs a script of package.json, as people are told. */
+  readonly runScript?: string;
 }
 
 export interface Service {
@@ -127,7 +130,7 @@ function serviceOn(
   config: Config,
   options: ServiceOptions,
 ): Service {
-  const { clock, random, sha256, log, publicUrl, env = {} } = options;
+  const { clock, random, sha256, log, publicUrl, env = {}, runScript = 'bun run' } = options;
   const { keyCeilings: ceilings, revocationLagMaxMs: lagMaxMs } = config;
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
@@ -165,7 +168,7 @@ function serviceOn(
   const { tools, prompts, resources, keyScopes, own } = offer(deps, {
     tools: options.tools,
     prompts: options.prompts,
-    resources: options.resources ?? widgetResources,
+    resources: options.resources ?? createWidgets(lagMaxMs),
     toolFiles: options.toolFiles,
     sample: config.sampleTool,
     admin: config.jwtClaims.admin && keyDomain.admin,
@@ -225,6 +228,7 @@ function serviceOn(
     keyScopes,
     sessions,
     findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
+    mints: mintingCommand(config, env, runScript),
     health: healthRoute({ store, feed, sessions, instance, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
     metrics,
     sha256,

@@ -83,6 +83,7 @@ async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promis
     publicUrl: () => publicUrl,
     usage: runtime.usage,
     env: runtime.env,
+    runScript: runtime.runScript,
     toolFiles: [...toolFilesOf(own), ...(inFolder ?? [])],
     certificateEndsAtMs: tls?.endsAtMs,
   });

@@ -181,21 +181,6 @@ test('the table of metrics has every one that is offered, and no other', async (
   expect(listed.sort()).toEqual(offered.sort());
 });
 
-test('the table of the preview has every choice of its page, and no other', async () => {
-  await using app = await createTestApp();
-  const page = await (await fetch(`${app.url}/widgets/preview`)).text();
-  const choices = [...page.matchAll(/data-param="(\w+)" data-value="([\w-]+)"/g)].map(([, ...choice]) =>
-    choice.join('='),
-  );
-  const listed = readDocument('src/widgets/README.md')
-    .table('The preview')
-    .flatMap(([name, cell = '']) =>
-      (cell.match(/(?<=`)[\w-]+(?=`)/g) ?? []).map((choice) => `${unquoted(name)}=${choice}`),
-    );
-  expect(choices.length).toBeGreaterThan(15);
-  expect(listed.sort()).toEqual(choices.sort());
-});
-
 test('the sections of the benchmark are those that its document names', () => {
   const [, named = ''] = /^Sections: ([^.]*)\./m.exec(readDocument('tests/lab/bench/README.md').text) ?? [];
   const files = readdirSync(join(ROOT, 'tests/lab/bench/sections')).map((file) => file.replace(/\.ts$/, ''));

@@ -5,8 +5,7 @@ import type { Audience } from '../keys/audience.ts';
 import { escaped, inlineHashes } from '../lib/html.ts';
 import { inlineAssets } from '../lib/inline.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
-import shared from '../widgets/shared.css' with { type: 'text' };
-import css from './page.css' with { type: 'text' };
+import style from '../widgets/style.css' with { type: 'text' };
 import { isLoopbackRedirect } from './redirects.ts';
 import { type AuthorizationRequest, hostOf, parametersOf, serverOf } from './requests.ts';
 
@@ -25,9 +24,9 @@ const HEAD = inlineAssets(
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<link rel="stylesheet" href="./page.css">
+<link rel="stylesheet" href="./style.css">
 `,
-  { 'page.css': shared + css },
+  { 'style.css': style },
 );
 
 /** No `form-action`: browsers apply it to every hop of the redirect that follows the form. */
@@ -40,8 +39,8 @@ export const POLICY = [
 
 const page = (title: string, main: string) => `${HEAD}<title>${title} · ${SERVER_NAME}</title>
 </head>
-<body>
-<main>
+<body class="page">
+<main class="card stack narrow">
 ${main}
 </main>
 </body>
@@ -70,13 +69,13 @@ export function askPage({ request, audience, connectUrl, problem }: AskPage): st
     `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(host)}</span></h1>
 <p>The connection is for <bdi>${escaped(request.resource ?? audience.own())}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
 Go on only if you have just asked for this connection yourself.</p>
-${make}<form method="post" action="${escaped(audience.own())}/authorize">
+${make}<form class="field${connectUrl === null ? '' : ' next'}" method="post" action="${escaped(audience.own())}/authorize">
 ${hiddenFields(request)}
-<label for="key">API key</label>
+<label for="key">${connectUrl === null ? 'API key' : 'Or paste an API key'}</label>
 <input id="key" name="key" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="${described}"${problem === null ? '' : ' aria-invalid="true"'} required autofocus>
 ${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(problem)}</p>\n`}<p id="own" class="hint">Best is a key of its own for this connection, with no more scopes than it needs: it can be ended alone.</p>
-<div class="buttons">
-<button class="solid">Hand over the key</button>
+<div class="line">
+<button${connectUrl === null ? ' class="solid"' : ''}>Hand over the key</button>
 <button name="cancel" value="1" formnovalidate>Cancel</button>
 </div>
 </form>`,

@@ -1,4 +1,4 @@
-// Text in HTML, and the hashes of inline scripts and styles for a content security policy.
+// Text in HTML, and content security policies for pages whose scripts and styles stand in them.
 
 import { createHash } from 'node:crypto';
 
@@ -12,3 +12,23 @@ export function inlineHashes(pages: readonly string[], tag: 'script' | 'style'):
   const texts = pages.flatMap((page) => Array.from(page.matchAll(inline), ([, text = '']) => text));
   return [...new Set(texts)].map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`).join(' ');
 }
+
+/** What stands in the pages runs, and nothing else; nothing loads. */
+export const inlinePolicy = (pages: readonly string[]): string =>
+  [
+    "default-src 'none'",
+    `script-src ${inlineHashes(pages, 'script')}`,
+    `style-src ${inlineHashes(pages, 'style')}`,
+    'img-src data:',
+    "base-uri 'none'",
+  ].join('; ');
+
+/** For a page of this server, and the pages that it frames: those inherit its policy (`srcdoc`, CSP3 §7.8). */
+export const pagePolicy = (pages: readonly string[]): string =>
+  [
+    inlinePolicy(pages),
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+    "require-trusted-types-for 'script'", // no string becomes markup or code
+    "trusted-types 'none'",
+  ].join('; ');

@@ -1,30 +1,48 @@
 // Makes a hand-written page self-contained: puts in the files that it links to and imports, and leaves out comments and
-// indentation. The source also works as it is, from any static file server.
+// indentation.
 
 /** File name → text. */
 export type Parts = Readonly<Record<string, string>>;
 
-const STYLESHEET = /<link rel="stylesheet" href="\.{1,2}\/(?:widgets\/)?([\w-]+\.css)">/g;
+const STYLESHEET = /<link rel="stylesheet" href="\.\/([\w-]+\.css)">/g;
+const SCRIPT = /(<script type="module">\n)(.*?)(<\/script>)/gs;
 const IMPORT = /^import (?:[^;]+ from )?'\.{1,2}\/(?:widgets\/)?([\w-]+\.js)';$/gm;
+const EXPORT = /^export (?=(?:async )?(?:const|function) (\w+))/gm;
 
-/**
- * Throws when the page names a part that isn't given. A script that several import is put in once, before the first of
- * them. All share one scope, so no two may declare the same name.
- */
+/** Throws when the page names a part that isn't given. What a script exports, all that come after it see. */
 export function inlineAssets(page: string, parts: Parts): string {
-  const inlined = new Set<string>();
   const part = (name: string) => {
     const text = parts[name];
     if (text === undefined) throw new Error(`a page needs ${name}`);
     return text;
   };
-  const withImports = (script: string): string =>
-    script.replace(IMPORT, (_, name) => {
-      if (inlined.has(name)) return '';
-      inlined.add(name);
-      return withImports(part(name)).replace(/^export /gm, '');
+  return minify(
+    page
+      .replace(STYLESHEET, (_, name) => `<style>\n${part(name)}</style>`)
+      .replace(SCRIPT, (_, start, script, end) => start + withImports(script, part) + end),
+  );
+}
+
+/** Each script once, before all that import it, in a scope of its own. */
+function withImports(script: string, part: (name: string) => string): string {
+  const inlined = new Map<string, string>();
+  const take = (text: string): string =>
+    text.replace(IMPORT, (_, name) => {
+      if (!inlined.has(name)) {
+        inlined.set(name, ''); // it is on its way
+        const own = take(part(name));
+        inlined.delete(name);
+        inlined.set(name, inScope(own));
+      }
+      return '';
     });
-  return minify(withImports(page.replace(STYLESHEET, (_, name) => `<style>\n${part(name)}</style>`)));
+  const last = take(script);
+  return [...inlined.values(), last].join('');
+}
+
+function inScope(script: string): string {
+  const names = Array.from(script.matchAll(EXPORT), ([, name]) => name).join(', ');
+  return `const { ${names} } = (() => {\n${script.replace(EXPORT, '')}return { ${names} };\n})();\n`;
 }
 
 /** Removes whole-line comments, blank lines and indentation. For sources that have no text over several lines. */

@@ -1,10 +1,8 @@
 // One call of a tool over REST. Its response becomes what widgets take.
 
-import { FOR_WIDGET } from '../widgets/dom.js';
+import { FOR_WIDGET, failed } from '../widgets/results.js';
 
 const CALL_MS = 75_000; // a tool has 60 s
-
-export const failure = (...texts) => ({ isError: true, content: texts.map((text) => ({ type: 'text', text })) });
 
 /** The status, and the result as MCP has it. No status: no response came. */
 export async function postTool(url, token, tool, args) {
@@ -24,8 +22,8 @@ export async function postTool(url, token, tool, args) {
     const { detail, code, issues = [], previousUntil } = body;
     const more = issues.map(({ path, message }) => `${path}: ${message}`);
     if (headers.has('Retry-After')) more.push(`Try again in ${headers.get('Retry-After')} s`);
-    return { status, result: { ...failure(detail, ...more), _meta: { [FOR_WIDGET]: { code, previousUntil } } } };
+    return { status, result: { ...failed(detail, ...more), _meta: { [FOR_WIDGET]: { code, previousUntil } } } };
   } catch {
-    return { result: failure('No answer came. It may have worked all the same: refresh the list to see.') };
+    return { result: failed('No answer came. It may have worked all the same: refresh the list to see.') };
   }
 }

@@ -86,6 +86,9 @@ export function claimsOf(token) {
   }
 }
 
+/** Whether a token with these claims is not over yet. */
+export const isInTime = ({ exp }) => typeof exp === 'number' && exp * 1000 > Date.now();
+
 /** Whether the claims have that of ADMIN_CLAIM: text with spaces between, or a list. */
 export function hasClaim(claims, wanted) {
   const has = claims[wanted?.name];

@@ -42,8 +42,6 @@ export interface RoutesOptions
   readonly revokeTokens: RevokeTokens;
   /** Null: no keys are handed out. */
   readonly connect: Connect | null;
-  /** The scopes that tools and prompts ask keys for. */
-  readonly keyScopes: readonly string[];
   readonly health: Handler;
   readonly metrics: Metrics | null;
   readonly sha256: Sha256;
@@ -95,7 +93,7 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     { path: `${basePath}/sse`, get: config.reusePort ? sseUnavailable : sse.open },
     { path: `${basePath}/messages`, post: sse.post },
     { path: `${basePath}/mcp/health`, get: options.health, openToAnyOrigin: true, anyHost: true },
-    { path: `${basePath}/widgets/preview`, get: previewRoute() },
+    { path: `${basePath}/widgets/preview`, get: previewRoute(config.revocationLagMaxMs) },
     ...(config.keysPage === null ? [] : [{ path: `${basePath}/keys`, get: keysPageRoute(options) }]),
     { path: `${basePath}/openapi.json`, get: openapiRoute(tools, publicUrl), openToAnyOrigin: true },
     ...(metrics !== null && metricsToken !== null

@@ -7,30 +7,37 @@ import type { Handler } from '../http/router.ts';
 import { once } from '../lib/memoize.ts';
 import { keysPageUrl } from '../lib/urls.ts';
 import type { PageIssuer, SignInEndpoints } from '../page/index.ts';
+import { refusedWithin } from '../widgets/index.ts';
 
 export interface KeysPageOptions {
-  readonly config: Pick<Config, 'jwt' | 'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage'>;
+  readonly config: Pick<Config, 'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'revocationLagMaxMs'>;
   readonly publicUrl: () => string;
   /** Resolves to null while the issuer is out of reach. Null: people sign in with a link, or paste a token. */
   readonly findSignIn: (() => Promise<SignInEndpoints | null>) | null;
+  /** The scopes that tools and prompts ask keys for. */
+  readonly keyScopes: readonly string[];
+  /** What begins the command that makes links that sign in; null: there is none. */
+  readonly mints: string | null;
 }
 
-export function keysPageRoute({ config, publicUrl, findSignIn }: KeysPageOptions): Handler {
+export function keysPageRoute(options: KeysPageOptions): Handler {
+  const { config, publicUrl, findSignIn, keyScopes, mints } = options;
   const load = once(async () => (await import('../page/index.ts')).createKeysPage()); // at first use
-  const { jwt, jwtClaims, keyCeilings } = config;
+  const { jwtClaims, keyCeilings, revocationLagMaxMs } = config;
   return async ({ acceptsCredentials }) => {
     const url = publicUrl();
-    const setup = {
+    const { html, policy } = (await load())({
       url,
       page: new URL(keysPageUrl(url)).href,
       isSecure: acceptsCredentials,
       issuer: await pageIssuer(config, url, findSignIn),
+      mints,
       ownerClaim: jwtClaims.owner,
       admin: jwtClaims.admin,
-    };
-    const { html, policy } = (await load())(setup, {
-      mints: jwt.kind === 'secret' || jwt.kind === 'dev-secret',
-      ...keyCeilings,
+      scopes: keyCeilings.scopes,
+      offered: keyScopes,
+      daysMax: keyCeilings.daysMax,
+      refused: refusedWithin(revocationLagMaxMs),
     });
     return new Response(html, { headers: { ...PAGE_HEADERS, 'Content-Security-Policy': policy } });
   };

@@ -2,6 +2,7 @@
 
 import type { Config } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
+import { tokenSettings } from '../config/token-settings.ts';
 import { isLoopback } from '../lib/ip.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
 import { keysPageUrl, shownUrl } from '../lib/urls.ts';
@@ -38,20 +39,12 @@ function ownTools({ own, folder, hasFolder }: BannerFacts): string {
 }
 
 /** The command that mints a token for this server, in the shell that started it. */
-function tokenCommand({ database, jwt }: Config, { runScript, env }: BannerFacts): string {
-  const settings = [
-    jwt.kind === 'dev-secret' && database.mode === 'embedded' && setting(env, 'DATABASE_URL'),
-    setting(env, 'JWT_ISSUER'),
-    setting(env, 'JWT_AUDIENCE'),
-  ];
-  return [...settings.filter(Boolean), runScript, 'token --sub alice'].join(' ');
+function tokenCommand(config: Config, { runScript, env }: BannerFacts): string {
+  const settings = tokenSettings(config, env).map((name) => `${name}=${quoted(env[name] ?? '')}`);
+  return [...settings, runScript, 'token --sub alice'].join(' ');
 }
 
-function setting(env: Env, name: 'DATABASE_URL' | 'JWT_ISSUER' | 'JWT_AUDIENCE'): string | undefined {
-  const { [name]: value } = env;
-  if (!value) return undefined;
-  return `${name}=${/^[\w./:@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`}`;
-}
+const quoted = (value: string) => (/^[\w./:@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`);
 
 export function banner(config: Config, facts: BannerFacts): string {
   const { listening, publicUrl } = facts;

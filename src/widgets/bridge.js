@@ -113,7 +113,11 @@ export function connect(name, on) {
     () => on.replaceByMessage('The chat app around this widget does not answer.'),
     INITIALIZE_MS,
   );
-  const hello = { appInfo: { name, version: '1.0.0' }, appCapabilities: {}, protocolVersion: '2026-01-26' };
+  const hello = {
+    appInfo: { name, version: document.body.dataset.version },
+    appCapabilities: {},
+    protocolVersion: '2026-01-26',
+  };
   request('ui/initialize', hello, ({ result }) => {
     clearTimeout(silent);
     if (!isObject(result)) return on.replaceByMessage('The chat app around this widget refused to show it.');

@@ -3,55 +3,44 @@
 import type { Resource } from '../calls/resource.ts';
 import { inlineAssets } from '../lib/inline.ts';
 import { once } from '../lib/memoize.ts';
+import { SERVER_VERSION } from '../lib/server-info.ts';
 import { WIDGET_TYPE } from '../mcp/apps.ts';
-import created from './api-key-created.html' with { type: 'text' };
-import listCss from './api-keys-list.css' with { type: 'text' };
-import list from './api-keys-list.html' with { type: 'text' };
-import listJs from './api-keys-list.js' with { type: 'text' };
+import created from './api-key-created.js' with { type: 'text' };
+import list from './api-keys-list.js' with { type: 'text' };
 import bridge from './bridge.js' with { type: 'text' };
-import dom from './dom.js' with { type: 'text' };
-import listedKey from './listed-key.js' with { type: 'text' };
-import newKey from './new-key.js' with { type: 'text' };
-import rotation from './rotation.js' with { type: 'text' };
-import rowQuestion from './row-question.js' with { type: 'text' };
-import rowSecret from './row-secret.js' with { type: 'text' };
-import css from './shared.css' with { type: 'text' };
-import uses from './uses.js' with { type: 'text' };
+import { COMPONENTS } from './components.ts';
+import html from './widget.html' with { type: 'text' };
 
-const PARTS = {
-  'shared.css': css,
-  'api-keys-list.css': listCss,
-  'api-keys-list.js': listJs,
-  'bridge.js': bridge,
-  'listed-key.js': listedKey,
-  'new-key.js': newKey,
-  'rotation.js': rotation,
-  'row-question.js': rowQuestion,
-  'row-secret.js': rowSecret,
-  'uses.js': uses,
-  'dom.js': dom,
-};
+const PARTS = { ...COMPONENTS, 'bridge.js': bridge, 'api-key-created.js': created, 'api-keys-list.js': list };
 
-/** Inlined when first read: most processes never show a widget. */
-const page = (source: string) => once(() => ({ text: inlineAssets(source, PARTS) }));
+/** Each `{name}` replaced by its text. */
+const filled = (page: string, texts: Readonly<Record<string, string>>) =>
+  page.replace(/\{(\w+)\}/g, (_, name) => texts[name] ?? '');
 
-export const widgetResources: readonly Resource[] = [
-  {
-    uri: 'ui://widget/api-key-created.html',
-    name: 'api-key-created',
-    title: 'API key created',
-    description: 'Shows a new API key once, masked until asked for, with what it may do and when it expires.',
+/** How soon an ended key is refused, for people. `lagMaxMs`: the bound of other processes. */
+export const refusedWithin = (lagMaxMs: number): string =>
+  `refused at once, elsewhere within ${lagMaxMs === 1000 ? 'a second' : `${lagMaxMs / 1000} seconds`}`;
+
+export function createWidgets(lagMaxMs: number): readonly Resource[] {
+  const widget = (name: string, title: string, description: string): Resource => ({
+    uri: `ui://widget/${name}.html`,
+    name,
+    title,
+    description,
     mimeType: WIDGET_TYPE,
-    read: page(created),
+    // Made when first read: most processes never show a widget.
+    read: once(() => {
+      const facts = { title, name, refused: refusedWithin(lagMaxMs), version: SERVER_VERSION };
+      return { text: inlineAssets(filled(html, facts), PARTS) };
+    }),
     meta: { ui: { prefersBorder: true, permissions: { clipboardWrite: {} } } },
-  },
-  {
-    uri: 'ui://widget/api-keys-list.html',
-    name: 'api-keys-list',
-    title: 'API keys',
-    description: 'Shows API keys with their state, to sort, filter, rotate, revoke and delete.',
-    mimeType: WIDGET_TYPE,
-    read: page(list),
-    meta: { ui: { prefersBorder: true, permissions: { clipboardWrite: {} } } },
-  },
-];
+  });
+  return [
+    widget(
+      'api-key-created',
+      'API key created',
+      'Shows a new API key once, masked until asked for, with what it may do and when it expires.',
+    ),
+    widget('api-keys-list', 'API keys', 'Shows API keys with their state, to sort, filter, rotate, revoke and delete.'),
+  ];
+}

@@ -1,16 +1,13 @@
 // The keys of list_api_keys, or of admin_list_keys, read with care: a host may hand a widget anything.
 
-import { isTime } from './dom.js';
-import { readRotation } from './rotation.js';
-
 const SOON_MS = 7 * 86_400_000;
+const DAYS = 30; // of uses
 
+/** True for a number of milliseconds that `Date` can hold. */
+export const isTime = (value) => typeof value === 'number' && Math.abs(value) <= 8.64e15;
 const textOrNull = (value) => (typeof value === 'string' ? value : null);
 const timeOrNull = (value) => (isTime(value) ? value : null);
 const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
-
-/** Days that are shown. */
-const DAYS = 30;
 
 /** Calls by day, today first, with the zeros at the end that a list leaves out; null: none in 30 days. */
 function readUses(uses) {
@@ -19,15 +16,19 @@ function readUses(uses) {
   return { today: uses.today, days: [...days, ...Array(DAYS - days.length).fill(0)] };
 }
 
-const readQuota = (quota) =>
-  isCount(quota?.requests) && ['day', 'month'].includes(quota.period)
-    ? { requests: quota.requests, period: quota.period }
-    : null;
+const readQuota = (quota) => (isCount(quota?.requests) && ['day', 'month'].includes(quota.period) ? quota : null);
 
 const readLimit = (limit) =>
   isCount(limit?.requests) && /^[1-9]\d{0,8}[smhd]$/.test(limit.window)
     ? { requests: limit.requests, window: limit.window }
     : null;
+
+/** `rotation` of a listed key, or null if there is none that can be read. */
+export function readRotation(rotation) {
+  const { state, previousUntil, otherFingerprint } = rotation ?? {};
+  if (state !== 'until_first_use' && (state !== 'overlapping' || !isTime(previousUntil))) return null;
+  return { state, previousUntil, otherFingerprint: textOrNull(otherFingerprint) };
+}
 
 /** A list of the one key, with the text it is searched by; an empty list if the item is not a key. */
 export function readKey(item) {
@@ -60,3 +61,9 @@ export function stateOf({ active, expiresAt }, nowMs) {
 }
 
 export const isEnded = ({ state }) => state === 'expired' || state === 'revoked';
+
+/** The key's rotation while it is under way, else null. */
+export function rotationAt({ state, rotation }, nowMs) {
+  if (rotation === null || isEnded({ state })) return null;
+  return rotation.state === 'until_first_use' || rotation.previousUntil > nowMs ? rotation : null;
+}

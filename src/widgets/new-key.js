@@ -1,73 +1,197 @@
-// A new key on the page: masked until it is asked for, copied without being shown, and forgotten when that is called for.
-// The key stands in the page only while it is shown, and in no RegExp, because RegExp.lastMatch would keep it.
+// A new key: masked until it is asked for, copied without being shown, with settings around it that are ready to paste,
+// and forgotten when that is called for. It stands in the page only while it is shown, and in no RegExp, because
+// RegExp.lastMatch would keep it.
 
-import { element, icon } from './dom.js';
+import { h, html } from './html.js';
+import { isTime } from './listed-key.js';
+import { icon, nameOf, scopeList, timeOf } from './parts.js';
+import { previousWords } from './rotation.js';
 
 const COPIED_MS = 2000;
+const SCOPES_SHOWN = 8;
+const NEAR_MS = 2 * 86_400_000; // an expiry this near shows its hour, too
+const KEY = { label: 'API key', before: '', after: '', copy: 'Copy' };
+const HEADER = { label: 'Request header', before: 'X-API-Key: ', after: '', copy: 'Copy header' };
+
+/** What a key is pasted into, by who takes it: the text before and after it. `url` is the server's. */
+function settingsFor(url) {
+  const entry = `"keys": {\n      "type": "http",\n      "url": "${url}/mcp",\n      "headers": { "X-API-Key": "`;
+  const settings = [
+    ['MCP clients', `{\n  "mcpServers": {\n    ${entry}`, '" }\n    }\n  }\n}'],
+    ['VS Code, in .vscode/mcp.json', `{\n  "servers": {\n    ${entry}`, '" }\n    }\n  }\n}'],
+    ['Claude Code', `claude mcp add --transport http keys "${url}/mcp" --header "X-API-Key: `, '"'],
+    ['curl, to try it', `curl -X POST "${url}/tools/whoami" -H "X-API-Key: `, '"'],
+  ];
+  return settings.map(([label, before, after]) => ({ label, before, after, copy: `Copy for ${label}` }));
+}
 
 /**
- * Shows `secret` in `boxes`, each `{ code, copy, status, before, after }`: where it stands, the button that copies it,
- * where to say what came of that, and the text around it, if there is any. The button `toggle` shows and hides it in all of them.
+ * `made`: what create_api_key or rotate_api_key returned. `serverUrl`: null, where it is not known. `saved`: called when
+ * the person has it; undefined: there is no button for it.
  */
-export function showSecret(secret, { toggle, boxes, isShown = false }) {
-  let held = secret; // here and, while shown, in the page; nowhere else
-
-  // As many dots as the key has characters: nothing moves when it is shown.
-  function write({ code, before = '', after = '' }, shown) {
-    const prefix = before + held.slice(0, held.lastIndexOf('_') + 1);
-    const dots = element('span', '', '•'.repeat(before.length + held.length - prefix.length));
-    dots.ariaHidden = 'true';
-    const masked = [prefix, dots, element('span', 'sr', 'hidden'), after];
-    code.replaceChildren(...(shown ? [element('span', '', before + held + after)] : masked));
-    code.classList.toggle('masked', !shown);
-  }
-
-  function setShown(shown) {
-    for (const box of boxes) {
-      write(box, shown);
-      box.status.replaceChildren();
-    }
-    toggle.textContent = shown ? 'Hide' : 'Show';
-    toggle.ariaLabel = shown ? 'Hide key' : 'Show key';
-    toggle.onclick = () => setShown(!shown);
-  }
-
-  async function copy({ code, copy: button, status, before = '', after = '' }) {
-    try {
-      await navigator.clipboard.writeText(before + held + after);
-    } catch {
-      if (held === null) return; // forgotten meanwhile
-      setShown(true);
-      getSelection().selectAllChildren(code);
-      const chord = /Mac/.test(navigator.platform) ? '⌘C' : 'Ctrl+C';
-      const next = matchMedia('(pointer: coarse)').matches ? 'touch and hold it' : `press ${chord}`;
-      status.classList.remove('sr');
-      status.textContent = `It could not be copied from here. It is selected: ${next}.`;
-      return;
-    }
-    if (held === null) return;
-    const done = element('span', 'label', 'Copied');
-    const copied = new Text('Copied. Paste it where it is kept safe.');
-    button.replaceChildren(icon('done'), done);
-    status.classList.add('sr'); // the button shows it, and nothing moves
-    status.replaceChildren(copied);
-    setTimeout(() => {
-      if (done.isConnected) button.replaceChildren(icon('copy'), element('span', 'label', 'Copy'));
-      copied.remove();
-    }, COPIED_MS);
-  }
-
-  for (const box of boxes) box.copy.onclick = () => copy(box);
-  setShown(isShown);
-
-  return function forget() {
-    held = null;
-    getSelection().removeAllRanges();
-    for (const { code, copy: button, status } of boxes) {
-      button.onclick = null;
-      code.replaceChildren();
-      status.replaceChildren();
-    }
-    toggle.onclick = null;
+export function newKey({ made, heading, formats, serverUrl, saved, redraw }) {
+  const shown = {
+    ...made,
+    key: null,
+    secret: made.key, // here and, while it is shown, in the page; nowhere else
+    isShown: false,
+    said: {}, // { label, isCopied }: what came of copying from a box
+    heading,
+    formats,
+    settings: serverUrl === null ? [] : settingsFor(serverUrl),
+    saved,
+    redraw,
   };
+  return {
+    copyButton: placeOf(shown, KEY.copy),
+    view: () => shown.secret !== null && wholeView(shown),
+    /** In the row of the key that was rotated. */
+    viewInRow: () => shown.secret !== null && viewInRow(shown),
+    forget() {
+      Object.assign(shown, { secret: null, said: {} });
+      getSelection().removeAllRanges();
+    },
+  };
+}
+
+const placeOf = ({ id, previous }, part) => `${part} of ${previous === undefined ? 'new' : 'rotated'} ${id}`;
+
+async function copyFrom(shown, { label, before, after }) {
+  const copied = { label, isCopied: true };
+  try {
+    await navigator.clipboard.writeText(before + shown.secret + after);
+  } catch {
+    if (shown.secret === null) return; // forgotten meanwhile
+    Object.assign(shown, { isShown: true, said: { label, isCopied: false } });
+    shown.redraw();
+    getSelection().selectAllChildren(document.querySelector(`[data-at="${CSS.escape(placeOf(shown, label))}"]`));
+    return;
+  }
+  if (shown.secret === null) return;
+  shown.said = copied;
+  shown.redraw();
+  setTimeout(() => {
+    if (shown.said !== copied) return;
+    shown.said = {};
+    shown.redraw();
+  }, COPIED_MS);
+}
+
+/** The key and the text around it. Masked it has as many dots as characters: nothing moves when it is shown. */
+function codeOf(shown, { label, before, after }) {
+  const { secret, isShown } = shown;
+  const at = placeOf(shown, label);
+  if (isShown) return html`<code at=${at}><span>${before + secret + after}</span></code>`;
+  const prefix = before + secret.slice(0, secret.lastIndexOf('_') + 1);
+  const dots = '•'.repeat(before.length + secret.length - prefix.length);
+  return html`<code class="masked" at=${at}>
+    ${prefix}<span aria-hidden="true">${dots}</span><span class="sr">hidden</span>${after}
+  </code>`;
+}
+
+function showButton(shown) {
+  const { isShown } = shown;
+  const toggle = () => {
+    Object.assign(shown, { isShown: !isShown, said: {} });
+    shown.redraw();
+  };
+  return html`<button type="button" at=${placeOf(shown, 'show')} aria-label="${isShown ? 'Hide' : 'Show'} key"
+    onclick=${toggle}>
+    ${isShown ? 'Hide' : 'Show'}
+  </button>`;
+}
+
+function boxOf(shown, box) {
+  const isSaid = shown.said.label === box.label;
+  const isCopied = isSaid && shown.said.isCopied;
+  return html`<div role="group" aria-label=${box.label}>
+    <div class="box line">
+      ${codeOf(shown, box)}
+      <div class="line">
+        ${box === KEY && showButton(shown)}
+        <button type="button" class=${box === KEY && 'solid'} at=${placeOf(shown, box.copy)}
+          aria-label=${isCopied ? null : box.copy} onclick=${() => copyFrom(shown, box)}>
+          ${icon(isCopied ? 'done' : 'copy')}<span class="label">${isCopied ? 'Copied' : 'Copy'}</span>
+        </button>
+      </div>
+    </div>
+    <p class=${isCopied ? 'sr' : 'hint'} role="status">
+      ${isCopied && 'Copied. Paste it where it is kept safe.'}
+      ${isSaid && !isCopied && `It could not be copied from here. It is selected: ${gesture()}.`}
+    </p>
+  </div>`;
+}
+
+const warningOf = ({ warning }) => html`<p class="sentence warning">
+  ${icon('warn')}<span>${String(warning ?? 'Save this key now - it will not be shown again')}</span>
+</p>`;
+
+/** Ready-made settings, and the button that ends it. */
+function restOf(shown) {
+  const { settings, saved } = shown;
+  const details = (box, index) => html`<details name=${placeOf(shown, 'settings')} open=${index === 0}>
+    <summary>${box.label}</summary>${boxOf(shown, box)}
+  </details>`;
+  return html`
+    ${
+      settings.length > 0 &&
+      html`<div class="next"><p class="hint">Or paste it with ready-made settings around it.</p>${settings.map(details)}</div>`
+    }
+    ${
+      saved &&
+      html`<p><button type="button" at=${placeOf(shown, 'saved')} onclick=${saved}>I have saved it</button></p>`
+    }
+  `;
+}
+
+const viewInRow = (shown) => html`<div class="inset stack" at=${placeOf(shown, 'row')} role="group"
+  aria-label="New key of ${shown.name}">
+  ${warningOf(shown)}
+  ${boxOf(shown, KEY)}
+  <p>The old key ${previousWords(shown.previous) ?? 'is replaced.'}</p>
+  ${restOf(shown)}
+</div>`;
+
+const wholeView = (shown) => html`<section class="new-key stack" at="new key" tabindex="-1" aria-label="New key">
+  <header>
+    <span class="badge">${icon('key')}</span>
+    <p class="hint">${shown.previous === undefined ? 'API key created' : 'API key rotated'}</p>
+    ${h(shown.heading, {}, nameOf(String(shown.name)))}
+  </header>
+  ${boxOf(shown, KEY)}
+  ${warningOf(shown)}
+  ${factsOf(shown)}
+  <div class="next">
+    <p class="hint">Next: store it where your program reads its secrets, and send it with every request in this header.</p>
+    ${boxOf(shown, HEADER)}
+  </div>
+  ${restOf(shown)}
+</section>`;
+
+const gesture = () =>
+  matchMedia('(pointer: coarse)').matches
+    ? 'touch and hold it'
+    : `press ${/Mac/.test(navigator.platform) ? '⌘C' : 'Ctrl+C'}`;
+
+function factsOf(shown) {
+  const { scopes, expiresAt, previous, formats } = shown;
+  const nowMs = Date.now();
+  const format = expiresAt - nowMs < NEAR_MS ? formats.hour : formats.day;
+  const old = previousWords(previous);
+  const unfold = {
+    max: SCOPES_SHOWN,
+    at: placeOf(shown, 'scopes'),
+    isOpen: shown.hasAllScopes,
+    open() {
+      shown.hasAllScopes = true;
+      shown.redraw();
+    },
+  };
+  const listed = Array.isArray(scopes) ? scopes.map(String) : [];
+  const end = isTime(expiresAt) && html`${timeOf(expiresAt, nowMs, formats)}, on ${format.format(expiresAt)}`;
+  return html`<dl>
+    <dt>Scopes</dt><dd>${scopeList(listed, unfold)}</dd>
+    <dt>Expires</dt><dd>${end || 'Never'}</dd>
+    ${old && html`<dt>Old key</dt><dd>It ${old}</dd>`}
+  </dl>`;
 }

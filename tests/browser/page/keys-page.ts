@@ -1,7 +1,7 @@
 // The page /keys in a browser, with a watch on everything that it must never do or leave behind.
 
 import { expect } from 'bun:test';
-import type { Browser, BrowserContext, BrowserContextOptions, FrameLocator, Page } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { testClock } from '../../support/clock.ts';
 import { createTestApp, type TestApp, type TestAppOptions } from '../../support/test-app.ts';
 
@@ -16,9 +16,6 @@ export function appForBrowser(options: TestAppOptions = {}): Promise<TestApp> {
 export interface OpenPage {
   readonly page: Page;
   readonly context: BrowserContext;
-  /** What a person sees of the widgets. */
-  readonly list: FrameLocator;
-  readonly created: FrameLocator;
   /** The requests that were sent, as method and URL. */
   readonly requests: readonly string[];
 }
@@ -51,13 +48,7 @@ export async function withKeysPage(
     const requests: string[] = [];
     const misdeeds = watch(page, requests, app.url, issuer);
     await page.goto(`${app.url}/keys${at}`);
-    await use({
-      page,
-      context,
-      list: page.frameLocator('iframe[name=listed]'),
-      created: page.frameLocator('iframe[name=created]'),
-      requests,
-    });
+    await use({ page, context, requests });
     expect(misdeeds.filter((misdeed) => !quiet || !misdeed.startsWith('on the console'))).toEqual([]);
     expect(await leftBehind(page)).toEqual({ local: 0, session: 0, cookies: '', databases: 0, caches: 0 });
     expect(await context.cookies(origin)).toEqual([]);

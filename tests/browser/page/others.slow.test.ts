@@ -13,9 +13,9 @@ describeInBrowser('the keys of all owners', (browser) => {
   ])('are there for a token with the claim in %s', async (_, roles) => {
     await using app = await appForBrowser({ env });
     await app.createKey('alice', { name: 'of alice' });
-    await withKeysPage(browser(), app, { at: `#token=${await app.token('carol', { roles })}` }, async (open) => {
-      await open.page.getByRole('button', { name: 'All keys' }).click();
-      await open.list.getByText('of alice').first().waitFor();
+    await withKeysPage(browser(), app, { at: `#token=${await app.token('carol', { roles })}` }, async ({ page }) => {
+      await page.getByRole('button', { name: 'All keys' }).click();
+      await page.getByText('of alice').first().waitFor();
     });
   });
 
@@ -40,25 +40,25 @@ describeInBrowser('the keys of all owners', (browser) => {
     const { key: another } = await app.createKey('alice', { name: 'another' });
     const statusOf = async (key: string) => (await app.call('whoami', {}, { 'x-api-key': key })).status;
     const token = await app.token('carol', { roles: 'keys-admin' });
-    await withKeysPage(browser(), app, { at: `#token=${token}` }, async ({ page, list }) => {
+    await withKeysPage(browser(), app, { at: `#token=${token}` }, async ({ page }) => {
       await page.getByRole('button', { name: 'All keys' }).click();
-      await list.getByText('The newest 100 keys').waitFor();
-      await list.getByRole('button', { name: 'Show more' }).click();
-      await list.getByText('108 keys', { exact: true }).waitFor();
-      expect(await list.getByRole('button', { name: 'Show more' }).count()).toBe(0);
+      await page.getByText('The newest 100 keys').waitFor();
+      await page.getByRole('button', { name: 'Show more' }).click();
+      await page.getByText('108 keys', { exact: true }).waitFor();
+      expect(await page.getByRole('button', { name: 'Show more' }).count()).toBe(0);
 
       const owner = page.getByLabel('Owner, exactly');
       await owner.fill('ali');
       await page.keyboard.press('Enter');
-      await list.getByRole('heading', { name: 'No API keys' }).waitFor();
+      await page.getByRole('heading', { name: 'No API keys' }).waitFor();
       await owner.fill('alice');
       await page.keyboard.press('Enter');
-      await list.getByRole('button', { name: 'Revoke the last' }).click();
-      const question = list.getByRole('group', { name: 'Revoke the last?' });
+      await page.getByRole('button', { name: 'Revoke the last' }).click();
+      const question = page.getByRole('group', { name: 'Revoke the last?' });
       await question.getByRole('button', { name: 'Revoke' }).click();
-      await list.getByText('API key revoked').waitFor();
+      await page.getByText('API key revoked').waitFor();
       expect([await statusOf(last), await statusOf(another), await statusOf(ofBob)]).toEqual([401, 200, 200]);
-      expect(await list.getByRole('button', { name: /^(Rotate|Delete)/ }).count()).toBe(0);
+      expect(await page.getByRole('button', { name: /^(Rotate|Delete)/ }).count()).toBe(0);
 
       await page.getByRole('button', { name: 'Revoke all of alice' }).click();
       await page.getByRole('button', { name: 'Cancel' }).click();

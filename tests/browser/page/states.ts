@@ -27,14 +27,12 @@ export interface State {
   readonly shows: (page: Page) => Promise<unknown>;
 }
 
-const list = (page: Page) => page.frameLocator('iframe[name=listed]');
-const created = (page: Page) => page.frameLocator('iframe[name=created]');
 const text = (said: string | RegExp) => (page: Page) => page.getByText(said).waitFor();
 
 async function fillIn(page: Page) {
   await page.getByRole('button', { name: 'Create a key' }).click();
-  await page.getByLabel('Name').fill('billing export');
-  await page.getByLabel('Scopes').fill('read:orders read:products');
+  await page.getByRole('textbox', { name: 'Name' }).fill('billing export');
+  await page.getByRole('textbox', { name: 'Other scopes' }).fill('read:orders read:products');
 }
 
 async function create(page: Page) {
@@ -77,31 +75,31 @@ export const STATES: readonly State[] = [
   {
     name: 'empty',
     who: ['alice'],
-    shows: (page) => list(page).getByText('No API keys yet').waitFor(),
+    shows: (page) => page.getByText('No API keys yet').waitFor(),
   },
   {
     name: 'keys',
     who: ['alice'],
     hasKeys: true,
-    shows: (page) => list(page).getByText('5 keys').waitFor(),
+    shows: (page) => page.getByText('5 keys').waitFor(),
   },
   {
     name: 'asked',
     who: ['alice'],
     hasKeys: true,
-    act: (page) => list(page).getByRole('button', { name: 'Delete nightly backup' }).click(),
-    shows: (page) => list(page).getByRole('group', { name: 'Delete nightly backup?' }).waitFor(),
+    act: (page) => page.getByRole('button', { name: 'Delete nightly backup' }).click(),
+    shows: (page) => page.getByRole('group', { name: 'Delete nightly backup?' }).waitFor(),
   },
   {
     name: 'rotated',
     who: ['alice'],
     hasKeys: true,
     async act(page) {
-      await list(page).getByRole('button', { name: 'Rotate CI pipeline' }).click();
-      const question = list(page).getByRole('group', { name: 'Rotate CI pipeline?' });
+      await page.getByRole('button', { name: 'Rotate CI pipeline' }).click();
+      const question = page.getByRole('group', { name: 'Rotate CI pipeline?' });
       await question.getByRole('button', { name: 'Rotate' }).click();
     },
-    shows: (page) => list(page).getByRole('group', { name: 'New key of CI pipeline' }).waitFor(),
+    shows: (page) => page.getByRole('group', { name: 'New key of CI pipeline' }).waitFor(),
   },
   {
     name: 'store-away',
@@ -111,7 +109,7 @@ export const STATES: readonly State[] = [
       await page.getByLabel('Or paste a user token').fill(await app.token('alice'));
       await page.keyboard.press('Enter');
     },
-    shows: (page) => list(page).getByText('The key store is out of reach').waitFor(),
+    shows: (page) => page.getByText('The key store is out of reach').waitFor(),
   },
   {
     name: 'form',
@@ -138,7 +136,7 @@ export const STATES: readonly State[] = [
     hasKeys: true,
     async act(page) {
       await fillIn(page);
-      await page.getByLabel('Name').fill(' ');
+      await page.getByRole('textbox', { name: 'Name' }).fill(' ');
       await page.getByRole('button', { name: 'Create key' }).click();
     },
     shows: text(/Expected a name that is not blank/),
@@ -148,7 +146,7 @@ export const STATES: readonly State[] = [
     who: ['alice'],
     hasKeys: true,
     act: create,
-    shows: (page) => created(page).getByText('Or paste it with ready-made settings around it.').waitFor(),
+    shows: (page) => page.getByText('Or paste it with ready-made settings around it.').waitFor(),
   },
   {
     name: 'expired',
@@ -172,7 +170,7 @@ export const STATES: readonly State[] = [
       await page.keyboard.press('Enter');
       await page.getByRole('button', { name: 'Revoke all of alice' }).click();
     },
-    shows: (page) => list(page).getByText('5 keys').waitFor(),
+    shows: (page) => page.getByText('5 keys').waitFor(),
   },
   {
     name: 'elsewhere',
@@ -225,11 +223,6 @@ export async function openIn(state: State, page: Page, app: TestApp): Promise<vo
   await page.goto(`${url}/keys${at}`);
   await state.act?.(page, app);
   await state.shows(page);
-  const frames = page.frames();
   await page.mouse.move(0, 0);
-  await Promise.all(
-    frames.map((frame) =>
-      frame.evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished))),
-    ),
-  );
+  await page.evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
 }

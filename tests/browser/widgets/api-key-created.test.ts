@@ -6,10 +6,12 @@ import { describeInBrowser } from '../../support/browser.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
-import { stopClock, type WithPreview, withPreview } from './preview-page.ts';
+import { codeOf, factOf, stopClock, type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const button = (widget: FrameLocator, name: string) => widget.getByRole('button', { name, exact: true });
+const keyBox = (widget: FrameLocator) => widget.getByRole('group', { name: 'API key', exact: true });
+const header = (widget: FrameLocator) => widget.getByRole('group', { name: 'Request header' });
 const html = (widget: FrameLocator) => widget.locator('html').evaluate((root) => root.outerHTML);
 const clipboard = (page: Page) => page.evaluate(() => navigator.clipboard.readText());
 
@@ -24,7 +26,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
         'read:orders',
         'read:products',
       ]);
-      const expires = created.locator('#expires');
+      const expires = factOf(created, 'Expires');
       expect(await expires.textContent()).toMatch(/^in 30 days, on \w+ \d+, 20\d\d$/);
       expect(await expires.locator('time').getAttribute('title')).toMatch(/\d:\d\d:\d\d/);
       await created.getByText('Save this key now - it will not be shown again').waitFor();
@@ -34,8 +36,8 @@ describeInBrowser('the widget api-key-created', (browser) => {
   test('says Never for a key that does not expire, and none for no scopes', async () => {
     await preview('data=empty', async ({ created }) => {
       await created.getByRole('heading', { name: 'billing export' }).waitFor();
-      expect(await created.locator('#expires').textContent()).toBe('Never');
-      expect(await created.locator('#scopes').textContent()).toBe('none');
+      expect(await factOf(created, 'Expires').textContent()).toBe('Never');
+      expect(await factOf(created, 'Scopes').textContent()).toBe('none');
     });
   });
 
@@ -45,7 +47,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
       const expiresAt = Date.now() + 3_600_000;
       await post(toolResult({ key: KEY, name: 'brief', scopes: [], expiresAt }));
       await frame.getByText('brief').waitFor();
-      expect(await frame.locator('#expires').textContent()).toMatch(
+      expect(await factOf(frame, 'Expires').textContent()).toMatch(
         /^in 1 hour, on \w+ \d+, 20\d\d at \d+:\d\d\s[AP]M$/,
       );
       expect(misdeeds).toEqual([]);
@@ -57,8 +59,8 @@ describeInBrowser('the widget api-key-created', (browser) => {
       await button(created, 'Show key').waitFor();
       expect(await html(created)).not.toContain(KEY.slice(-8));
       await button(created, 'Show key').click();
-      expect(await created.locator('#key-text').textContent()).toBe(KEY);
-      expect(await created.locator('#header-text').textContent()).toBe(`X-API-Key: ${KEY}`);
+      expect(await codeOf(created, 'API key').textContent()).toBe(KEY);
+      expect(await codeOf(created, 'Request header').textContent()).toBe(`X-API-Key: ${KEY}`);
       await button(created, 'Hide key').click();
       expect(await html(created)).not.toContain(KEY.slice(-8));
     });
@@ -72,7 +74,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
       await created.getByText('Copied. Paste it where it is kept safe.').waitFor();
       expect(await clipboard(page)).toBe(KEY);
       await button(created, 'Copy header').click();
-      await created.locator('#copy-header').getByText('Copied').waitFor();
+      await header(created).getByText('Copied', { exact: true }).waitFor();
       expect(await clipboard(page)).toBe(`X-API-Key: ${KEY}`);
       expect(await html(created)).not.toContain(KEY.slice(-8));
     });
@@ -96,16 +98,16 @@ describeInBrowser('the widget api-key-created', (browser) => {
       await button(created, 'Copy').waitFor(); // the host has answered, which takes a timer
       await stopClock(page);
       await button(created, 'Copy').click();
-      await created.locator('#copy').getByText('Copied').waitFor();
+      await keyBox(created).getByText('Copied', { exact: true }).waitFor();
       const inside = await frame('api-key-created');
       await inside.evaluate(() => {
         Object.defineProperty(navigator, 'clipboard', { value: undefined });
       });
       await button(created, 'Copy header').click();
-      const beside = created.locator('.next').getByText('press Ctrl+C');
+      const beside = header(created).getByText('press Ctrl+C');
       await beside.waitFor();
       await page.clock.runFor(5000);
-      await created.locator('#copy').getByText('Copy', { exact: true }).waitFor();
+      await keyBox(created).getByText('Copy', { exact: true }).waitFor();
       expect(await beside.isVisible()).toBe(true);
     });
   });
@@ -115,7 +117,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
       await button(created, 'Show key').click();
       await stopClock(page);
       await button(created, 'Copy').click();
-      await created.locator('#copy').getByText('Copied').waitFor(); // until then the browser has a copy, too
+      await keyBox(created).getByText('Copied', { exact: true }).waitFor(); // until then the browser has a copy, too
       await page.clock.resume();
       const inside = await frame('api-key-created');
       const memory = await page.context().newCDPSession(inside);
@@ -131,7 +133,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
         document.querySelector('iframe')?.contentWindow?.postMessage(message, '*');
       }, KEY);
       await inside.evaluate(() => new Promise((resolve) => setTimeout(resolve)));
-      expect(await created.locator('#made').isVisible()).toBe(false);
+      expect(await created.getByRole('heading').count()).toBe(0);
     });
   });
 
@@ -139,25 +141,11 @@ describeInBrowser('the widget api-key-created', (browser) => {
     await preview('data=widget', async ({ page, created }) => {
       await created.getByText('Save this key now - it will not be shown again').waitFor();
       await button(created, 'Show key').click();
-      expect(await created.locator('#key-text').textContent()).toBe(KEY);
+      expect(await codeOf(created, 'API key').textContent()).toBe(KEY);
       await stopClock(page);
       await button(created, 'Copy header').click();
-      await created.locator('#copy-header').getByText('Copied').waitFor();
+      await header(created).getByText('Copied', { exact: true }).waitFor();
       expect(await clipboard(page)).toBe(`X-API-Key: ${KEY}`);
-    });
-  });
-
-  test('shows for whom a key is encrypted, and the ciphertext to copy, without a header to send it in', async () => {
-    await preview('data=encrypted', async ({ page, created }) => {
-      await created.getByText('API key created, encrypted for the X25519 key 3p7bfXt9…').waitFor();
-      const shown = await created.getByRole('group', { name: 'Encrypted API key' }).locator('code').textContent();
-      expect(shown?.split('.')).toHaveLength(5);
-      expect((await created.getByRole('button').allTextContents()).map((text) => text.trim())).toEqual(['Copy']);
-      await created.getByText('Next: bring it to whoever holds the private key.').waitFor();
-      await stopClock(page);
-      await button(created, 'Copy').click();
-      await created.locator('#copy').getByText('Copied').waitFor();
-      expect(await clipboard(page)).toBe(shown ?? '');
     });
   });
 
@@ -167,9 +155,9 @@ describeInBrowser('the widget api-key-created', (browser) => {
   ])('says what becomes of the old key, of one that was %s', async (data, fate) => {
     await preview(`data=${data}`, async ({ created }) => {
       await created.getByText('API key rotated', { exact: true }).waitFor();
-      expect(await created.locator('dt, dd#old').allTextContents()).toEqual(['Scopes', 'Expires', 'Old key', fate]);
+      expect(await factOf(created, 'Old key').textContent()).toBe(fate);
       await button(created, 'Show key').click();
-      expect(await created.locator('#key-text').textContent()).toBe(KEY);
+      expect(await codeOf(created, 'API key').textContent()).toBe(KEY);
     });
   });
 
@@ -205,25 +193,21 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
-  test('takes no ciphertext for a key, when one follows the other', async () => {
+  test('says of a key whether it was made or rotated, and shows none of a result without one', async () => {
     await withBareHost(browser(), 'api-key-created', async ({ frame, post, initialize, misdeeds }) => {
       await initialize();
       const made = { name: 'n', scopes: [], expiresAt: null };
-      await post(toolResult({ ...made, encryptedKey: 'a..b.c.d' }));
-      await frame.getByText('encrypted for the public key that was sent').waitFor();
       await post(toolResult({ ...made, key: KEY }));
-      await frame.getByRole('button', { name: 'Show key' }).waitFor();
-      expect(await frame.locator('#done').textContent()).toBe('API key created');
-      expect(await frame.locator('#key-text').textContent()).not.toContain(KEY.slice(-8));
-      expect(await frame.locator('#open').isVisible()).toBe(false);
+      await frame.getByText('API key created', { exact: true }).waitFor();
+      expect(await codeOf(frame, 'API key').textContent()).not.toContain(KEY.slice(-8));
       await post(toolResult({ ...made, key: KEY, previous: { state: 'until_first_use', overlapHours: 24 } }));
       await frame.getByText('API key rotated', { exact: true }).waitFor();
-      for (const nothing of [{}, { key: '' }, { key: 7, encryptedKey: null }]) {
+      for (const nothing of [{}, { key: '' }, { key: 7, encryptedKey: 'a..b.c.d' }]) {
         await post(toolResult({ ...made, ...nothing }));
         await frame.getByText('No key to show.').waitFor();
-        expect(await frame.locator('#made').isVisible()).toBe(false);
+        expect(await frame.getByRole('heading').count()).toBe(0);
         await post(toolResult({ ...made, key: KEY }));
-        await frame.locator('#made').waitFor();
+        await frame.getByRole('heading', { name: 'n' }).waitFor();
       }
       expect(misdeeds).toEqual([]);
     });
@@ -242,22 +226,22 @@ describeInBrowser('the widget api-key-created', (browser) => {
       await stopClock(page);
       await page.locator('nav a').last().focus();
       await page.keyboard.press('Tab');
-      await created.locator('#show:focus').waitFor(); // from the process of the page into that of the widget
+      await button(created, 'Show key').and(created.locator(':focus')).waitFor(); // from the process of the page
       const inside = await frame('api-key-created');
       const focused = () =>
-        inside.evaluate(() => [
-          document.activeElement?.id,
-          getComputedStyle(document.activeElement as Element).outlineStyle,
-        ]);
-      expect(await focused()).toEqual(['show', 'solid']);
+        inside.evaluate(() => {
+          const at = document.activeElement as HTMLElement;
+          return [at.ariaLabel ?? at.textContent, getComputedStyle(at).outlineStyle];
+        });
+      expect(await focused()).toEqual(['Show key', 'solid']);
       await page.keyboard.press('Enter');
-      expect(await created.locator('#key-text').textContent()).toBe(KEY);
+      expect(await codeOf(created, 'API key').textContent()).toBe(KEY);
       await page.keyboard.press('Tab');
-      expect(await focused()).toEqual(['copy', 'solid']);
+      expect(await focused()).toEqual(['Copy', 'solid']);
       await page.keyboard.press('Space');
-      await created.locator('#copy').getByText('Copied').waitFor();
+      await keyBox(created).getByText('Copied', { exact: true }).waitFor();
       await page.keyboard.press('Tab');
-      expect(await focused()).toEqual(['copy-header', 'solid']);
+      expect(await focused()).toEqual(['Copy header', 'solid']);
     });
   });
 });

@@ -4,18 +4,14 @@ import { expect, test } from 'bun:test';
 import type { FrameLocator } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { INITIALIZED, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
-import { stopClock, type WithPreview, withPreview } from './preview-page.ts';
+import { rowOf, rows, stopClock, type WithPreview, withPreview } from './preview-page.ts';
 
 const RESPONDED_MS = 1000; // far above what the host of the preview takes for a call
 
 const button = (widget: FrameLocator, name: string) => widget.getByRole('button', { name, exact: true });
 /** Names of the rows a person sees, in order. */
-const names = (widget: FrameLocator) => widget.locator('tbody tr:visible .name').allTextContents();
-const stateOf = (widget: FrameLocator, name: string) =>
-  widget
-    .locator('tbody tr', { has: widget.getByText(name, { exact: true }) })
-    .locator('.state')
-    .textContent();
+const names = (widget: FrameLocator) => rows(widget).locator('.name').allTextContents();
+const stateOf = (widget: FrameLocator, name: string) => rowOf(widget, name).locator('.state').textContent();
 
 describeInBrowser('the widget api-keys-list', (browser) => {
   const open = withPreview(browser);
@@ -23,33 +19,32 @@ describeInBrowser('the widget api-keys-list', (browser) => {
 
   test('shows each key with its state in words and with an icon, and times in words with the exact one on hover', async () => {
     await preview('', async ({ list }) => {
-      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
-      const states = await list.locator('tbody .state').allTextContents();
+      await rowOf(list, 'CI pipeline').waitFor();
+      const states = await rows(list).locator('.state').allTextContents();
       expect(states).toEqual(['Active', 'Active', 'Expires soon', 'Active', 'Expired', 'Revoked']);
-      const icons = await list
-        .locator('tbody .state use')
-        .evaluateAll((all) => all.map((use) => use.getAttribute('href')));
+      const icons = await rows(list)
+        .locator('.state path')
+        .evaluateAll((all) => all.map((path) => path.getAttribute('d')));
       expect(new Set(icons).size).toBe(4);
-      const times = list.getByRole('row', { name: /CI pipeline/ }).locator('time');
+      const times = rowOf(list, 'CI pipeline').locator('time');
       expect(await times.allTextContents()).toEqual(['24 days ago', 'in 11 months', '3 minutes ago']);
       expect(await times.first().getAttribute('title')).toMatch(/20\d\d.*\d:\d\d:\d\d/);
-      expect(
-        await list
-          .getByRole('row', { name: /billing export/ })
-          .locator('.when')
-          .allTextContents(),
-      ).toEqual(['14 minutes ago', 'in 30 days', 'Never']);
+      expect(await rowOf(list, 'billing export').locator('.when').allTextContents()).toEqual([
+        'Created 14 minutes ago',
+        'Expires in 30 days',
+        'Last used never',
+      ]);
     });
   });
 
   test('shows id and fingerprint of a key, and finds it by them', async () => {
     await preview('', async ({ list }) => {
       await list.getByText('CI pipeline', { exact: true }).click();
-      const ci = list.getByRole('row', { name: /CI pipeline/ });
+      const ci = rowOf(list, 'CI pipeline');
       await ci.getByText('Fingerprint', { exact: true }).waitFor();
       expect(await ci.locator('dd').allTextContents()).toEqual(['0001'.repeat(8), '000100010001']);
       await list.getByText('partner integration', { exact: true }).click();
-      const partner = list.getByRole('row', { name: /partner integration/ });
+      const partner = rowOf(list, 'partner integration');
       await partner.getByText('Fingerprint, old key', { exact: true }).waitFor();
       expect(await partner.locator('dt, dd').allTextContents()).toEqual([
         ...['Id', '0003'.repeat(8)],
@@ -70,20 +65,20 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('sorts by each column, both ways, and says which', async () => {
-    await preview('', async ({ list }) => {
-      const by = async (column: string) => {
-        await button(list, column).click();
-        const header = list.getByRole('columnheader', { name: column });
-        return [await header.getAttribute('aria-sort'), (await names(list))[0], (await names(list)).at(-1)];
+  test('sorts by what is chosen, and keeps the order when it is searched', async () => {
+    await preview('data=1000', async ({ list }) => {
+      const by = async (order: string) => {
+        await list.getByRole('combobox', { name: 'Sort by' }).selectOption(`Sort: ${order}`);
+        return [(await names(list))[0], (await names(list)).at(-1)];
       };
-      expect(await by('Name')).toEqual(['ascending', 'billing export', 'partner integration']);
-      expect(await by('Name')).toEqual(['descending', 'partner integration', 'billing export']);
-      expect(await by('Expires')).toEqual(['ascending', 'old laptop', 'leaked in a screenshot']);
-      expect(await by('Last used')).toEqual(['descending', 'CI pipeline', 'billing export']);
-      expect(await by('State')).toEqual(['ascending', 'billing export', 'leaked in a screenshot']);
-      expect(await by('Created')).toEqual(['descending', 'billing export', 'leaked in a screenshot']);
-      expect(await list.locator('[aria-sort]').count()).toBe(1);
+      await list.getByRole('searchbox').fill('000100');
+      expect(await by('created')).toEqual(['CI 2', 'mobile app 257']);
+      expect(await by('name')).toEqual(['CI 2', 'nightly backup 17']);
+      await list.getByRole('searchbox').fill('');
+      expect(await by('name')).toEqual(['CI 2', 'status page 999']);
+      expect((await by('state'))[0]).toBe('billing export 1');
+      expect(new Set((await rows(list).locator('.state').allTextContents()).slice(-166))).toEqual(new Set(['Revoked']));
+      expect(await by('created')).toEqual(['billing export 1', 'data warehouse 1000']);
     });
   });
 
@@ -96,7 +91,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await search.fill('ADMIN:users');
       await list.getByText('200 of 1,000 keys').waitFor();
       await button(list, 'Revoked 166').click();
-      expect(new Set(await list.locator('tbody tr:visible .state').allTextContents())).toEqual(new Set(['Revoked']));
+      expect(new Set(await rows(list).locator('.state').allTextContents())).toEqual(new Set(['Revoked']));
       await search.fill('nothing like this');
       await list.getByText('No key matches.').waitFor();
     });
@@ -106,7 +101,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     await preview('', async ({ page, list }) => {
       await button(list, 'Revoke CI pipeline').click();
       const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
-      await question.getByText('Programs that use it are refused at once.').waitFor();
+      await question.getByText('Programs that use it are refused at once, elsewhere within a second.').waitFor();
       await question.getByRole('button', { name: 'Revoke' }).click();
       await list.getByText('API key revoked successfully').waitFor();
       expect(await stateOf(list, 'CI pipeline')).toBe('Revoked');
@@ -187,7 +182,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
 
   test('gives up on a host that never responds to a call, in a sentence', async () => {
     await preview('calls=silent', async ({ page, list }) => {
-      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      await rowOf(list, 'CI pipeline').waitFor();
       await stopClock(page);
       await button(list, 'Revoke CI pipeline').click();
       await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
@@ -199,7 +194,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
 
   test('revokes with the keyboard alone: escape leaves, focus is seen and never lost', async () => {
     await preview('', async ({ page, list, frame }) => {
-      await list.getByRole('row', { name: /CI pipeline/ }).waitFor();
+      await rowOf(list, 'CI pipeline').waitFor();
       const inside = await frame('api-keys-list');
       const focused = () =>
         inside.evaluate(() => {

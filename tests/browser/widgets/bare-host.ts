@@ -1,7 +1,7 @@
 // The plainest possible host: a page with one widget in a sandboxed frame, which sends only what a test has it send.
 
 import type { Browser, BrowserContextOptions, Frame, Page } from 'playwright-core';
-import { widgetResources } from '../../../src/widgets/index.ts';
+import { widgetText } from './lab/lab.ts';
 import { STEP_MS_MAX, stopClock, watch } from './preview-page.ts';
 
 export interface BareHost {
@@ -48,8 +48,7 @@ export async function withBareHost(
   movableClock = false,
   device: BrowserContextOptions = {},
 ) {
-  const content = widgetResources.find(({ name }) => name === widget)?.read();
-  const html = content !== undefined && 'text' in content ? content.text : '';
+  const html = widgetText(widget);
   const context = await browser.newContext(device);
   context.setDefaultTimeout(STEP_MS_MAX);
   try {

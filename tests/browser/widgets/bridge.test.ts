@@ -5,6 +5,7 @@ import type { Frame } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type BareHost, INITIALIZED, listOf as keys, toolResult as result, withBareHost } from './bare-host.ts';
+import { widgetText } from './lab/lab.ts';
 
 const says = (frame: Frame, sentence: string) => frame.getByText(sentence).waitFor();
 
@@ -227,11 +228,9 @@ describeInBrowser('a widget', (browser) => {
   });
 
   test('says that it needs a host when it is opened on its own', async () => {
-    const { widgetResources } = await import('../../../src/widgets/index.ts');
     const page = await browser().newPage();
-    for (const resource of widgetResources) {
-      const content = resource.read();
-      await page.setContent('text' in content ? content.text : '');
+    for (const widget of ['api-key-created', 'api-keys-list']) {
+      await page.setContent(widgetText(widget));
       await page.getByText('it has no host here').waitFor();
     }
     await page.close();

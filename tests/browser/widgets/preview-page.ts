@@ -1,9 +1,8 @@
-// The preview page in a browser, with a trap for everything a widget must never do.
+// The lab in a browser, with a trap for everything a widget must never do.
 
 import { afterAll, beforeAll, expect } from 'bun:test';
 import type { Browser, Frame, FrameLocator, Page } from 'playwright-core';
-import { testClock } from '../../support/clock.ts';
-import { createTestApp, type TestApp } from '../../support/test-app.ts';
+import { serveLab } from './lab/lab.ts';
 
 /** One step of a test; far above what a widget takes. */
 export const STEP_MS_MAX = 15_000;
@@ -17,6 +16,18 @@ export interface Preview {
   frame(widget: 'api-key-created' | 'api-keys-list'): Promise<Frame>;
 }
 
+/** The rows of the list that a person sees. */
+export const rows = (list: FrameLocator | Frame | Page) => list.getByRole('list', { name: 'Keys' }).locator('> li');
+/** The row of the key with this name. */
+export const rowOf = (list: FrameLocator | Frame | Page, name: string) =>
+  rows(list).filter({ has: list.getByText(name, { exact: true }) });
+/** The value of a term that a widget tells of a key. */
+export const factOf = (widget: FrameLocator | Frame | Page, term: string) =>
+  widget.locator('dt', { hasText: term }).locator('+ dd');
+/** What stands in a box of a new key. */
+export const codeOf = (widget: FrameLocator | Frame | Page, name: string) =>
+  widget.getByRole('group', { name, exact: true }).locator('code');
+
 /** From now on the page's time moves by `page.clock.runFor` alone: what is looked for can't be over before the look. */
 export async function stopClock({ clock }: Page): Promise<void> {
   const nowMs = Date.now();
@@ -25,19 +36,19 @@ export async function stopClock({ clock }: Page): Promise<void> {
 }
 
 /**
- * Runs `use` on the preview page of `query`; fails if a script got in, anything was fetched, or an error was logged.
+ * Runs `use` on the lab's page for `query`; fails if a script got in, anything was fetched, or an error was logged.
  */
 export type WithPreview = (query: string, use: (preview: Preview) => Promise<void>) => Promise<void>;
 
 export function withPreview(browser: () => Browser): WithPreview {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await createTestApp({ clock: testClock(Date.now()) }); // the browser has the machine's time, too
+  let lab: ReturnType<typeof serveLab>;
+  beforeAll(() => {
+    lab = serveLab();
   });
-  afterAll(() => app.close());
+  afterAll(() => lab.stop());
 
   return async (query, use) => {
-    const url = `${app.url}/widgets/preview?${query}`;
+    const url = `${lab.url}/?${query}`;
     const context = await browser().newContext({ viewport: { width: 1440, height: 900 } });
     context.setDefaultTimeout(STEP_MS_MAX);
     try {

@@ -6,7 +6,7 @@ import { describeInBrowser } from '../../support/browser.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
-import { stopClock, type WithPreview, withPreview } from './preview-page.ts';
+import { rowOf as row, stopClock, type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const HOUR_MS = 3_600_000;
@@ -14,8 +14,6 @@ const UNTIL_FIRST_USE = 'Rotation under way: the old key works on, and the new o
 const ENDS_LATER = 'The old key works on, and ends 24 hours after the new one is first used.';
 
 const html = (widget: FrameLocator | Frame) => widget.locator('html').evaluate((root) => root.outerHTML);
-const row = (list: FrameLocator | Frame, name: string) =>
-  list.locator('tbody tr', { has: list.getByText(name, { exact: true }) });
 const question = (list: FrameLocator | Frame, name: string) => list.getByRole('group', { name: `Rotate ${name}?` });
 const newKeyOf = (list: FrameLocator | Frame, name: string) => list.getByRole('group', { name: `New key of ${name}` });
 const ask = (list: FrameLocator | Frame, name: string) =>

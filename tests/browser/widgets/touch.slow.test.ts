@@ -38,7 +38,7 @@ describeInBrowser('on a phone', (browser) => {
       const small = await frame.evaluate(
         ([heightPx, textPx]) =>
           Array.from(document.querySelectorAll<HTMLElement>('main button, main input, main select, main summary'))
-            .filter((target) => target.checkVisibility() && !target.closest('thead'))
+            .filter((target) => target.checkVisibility())
             .filter(
               (target) =>
                 Math.round(target.getBoundingClientRect().height) < heightPx ||

@@ -1,10 +1,9 @@
-// `bun run screenshots`: makes the pictures of the documents anew, from the preview page.
+// `bun run screenshots`: makes the pictures of the documents anew, from the widgets' lab.
 
 import { join } from 'node:path';
 import type { FrameLocator } from 'playwright-core';
+import { serveLab } from '../../browser/widgets/lab/lab.ts';
 import { chromiumPath, launchBrowser } from '../../support/browser.ts';
-import { testClock } from '../../support/clock.ts';
-import { createTestApp } from '../../support/test-app.ts';
 
 const FOLDER = join(import.meta.dir, 'widgets');
 
@@ -31,14 +30,14 @@ const PICTURES = [
 ] as const;
 
 if (chromiumPath === null) throw new Error('no Chromium on this machine');
-await using app = await createTestApp({ clock: testClock(Date.now()) });
+const lab = serveLab();
 const browser = await launchBrowser(chromiumPath);
 for (const { file, widget, query, act } of PICTURES) {
   // 840 px give the widget as much room as a wide chat window does.
   const page = await browser.newPage({ viewport: { width: 888, height: 1000 } });
-  await page.goto(`${app.url}/widgets/preview?widget=${widget}&${query}`);
+  await page.goto(`${lab.url}/?widget=${widget}&${query}`);
   const shown = page.frameLocator('iframe');
-  await shown.locator('#message').waitFor({ state: 'hidden' });
+  await shown.getByText(/^(Loading keys|Creating the key)…$/).waitFor({ state: 'hidden' });
   await act(shown);
   await page.mouse.move(0, 0);
   await shown.locator('body').evaluate(async () => {
@@ -49,3 +48,4 @@ for (const { file, widget, query, act } of PICTURES) {
   await page.close();
 }
 await browser.close();
+await lab.stop();

@@ -1,19 +1,9 @@
-// Sample data for the preview page: made-up results of the tools with widgets. None of these keys exists.
+// Data for the lab: made-up results of the tools with widgets. None of these keys exists.
 
-import { WIDGET_DATA } from '../mcp/apps.ts';
+import { WIDGET_DATA } from '../../../../src/mcp/apps.ts';
 
-/** `widget` and `encrypted`: other deliveries of a new key. `rotated` and `leaked`: rotations of a key. */
-export const DATA_SETS = [
-  'few',
-  'empty',
-  '1000',
-  'hostile',
-  'error',
-  'widget',
-  'encrypted',
-  'rotated',
-  'leaked',
-] as const;
+/** `widget`: another delivery of a new key. `rotated` and `leaked`: rotations of a key. */
+export const DATA_SETS = ['few', 'empty', '1000', 'hostile', 'error', 'widget', 'rotated', 'leaked'] as const;
 export type DataSet = (typeof DATA_SETS)[number];
 
 /** What a host hands to a widget: the arguments of the call, and its result. */
@@ -140,19 +130,14 @@ const newKey = (data: DataSet) => ({
   name: newName(data),
   scopes: newScopes(data),
   expiresInDays: 30,
-  ...(data === 'encrypted' && { encryptTo: { kty: 'OKP', crv: 'X25519', x: SAMPLE_X } }),
 });
 
-/** Bob's, of RFC 7748 §6.1. */
-const SAMPLE_X = '3p7bfXt9wbTTW2HC7OQ1Nz-DQ8hbeGdNrfx-FG-IK08';
-const SAMPLE_JWE = `eyJhbGciOiJFQ0RILUVTIiwiZW5jIjoiQTI1NkdDTSIsImVwayI6eyJrdHkiOiJPS1AiLCJjcnYiOiJYMjU1MTkiLCJ4IjoiM3A3YmZYdDl3YlRUVzJIQzdPUTFOei1EUThoYmVHZE5yZngtRkctSUswOCJ9fQ..5a3b1ec05a3b1ec0.${'5a3b1ec0'.repeat(12)}.5a3b1ec05a3b1ec05a3b1e`;
 const SHOWN = {
   key: `sk_test_${'5a3b1ec0'.repeat(8)}`,
   warning: 'Save this key now - it will not be shown again',
 };
 
-function keyPart(data: DataSet): { key?: string; encryptedKey?: string; warning: string } {
-  if (data === 'encrypted') return { encryptedKey: SAMPLE_JWE, warning: SHOWN.warning };
+function keyPart(data: DataSet): { key?: string; warning: string } {
   if (data !== 'widget') return SHOWN;
   return { warning: 'The widget shows the key to the user, once. It is not in this result, and you cannot read it' };
 }

@@ -1,0 +1,52 @@
+// The second view of the page, for admins: the keys of all owners, and the end of all keys of one.
+
+import { html } from '../widgets/html.js';
+import { complaint, nameOf } from '../widgets/parts.js';
+
+export const OWN = { tool: 'list_api_keys', args: {} };
+
+export const areOthers = ({ tool }) => tool === 'admin_list_keys';
+
+/** The keys of `owner`; '': of everybody. */
+export const keysOf = (owner) => ({ tool: 'admin_list_keys', args: owner === '' ? {} : { owner } });
+
+export function viewButtons(view, show) {
+  const button = (at, label, isPressed, next) => html`<button type="button" at=${at} aria-pressed=${String(isPressed)}
+    onclick=${() => isPressed || show(next)}>
+    ${label}
+  </button>`;
+  return html`<div class="pills line" role="group" aria-label="Whose keys">
+    ${button('own', 'Your keys', !areOthers(view), OWN)}${button('all', 'All keys', areOthers(view), keysOf(''))}
+  </div>`;
+}
+
+export function searchForm({ args: { owner } }, { show, ask }) {
+  const submit = (event) => {
+    event.preventDefault();
+    show(keysOf(new FormData(event.target).get('owner')));
+  };
+  const revoke = html`<button type="button" class="ends end" at="revoke all" onclick=${ask}>
+    Revoke all of ${nameOf(owner ?? '')}
+  </button>`;
+  return html`<form class="line" role="search" at="search form" onsubmit=${submit}>
+    <label for="owner-wanted">Owner, exactly</label>
+    <input id="owner-wanted" name="owner" maxlength="510" autocomplete="off" autocapitalize="off" spellcheck="false" />
+    <button>Show keys</button>
+    ${owner !== undefined && revoke}
+  </form>`;
+}
+
+/** `question`: { isBusy, failure }. */
+export function revokeAllQuestion(owner, refused, { isBusy, failure }, { go, close }) {
+  return html`<div class="card stack" role="group" at="revoke all question" aria-labelledby="revoke-all-question"
+    onkeydown=${({ key }) => key === 'Escape' && close()}>
+    <p id="revoke-all-question">Revoke all keys of ${nameOf(owner)}? Programs that use them are ${refused}.</p>
+    <div class="line">
+      <button type="button" class="solid ends" at="revoke them" aria-disabled=${isBusy && 'true'} onclick=${go}>
+        ${isBusy ? 'Revoking…' : 'Revoke all'}
+      </button>
+      <button type="button" at="keep them" onclick=${close}>Cancel</button>
+    </div>
+    ${failure && complaint(failure)}
+  </div>`;
+}

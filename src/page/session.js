@@ -1,0 +1,174 @@
+// Who is signed in on the page, the list of keys that is shown, and the way to the tools. The token is in one variable.
+
+import { focusOn } from '../widgets/draw.js';
+import { html } from '../widgets/html.js';
+import { keysList } from '../widgets/keys-list.js';
+import { complaint, formatsOf, nameOf } from '../widgets/parts.js';
+import { failed, failureOf, outputOf, problemOf } from '../widgets/results.js';
+import { typeAgain } from './key-form.js';
+import { areOthers, OWN } from './others.js';
+import { postTool } from './post-tool.js';
+import { claimsOf, hasClaim, isInTime } from './sign-in.js';
+
+export const setup = JSON.parse(document.getElementById('setup').textContent);
+export const formats = formatsOf({ locale: navigator.language });
+
+/** All that the page shows follows from this. */
+export const page = {
+  session: null, // who is signed in; its token is undefined once it is accepted no more
+  why: null, // why somebody has to sign in; '': because nobody has; null: nobody has to
+  view: OWN, // the tool that lists, and its arguments
+  list: null,
+  instead: '', // in place of a list that could not be had
+  asked: null, // the latest request for a list, while it is on its way
+  made: null, // a new key, while it is shown
+  form: null, // { failure } while a key is being described
+  typed: null, // what was typed before the person went to sign in
+  question: null, // { isBusy, failure } while all keys of an owner may be revoked
+  notice: '',
+  doing: new Set(), // names of buttons that are at work
+  redraw() {},
+};
+
+/** Changes what the page shows, and gives the focus to the first of `places` that there is. */
+export function set(changed, ...places) {
+  Object.assign(page, changed);
+  page.redraw();
+  places.some(focusOn);
+}
+
+/** Runs `work` once at a time, while its button says what it is doing. */
+export async function busily(button, work) {
+  const { doing } = page;
+  if (doing.has(button)) return;
+  set({ doing: doing.add(button) });
+  try {
+    await work();
+  } finally {
+    doing.delete(button);
+    page.redraw();
+  }
+}
+
+export function askToSignIn(sentence) {
+  set({ why: sentence }, sentence === '' ? '' : 'sign-in');
+}
+
+function endSession(detail) {
+  page.session.token = undefined;
+  page.asked = null;
+  askToSignIn(`${detail}. Sign in again: what you have typed is kept.`);
+}
+
+/** Nothing of the person before stays. */
+export function forget() {
+  page.list?.close();
+  page.made?.forget();
+  const nothing = { session: null, list: null, made: null, form: null, question: null, asked: null };
+  Object.assign(page, nothing, { view: OWN, instead: '', notice: '' });
+}
+
+/** Calls a tool; what it returns is what widgets take. */
+export async function callTool(tool, args) {
+  const { session } = page;
+  const { token } = session;
+  if (token === undefined) {
+    endSession('You are not signed in any more');
+    return failed('Sign in again first.');
+  }
+  const { status, result } = await postTool(setup.url, token, tool, args);
+  if (page.session !== session) return failed('You have signed out.');
+  if (status === 401 && session.token === token) endSession(failureOf(result));
+  if (page.asked !== null && tool !== page.view.tool) void refresh(); // what it says may be over
+  return result;
+}
+
+/** Shows the keys of `view`; `result`: what its tool has returned, if it was called. */
+export function show(view, result) {
+  const { owner } = view.args;
+  const isOwn = !areOthers(view);
+  page.list?.close();
+  const list = keysList({
+    callTool,
+    source: view,
+    heading: 'h2',
+    title: isOwn ? 'Your keys' : owner === undefined ? 'All keys' : ['Keys of ', nameOf(owner)],
+    none: {
+      title: isOwn ? 'No API keys yet' : 'No API keys',
+      hints: isOwn && html`<p>A key lets a program call this server on your behalf.</p>`,
+    },
+    refused: setup.refused,
+    serverUrl: setup.url,
+    scrolls: false,
+    formats,
+    redraw: page.redraw,
+  });
+  const form = isOwn ? page.form : null;
+  Object.assign(page, { view, list, form, instead: 'Loading keys…', notice: '', asked: null, question: null });
+  if (result) take(result);
+  else void refresh();
+}
+
+/** A failure takes no list away, because a new key may stand in it. */
+function take(result) {
+  const output = outputOf(result);
+  if (Array.isArray(output?.keys)) {
+    page.instead = '';
+    return page.list.take(output);
+  }
+  const failure = failureOf(result);
+  if (page.instead === '') set({ notice: `The list could not be refreshed. ${failure}` });
+  else set({ instead: complaint(`No keys to show. ${failure}`) });
+}
+
+/** What comes is shown, unless it was asked for again meanwhile, or another view was. */
+export async function refresh() {
+  const request = {};
+  Object.assign(page, { asked: request, notice: '' });
+  page.redraw();
+  const result = await callTool(page.view.tool, page.view.args);
+  if (page.asked !== request) return;
+  page.asked = null;
+  take(result);
+}
+
+const FOREIGN =
+  'This token is not over, but it was not signed for this server: with another secret, or for another address. Have it made again where this server runs, with the settings of this server.';
+
+function refuse(sentence) {
+  if (page.session?.token === undefined) return askToSignIn(sentence);
+  set({ notice: `The link that was opened signs nobody in, and you stay signed in. ${sentence}` });
+}
+
+/** A token is verified before anything is forgotten: whoever made the link may be a stranger. */
+export const signIn = (token) =>
+  busily('use token', async () => {
+    if (!/^[\w.~+/=-]+$/.test(token)) return refuse('This is not a token.');
+    const { session } = page;
+    const claims = claimsOf(token);
+    const { sub, [setup.ownerClaim]: owner } = claims;
+    const isSame = session?.sub === sub && session?.owner === owner;
+    const isAdmin = hasClaim(claims, setup.admin);
+    const view = isSame && isAdmin ? page.view : OWN;
+    const { status, result } = await postTool(setup.url, token, view.tool, view.args);
+    if (page.session !== session) return;
+    const isLive = session?.token !== undefined;
+    if (status === 401 || sub === undefined || (isLive && !isSame && status !== 200)) {
+      return refuse(problemOf(result).code === 'invalid_token' && isInTime(claims) ? FOREIGN : failureOf(result));
+    }
+    if (!isSame) forget();
+    page.session = Object.assign(isSame ? session : {}, { token, sub, owner, isAdmin });
+    page.why = null;
+    if (page.list !== null && view === page.view) take(result);
+    else show(view, result);
+    welcome(outputOf(result)?.keys?.length === 0);
+  });
+
+/** Where the person goes on. */
+function welcome(hasNone) {
+  const { typed, made, view } = page;
+  if (typed !== null || (hasNone && made === null && !areOthers(view))) page.form ??= {};
+  set({ typed: null });
+  if (typed !== null) typeAgain(document.getElementById('create'), typed);
+  ['new key', typed === null && hasNone ? 'name' : 'create', 'all', 'new'].some(focusOn);
+}

@@ -1,0 +1,95 @@
+// What pages are made of: icons, sentences, names, scopes and times.
+
+import { focusOn } from './draw.js';
+import { html } from './html.js';
+
+const CIRCLE = 'M1.8 8a6.2 6.2 0 1 0 12.4 0 6.2 6.2 0 1 0-12.4 0';
+const ICONS = {
+  key: 'M2 11a3 3 0 1 0 6 0 3 3 0 1 0-6 0m5.2-2.2 6-6M11 5l2 2',
+  warn: 'M8 2 1.5 13.5h13zM8 6.5v3.2M8 11.7v.1',
+  copy: 'M5.5 5.5h8v8h-8zM10.5 2.5h-8v8',
+  done: 'm3 8.5 3.5 3.5L13 4.5',
+  rotate: 'M13.5 8A5.5 5.5 0 1 1 11 3.4M11.5.8v3H8.6',
+  active: `${CIRCLE}m3.6.2 1.9 1.9 3.4-3.9`,
+  soon: `${CIRCLE}M8 4.6V8l2.3 1.6`,
+  expired: 'M4 2h8M4 14h8M5 2c0 3.5 6 4 6 6.2S5 11 5 14M11 2c0 3.5-6 4-6 6.2S11 11 11 14',
+  revoked: `${CIRCLE}m1.9-4.3 8.6 8.6`,
+};
+
+export const icon = (name) => html`<svg viewBox="0 0 16 16" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
+
+/** A sentence about a failure; it is said aloud at once. */
+export const complaint = (words) => html`<p class="sentence bad" role="alert">${icon('warn')}<span>${words}</span></p>`;
+
+// Characters that don't show, except joiners, direction marks, variation selectors and flag tags: those have honest
+// uses.
+const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;
+const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800]*$/u;
+
+/** A name that anyone may have chosen: isolated from the text around it, with a word where it hides something. */
+export function nameOf(name) {
+  const odd = BLANK.test(name) ? 'blank name' : UNSEEN.test(name) ? 'has hidden characters' : '';
+  return html`<b title=${name}><bdi>${name}</bdi>${odd && html` <span class="odd">(${odd})</span>`}</b>`;
+}
+
+/** At most `max` scopes: if there are more, the last is a button, named with `at`, that shows them all. */
+export function scopeList(scopes, { max, at, isOpen, open }) {
+  const isWhole = isOpen || scopes.length <= max;
+  const shown = isWhole ? scopes : scopes.slice(0, max - 1);
+  const more = () => {
+    open();
+    focusOn(at); // the first that was not shown
+  };
+  return html`<ul class="scopes line" aria-label="Scopes">
+    ${shown.map((scope, index) => {
+      const text = html`<bdi title=${scope}>${scope}</bdi>`;
+      return index === max - 1 && isOpen ? html`<li at=${at} tabindex="-1">${text}</li>` : html`<li>${text}</li>`;
+    })}
+    ${scopes.length === 0 && html`<li class="rest">none</li>`}
+    ${
+      !isWhole &&
+      html`<li class="rest"><button type="button" at=${at} onclick=${more}>${scopes.length - max + 1} more</button></li>`
+    }
+  </ul>`;
+}
+
+// Unit, its length, and the distance from which it is used: "in 30 days" says more than "in 1 month".
+const UNITS = [
+  ['year', 31_557_600_000, 700 * 86_400_000],
+  ['month', 2_629_800_000, 59.5 * 86_400_000],
+  ['day', 86_400_000, 23.5 * 3_600_000],
+  ['hour', 3_600_000, 59.5 * 60_000],
+  ['minute', 60_000, 45_000],
+];
+const relative = new Intl.RelativeTimeFormat('en');
+
+/** `3 days ago`, `in 5 months`. */
+function relativeWords(ms) {
+  const found = UNITS.find(([, , fromMs]) => Math.abs(ms) >= fromMs);
+  if (found === undefined) return ms > 0 ? 'in seconds' : 'just now';
+  const [unit, unitMs] = found;
+  return relative.format(Math.round(ms / unitMs), unit);
+}
+
+/** A time in relative words, with the exact one on hover. */
+export const timeOf = (atMs, nowMs, { exact }) =>
+  html`<time datetime=${new Date(atMs).toISOString()} title=${exact.format(atMs)}>${relativeWords(atMs - nowMs)}</time>`;
+
+/** Formats times the host's way. The words are English, so only English locales are followed. */
+export function formatsOf({ locale, timeZone }) {
+  const format = (options) => {
+    try {
+      return new Intl.DateTimeFormat(/^en\b/.test(locale) ? locale : 'en-GB', { ...options, timeZone });
+    } catch {
+      return new Intl.DateTimeFormat('en-GB', options);
+    }
+  };
+  return {
+    exact: format({ dateStyle: 'full', timeStyle: 'long' }),
+    short: format({ dateStyle: 'medium', timeStyle: 'short' }),
+    day: format({ dateStyle: 'long' }),
+    hour: format({ dateStyle: 'long', timeStyle: 'short' }),
+  };
+}
+
+export const inWords = (count) => count.toLocaleString('en');
