@@ -22,7 +22,7 @@ export async function handOver(url: URL, typed: Record<string, string>): Promise
   if (page.status !== 200) throw new Error(`the page responded ${page.status}: ${html}`);
   const form = fieldsOf(html);
   for (const [name, value] of Object.entries(typed)) form.set(name, value);
-  const action = unescaped(/<form method="post" action="([^"]*)">/.exec(html)?.[1] ?? '');
+  const action = unescaped(/<form [^>]*action="([^"]*)"/.exec(html)?.[1] ?? '');
   return fetch(action, { method: 'POST', body: form, headers: { origin: url.origin }, redirect: 'manual' });
 }
 

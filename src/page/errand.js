@@ -1,0 +1,162 @@
+// What a person came to decide: a key for a connection that a client asks for (its request to /authorize is in `connect`),
+// or a key for a program without a browser (whose code is in `ask`, '' until it is typed). The key is made when that
+// client or program fetches it.
+
+import { html } from '../widgets/html.js';
+import { complaint, nameOf, scopeList, timeOf } from '../widgets/parts.js';
+import { failureOf, outputOf } from '../widgets/results.js';
+import { keyFields, wantedIn } from './key-form.js';
+import { busily, formats, page, request, set, setup, show } from './session.js';
+
+const CONNECTION_DAYS = 90;
+const PROGRAM_DAYS = 30;
+const PLACE = 'errand';
+
+/** Who gets the key, as the page at /authorize says it. */
+function clientOf(redirectUri) {
+  if (!URL.canParse(redirectUri)) return 'an unknown client';
+  const { protocol, host } = new URL(redirectUri);
+  if (protocol === 'https:') return host;
+  if (protocol === 'http:') return 'a program on this computer';
+  return host === '' ? protocol : `${protocol}//${host}`;
+}
+
+const leaveIt = () => {
+  page.errand = null;
+  show(page.view);
+};
+
+/** Sends a decision; `done(output)` comes after a success. */
+const send = (path, body, done) =>
+  busily('decide', async () => {
+    const { errand } = page;
+    errand.failure = undefined;
+    const result = await request(path, body);
+    if (page.errand !== errand) return;
+    const output = outputOf(result);
+    if (output !== null) done(output);
+    else if (page.session?.token !== undefined) set({ errand: { ...errand, failure: failureOf(result) } });
+  });
+
+const submitted = (act) => (event) => {
+  event.preventDefault();
+  act(event.target);
+};
+
+/** The form that all decisions have; `described` says who asks. */
+const decisionForm = ({ described, fields, verb, doing, other, decide }) => html`<form class="card stack" id="create"
+  at="decision" aria-labelledby="errand-title" onsubmit=${submitted(decide)}>
+  ${described}
+  ${keyFields(setup, fields)}
+  ${page.errand.failure && complaint(page.errand.failure)}
+  <div class="line">
+    <button class="solid" at="decide" aria-disabled=${page.doing.has('decide') && 'true'}>
+      ${page.doing.has('decide') ? doing : verb}
+    </button>
+    ${other}
+  </div>
+</form>`;
+
+export function errandView({ errand, session }) {
+  if (errand.done !== undefined) return doneView(errand);
+  return errand.connect === undefined ? askView(errand) : connectView(errand, session);
+}
+
+const doneView = ({ done }) => html`<section class="card stack">
+  <h2 at=${PLACE} tabindex="-1">${done}</h2>
+  <div><button type="button" at="to keys" onclick=${leaveIt}>Your keys</button></div>
+</section>`;
+
+function connectView({ connect }, { grantable }) {
+  const asked = new URLSearchParams(connect);
+  const client = clientOf(asked.get('redirect_uri'));
+  const wished = (asked.get('scope') ?? '').split(' ').filter(Boolean);
+  const mayGrant = (scope) => (setup.scopes?.includes(scope) ?? true) && (grantable?.includes(scope) ?? true);
+  const refused = wished.filter((scope) => !mayGrant(scope));
+  const decide = (form) =>
+    send('/authorize', { ...Object.fromEntries(asked), ...wantedIn(form) }, ({ location: back }) => {
+      set({ errand: { done: `The key is handed over when ${client} fetches it. You can close this page.` } }, PLACE);
+      location.assign(back);
+    });
+  return decisionForm({
+    described: html`<h2 id="errand-title" at=${PLACE} tabindex="-1">
+        <small>A key will be made, and handed to</small> <span class="host">${client}</span>
+      </h2>
+      <p>
+        The key is good for <bdi>${asked.get('resource') ?? setup.url}</bdi> alone. Go on only if you have just asked for
+        this connection yourself.
+      </p>
+      ${refused.length > 0 && html`<p class="hint">It also asked for what you may not give: ${refused.join(' ')}</p>`}`,
+    fields: { at: 'name', name: client, ticked: wished.filter(mayGrant), daysUsual: CONNECTION_DAYS },
+    verb: 'Make the key and hand it over',
+    doing: 'Handing over…',
+    other: html`<a href="${setup.url}/authorize?${connect}">Paste a key instead, or cancel</a>`,
+    decide,
+  });
+}
+
+const look = (code) =>
+  send('/device/request', { userCode: code }, (asked) => set({ errand: { ask: code, asked } }, PLACE));
+
+function askView({ ask, asked, failure }) {
+  if (asked !== undefined) return programView(ask, asked);
+  const isBusy = page.doing.has('decide') && 'true';
+  const title = html`<h2 id="errand-title" at=${PLACE} tabindex="-1">A program asks for a key</h2>`;
+  const typed = html`<form class="field" onsubmit=${submitted((form) => look(new FormData(form).get('code')))}>
+    <label for="code">The code that the program shows</label>
+    <div class="line">
+      <input id="code" name="code" at="code" required maxlength="20" autocomplete="off" autocapitalize="characters"
+        spellcheck="false" placeholder="XXXX-XXXX" />
+      <button class="solid" at="decide" aria-disabled=${isBusy}>Go on</button>
+      <button type="button" at="leave" onclick=${leaveIt}>Cancel</button>
+    </div>
+  </form>`;
+  const confirmed = html`<p>Does the program that you started show this code?</p>
+    <p class="host">${ask}</p>
+    <div class="line">
+      <button type="button" class="solid" at="decide" aria-disabled=${isBusy} onclick=${() => look(ask)}>
+        Yes, it shows this code
+      </button>
+      <button type="button" at="leave" onclick=${leaveIt}>No</button>
+    </div>
+    <p class="hint">If somebody else sent you this link, say no: the key would be theirs.</p>`;
+  return html`<section class="card stack narrow" aria-labelledby="errand-title">
+    ${title}${failure && complaint(failure)}${ask === '' ? typed : confirmed}
+  </section>`;
+}
+
+function programView(userCode, { clientName, address, askedAt, resource, scopes }) {
+  const nowMs = Date.now();
+  const end = (words) => {
+    page.errand = null;
+    show(page.view);
+    set({ notice: words }, 'new');
+  };
+  const decide = (form) =>
+    send('/device/decision', { userCode, approve: true, ...wantedIn(form) }, () =>
+      end('The program gets its key when it asks next, within seconds.'),
+    );
+  const refuse = () =>
+    send('/device/decision', { userCode, approve: false }, () => end('Refused: the program gets no key.'));
+  const wished = {
+    max: 20,
+    at: 'wished scopes',
+    isOpen: page.errand.isOpen,
+    open: () => set({ errand: { ...page.errand, isOpen: true } }),
+  };
+  return decisionForm({
+    described: html`<h2 id="errand-title" at=${PLACE} tabindex="-1">A program asks for a key</h2>
+      <dl class="told">
+        <dt>Calls itself</dt><dd>${clientName === null ? 'nothing' : html`“${nameOf(clientName)}”, in its own words`}</dd>
+        <dt>Asks from</dt><dd>${address}, ${timeOf(askedAt, nowMs, formats)}</dd>
+        <dt>For</dt><dd><bdi>${resource}</bdi></dd>
+        <dt>Would like</dt><dd>${scopeList(scopes, wished)}</dd>
+      </dl>
+      <p>Whoever started it gets the key. Go on only if that was you, just now.</p>`,
+    fields: { at: 'name', name: clientName ?? '', more: scopes, daysUsual: PROGRAM_DAYS },
+    verb: 'Make the key',
+    doing: 'Deciding…',
+    other: html`<button type="button" at="refuse" onclick=${refuse}>Refuse</button>`,
+    decide,
+  });
+}

@@ -1,0 +1,29 @@
+// One request to the server, with the person's token. Its response becomes what widgets take.
+
+import { FOR_WIDGET, failed } from '../widgets/results.js';
+
+const CALL_MS = 75_000; // a tool has 60 s
+
+/** The status, and the result as MCP has it. No status: no response came. */
+export async function post(url, token, body) {
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify(body),
+      credentials: 'omit',
+      cache: 'no-store',
+      redirect: 'error',
+      signal: AbortSignal.timeout(CALL_MS),
+    });
+    const { status, ok, headers } = response;
+    const told = await response.json();
+    if (ok) return { status, result: { structuredContent: told } };
+    const { detail, code, issues = [], previousUntil } = told;
+    const more = issues.filter(({ message }) => message !== detail).map(({ path, message }) => `${path}: ${message}`);
+    if (headers.has('Retry-After')) more.push(`Try again in ${headers.get('Retry-After')} s`);
+    return { status, result: { ...failed(detail, ...more), _meta: { [FOR_WIDGET]: { code, previousUntil } } } };
+  } catch {
+    return { result: failed('No answer came. It may have worked all the same: refresh the list to see.') };
+  }
+}
