@@ -3,11 +3,12 @@
 import { pagePolicy } from '../lib/html.ts';
 import { inlineAssets } from '../lib/inline.ts';
 import { COMPONENTS } from '../widgets/components.ts';
+import errand from './errand.js' with { type: 'text' };
 import keyForm from './key-form.js' with { type: 'text' };
 import others from './others.js' with { type: 'text' };
 import html from './page.html' with { type: 'text' };
 import js from './page.js' with { type: 'text' };
-import postTool from './post-tool.js' with { type: 'text' };
+import post from './post.js' with { type: 'text' };
 import session from './session.js' with { type: 'text' };
 import signIn from './sign-in.js' with { type: 'text' };
 import signInCard from './sign-in-card.js' with { type: 'text' };
@@ -25,6 +26,10 @@ export interface PageSetup {
   readonly mints: string | null;
   /** The claim that names the owner of keys. */
   readonly ownerClaim: string;
+  /** The claim of the scopes that a user may grant; null: any. */
+  readonly scopeClaim: string | null;
+  /** Whether programs without a browser may ask for a key. */
+  readonly asks: boolean;
   /** The claim of admins and its value; null: there are none. */
   readonly admin: { readonly name: string; readonly value: string } | null;
   /** Those there are; null: any. */
@@ -60,10 +65,11 @@ export type MakeKeysPage = (setup: PageSetup) => { readonly html: Blob; readonly
 export function createKeysPage(): MakeKeysPage {
   const page = inlineAssets(html, {
     ...COMPONENTS,
+    'errand.js': errand,
     'key-form.js': keyForm,
     'others.js': others,
     'page.js': js,
-    'post-tool.js': postTool,
+    'post.js': post,
     'session.js': session,
     'sign-in.js': signIn,
     'sign-in-card.js': signInCard,

@@ -4,9 +4,12 @@ import { html } from '../widgets/html.js';
 
 const DAYS = [7, 30, 90, 365];
 
-/** `scopes`: those there are, null: any; `offered`: those to tick, then; `daysMax` null: no limit. */
-export function keyFields({ scopes, offered, daysMax }, { name = '', ticked = [], daysUsual = 90, at }) {
-  const choices = [...new Set([...ticked, ...(scopes ?? offered)])];
+/**
+ * `scopes`: those there are, null: any; `offered`, `more`: those to tick, then; `daysMax` null: no limit. `ticked`: those
+ * that are ticked to begin with.
+ */
+export function keyFields({ scopes, offered, daysMax }, { name = '', ticked = [], more = [], daysUsual = 90, at }) {
+  const choices = [...new Set([...ticked, ...(scopes ?? [...more, ...offered])])];
   const choice = (scope) => html`<label at=${scope}>
     <input type="checkbox" name="scopes" value=${scope} checked=${ticked.includes(scope)} /><bdi>${scope}</bdi>
   </label>`;

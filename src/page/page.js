@@ -5,6 +5,7 @@ import { h, html } from '../widgets/html.js';
 import { newKey } from '../widgets/new-key.js';
 import { complaint, icon, nameOf } from '../widgets/parts.js';
 import { failureOf, outputOf } from '../widgets/results.js';
+import { errandView } from './errand.js';
 import { keyFields, openParts, typedIn, wantedIn } from './key-form.js';
 import { areOthers, revokeAllQuestion, searchForm, viewButtons } from './others.js';
 import { askToSignIn, busily, callTool, forget, formats, page, refresh, set, setup, show, signIn } from './session.js';
@@ -63,7 +64,7 @@ async function revokeThem() {
 async function leave() {
   try {
     const form = document.getElementById('create');
-    await leaveFor(setup.issuer, setup.page, form && typedIn(form));
+    await leaveFor(setup.issuer, setup.page, { typed: form && typedIn(form), errand: page.errand });
   } catch {
     askToSignIn('This browser does not let the page sign in: it needs HTTPS, and sessionStorage.');
   }
@@ -113,10 +114,12 @@ function keysView({ session, view, form, made, question, notice, instead, list }
   const ask = () => set({ question: {} }, 'keep them');
   const mayCreate = form === null && made === null && !areOthers(view);
   const open = () => set({ form: {} }, 'name');
+  const decide = () => set({ errand: { ask: '' } }, 'code');
   const refreshing = { type: 'button', class: 'end', onclick: () => busily('refresh', refresh) };
   return html`<div class="stack" at="keys">
     <div class="line">
       ${session.isAdmin && viewButtons(view, show)}
+      ${setup.asks && !areOthers(view) && html`<button type="button" class="end" at="ask" onclick=${decide}>A program asks for a key</button>`}
       ${workButton('refresh', 'Refresh', 'Refreshing…', refreshing)}
       ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${open}>Create a key</button>`}
     </div>
@@ -139,7 +142,7 @@ page.redraw = () => {
     html`${top(page)}
       <main class="stack">
         ${why !== null && signInCard(setup, { why, isBusy: doing.has('use token'), leave, use: signIn })}
-        ${session !== null && keysView(page)}
+        ${session !== null && (page.errand === null ? keysView(page) : errandView(page))}
         ${why === null && session === null && html`<p class="card" role="status">Signing in…</p>`}
       </main>`,
   );
@@ -159,13 +162,14 @@ function refusal() {
 
 function start() {
   window.onhashchange = takeFromAddress;
-  const { token, query } = takeFromAddress();
+  const { token, query, errand } = takeFromAddress();
   const kept = takeKept();
   const refused = refusal();
   if (refused !== null) return draw(root, html`${top(page)}<main><div class="card">${complaint(refused)}</div></main>`);
   root.addEventListener('invalid', openParts, true); // that event does not bubble
   window.onhashchange = () => {
     const followed = takeFromAddress();
+    if (followed.errand !== null) set({ errand: followed.errand }, 'errand');
     if (followed.token !== null) void signIn(followed.token);
   };
   window.onpagehide = () => {
@@ -173,7 +177,7 @@ function start() {
     page.redraw();
   };
   window.onpageshow = ({ persisted }) => persisted && location.reload();
-  page.typed = kept?.typed ?? null;
+  Object.assign(page, { typed: kept?.typed ?? null, errand: errand ?? kept?.errand ?? null });
   if (token !== null) return signIn(token);
   if (setup.issuer?.endpoints && (query.has('code') || query.has('error'))) return comeBack(query, kept);
   askToSignIn('');

@@ -7,8 +7,8 @@ import { complaint, formatsOf, nameOf } from '../widgets/parts.js';
 import { failed, failureOf, outputOf, problemOf } from '../widgets/results.js';
 import { typeAgain } from './key-form.js';
 import { areOthers, OWN } from './others.js';
-import { postTool } from './post-tool.js';
-import { claimsOf, hasClaim, isInTime } from './sign-in.js';
+import { post } from './post.js';
+import { claimsOf, hasClaim, isInTime, listIn } from './sign-in.js';
 
 export const setup = JSON.parse(document.getElementById('setup').textContent);
 export const formats = formatsOf({ locale: navigator.language });
@@ -22,6 +22,7 @@ export const page = {
   instead: '', // in place of a list that could not be had
   asked: null, // the latest request for a list, while it is on its way
   made: null, // a new key, while it is shown
+  errand: null, // what the person came to decide (errand.js)
   form: null, // { failure } while a key is being described
   typed: null, // what was typed before the person went to sign in
   question: null, // { isBusy, failure } while all keys of an owner may be revoked
@@ -68,17 +69,24 @@ export function forget() {
   Object.assign(page, nothing, { view: OWN, instead: '', notice: '' });
 }
 
-/** Calls a tool; what it returns is what widgets take. */
-export async function callTool(tool, args) {
+/** What the server says to `body`, as widgets take it. */
+export async function request(path, body) {
   const { session } = page;
   const { token } = session;
   if (token === undefined) {
     endSession('You are not signed in any more');
     return failed('Sign in again first.');
   }
-  const { status, result } = await postTool(setup.url, token, tool, args);
+  const { status, result } = await post(setup.url + path, token, body);
   if (page.session !== session) return failed('You have signed out.');
   if (status === 401 && session.token === token) endSession(failureOf(result));
+  return result;
+}
+
+const pathOf = (tool) => `/tools/${encodeURIComponent(tool)}`;
+
+export async function callTool(tool, args) {
+  const result = await request(pathOf(tool), args);
   if (page.asked !== null && tool !== page.view.tool) void refresh(); // what it says may be over
   return result;
 }
@@ -123,11 +131,11 @@ function take(result) {
 
 /** What comes is shown, unless it was asked for again meanwhile, or another view was. */
 export async function refresh() {
-  const request = {};
-  Object.assign(page, { asked: request, notice: '' });
+  const latest = {};
+  Object.assign(page, { asked: latest, notice: '' });
   page.redraw();
   const result = await callTool(page.view.tool, page.view.args);
-  if (page.asked !== request) return;
+  if (page.asked !== latest) return;
   page.asked = null;
   take(result);
 }
@@ -150,14 +158,15 @@ export const signIn = (token) =>
     const isSame = session?.sub === sub && session?.owner === owner;
     const isAdmin = hasClaim(claims, setup.admin);
     const view = isSame && isAdmin ? page.view : OWN;
-    const { status, result } = await postTool(setup.url, token, view.tool, view.args);
+    const { status, result } = await post(setup.url + pathOf(view.tool), token, view.args);
     if (page.session !== session) return;
     const isLive = session?.token !== undefined;
     if (status === 401 || sub === undefined || (isLive && !isSame && status !== 200)) {
       return refuse(problemOf(result).code === 'invalid_token' && isInTime(claims) ? FOREIGN : failureOf(result));
     }
     if (!isSame) forget();
-    page.session = Object.assign(isSame ? session : {}, { token, sub, owner, isAdmin });
+    const grantable = setup.scopeClaim === null ? null : listIn(claims[setup.scopeClaim]);
+    page.session = Object.assign(isSame ? session : {}, { token, sub, owner, isAdmin, grantable });
     page.why = null;
     if (page.list !== null && view === page.view) take(result);
     else show(view, result);
@@ -165,10 +174,11 @@ export const signIn = (token) =>
   });
 
 /** Where the person goes on. */
-function welcome(hasNone) {
-  const { typed, made, view } = page;
-  if (typed !== null || (hasNone && made === null && !areOthers(view))) page.form ??= {};
+function welcome(isFirst) {
+  const { typed, made, view, errand } = page;
+  const hasNone = isFirst && errand === null;
+  if (errand === null && (typed !== null || (hasNone && made === null && !areOthers(view)))) page.form ??= {};
   set({ typed: null });
   if (typed !== null) typeAgain(document.getElementById('create'), typed);
-  ['new key', typed === null && hasNone ? 'name' : 'create', 'all', 'new'].some(focusOn);
+  ['errand', 'new key', typed === null && hasNone ? 'name' : 'create', 'all', 'new'].some(focusOn);
 }

@@ -11,8 +11,8 @@ const base64url = (bytes) =>
     .replaceAll('=', '');
 const random = () => base64url(crypto.getRandomValues(new Uint8Array(RANDOM_BYTES)));
 
-/** Goes to the issuer. `typed` is kept meanwhile. */
-export async function leaveFor(issuer, redirectUri, typed) {
+/** Goes to the issuer. `kept` is kept meanwhile. */
+export async function leaveFor(issuer, redirectUri, kept) {
   const [verifier, state] = [random(), random()];
   const challenge = base64url(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(verifier)));
   const url = new URL(issuer.endpoints.authorization);
@@ -27,7 +27,7 @@ export async function leaveFor(issuer, redirectUri, typed) {
     code_challenge_method: 'S256',
   };
   for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, value);
-  sessionStorage.setItem(AWAY, JSON.stringify({ verifier, state, typed }));
+  sessionStorage.setItem(AWAY, JSON.stringify({ verifier, state, ...kept }));
   location.assign(url);
 }
 
@@ -89,15 +89,17 @@ export function claimsOf(token) {
 /** Whether a token with these claims is not over yet. */
 export const isInTime = ({ exp }) => typeof exp === 'number' && exp * 1000 > Date.now();
 
-/** Whether the claims have that of ADMIN_CLAIM: text with spaces between, or a list. */
-export function hasClaim(claims, wanted) {
-  const has = claims[wanted?.name];
-  return (typeof has === 'string' ? has.split(' ') : Array.isArray(has) ? has : []).includes(wanted?.value);
-}
+/** Whether the claims have that of ADMIN_CLAIM. */
+export const hasClaim = (claims, wanted) => listIn(claims[wanted?.name]).includes(wanted?.value);
+
+/** A claim that is text with spaces between, or a list. */
+export const listIn = (claim) => (typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []);
 
 /** Takes what came with the address off it, and off the session's history, at once. */
 export function takeFromAddress() {
   const { hash, search, pathname } = location;
   if (hash !== '' || search !== '') history.replaceState(null, '', pathname);
-  return { token: new URLSearchParams(hash.slice(1)).get('token'), query: new URLSearchParams(search) };
+  const [fragment, query] = [hash.slice(1), search].map((text) => new URLSearchParams(text));
+  const [token, connect, ask] = ['token', 'connect', 'ask'].map((name) => fragment.get(name));
+  return { token, query, errand: connect !== null ? { connect } : ask !== null ? { ask } : null };
 }

@@ -10,7 +10,10 @@ import type { PageIssuer, SignInEndpoints } from '../page/index.ts';
 import { refusedWithin } from '../widgets/index.ts';
 
 export interface KeysPageOptions {
-  readonly config: Pick<Config, 'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'revocationLagMaxMs'>;
+  readonly config: Pick<
+    Config,
+    'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'device' | 'revocationLagMaxMs'
+  >;
   readonly publicUrl: () => string;
   /** Resolves to null while the issuer is out of reach. Null: people sign in with a link, or paste a token. */
   readonly findSignIn: (() => Promise<SignInEndpoints | null>) | null;
@@ -33,6 +36,8 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
       issuer: await pageIssuer(config, url, findSignIn),
       mints,
       ownerClaim: jwtClaims.owner,
+      scopeClaim: jwtClaims.scope,
+      asks: config.device,
       admin: jwtClaims.admin,
       scopes: keyCeilings.scopes,
       offered: keyScopes,

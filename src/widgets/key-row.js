@@ -28,6 +28,7 @@ export function keyRow(key, { nowMs, formats, set, ask, below }) {
         ${key.isOpen && html`<dl>${identity(key, rotation)}</dl>`}
       </details>
       ${owner !== null && html`<p class="hint">of ${nameOf(owner)}</p>`}
+      ${key.resource !== null && html`<p class="hint">for <bdi>${key.resource}</bdi></p>`}
       ${scopeList(key.scopes, scopes)}
     </div>
     <span class="state ${state}">${icon(state)}${STATES[state]}</span>

@@ -40,6 +40,7 @@ export function readKey(item) {
     name: String(name),
     scopes: Array.isArray(scopes) ? scopes.map(String) : [],
     active: active === true,
+    resource: textOrNull(item.resource), // the one server that it is for
     fingerprint: textOrNull(fingerprint),
     createdAt: timeOrNull(createdAt),
     expiresAt: timeOrNull(expiresAt),
@@ -49,7 +50,15 @@ export function readKey(item) {
     quota: readQuota(item.quota),
     limit: readLimit(item.rateLimit),
   };
-  const texts = [read.name, read.owner, ...read.scopes, id, read.fingerprint, read.rotation?.otherFingerprint];
+  const texts = [
+    read.name,
+    read.owner,
+    read.resource,
+    ...read.scopes,
+    id,
+    read.fingerprint,
+    read.rotation?.otherFingerprint,
+  ];
   return [{ ...read, text: texts.join('\n').toLowerCase() }];
 }
 

@@ -61,7 +61,13 @@ export async function withKeysPage(
 function watch(page: Page, requests: string[], url: string, issuer: string | undefined): string[] {
   const misdeeds: string[] = [];
   const isAway = () => issuer !== undefined && page.url().startsWith(issuer);
-  const mayAsk = [`${url}/keys`, `${url}/tools/`, ...(issuer === undefined ? [] : [`${issuer}/`])];
+  const mayAsk = [
+    `${url}/keys`,
+    `${url}/tools/`,
+    `${url}/authorize`,
+    `${url}/device/`,
+    ...(issuer === undefined ? [] : [`${issuer}/`]),
+  ];
   page.on('dialog', (dialog) => {
     misdeeds.push(`a dialog: ${dialog.message()}`);
     void dialog.dismiss();

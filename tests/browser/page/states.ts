@@ -3,6 +3,7 @@
 import type { Page } from 'playwright-core';
 import type { Env } from '../../../src/config/env.ts';
 import { testClock } from '../../support/clock.ts';
+import { register } from '../../support/hand-over.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { createTestApp, type TestApp } from '../../support/test-app.ts';
@@ -171,6 +172,45 @@ export const STATES: readonly State[] = [
       await page.getByRole('button', { name: 'Revoke all of alice' }).click();
     },
     shows: (page) => page.getByText('5 keys').waitFor(),
+  },
+  {
+    name: 'connect',
+    env: async () => ({ OAUTH_REDIRECTS: 'https://client.example/back' }),
+    who: ['alice'],
+    async act(page, app) {
+      const client = await register(app, ['https://client.example/back']);
+      const query = client.page({ scope: 'read write' }).search.slice(1);
+      await page.evaluate((hash) => location.assign(hash), `#connect=${encodeURIComponent(query)}`);
+    },
+    shows: (page) => page.getByRole('heading', { name: /handed to client.example/ }).waitFor(),
+  },
+  {
+    name: 'ask',
+    env: async () => ({ OAUTH_DEVICE: '1' }),
+    who: ['alice'],
+    act: (page) => page.evaluate(() => location.assign('#ask=BCDF-GHJK')),
+    shows: text('Does the program that you started show this code?'),
+  },
+  {
+    name: 'ask-typed',
+    env: async () => ({ OAUTH_DEVICE: '1' }),
+    who: ['alice'],
+    hasKeys: true,
+    act: (page) => page.getByRole('button', { name: 'A program asks for a key' }).click(),
+    shows: text('The code that the program shows'),
+  },
+  {
+    name: 'asked-for',
+    env: async () => ({ OAUTH_DEVICE: '1' }),
+    who: ['alice'],
+    async act(page, app) {
+      const body = new URLSearchParams({ client_name: 'nightly deploy', scope: 'read deploy' });
+      const response = await fetch(`${app.url}/device_authorization`, { method: 'POST', body });
+      const { user_code: code } = (await response.json()) as { user_code: string };
+      await page.evaluate((hash) => location.assign(hash), `#ask=${code}`);
+      await page.getByRole('button', { name: 'Yes, it shows this code' }).click();
+    },
+    shows: text('in its own words'),
   },
   {
     name: 'elsewhere',
