@@ -20,6 +20,11 @@ const tools = ({ guards }: ToolDeps) => [
     ...schemas,
     run: (_input, { auth }) => ok({ who: auth.subject }),
   }),
+  defineTool(sequence(guards.apiKey, guards.scopes('read:orders')), {
+    ...facts('orders'),
+    ...schemas,
+    run: (_input, { auth }) => ok({ who: auth.subject }),
+  }),
   defineTool(
     sequence(
       guards.apiKey,
@@ -97,6 +102,20 @@ test('every required scope must be held, by exact string', async () => {
   expect(await outcome('Read', 'write')).toBe(403);
   expect(await outcome('read:all', 'write')).toBe(403);
   expect(await outcome('read write')).toBe(403);
+});
+
+test.each([
+  ['read:orders', 200],
+  ['read', 403],
+  ['read:', 403],
+  ['read:*', 403],
+  ['*', 403],
+  ['read:orders:all', 403],
+  ['orders', 403],
+])('a scope is no pattern and no prefix: %s at a tool for read:orders is %d', async (scope, status) => {
+  await using app = await createTestApp({ tools });
+  const key = await insertKey(app, 'alice', [scope]);
+  expect((await app.call('orders', {}, { 'x-api-key': key })).status).toBe(status);
 });
 
 describe('scope guard', () => {

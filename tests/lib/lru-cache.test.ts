@@ -28,6 +28,17 @@ test('never holds more than its bytes, but one entry whatever its size', () => {
   expect(recent.get('large')).toHaveLength(5000);
 });
 
+test('what is set again, or deleted, takes its bytes once', () => {
+  const recent = createLruCache<string>({ bytes: 1000, bytesOf: (value) => value.length });
+  recent.set('stays', text(200));
+  for (let n = 0; n < 20; n += 1) recent.set('again', text(200));
+  for (let n = 0; n < 20; n += 1) {
+    recent.set(`short-lived ${n}`, text(100));
+    recent.delete(`short-lived ${n}`);
+  }
+  expect(recent.get('stays')).toHaveLength(200);
+});
+
 test('what is set again, deleted or cleared is gone, in both generations', () => {
   const recent = createLruCache<number>({ entries: 4 });
   for (const [index, key] of ['a', 'b', 'c'].entries()) recent.set(key, index); // `a` and `b` are the old ones now

@@ -19,6 +19,8 @@ export interface FuzzOptions {
   /** The fewest inputs to send, unless time runs out before. */
   readonly inputs: number;
   readonly seconds: number;
+  /** Goes on until this holds, of the responses by status. Which inputs meet a busy server differs each time. */
+  readonly until?: (statuses: ReadonlyMap<number, number>) => boolean;
   /** Called now and then. */
   readonly onProgress?: (figures: Figures) => void;
 }
@@ -45,7 +47,8 @@ const PRIORITY_LOW = 10;
 const HEALTH_MS_MAX = 10_000;
 
 /** Throws with the seed and the smallest input found when something does not hold. */
-export async function fuzz({ setting, seed, inputs: wanted, seconds, onProgress }: FuzzOptions): Promise<Figures> {
+export async function fuzz(options: FuzzOptions): Promise<Figures> {
+  const { setting, seed, inputs: wanted, seconds, until = () => true, onProgress } = options;
   const startedAtMs = performance.now();
   const elapsedS = () => (performance.now() - startedAtMs) / 1000;
   const figures: Figures = {
@@ -92,7 +95,7 @@ export async function fuzz({ setting, seed, inputs: wanted, seconds, onProgress 
   );
 
   try {
-    for (let round = 0; figures.inputs < wanted && elapsedS() < seconds; round += 1) {
+    for (let round = 0; (figures.inputs < wanted || !until(figures.statuses)) && elapsedS() < seconds; round += 1) {
       await fc.assert(property, {
         seed: seed + round,
         numRuns: CASES_PER_ROUND,
