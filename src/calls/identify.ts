@@ -32,3 +32,6 @@ async function both(user: Awaitable<Identity['user']>, key: Awaitable<Identity['
   const [foundUser, foundKey] = await Promise.all([user, key]);
   return { user: foundUser, key: foundKey };
 }
+
+/** True for a problem that says that a credential is wrong; others say nothing about it. */
+export const isWrong = ({ code }: Problem): boolean => code === 'invalid_token' || code === 'invalid_api_key';

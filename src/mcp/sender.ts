@@ -2,7 +2,7 @@
 
 import { logRefused } from '../calls/api-key.ts';
 import { callerOf } from '../calls/call.ts';
-import type { Identify, Identity } from '../calls/identify.ts';
+import { type Identify, type Identity, isWrong } from '../calls/identify.ts';
 import type { RequestContext } from '../http/context.ts';
 import { type Credentials, carriesCredential, readCredentials } from '../http/credentials.ts';
 import { type Awaitable, chain } from '../lib/result.ts';
@@ -59,10 +59,10 @@ function badIn({ user, key }: Identity, { context, log }: Sender): Problem | nul
   const verdict = user ?? key;
   if (verdict === null || verdict.ok) return null;
   const { error: problem } = verdict;
-  if (problem.code !== 'invalid_token' && problem.code !== 'invalid_api_key') return null;
+  if (!isWrong(problem)) return null;
   const caller = callerOf(context);
   const { requestId, traceId } = caller;
-  if (problem.code === 'invalid_api_key') logRefused(log, problem, caller);
-  else log.warn('Invalid user token', { requestId, traceId, reason: problem.reason });
+  if (problem.code === 'invalid_token') log.warn('Invalid user token', { requestId, traceId, reason: problem.reason });
+  else logRefused(log, problem, caller);
   return problem;
 }

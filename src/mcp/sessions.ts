@@ -2,7 +2,7 @@
 // address and for each owner. A session belongs to whom its first valid credentials name.
 
 import { presentedKey } from '../calls/api-key.ts';
-import type { Identity } from '../calls/identify.ts';
+import { type Identity, isWrong } from '../calls/identify.ts';
 import type { Credentials } from '../http/credentials.ts';
 import type { EventStream } from '../http/stream.ts';
 import { networkOf } from '../lib/ip.ts';
@@ -28,7 +28,7 @@ export interface Session {
   capabilities: JsonObject;
   /** Empty until the first valid credential. */
   owners: readonly string[];
-  /** Hashes of the owners' latest credentials. */
+  /** Hashes of what its owners sent last. */
   credentials: readonly string[];
 }
 
@@ -38,30 +38,21 @@ export interface Visitor {
   readonly subjects: readonly string[];
   /** Why one can't be judged now; null: `subjects` is complete. */
   readonly unknown: Problem | null;
-  /** Hashes of the credentials. */
-  readonly valid: readonly string[];
-  readonly wrong: readonly string[];
+  /** Hashes of all. */
+  readonly credentials: readonly string[];
 }
 
 export function asVisitor({ user, key }: Identity, credentials: Credentials, sha256: Sha256): Visitor {
-  const verdicts = [
-    [user, credentials.bearer],
-    [key, presentedKey(credentials)],
-  ] as const;
-  const judged = verdicts.flatMap(([verdict, credential]) =>
-    verdict === null || credential === null ? [] : [{ verdict, hash: sha256(credential, 'base64url') }],
-  );
-  const refused = judged.flatMap(({ verdict, hash }) => (verdict.ok ? [] : [{ problem: verdict.error, hash }]));
+  const verdicts = [user, key].filter((verdict) => verdict !== null);
+  const refused = verdicts.flatMap((verdict) => (verdict.ok ? [] : verdict.error));
   return {
-    subjects: judged.flatMap(({ verdict }) => (verdict.ok ? verdict.value.subject : [])),
-    unknown: refused.find(({ problem }) => !WRONG.includes(problem.code))?.problem ?? null,
-    valid: judged.filter(({ verdict }) => verdict.ok).map(({ hash }) => hash),
-    wrong: refused.filter(({ problem }) => WRONG.includes(problem.code)).map(({ hash }) => hash),
+    subjects: verdicts.flatMap((verdict) => (verdict.ok ? verdict.value.subject : [])),
+    unknown: refused.find((problem) => !isWrong(problem)) ?? null,
+    credentials: [credentials.bearer, presentedKey(credentials)].flatMap((credential) =>
+      credential === null ? [] : sha256(credential, 'base64url'),
+    ),
   };
 }
-
-/** Problems that say that a credential is wrong; others say nothing about it. */
-const WRONG: readonly string[] = ['invalid_token', 'invalid_api_key'];
 
 export interface Sessions {
   open(openStream: (onEnd: () => void) => EventStream, visitor: Visitor, address: string): Session | undefined;
@@ -116,7 +107,7 @@ export function createSessions(): Sessions {
     makeRoom(() => true, SESSIONS_MAX);
 
   return {
-    open(openStream, { subjects, valid }, address) {
+    open(openStream, { subjects, credentials }, address) {
       const network = networkOf(address);
       if (draining || !makeRoomFor(network, subjects)) return undefined;
       const id = crypto.randomUUID();
@@ -128,25 +119,26 @@ export function createSessions(): Sessions {
         used: false,
         capabilities: NO_CAPABILITIES,
         owners: subjects,
-        credentials: valid,
+        credentials: subjects.length > 0 ? credentials : [],
       };
       sessions.set(id, session);
       return session;
     },
     has: (id) => sessions.has(id),
-    find(id, { subjects, unknown, valid, wrong }, isCall) {
+    find(id, { subjects, unknown, credentials }, isCall) {
       const session = sessions.get(id);
       if (session === undefined) return err(NO_SESSION);
-      const { owners, credentials } = session;
+      const { owners, credentials: known } = session;
       if (!subjects.some((subject) => owners.includes(subject))) {
         if (unknown !== null) return err(unknown);
-        const hasEnded = subjects.length === 0 && wrong.some((credential) => credentials.includes(credential));
+        const hasEnded = subjects.length === 0 && credentials.some((credential) => known.includes(credential));
         if (owners.length > 0) return isCall && hasEnded ? ok(session) : err(NO_SESSION);
         if (!makeRoomForOwners(subjects)) return err(OVERLOADED);
         session.owners = subjects;
       }
-      const newer = valid.filter((credential) => !credentials.includes(credential));
-      if (newer.length > 0) session.credentials = [...credentials, ...newer].slice(-CREDENTIALS_MAX);
+      if (session.owners.length > 0) {
+        session.credentials = [...new Set([...known, ...credentials])].slice(-CREDENTIALS_MAX);
+      }
       return ok(session);
     },
     beginCall({ calls }, id) {

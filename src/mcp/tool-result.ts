@@ -8,52 +8,17 @@ import { eraMembers } from './descriptions.ts';
 import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RequestMessage, type RpcError, resultText } from './message.ts';
 
-/**
- * `tool`: in-band, as a result with `isError`, which an agent reads. `http`: by the HTTP response, because the request
- * is wrong. A number: the code of a JSON-RPC error.
- */
-const REPORTED_AS: Readonly<Record<ProblemCode, 'tool' | 'http' | number>> = {
+/** Problems that are JSON-RPC errors. All others are in-band: results with `isError`, which an agent reads. */
+const ERROR_CODES: Partial<Record<ProblemCode, number>> = {
   invalid_json: CODES.parse,
-  invalid_input: 'tool',
   invalid_state: CODES.invalidParams,
   invalid_response: CODES.invalidParams,
-  missing_token: 'tool',
-  user_blocked: 'tool',
-  admin_required: 'tool',
-  invalid_token: 'tool',
-  missing_api_key: 'tool',
-  invalid_api_key: 'tool',
-  insufficient_scope: 'tool',
-  scope_not_granted: 'tool',
-  key_not_shown: 'tool',
-  origin_denied: 'http',
-  host_denied: 'http',
-  https_required: 'http',
-  not_found: 'tool',
-  tool_not_found: 'tool',
-  request_not_found: 'tool',
-  key_not_found: 'tool',
-  session_not_found: 'http',
-  method_not_allowed: 'http',
-  payload_too_large: 'http',
-  unsupported_media_type: 'http',
-  key_limit_reached: 'tool',
-  key_not_active: 'tool',
-  rotation_under_way: 'tool',
-  rate_limited: 'tool',
-  quota_exceeded: 'tool',
-  tool_timeout: 'tool',
   internal: CODES.internal,
-  store_unavailable: 'tool',
-  auth_unavailable: 'tool',
-  overloaded: 'tool',
-  sse_unavailable: 'http',
-  tool_failure: 'tool',
 };
 
 function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
-  const code = REPORTED_AS[problem.code];
-  if (typeof code !== 'number') return undefined;
+  const code = ERROR_CODES[problem.code];
+  if (code === undefined) return undefined;
   return { code, message: sentenceOf(problem), data: 'issues' in problem ? { issues: problem.issues } : { requestId } };
 }
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createClient } from '@libsql/client/sqlite3';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
-import { diskFolder, temporaryFolder } from '../../support/folder.ts';
+import { diskFolder } from '../../support/folder.ts';
 import { postText } from '../../support/http-socket.ts';
 import { call, type HeaderMap, request } from '../../support/mcp.ts';
 import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
@@ -167,7 +167,7 @@ const startOn = (folder: string, runtime: Runtime, env: Readonly<Record<string, 
 
 /** Many streams, each with several hundred KB for a client that reads none of it. */
 export async function unreadStreams(use: string, { streams, runtime }: StreamsOptions): Promise<StreamsReport> {
-  const toolsDir = temporaryFolder();
+  const toolsDir = diskFolder(); // Deno opens nothing below /dev/shm
   writeFileSync(join(toolsDir, 'large.ts'), LARGE_TOOL);
   const owners = Array.from({ length: Math.ceil(streams / STREAMS_EACH) }, (_, number) => `owner ${number}`);
   await using server = await startOn(await folderWithKeys(200, 900, owners), runtime, { TOOLS_DIR: toolsDir });
