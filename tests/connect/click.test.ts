@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { testClock } from '../support/clock.ts';
 import { openDatabase } from '../support/database-client.ts';
-import { CALLBACK, fieldsOf, type Registered, register, unescaped } from '../support/hand-over.ts';
+import { CALLBACK, fieldsOf, makeForConnection, type Registered, register, unescaped } from '../support/hand-over.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
@@ -16,11 +16,7 @@ const DECIDED = { name: 'client.example', scopes: ['read'], expiresInDays: 90 };
 
 /** What the page sends for a request, by a person. */
 async function decide(app: TestApp, page: URL, decided: object = DECIDED, sub = 'alice') {
-  const response = await fetch(`${app.url}/authorize`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', origin: new URL(app.url).origin, ...(await bearer(app, sub)) },
-    body: JSON.stringify({ ...Object.fromEntries(page.searchParams), ...decided }),
-  });
+  const response = await makeForConnection(app, page, await bearer(app, sub), decided);
   // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
   return { status: response.status, headers: response.headers, body: (await response.json()) as any };
 }

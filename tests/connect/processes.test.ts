@@ -4,9 +4,10 @@ import { describe, expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startCluster, useKey } from '../support/cluster.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { type Registered, register } from '../support/hand-over.ts';
+import { makeForConnection, type Registered, register } from '../support/hand-over.ts';
 import { type Runtime, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import type { StoreMode } from '../support/store-mode.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const LAG_MAX_MS = 1000;
@@ -60,6 +61,76 @@ describe.each(PLACES)('%s, the other on %s', (mode, runtime) => {
     expect(await useKey(a, next.key)).toBe(200);
   }, 60_000);
 });
+
+const GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
+const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', PUBLIC_URL: 'http://127.0.0.1:1' };
+const DECIDED = { approve: true, name: 'agent', scopes: ['read'], expiresInDays: 1 };
+
+/** A request of a program. */
+async function askAt(url: string): Promise<{ device_code: string; user_code: string }> {
+  const response = await fetch(`${url}/device_authorization`, { method: 'POST', body: new URLSearchParams() });
+  return (await response.json()) as { device_code: string; user_code: string };
+}
+
+async function pollAt(url: string, deviceCode: string) {
+  const body = new URLSearchParams({ grant_type: GRANT, device_code: deviceCode });
+  const response = await fetch(`${url}/token`, { method: 'POST', body });
+  return { status: response.status, body: (await response.json()) as Record<string, string> };
+}
+
+async function decideAt(url: string, userCode: string, user: Record<string, string>) {
+  const response = await fetch(`${url}/device/decision`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...user },
+    body: JSON.stringify({ userCode, ...DECIDED }),
+  });
+  return response.status;
+}
+
+describe.each(PLACES)('%s, the other on %s: a program without a browser', (mode, runtime) => {
+  test('asks at A, is decided on at B, and gets a key at A, once; so does a client by a click', async () => {
+    await using cluster = await startCluster([mode, mode], ENV, [runtime, USUAL_RUNTIME]);
+    const [a, b] = cluster.servers;
+    if (a === undefined || b === undefined) throw new Error('two servers were asked for');
+    const alice = await userHeaders('alice');
+    const { device_code: deviceCode, user_code: userCode } = await askAt(a.url);
+    expect((await pollAt(b.url, deviceCode)).body.error).toBe('authorization_pending');
+    expect(await decideAt(b.url, userCode, alice)).toBe(200);
+    expect(await decideAt(a.url, userCode, alice)).toBe(404);
+    const raced = await Promise.all(
+      Array.from({ length: 20 }, (_, at) => pollAt([a, b][at % 2]?.url ?? '', deviceCode)),
+    );
+    const [got] = raced.filter(({ status }) => status === 200);
+    expect(raced.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(19);
+    expect(await useKey(b, got?.body.access_token ?? '')).toBe(200);
+
+    const registered = await register(a);
+    const clicked = await makeForConnection(b, registered.page(), alice);
+    const { location } = (await clicked.json()) as { location: string };
+    const code = new URL(location).searchParams.get('code') ?? '';
+    const redeemed = await Promise.all([a, b, a, b].map((server) => redeemAt(server.url, registered, code)));
+    expect(redeemed.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect((await callServer(a, 'list_api_keys', {}, alice)).body.keys).toHaveLength(2);
+  }, 60_000);
+});
+
+test('kill -9 between request, decision and redemption loses nothing, and makes nothing twice', async () => {
+  const options = { folder: temporaryFolder(), env: { ...ENV, JWT_SECRET: TEST_SECRET } };
+  const alice = await userHeaders('alice');
+  const first = await startServer(options);
+  const { device_code: deviceCode, user_code: userCode } = await askAt(first.url);
+  await first.kill();
+  const second = await startServer(options);
+  expect(await decideAt(second.url, userCode, alice)).toBe(200);
+  await second.kill();
+  const third = await startServer(options);
+  const { body } = await pollAt(third.url, deviceCode);
+  await third.kill();
+  await using last = await startServer(options);
+  expect((await pollAt(last.url, deviceCode)).body.error).toBe('invalid_grant');
+  expect(await useKey(last, body.access_token ?? '')).toBe(200);
+  expect((await callServer(last, 'list_api_keys', {}, alice)).body.keys).toHaveLength(1);
+}, 60_000);
 
 test('a client that was registered before a restart is known after it', async () => {
   const options = { folder: temporaryFolder(), env: { OAUTH_REDIRECTS: 'loopback' } };

@@ -3,24 +3,36 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import * as oauth from 'oauth4webapi';
-import { CALLBACK, handOver, register } from '../support/hand-over.ts';
+import { CALLBACK, handOver, makeForConnection, register } from '../support/hand-over.ts';
 import { freePorts } from '../support/sqld.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 setDefaultTimeout(60_000); // a process is started
 
 const ENV = { OAUTH_REDIRECTS: 'loopback' };
 const HTTP = { [oauth.allowInsecureRequests]: true };
 
-test.each(['', '/keys'])('oauth4webapi registers, signs in and gets the key, below "%s"', async (BASE_PATH) => {
+/** Hands over a key, or makes one by a click: where the client is sent. */
+const WAYS = {
+  pasted: async (app: TestApp, page: URL) => {
+    const { key } = await app.createKey('alice', { expiresInDays: 30 });
+    return (await handOver(page, { key })).headers.get('location') ?? '';
+  },
+  'made by a click': async (app: TestApp, page: URL) => {
+    const decided = { name: 'by a click', scopes: ['read'], expiresInDays: 30 };
+    return (await (await makeForConnection(app, page, await bearer(app, 'alice'), decided)).json()).location;
+  },
+};
+
+const PLACES = ['', '/keys'].flatMap((path) => Object.entries(WAYS).map(([way, go]) => [path, way, go] as const));
+
+test.each(PLACES)('oauth4webapi registers, signs in and gets a key, below "%s", %s', async (BASE_PATH, _, go) => {
   await using app = await createTestApp({ env: { ...ENV, BASE_PATH } });
-  const { key } = await app.createKey('alice', { expiresInDays: 30 });
   const resource = new URL(`${app.url}/mcp`);
   const metadata = await oauth.resourceDiscoveryRequest(resource, HTTP);
   const protectedBy = await oauth.processResourceDiscoveryResponse(resource, metadata);
   const issuer = new URL(protectedBy.authorization_servers?.[0] ?? '');
-  const discovered = await oauth.discoveryRequest(issuer, { algorithm: 'oauth2', ...HTTP });
-  const server = await oauth.processDiscoveryResponse(new URL(app.url), discovered);
+  const server = await discover(issuer, app);
 
   const asked = { redirect_uris: [CALLBACK], token_endpoint_auth_method: 'none' };
   const registering = await oauth.dynamicClientRegistrationRequest(server, asked, HTTP);
@@ -38,8 +50,7 @@ test.each(['', '/keys'])('oauth4webapi registers, signs in and gets the key, bel
     resource: resource.href,
     state,
   }).toString();
-  const back = new URL((await handOver(page, { key })).headers.get('location') ?? '');
-  const parameters = oauth.validateAuthResponse(server, client, back, state);
+  const parameters = oauth.validateAuthResponse(server, client, new URL(await go(app, page)), state);
   const redeeming = await oauth.authorizationCodeGrantRequest(
     server,
     client,
@@ -50,11 +61,46 @@ test.each(['', '/keys'])('oauth4webapi registers, signs in and gets the key, bel
     { additionalParameters: { resource: resource.href }, ...HTTP },
   );
   const token = await oauth.processAuthorizationCodeResponse(server, client, redeeming);
-  expect(token).toMatchObject({ access_token: key, token_type: 'bearer', scope: 'read', expires_in: 30 * 86_400 });
+  expect(token).toMatchObject({ token_type: 'bearer', scope: 'read', expires_in: 30 * 86_400 });
+  expect((await app.useKey(token.access_token)).status).toBe(200);
 
   const cancelled = new URL((await handOver(page, { cancel: '1' })).headers.get('location') ?? '');
   expect(() => oauth.validateAuthResponse(server, client, cancelled, state)).toThrow(oauth.AuthorizationResponseError);
 });
+
+async function discover(issuer: URL, app: TestApp) {
+  const discovered = await oauth.discoveryRequest(issuer, { algorithm: 'oauth2', ...HTTP });
+  return oauth.processDiscoveryResponse(new URL(app.url), discovered);
+}
+
+test.each(['', '/keys'])(
+  'oauth4webapi asks without a browser, below "%s", waits, and gets the key',
+  async (BASE_PATH) => {
+    await using app = await createTestApp({ env: { OAUTH_DEVICE: '1', BASE_PATH } });
+    const server = await discover(new URL(app.url), app);
+    const client = { client_id: 'agent' };
+    const asked = new URLSearchParams({ client_name: 'agent', scope: 'read' });
+    const asking = await oauth.deviceAuthorizationRequest(server, client, oauth.None(), asked, HTTP);
+    const device = await oauth.processDeviceAuthorizationResponse(server, client, asking);
+    const poll = async () => {
+      const polled = await oauth.deviceCodeGrantRequest(server, client, oauth.None(), device.device_code, HTTP);
+      return oauth.processDeviceCodeResponse(server, client, polled);
+    };
+    const refusal = (await poll().catch((error: unknown) => error)) as oauth.ResponseBodyError;
+    expect(refusal.error).toBe('authorization_pending');
+    app.clock.advance((device.interval ?? 0) * 1000);
+    const decided = { userCode: device.user_code, approve: true, name: 'agent', scopes: ['read'], expiresInDays: 1 };
+    const response = await fetch(`${app.url}/device/decision`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...(await bearer(app, 'alice')) },
+      body: JSON.stringify(decided),
+    });
+    expect(response.status).toBe(200);
+    const token = await poll();
+    expect(token).toMatchObject({ token_type: 'bearer', scope: 'read', expires_in: 86_400 });
+    expect((await app.useKey(token.access_token)).status).toBe(200);
+  },
+);
 
 const SUITE = join(import.meta.dir, '../../node_modules/@modelcontextprotocol/conformance/dist/index.js');
 const PAGE = /(http:\/\/127\.0\.0\.1:\d+\/authorize\?\S+)/;

@@ -26,6 +26,19 @@ export async function handOver(url: URL, typed: Record<string, string>): Promise
   return fetch(action, { method: 'POST', body: form, headers: { origin: url.origin }, redirect: 'manual' });
 }
 
+/** What the page of keys sends for a person who makes a key for the connection; returns the response. */
+export const makeForConnection = (
+  app: Pick<TestApp, 'url'>,
+  page: URL,
+  user: Record<string, string>,
+  decided: object = { name: 'by a click', scopes: ['read'], expiresInDays: 90 },
+): Promise<Response> =>
+  fetch(`${app.url}/authorize`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...user },
+    body: JSON.stringify({ ...Object.fromEntries(page.searchParams), ...decided }),
+  });
+
 /** What the client is sent back with. */
 export async function sentBack(response: Response): Promise<URLSearchParams> {
   const location = response.headers.get('location');
