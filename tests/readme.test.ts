@@ -146,7 +146,9 @@ test('the example tools, put where the documents say, compile and respond', asyn
 }, 120_000); // a compiler, on a machine that is ten times slower, too
 
 test('the table of routes: each is there, and takes the method it names', async () => {
-  await using app = await createTestApp({ env: { METRICS_TOKEN: 'x'.repeat(16), OAUTH_REDIRECTS: 'loopback' } });
+  await using app = await createTestApp({
+    env: { METRICS_TOKEN: 'x'.repeat(16), OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' },
+  });
   const allowed = await Promise.all(
     ROUTES_README.table('Routes').map(async ([method = '', path]) => {
       const url = app.url + unquoted(path).replace('<tool_name>', 'get_data');

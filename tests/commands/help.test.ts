@@ -37,7 +37,9 @@ test('the usage of a verb is made of what it takes', async () => {
   expect(await usageOf('update')).toBe(
     'usage: keys update <id> [--limit 100/1m|default] [--quota 5000/day|default] [--name NAME] [--days N|never] [--scope S]…',
   );
-  expect(await usageOf('create')).toStartWith('usage: keys create --user OWNER --name NAME [--scope S]… [--days N]');
+  expect(await usageOf('create')).toStartWith(
+    'usage: keys create [--user OWNER] [--name NAME] [--scope S]… [--days N]',
+  );
   expect(await usageOf('revoke')).toStartWith('usage: keys revoke [id]… [--user OWNER]');
 });
 

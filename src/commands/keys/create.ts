@@ -1,4 +1,4 @@
-// `keys create`: a key for anybody. Only the key goes to stdout.
+// `keys create`: a key for anybody, here or from another server. Only the key goes to stdout.
 
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
@@ -11,8 +11,9 @@ import { NO_CEILINGS } from '../../lib/rate-limit.ts';
 import { systemClock, systemRandom } from '../../lib/runtime.ts';
 import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { command } from '../command.ts';
-import { CommandError, type IoStreams } from '../io.ts';
-import { kind, LIMIT, many, NAME, NUMBER, needed, optional, QUOTA, SCOPE } from '../options.ts';
+import { CommandError, type IoStreams, UsageError } from '../io.ts';
+import { kind, LIMIT, many, NAME, NUMBER, optional, QUOTA, SCOPE } from '../options.ts';
+import { askForKey, SERVER } from './ask.ts';
 import { BY_COMMAND, orFail, sha256, stderrLog, unfit, withStore } from './database.ts';
 
 const WAIT_MS_MAX = 5000;
@@ -23,17 +24,21 @@ const SUBJECT = kind('OWNER', `1 to ${SUBJECT_CHARS_MAX} characters without cont
 
 export const verb = command({
   name: 'keys create',
-  summary: 'Creates a key and prints it, and nothing else, on stdout. It is shown this once.',
+  summary:
+    'Creates a key and prints it, and nothing else, on stdout. It is shown this once. With --ask it asks another server, where a person decides; --name and --scope are what that person is shown.',
   options: {
-    user: needed(SUBJECT),
-    name: needed(NAME),
+    user: optional(SUBJECT),
+    name: optional(NAME),
     scope: many(SCOPE),
     days: optional(NUMBER),
     limit: optional(LIMIT),
     quota: optional(QUOTA),
+    ask: optional(SERVER),
   },
-  async run({ options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota }, io }) {
+  async run({ options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota, ask }, io }) {
     if (isLost(io)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
+    if (ask !== undefined) return askForKey(ask, { name, scopes }, io);
+    if (user === undefined || name === undefined) throw new UsageError('expected --user and --name, or --ask');
     await withStore(io, async (store, config) => {
       const ceilings = { ...config.keyCeilings, limits: NO_CEILINGS };
       const input = parserOf(v.strictObject(keyRequestFields(ceilings)))({ name, scopes, expiresInDays });

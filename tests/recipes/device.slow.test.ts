@@ -1,0 +1,81 @@
+// A program without a browser, as the documents have it: with `curl`, and with the command.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
+import { callOver, userHeaders } from '../support/client.ts';
+import { readDocument } from '../support/documents.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+
+setDefaultTimeout(60_000); // who asks waits for five seconds at least
+
+let server: ServerProcess;
+beforeAll(async () => {
+  server = await startServer({ env: { OAUTH_DEVICE: '1', JWT_SECRET: TEST_SECRET } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const CURL = /```sh\n(ASKED=.*?)```/s.exec(readDocument('src/mcp/README.md').text)?.[1] ?? '';
+const COMMAND = [process.execPath, 'src/commands/keys.ts', 'create', '--ask'];
+
+/** Runs it, and does on the page's behalf what a person does once the code is shown. */
+async function asked(argv: readonly string[], approve: boolean) {
+  const program = Bun.spawn([...argv], { env: { ...process.env, URL: server.url }, stdout: 'pipe', stderr: 'pipe' });
+  const stdout = new Response(program.stdout).text();
+  const decoder = new TextDecoder();
+  let said = '';
+  let userCode: string | undefined;
+  for await (const chunk of program.stderr) {
+    said += decoder.decode(chunk, { stream: true });
+    if (userCode !== undefined) continue;
+    userCode = /asks for ([B-Z]{4}-[B-Z]{4})/.exec(said)?.[1];
+    if (userCode === undefined) continue;
+    expect(said).toContain(`Open ${server.url}/keys#ask=${userCode}`);
+    const decision = { userCode, approve, ...(approve && { name: 'agent', scopes: ['read'], expiresInDays: 1 }) };
+    const response = await fetch(`${server.url}/device/decision`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...(await userHeaders('alice')) },
+      body: JSON.stringify(decision),
+    });
+    expect(response.status).toBe(200);
+  }
+  return { code: await program.exited, stdout: (await stdout).trim(), said };
+}
+
+const isGood = async (key: string) => (await callOver(server.url, 'get_data', {}, { 'x-api-key': key })).status === 200;
+
+test('the lines with curl are five, and get the key', async () => {
+  expect(CURL.trim().split('\n')).toHaveLength(5);
+  const { stdout } = await asked(['sh', '-c', `${CURL}\necho "$API_KEY"`], true);
+  expect(await isGood(stdout)).toBe(true);
+});
+
+test('the command prints the key alone', async () => {
+  const { code, stdout, said } = await asked(
+    [...COMMAND, `${server.url}/mcp`, '--name', 'ci', '--scope', 'read'],
+    true,
+  );
+  expect([code, stdout.split('\n')]).toEqual([0, [expect.stringMatching(/^sk_test_[0-9a-f]{64}$/)]]);
+  expect(await isGood(stdout)).toBe(true);
+  expect(said).not.toContain(stdout);
+});
+
+test('who is refused gets a line, and no key', async () => {
+  const { code, stdout, said } = await asked([...COMMAND, server.url], false);
+  expect([code, stdout]).toEqual([1, '']);
+  expect(said).toContain('the person has refused');
+});
+
+test('a server that takes no requests is a line', async () => {
+  await using other = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
+  const program = Bun.spawn([...COMMAND, other.url], { stdout: 'pipe', stderr: 'pipe' });
+  expect(await new Response(program.stderr).text()).toBe(
+    `keys: ${other.url} takes no requests for keys: it responded 404\n`,
+  );
+  expect(await program.exited).toBe(1);
+});
+
+test('an address over plain HTTP elsewhere is refused before anything is sent', async () => {
+  const program = Bun.spawn([...COMMAND, 'http://keys.example'], { stdout: 'pipe', stderr: 'pipe' });
+  expect(await new Response(program.stderr).text()).toStartWith('keys: --ask: expected the https URL of a server\n');
+  expect(await program.exited).toBe(2);
+});
