@@ -4,7 +4,7 @@ import { samplesAt } from './samples.js';
 
 const THINK_MS = 400; // so that a widget can be seen waiting
 const samples = samplesAt(Date.now());
-const frames = [...document.querySelector('template').content.querySelectorAll('iframe')];
+const frames = [];
 
 function outputFor({ name, arguments: { overlapHours } }) {
   if (name !== 'rotate_api_key') return { success: true, message: 'Nothing was changed: this is sample data' };
@@ -32,6 +32,12 @@ window.addEventListener('message', async ({ source, data: { id, method, params }
 for (const theme of ['light', 'dark']) {
   const section = document.createElement('section');
   section.className = theme;
-  section.append(...frames.filter(({ dataset }) => dataset.theme === theme));
+  const framed = document.querySelector('template').content.cloneNode(true);
+  for (const frame of framed.querySelectorAll('iframe')) {
+    frame.title = `${frame.name}, ${theme}`;
+    frame.dataset.theme = theme;
+    frames.push(frame);
+  }
+  section.append(framed);
   document.querySelector('main').append(section); // only now, so that no first message is missed
 }

@@ -14,9 +14,7 @@ export function createPreview(lagMaxMs: number): { readonly html: string; readon
     const content = read();
     return 'text' in content ? [{ name, text: content.text }] : [];
   });
-  const frames = ['light', 'dark'].flatMap((theme) =>
-    widgets.map(({ name, text }) => frame(name, `${name}, ${theme}`, text, `data-theme="${theme}"`)),
-  );
+  const frames = widgets.map(({ name, text }) => frame(name, text));
   return {
     html: page.replace('{frames}', () => frames.join('\n')),
     policy: pagePolicy([page, ...widgets.map(({ text }) => text)]),
@@ -24,8 +22,8 @@ export function createPreview(lagMaxMs: number): { readonly html: string; readon
 }
 
 /** The markup of a frame with a policy of its own. Scripts can't make one: a page's policy lets no string become markup. */
-export function frame(name: string, title: string, text: string, attributes = ''): string {
+export function frame(name: string, text: string): string {
   const meta = `<meta http-equiv="Content-Security-Policy" content="${inlinePolicy([text])}">`;
   const page = escaped(text.replace('<meta charset="utf-8">', (charset) => charset + meta));
-  return `<iframe name="${name}" title="${title}" ${attributes} sandbox="allow-scripts" allow="clipboard-write" srcdoc="${page}"></iframe>`;
+  return `<iframe name="${name}" title="${name}" sandbox="allow-scripts" allow="clipboard-write" srcdoc="${page}"></iframe>`;
 }

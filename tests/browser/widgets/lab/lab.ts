@@ -57,7 +57,7 @@ function labPage(query: URLSearchParams): Response {
   const texts = shown.map(widgetText);
   const frames = shown.map(
     (name, index) =>
-      `<figure><figcaption>${name} <output></output></figcaption>${frame(name, name, texts[index] ?? '')}</figure>`,
+      `<figure><figcaption>${name} <output></output></figcaption>${frame(name, texts[index] ?? '')}</figure>`,
   );
   const filled: Record<string, string> = {
     setup: JSON.stringify(setup).replaceAll('<', '\\u003c'),
