@@ -106,7 +106,7 @@ const CUT: Statement = {
 
 /** The rows of a table in a file, in the order of its columns; page by page along its primary key. */
 export function* chunksOf(path: string, table: string, rows: number): Generator<readonly Row[]> {
-  const db = openSqlite(path, LOCK_WAIT_MS);
+  const db = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS });
   try {
     const key = db.all({ sql: PRIMARY_KEY, args: [table] }).map(({ name }) => String(name));
     const after = `WHERE (${key}) > (${key.map(() => '?')})`;
@@ -127,7 +127,7 @@ export function* chunksOf(path: string, table: string, rows: number): Generator<
 const PRIMARY_KEY = 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk';
 
 export function onFile(path: string, use: (db: SqliteConnection) => void): void {
-  const db = openSqlite(path, LOCK_WAIT_MS);
+  const db = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS });
   try {
     use(db);
   } finally {

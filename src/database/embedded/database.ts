@@ -53,8 +53,8 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-export function embeddedDatabase(path: string): Database {
-  const { connection, close } = lazyConnection(path);
+export function embeddedDatabase(path: string, readOnly = false): Database {
+  const { connection, close } = lazyConnection(path, readOnly);
   const turns = createTurns();
   const waiting: Waiting[] = [];
   let durability: Durability | undefined;
@@ -148,19 +148,14 @@ export function embeddedDatabase(path: string): Database {
 
 const pauseWhileBusy = (): Promise<void> => sleep(Math.random() * RETRY_PAUSE_MS_MAX);
 
-function lazyConnection(path: string) {
+function lazyConnection(path: string, readOnly: boolean) {
   let opened: SqliteConnection | undefined;
   let closed = false;
 
   function open(): SqliteConnection {
-    const db = openSqlite(path, LOCK_WAIT_MS);
-    try {
-      db.pragma(CHECKPOINT);
-      return db;
-    } catch (error) {
-      if (!isDamaged(error)) db.close();
-      throw error;
-    }
+    const db = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS, readOnly });
+    db.pragma(CHECKPOINT);
+    return db;
   }
 
   return {

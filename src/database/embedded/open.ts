@@ -59,16 +59,26 @@ const NOT_OPEN: Misplaced = err(unavailable('unreachable', 'the database is not 
 async function openFile(db: Database, path: string): Promise<void> {
   try {
     makePrivate(path);
-    await inspect(db); // before WAL, which writes to the file
-    await checkPages(db);
+    await check(path);
     unwrap(await db.read({ sql: 'PRAGMA journal_mode = WAL' })); // in a transaction SQLite would refuse it
     await migrate(db);
   } catch (error) {
-    if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT); // not closed: its log stays as it is
     db.close();
+    if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT);
     if (error instanceof UnusableDatabase) throw error;
     const what = `a file that can be opened and written, but ${errorReason(error)}`;
     throw new Error(expected('DATABASE_URL', what, path));
+  }
+}
+
+/** Whether it is ours and undamaged, before anything is written: closing would move the log into a damaged file. */
+async function check(path: string): Promise<void> {
+  const db = embeddedDatabase(path, true);
+  try {
+    await inspect(db);
+    await checkPages(db);
+  } finally {
+    db.close();
   }
 }
 

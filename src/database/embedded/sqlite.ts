@@ -17,9 +17,16 @@ export interface SqliteConnection {
   close(): void;
 }
 
-/** Opens the file, and makes it if it isn't there. `lockWaitMs`: how long SQLite waits for another connection's lock. */
-export function openSqlite(path: string, lockWaitMs: number): SqliteConnection {
-  const db = named(() => new DatabaseSync(path, { timeout: lockWaitMs }), CANTOPEN);
+export interface SqliteOptions {
+  /** How long SQLite waits for another connection's lock. */
+  readonly lockWaitMs: number;
+  /** Leaves the file and its write-ahead log as they are, also when it is closed. */
+  readonly readOnly?: boolean;
+}
+
+/** Opens the file, and makes it if it isn't there. */
+export function openSqlite(path: string, { lockWaitMs, readOnly = false }: SqliteOptions): SqliteConnection {
+  const db = named(() => new DatabaseSync(path, { timeout: lockWaitMs, readOnly }), CANTOPEN);
   const prepared = new Map<string, Prepared>();
 
   function prepare(sql: string): Prepared {

@@ -44,7 +44,7 @@ test('twenty writes at the same moment are three commits, and one that comes alo
 
 test('no write of a group is answered before all of it is committed', async () => {
   const { db, path } = await newDatabase();
-  const other = openSqlite(path, 0);
+  const other = openSqlite(path, { lockWaitMs: 0 });
   const seen: number[] = [];
   await Promise.all(
     [1, 2, 3].map(async (value) => {
@@ -101,7 +101,7 @@ test('a statement that is prepared once takes the arguments of each run, and col
   expect(unwrap(await find(1))).toEqual([{ value: 1 }]);
   expect(unwrap(await find(3))).toEqual([]);
   expect(unwrap(await find(2))).toEqual([{ value: 2 }]);
-  const other = openSqlite(path, 0);
+  const other = openSqlite(path, { lockWaitMs: 0 });
   other.run({ sql: "ALTER TABLE entries ADD COLUMN name TEXT DEFAULT 'n'" });
   other.close();
   expect(unwrap(await find(1))).toEqual([{ value: 1, name: 'n' }]);
@@ -117,7 +117,7 @@ test('an integer that a number cannot hold is an error, not another integer', as
 
 test('while another holds the file writes wait, with the connection that they have, and are done when it lets go', async () => {
   const { db, path } = await newDatabase();
-  const other = openSqlite(path, 0);
+  const other = openSqlite(path, { lockWaitMs: 0 });
   other.run({ sql: 'BEGIN IMMEDIATE' });
   const before = openFiles(process.pid).filter((file) => file.startsWith(path)).length;
   const written = [1, 2, 3].map((value) => db.write(add(value)));
